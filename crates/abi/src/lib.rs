@@ -1,0 +1,1 @@
+//! What a steward and a deputy blob say to each other.

@@ -1,0 +1,164 @@
+//! What a daemon says to the stewards and wardens that it started, over their Unix sockets (SOCK_SEQPACKET, postcard, one message a packet).
+//!
+//! Sockets lie in `/run/tern/rooms`: `ROOM.steward` at home, `ROOM.warden` on the hosting node. A daemon that starts anew finds them there.
+
+use serde::{Deserialize, Serialize};
+
+/// Name of a room: 128 random bits, chosen by the home's daemon. It names the room on both nodes, and admits the warden's
+/// connection together with the warden's node certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RoomId(pub [u8; 16]);
+
+impl std::fmt::Display for RoomId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl std::fmt::Debug for RoomId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RoomId({self})")
+    }
+}
+
+/// The first bytes on every TCP connection to a daemon, in plain, before the TLS handshake: they decide who speaks TLS on this socket.
+/// 32 bytes: `b"tern"`, version (u16 LE), kind (u16 LE), room id (16 bytes; zero for control), 8 bytes zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preamble {
+    /// Daemon to daemon.
+    Control,
+    /// A node that wants to be admitted with an invitation: TLS, but without a client certificate.
+    Join,
+    /// A warden to the steward of this room; the daemon hands the socket over.
+    Room(RoomId),
+}
+
+/// Version of the preamble and of everything behind it.
+pub const PREAMBLE_VERSION: u16 = 1;
+/// Bytes of a preamble on the wire.
+pub const PREAMBLE_BYTES: usize = 32;
+
+impl Preamble {
+    /// The bytes on the wire.
+    pub fn encode(self) -> [u8; PREAMBLE_BYTES] {
+        let mut out = [0; PREAMBLE_BYTES];
+        out[..4].copy_from_slice(b"tern");
+        out[4..6].copy_from_slice(&PREAMBLE_VERSION.to_le_bytes());
+        let (kind, room) = match self {
+            Preamble::Control => (1u16, [0; 16]),
+            Preamble::Join => (2, [0; 16]),
+            Preamble::Room(id) => (3, id.0),
+        };
+        out[6..8].copy_from_slice(&kind.to_le_bytes());
+        out[8..24].copy_from_slice(&room);
+        out
+    }
+
+    /// Reads a preamble; `None` if it is none, or of a version that is not spoken here.
+    pub fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Option<Preamble> {
+        if bytes[..4] != *b"tern" || bytes[4..6] != PREAMBLE_VERSION.to_le_bytes() || bytes[24..] != [0; 8] {
+            return None;
+        }
+        let mut room = [0; 16];
+        room.copy_from_slice(&bytes[8..24]);
+        match (u16::from_le_bytes([bytes[6], bytes[7]]), room) {
+            (1, r) if r == [0; 16] => Some(Preamble::Control),
+            (2, r) if r == [0; 16] => Some(Preamble::Join),
+            (3, r) => Some(Preamble::Room(RoomId(r))),
+            _ => None,
+        }
+    }
+}
+
+/// Daemon to steward.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToSteward {
+    /// The warden's TCP connection; one descriptor comes with the message (the socket after its preamble, before the TLS handshake).
+    Warden,
+    /// Place the process at the other end of the socket that comes with the message (first descriptor; its peer credentials say who it
+    /// is), running what the second descriptor holds (a sealed memfd with a postcard [`Program`]).
+    Place,
+    /// Say who is away: answered by [`FromSteward::Guests`].
+    List,
+    /// Why is this process where it is, and what was refused to it? Answered by [`FromSteward::Why`].
+    Why {
+        /// Home PID.
+        pid: i32,
+    },
+    /// End the room: bodies are killed, deputies exit as if killed.
+    Close,
+}
+
+/// Steward to daemon: answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromSteward {
+    /// To [`ToSteward::List`].
+    Guests {
+        /// Node that hosts the room.
+        host: String,
+        /// Room is connected to its warden.
+        connected: bool,
+        /// The processes that are away.
+        guests: Vec<Guest>,
+    },
+    /// To [`ToSteward::Why`]: one line each, empty if the process is not in this room.
+    Why {
+        /// What there is to say.
+        lines: Vec<String>,
+    },
+    /// Done (or handed over).
+    Ok,
+    /// What was tried and why it failed.
+    Failed {
+        /// The reason, in words.
+        reason: String,
+    },
+}
+
+/// A process whose body is away, as its home sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guest {
+    /// Home PID.
+    pub pid: i32,
+    /// Real user id.
+    pub uid: u32,
+    /// `running`, `sleeping`, `stopped`, ... as the hosting kernel says (one letter as in /proc/PID/stat).
+    pub state: char,
+    /// CPU time used by the body, microseconds.
+    pub cpu_us: u64,
+    /// Resident memory of the body, bytes.
+    pub rss_bytes: u64,
+    /// Threads of the body.
+    pub threads: u32,
+    /// Command line, arguments joined by spaces.
+    pub command: String,
+}
+
+/// What is to be run, as `tern run` resolved it at home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Absolute path at home.
+    pub path: Vec<u8>,
+    /// Arguments, the program's name first.
+    pub argv: Vec<Vec<u8>>,
+    /// Environment, `NAME=value`.
+    pub envp: Vec<Vec<u8>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preamble_round_trip_and_refusal() {
+        for p in [Preamble::Control, Preamble::Join, Preamble::Room(RoomId([7; 16]))] {
+            assert_eq!(Preamble::decode(&p.encode()), Some(p));
+        }
+        let mut bad = Preamble::Control.encode();
+        bad[4] = 9;
+        assert_eq!(Preamble::decode(&bad), None);
+        let mut bad = Preamble::Control.encode();
+        bad[31] = 1;
+        assert_eq!(Preamble::decode(&bad), None);
+    }
+}

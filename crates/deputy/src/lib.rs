@@ -1,0 +1,1 @@
+//! The home side of a process whose body is away.

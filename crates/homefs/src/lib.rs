@@ -1,0 +1,1 @@
+//! Home files: FUSE protocol, the server at home, the client in the room.

@@ -1,0 +1,1 @@
+//! The cluster's authority, node certificates and invitations.

@@ -1,0 +1,1 @@
+//! One encrypted stream of frames over a socket.

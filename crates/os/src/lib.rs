@@ -1,0 +1,1 @@
+//! The one crate that makes ptrace, seccomp, namespace, mount and cgroup calls.

@@ -1,0 +1,1 @@
+//! The hosting side: warden and porter.

@@ -1,0 +1,2 @@
+//! The binary: daemon, tool and roles.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Frames and messages between a steward and a warden.
