@@ -29,7 +29,13 @@ impl Sender {
     }
 
     /// As [`Sender::send`], but the number is asked for when no other frame can come between any more.
-    pub fn send_ordered(&self, kind: Kind, mount: u16, seq: impl FnOnce() -> u64, parts: &[&[u8]]) -> Result<(), LinkError> {
+    pub fn send_ordered(
+        &self,
+        kind: Kind,
+        mount: u16,
+        seq: impl FnOnce() -> u64,
+        parts: &[&[u8]],
+    ) -> Result<(), LinkError> {
         let bytes: usize = parts.iter().map(|p| p.len()).sum();
         if bytes > FRAME_BYTES_MAX {
             return Err(LinkError::Frame(HeadError::Size(bytes as u32)));

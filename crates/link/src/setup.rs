@@ -15,7 +15,11 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 pub type Established = (Sender, Receiver, Vec<CertificateDer<'static>>);
 
 /// Speaks TLS as the connecting side.
-pub fn connect(socket: TcpStream, config: Arc<ClientConfig>, peer: ServerName<'static>) -> Result<Established, LinkError> {
+pub fn connect(
+    socket: TcpStream,
+    config: Arc<ClientConfig>,
+    peer: ServerName<'static>,
+) -> Result<Established, LinkError> {
     establish(socket, ClientConnection::new(config, peer)?.into())
 }
 
@@ -39,7 +43,8 @@ fn establish(mut socket: TcpStream, mut tls: Connection) -> Result<Established, 
     socket.set_write_timeout(None).map_err(failed("setting a time limit"))?;
     notice_loss(&socket).map_err(failed("setting TCP time-outs"))?;
     tls.set_buffer_limit(None);
-    let certificates = tls.peer_certificates().map(|c| c.iter().map(|c| c.clone().into_owned()).collect()).unwrap_or_default();
+    let certificates =
+        tls.peer_certificates().map(|c| c.iter().map(|c| c.clone().into_owned()).collect()).unwrap_or_default();
     let tls = Arc::new(Mutex::new(tls));
     let reading = socket.try_clone().map_err(failed("duplicating the socket"))?;
     Ok((Sender::new(socket, tls.clone()), Receiver::new(reading, tls), certificates))
@@ -49,7 +54,9 @@ fn establish(mut socket: TcpStream, mut tls: Connection) -> Result<Established, 
 fn notice_loss(socket: &TcpStream) -> std::io::Result<()> {
     let set = |level, name, value: u32| {
         // SAFETY: passes the address and size of a live u32.
-        let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size_of::<u32>() as u32) };
+        let done = unsafe {
+            libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size_of::<u32>() as u32)
+        };
         if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
     set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LOST_AFTER.as_millis() as u32)?;
