@@ -2,6 +2,7 @@
 
 mod error;
 
+pub mod cgroup;
 pub mod fds;
 pub mod mount;
 pub mod namespace;
