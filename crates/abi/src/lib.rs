@@ -1,1 +1,111 @@
-//! What a steward and a deputy blob say to each other.
+//! What a steward and a deputy blob say to each other, and what the blob finds when it starts. No dependencies: the blob is built from it too.
+//!
+//! One packet (SOCK_SEQPACKET) is one message: a fixed header, then bytes. The steward sends a [`Request`], the deputy thread answers with one
+//! [`Reply`] of kind [`REPLY`]; packets of kind [`SIGNAL`] come between, in the order in which things happened to the thread.
+#![no_std]
+#![forbid(unsafe_code)]
+
+/// Bytes of data that one packet may carry behind its header; also the size of a deputy thread's buffer.
+pub const DATA_BYTES: usize = 128 << 10;
+
+/// Stack of a deputy thread, bytes.
+pub const STACK_BYTES: usize = 32 << 10;
+
+/// The most pointers inside the data of one request that the deputy relocates (iovec bases and the like).
+pub const RELOCS_MAX: usize = 64;
+
+/// Run the system call `nr`.
+pub const OP_CALL: u32 = 1;
+/// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID.
+pub const OP_THREAD: u32 = 2;
+/// End this thread; no reply.
+pub const OP_THREAD_EXIT: u32 = 3;
+/// End the process with status `args[0]`; no reply.
+pub const OP_EXIT: u32 = 4;
+/// End the process as signal `args[0]` does by default; no reply.
+pub const OP_DIE: u32 = 5;
+/// The program's name and arguments changed (exec): data holds the argument strings, then `args[1]` bytes of environment; `args[0]` is the length of the arguments.
+pub const OP_ARGUMENTS: u32 = 6;
+
+/// Steward to deputy thread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// One of the `OP_` numbers.
+    pub op: u32,
+    /// System-call number of [`OP_CALL`].
+    pub nr: u32,
+    /// Arguments. Those whose bit is set in `pointers` are offsets into the data.
+    pub args: [u64; 6],
+    /// Bit i: `args[i]` is an offset into the data that follows, to become an address.
+    pub pointers: u32,
+    /// Words inside the data that are offsets too: so many u32 positions stand first in the data.
+    pub relocs: u32,
+    /// What of the data goes back with the reply: from here ...
+    pub out_offset: u32,
+    /// ... so many bytes ...
+    pub out_bytes: u32,
+    /// ... or, if not zero, at most as many as the call returned, times this.
+    pub out_per_result: u32,
+    /// Bytes of data behind this header.
+    pub data_bytes: u32,
+}
+
+/// Kind of an answer to a [`Request`].
+pub const REPLY: u32 = 0x0de9_0001;
+/// Kind of a note that a signal arrived; data is the siginfo (128 bytes).
+pub const SIGNAL: u32 = 0x0de9_0002;
+/// First packet of a deputy: it is ready. `result` is the TID.
+pub const READY: u32 = 0x0de9_0003;
+
+/// The call was not executed: a signal came first. (Also -EINTR of a call that had done nothing.)
+pub const NOT_EXECUTED: i64 = -512;
+
+/// Deputy thread to steward.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// [`REPLY`], [`SIGNAL`] or [`READY`].
+    pub kind: u32,
+    /// Bytes of data behind this header.
+    pub data_bytes: u32,
+    /// As the kernel returned it: negative is an error number. For [`SIGNAL`] the signal.
+    pub result: i64,
+}
+
+/// The signal with which the steward interrupts a deputy thread in a forwarded call (never shown to the program). It is one that glibc keeps
+/// for itself, and uses only inside a process.
+pub const CANCEL_SIGNAL: i32 = 33;
+
+/// What the blob finds at start, in the memory that its loader prepared.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// First address of the region that stays (page aligned): blob, this struct, argument strings, stack, buffer.
+    pub region_start: u64,
+    /// First address behind it.
+    pub region_end: u64,
+    /// Where the argument strings begin, ...
+    pub arg_start: u64,
+    /// ... end, and the environment begins, ...
+    pub arg_end: u64,
+    /// ... and the environment ends.
+    pub env_end: u64,
+    /// The bytes of memory reserved for arguments and environment from `arg_start`.
+    pub arg_room: u64,
+    /// Two buffers' worth of memory for the first thread: stack, then data.
+    pub thread_area: u64,
+    /// The channel.
+    pub channel_fd: i32,
+    /// The program's file, to be shown as /proc/PID/exe; -1 if none.
+    pub exe_fd: i32,
+    /// Signals that are ignored and stay so (bit n-1 for signal n).
+    pub ignored: u64,
+    /// Name of the program, for /proc/PID/comm.
+    pub comm: [u8; 16],
+}
+
+/// Memory of one deputy thread: its stack and its buffer (header and data), rounded to pages.
+pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
+
+const _: () = assert!(size_of::<Request>() == 80 && size_of::<Reply>() == 16 && size_of::<Start>() == 88);

@@ -1,4 +1,9 @@
-//! Control messages between the tool, the daemons and the stewards. No I/O.
+//! Control messages: `tern` to `ternd` ([`tool`]), `ternd` to `ternd` ([`peer`]), `ternd` to stewards ([`steward`]). No I/O.
 #![forbid(unsafe_code)]
 
+pub mod codec;
+pub mod facts;
+pub mod paths;
+pub mod peer;
 pub mod steward;
+pub mod tool;

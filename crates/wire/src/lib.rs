@@ -1,1 +1,11 @@
-//! Frames and messages between a steward and a warden.
+//! Frames and messages between a steward (home) and a warden (hosting node). Bytes in, bytes out; every size is bounded.
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod message;
+
+pub use frame::{FRAME_BYTES_MAX, Head, HeadError, Kind};
+pub use message::{ToHome, ToRoom};
+
+/// Version of everything in this crate; the two ends must agree.
+pub const VERSION: u32 = 1;

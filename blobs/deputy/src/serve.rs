@@ -1,0 +1,252 @@
+//! The loop of a deputy thread: receive a request, run it, reply.
+
+use crate::{signals, start, sys};
+use abi::*;
+use core::arch::asm;
+
+/// A thread's control block: at the top of its stack, and the FS base points to it.
+#[repr(C)]
+pub struct Thread {
+    this: *mut Thread,
+    channel_fd: i32,
+    /// Header and data of the current request.
+    buffer: *mut u8,
+    /// Shared by all threads, in the region: what the loader said.
+    start: *const Start,
+}
+
+/// `struct msghdr`.
+#[repr(C)]
+struct Message {
+    name: u64,
+    name_bytes: u64,
+    iov: *const [u64; 2],
+    iov_count: u64,
+    control: *mut u8,
+    control_bytes: u64,
+    flags: u64,
+}
+
+impl Thread {
+    /// The calling thread's control block.
+    pub fn current() -> &'static Thread {
+        let this: *const Thread;
+        // SAFETY: `enter` made the FS base point to a control block whose first word is its own address, for the life of the thread.
+        unsafe {
+            asm!("mov {}, fs:[0]", out(reg) this, options(nostack, readonly));
+            &*this
+        }
+    }
+
+    /// Sends one packet; a steward that is gone ends the process (nobody else could answer for it).
+    pub fn send(&self, packet: &[u8]) {
+        const MSG_NOSIGNAL: u64 = 0x4000;
+        const EINTR: i64 = -4;
+        loop {
+            let args = [self.channel_fd as u64, packet.as_ptr() as u64, packet.len() as u64, MSG_NOSIGNAL, 0, 0];
+            // SAFETY: sends bytes of a slice.
+            match unsafe { sys::call(sys::SENDTO, args) } {
+                EINTR => continue,
+                n if n < 0 => lost(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Receives a request into the buffer. Returns its length and the descriptor that came with it, or -1.
+    fn receive(&self) -> (usize, i32) {
+        const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+        const EINTR: i64 = -4;
+        let mut control = [0u64; 3];
+        let iov = [self.buffer as u64, (size_of::<Request>() + DATA_BYTES) as u64];
+        loop {
+            let message = Message {
+                name: 0,
+                name_bytes: 0,
+                iov: &iov,
+                iov_count: 1,
+                control: control.as_mut_ptr().cast(),
+                control_bytes: 24,
+                flags: 0,
+            };
+            let args = [self.channel_fd as u64, &message as *const Message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0];
+            // SAFETY: the message points to live memory of the stated sizes.
+            match unsafe { sys::call(sys::RECVMSG, args) } {
+                EINTR => continue,
+                n if n <= 0 => lost(),
+                // SCM_RIGHTS: length 20, level SOL_SOCKET (1), type 1, then the descriptor.
+                n => {
+                    // SAFETY: the kernel wrote the control words through the pointer above.
+                    let control = unsafe { core::ptr::read_volatile(&control) };
+                    let fd = if control[0] == 20 && control[1] == 1 << 32 | 1 { control[2] as i32 } else { -1 };
+                    return (n as usize, fd);
+                }
+            }
+        }
+    }
+
+    fn data(&self) -> *mut u8 {
+        // SAFETY: the buffer has room for a header and the data.
+        unsafe { self.buffer.add(size_of::<Request>()) }
+    }
+
+    fn serve(&self) -> ! {
+        loop {
+            let (bytes, fd) = self.receive();
+            if bytes < size_of::<Request>() {
+                lost()
+            }
+            // SAFETY: a whole header was received.
+            let request = unsafe { self.buffer.cast::<Request>().read_unaligned() };
+            let (result, out_bytes) = match request.op {
+                OP_CALL => self.run(&request),
+                OP_THREAD => (self.new_thread(fd), 0),
+                OP_ARGUMENTS => (self.set_arguments(&request), 0),
+                OP_THREAD_EXIT => loop {
+                    // SAFETY: ends the thread. Its area stays mapped: the stack under this very call.
+                    unsafe { sys::call(sys::EXIT, [0; 6]) };
+                },
+                OP_EXIT => sys::exit_group(request.args[0]),
+                OP_DIE => signals::die(request.args[0] as i32),
+                _ => (-38, 0),
+            };
+            self.reply(&request, result, out_bytes);
+        }
+    }
+
+    fn reply(&self, request: &Request, result: i64, out_bytes: u32) {
+        let from = request.out_offset as usize;
+        let head = Reply { kind: REPLY, data_bytes: out_bytes, result };
+        // The header goes right before the data that goes back: over the end of the request's own header or data that is done with.
+        // SAFETY: the packet starts inside the buffer (a request header is larger than a reply header) and ends inside the data, which `run` checked.
+        let packet = unsafe {
+            let at = self.data().add(from).sub(size_of::<Reply>());
+            at.cast::<Reply>().write_unaligned(head);
+            core::slice::from_raw_parts(at, size_of::<Reply>() + out_bytes as usize)
+        };
+        self.send(packet);
+    }
+
+    fn run(&self, request: &Request) -> (i64, u32) {
+        let data = self.data() as u64;
+        let relocs = request.relocs as usize;
+        if relocs > RELOCS_MAX || (request.out_offset as usize).saturating_add(request.out_bytes as usize) > DATA_BYTES {
+            return (-22, 0);
+        }
+        for i in 0..relocs {
+            // SAFETY: positions and words are checked to lie inside the data.
+            unsafe {
+                let position = (data as *const u32).add(i).read_unaligned() as usize;
+                if position + 8 > DATA_BYTES {
+                    return (-22, 0);
+                }
+                let word = (data as *mut u8).add(position).cast::<u64>();
+                word.write_unaligned(word.read_unaligned().wrapping_add(data));
+            }
+        }
+        let mut args = request.args;
+        for (i, arg) in args.iter_mut().enumerate() {
+            if request.pointers & (1 << i) != 0 {
+                *arg = arg.wrapping_add(data);
+            }
+        }
+        // SAFETY: the steward built the call; its pointers lie in this thread's buffer.
+        let result = unsafe { sys::interruptible(u64::from(request.nr), &args) };
+        let out_bytes = match (request.out_per_result, result) {
+            (_, ..0) => 0,
+            (0, _) => request.out_bytes,
+            (each, n) => (n as u64).saturating_mul(u64::from(each)).min(u64::from(request.out_bytes)) as u32,
+        };
+        (result, out_bytes)
+    }
+
+    fn new_thread(&self, channel_fd: i32) -> i64 {
+        const PROT_READ_WRITE: u64 = 3;
+        const MAP_PRIVATE_ANONYMOUS: u64 = 0x22;
+        if channel_fd < 0 {
+            return -9;
+        }
+        // SAFETY: fresh memory for a fresh thread.
+        unsafe {
+            let area = sys::call(
+                sys::MMAP,
+                [0, THREAD_AREA_BYTES as u64, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, !0, 0],
+            );
+            let tid = if area < 0 { area } else { spawn(prepare(area as u64, channel_fd, self.start)) };
+            if tid < 0 {
+                sys::call(sys::CLOSE, [channel_fd as u64, 0, 0, 0, 0, 0]);
+            }
+            tid
+        }
+    }
+
+    fn set_arguments(&self, request: &Request) -> i64 {
+        // SAFETY: the loader's Start lives in the region as long as the process.
+        let start = unsafe { &*self.start };
+        let bytes = (request.data_bytes as u64).min(start.arg_room);
+        let arg_end = start.arg_start + request.args[0].min(bytes);
+        // SAFETY: the region has `arg_room` bytes there, used for nothing else.
+        unsafe { core::ptr::copy(self.data(), start.arg_start as *mut u8, bytes as usize) };
+        start::set_map(start, arg_end, start.arg_start + bytes, -1);
+        0
+    }
+}
+
+fn lost() -> ! {
+    signals::die(9)
+}
+
+/// Lays a control block at the top of the stack of `area`.
+///
+/// # Safety
+/// `area` is [`THREAD_AREA_BYTES`] of memory that nobody else uses.
+unsafe fn prepare(area: u64, channel_fd: i32, start: *const Start) -> *mut Thread {
+    let thread = (area + STACK_BYTES as u64 - 64) as *mut Thread;
+    // The header ends where a page begins, so that data is page aligned.
+    let buffer = (area + STACK_BYTES as u64 + 4096 - size_of::<Request>() as u64) as *mut u8;
+    // SAFETY: see above.
+    unsafe { thread.write(Thread { this: thread, channel_fd, buffer, start }) };
+    thread
+}
+
+/// Starts a thread on its area; returns its TID.
+///
+/// # Safety
+/// `thread` comes from [`prepare`].
+unsafe fn spawn(thread: *mut Thread) -> i64 {
+    /// CLONE_VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | SETTLS
+    const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x8_0000;
+    let tid: i64;
+    // SAFETY: the child starts on its own stack, never returns, and takes its control block from the FS base that the kernel set.
+    unsafe {
+        asm!(
+            "syscall", "test rax, rax", "jnz 2f",
+            "xor ebp, ebp", "mov rdi, fs:[0]", "and rsp, -16", "call {enter}", "ud2",
+            "2:",
+            enter = sym enter,
+            inlateout("rax") sys::CLONE => tid, in("rdi") FLAGS, in("rsi") thread, in("rdx") 0, in("r10") 0, in("r8") thread,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    tid
+}
+
+unsafe extern "C" fn enter(thread: *const Thread) -> ! {
+    // SAFETY: `spawn` and `first_thread` pass a prepared control block.
+    unsafe { (*thread).serve() }
+}
+
+/// Becomes the deputy's first thread.
+pub fn first_thread(start: &'static Start) -> ! {
+    const ARCH_SET_FS: u64 = 0x1002;
+    // SAFETY: the area is the thread's own; the stack in use begins below the control block.
+    unsafe {
+        let thread = prepare(start.thread_area, start.channel_fd, start);
+        sys::call(sys::ARCH_PRCTL, [ARCH_SET_FS, thread as u64, 0, 0, 0, 0]);
+        signals::catch_all(start.ignored);
+        let tid = sys::call(sys::GETTID, [0; 6]);
+        let head = Reply { kind: READY, data_bytes: 0, result: tid };
+        (*thread).send(core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()));
+        enter(thread)
+    }
+}

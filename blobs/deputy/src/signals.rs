@@ -1,0 +1,95 @@
+//! Signals of a deputy: every signal that can be caught is told to the steward, in the same stream as the replies; ignored ones stay ignored.
+
+use crate::serve::Thread;
+use crate::sys;
+use abi::{CANCEL_SIGNAL, Reply, SIGNAL};
+use core::arch::naked_asm;
+
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SIG_SETMASK: u64 = 2;
+const SIGKILL: i32 = 9;
+const SIGSTOP: i32 = 19;
+/// SIGTSTP, SIGTTIN, SIGTTOU: the home's kernel stops the deputy itself, as its parent expects.
+const JOB_STOPS: [i32; 3] = [20, 21, 22];
+/// Offset of rip in `ucontext_t` (asm/sigcontext.h: uc_mcontext at 40, then r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip).
+const UCONTEXT_RIP: usize = 40 + 16 * 8;
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+struct Action {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn restorer() {
+    naked_asm!("mov eax, 15", "syscall")
+}
+
+unsafe extern "C" fn handler(signal: i32, info: *const [u8; 128], context: *mut u8) {
+    let (first, last, abort) = sys::interruptible_part();
+    // SAFETY: the kernel passes a ucontext; rip lies at a fixed place in it.
+    unsafe {
+        let rip = context.add(UCONTEXT_RIP) as *mut u64;
+        if *rip >= first && *rip < last {
+            *rip = abort;
+        }
+    }
+    if signal == CANCEL_SIGNAL {
+        return;
+    }
+    // SAFETY: `info` is the kernel's siginfo of 128 bytes.
+    let info = unsafe { &*info };
+    let mut packet = [0u8; 16 + 128];
+    let head = Reply { kind: SIGNAL, data_bytes: 128, result: i64::from(signal) };
+    packet[..4].copy_from_slice(&head.kind.to_le_bytes());
+    packet[4..8].copy_from_slice(&head.data_bytes.to_le_bytes());
+    packet[8..16].copy_from_slice(&head.result.to_le_bytes());
+    packet[16..].copy_from_slice(info);
+    Thread::current().send(&packet);
+}
+
+fn set(signal: i32, action: &Action) {
+    // SAFETY: a whole sigaction is passed.
+    unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, action as *const Action as u64, 0, 8, 0, 0]) };
+}
+
+/// Catches what can be caught, but not what is to be ignored; then lets all through.
+pub fn catch_all(ignored: u64) {
+    let action = Action {
+        handler: handler as *const () as u64,
+        flags: SA_SIGINFO | SA_RESTORER,
+        restorer: restorer as *const () as u64,
+        mask: !0,
+    };
+    for signal in 1..=64 {
+        let keep = signal == SIGKILL || signal == SIGSTOP || JOB_STOPS.contains(&signal);
+        if !keep && (signal == CANCEL_SIGNAL || ignored & (1 << (signal - 1)) == 0) {
+            set(signal, &action);
+        }
+    }
+    mask(0);
+}
+
+pub fn mask(set: u64) {
+    // SAFETY: eight bytes of mask.
+    unsafe { sys::call(sys::RT_SIGPROCMASK, [SIG_SETMASK, &set as *const u64 as u64, 0, 8, 0, 0]) };
+}
+
+/// Ends the process as `signal` does by default, without a core: the core would be the blob's, not the program's.
+pub fn die(signal: i32) -> ! {
+    const PR_SET_DUMPABLE: u64 = 4;
+    set(signal, &Action { handler: 0, flags: SA_RESTORER, restorer: restorer as *const () as u64, mask: 0 });
+    mask(0);
+    // SAFETY: plain calls on the own process.
+    unsafe {
+        sys::call(sys::PRCTL, [PR_SET_DUMPABLE, 0, 0, 0, 0, 0]);
+        let pid = sys::call(sys::GETPID, [0; 6]) as u64;
+        let tid = sys::call(sys::GETTID, [0; 6]) as u64;
+        sys::call(sys::TGKILL, [pid, tid, signal as u64, 0, 0, 0]);
+    }
+    sys::exit_group(128 + signal as u64)
+}

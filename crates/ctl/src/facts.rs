@@ -1,0 +1,82 @@
+//! What nodes tell each other about themselves.
+
+use serde::{Deserialize, Serialize};
+
+/// What does not change while a daemon runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Kernel release, as uname(2).
+    pub kernel: String,
+    /// Machine, as uname(2).
+    pub machine: String,
+    /// CPU model, for people.
+    pub cpu_model: String,
+    /// CPU features that programs may use, as /proc/cpuinfo names them, sorted.
+    pub cpu_features: Vec<String>,
+    /// Online CPUs.
+    pub cores: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Highest PID plus one that processes can have.
+    pub pid_max: u32,
+    /// The kernel offers FUSE.
+    pub fuse: bool,
+    /// The most rooms it hosts; 0: it accepts no guests.
+    pub rooms_max: u32,
+    /// Version of tern.
+    pub version: String,
+}
+
+/// What changes: travels in small datagrams, a window of the newest entries at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// One-minute load average of runnable tasks, thousandths.
+    pub runnable_milli: u32,
+    /// Online CPUs.
+    pub cores: u32,
+    /// Memory that programs could still get, MiB.
+    pub available_mib: u32,
+    /// Memory in all, MiB.
+    pub memory_mib: u32,
+    /// Rooms hosted now.
+    pub rooms: u32,
+    /// The most rooms it hosts.
+    pub rooms_max: u32,
+}
+
+impl Load {
+    /// Runnable tasks per CPU, thousandths: what placement compares.
+    pub fn per_core_milli(&self) -> u32 {
+        self.runnable_milli / self.cores.max(1)
+    }
+}
+
+/// How good a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// As it should be.
+    Good,
+    /// Works, at a cost.
+    Costs,
+    /// Does not work.
+    Bad,
+}
+
+/// One finding of `tern doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: String,
+    /// How it is.
+    pub grade: Grade,
+    /// What was found, and what it costs or what to do.
+    pub detail: String,
+}
+
+impl Finding {
+    /// A finding.
+    pub fn new(subject: impl Into<String>, grade: Grade, detail: impl Into<String>) -> Finding {
+        Finding { subject: subject.into(), grade, detail: detail.into() }
+    }
+}

@@ -1,0 +1,37 @@
+//! Where things are: names only.
+
+use std::path::{Path, PathBuf};
+
+/// Default directory of sockets.
+pub const RUN_DIR: &str = "/run/tern";
+/// Environment variable that moves it.
+pub const RUN_ENV: &str = "TERN_RUN";
+/// Environment variable that moves the state directory.
+pub const STATE_ENV: &str = "TERN_STATE";
+/// Port of daemons, TCP and UDP.
+pub const PORT: u16 = 7437;
+
+/// The daemon's socket for the user's tool.
+pub fn daemon_socket(run_dir: &Path) -> PathBuf {
+    run_dir.join("ternd.sock")
+}
+
+/// Directory of the sockets of stewards and wardens.
+pub fn rooms_dir(run_dir: &Path) -> PathBuf {
+    run_dir.join("rooms")
+}
+
+/// Socket of a room's steward.
+pub fn steward_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
+    rooms_dir(run_dir).join(format!("{room}.steward"))
+}
+
+/// Socket of a room's warden.
+pub fn warden_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
+    rooms_dir(run_dir).join(format!("{room}.warden"))
+}
+
+/// Directory of logs.
+pub fn log_dir(run_dir: &Path) -> PathBuf {
+    run_dir.join("log")
+}

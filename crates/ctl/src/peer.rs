@@ -1,0 +1,138 @@
+//! What daemons say to each other over TLS: one length-prefixed message each way, as often as the client likes.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{Facts, Load};
+use crate::steward::RoomId;
+
+/// Largest message, bytes.
+pub const MESSAGE_BYTES: usize = 1 << 20;
+/// Most members in one list.
+pub const MEMBERS_MAX: usize = 4096;
+
+/// A member, as daemons tell each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Member {
+    /// Name.
+    pub name: String,
+    /// Node id.
+    pub id: u64,
+    /// Where its daemon listens (TCP and UDP).
+    pub address: SocketAddr,
+    /// Rises with every start of its daemon.
+    pub generation: u64,
+}
+
+/// Member to member, over mutual TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerRequest {
+    /// This daemon has started; who is there? Answered by [`PeerAnswer::Members`].
+    Enter {
+        /// The one who asks.
+        me: Member,
+    },
+    /// One exchange of clock readings, NTP style. Answered by [`PeerAnswer::Clock`].
+    Clock,
+    /// What are you? Answered by [`PeerAnswer::Facts`].
+    Facts,
+    /// Start a warden for this room of mine.
+    HostRoom {
+        /// The room.
+        room: RoomId,
+        /// Where the warden finds my daemon.
+        address: SocketAddr,
+    },
+    /// I have gone for good. No answer is awaited.
+    Leave {
+        /// Node id of the one who leaves.
+        id: u64,
+    },
+}
+
+/// Answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PeerAnswer {
+    /// To [`PeerRequest::Enter`]: who is alive, the one who answers included.
+    Members(Vec<Member>),
+    /// To [`PeerRequest::Clock`]: CLOCK_REALTIME of the one who answers, microseconds since 1970.
+    Clock {
+        /// When the request had come.
+        received_us: i64,
+    },
+    /// To [`PeerRequest::Facts`].
+    Facts {
+        /// What does not change.
+        facts: Facts,
+        /// What does.
+        load: Load,
+    },
+    /// Done.
+    Done,
+    /// Refused or failed, in words.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A newcomer's first message, over TLS without a client certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinRequest {
+    /// Which invitation.
+    pub id: [u8; 8],
+    /// Its secret.
+    pub secret: [u8; 16],
+    /// The name that the newcomer wants.
+    pub name: String,
+    /// Its public key (P-256, uncompressed point).
+    pub public_key: Vec<u8>,
+}
+
+/// Answer to a newcomer.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum JoinAnswer {
+    /// Admitted: postcard of `identity::Membership`, and whom to talk to.
+    Admitted {
+        /// For the state directory.
+        membership: Vec<u8>,
+        /// Members to start with.
+        members: Vec<Member>,
+    },
+    /// Not admitted.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a datagram between daemons holds, after decryption.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Datagram {
+    /// Of the membership protocol.
+    Swim(Vec<u8>),
+    /// The newest loads that the sender knows.
+    Pulse(Vec<PulseEntry>),
+    /// Are you there? (`tern doctor`)
+    Echo {
+        /// Comes back.
+        nonce: u64,
+    },
+    /// I am.
+    EchoReply {
+        /// From the question.
+        nonce: u64,
+    },
+}
+
+/// A node's load as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PulseEntry {
+    /// Node id.
+    pub id: u64,
+    /// How old the reading is, milliseconds.
+    pub age_ms: u32,
+    /// The reading.
+    pub load: Load,
+}

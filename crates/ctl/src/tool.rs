@@ -1,0 +1,197 @@
+//! What the user's tool says to the daemon, over `/run/tern/ternd.sock` (SOCK_SEQPACKET).
+//!
+//! The tool sends one packet: a [`Request`]. [`Request::Run`] comes with one descriptor: a sealed memfd with a postcard
+//! [`Program`](crate::steward::Program). The daemon answers with one [`Answer`], cut into packets of at most [`PACKET_BYTES`]: tag
+//! [`CONTROL_TAG`], a byte that is 1 if more follows, then bytes.
+//!
+//! After [`Answer::Placing`] the same socket is the channel of a deputy: the packets that follow are the steward's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{Finding, Load};
+use crate::steward::Guest;
+
+/// First byte of every packet by which the daemon answers.
+pub const CONTROL_TAG: u8 = 0xC0;
+/// Largest packet, bytes: well below the kernel's default socket buffer.
+pub const PACKET_BYTES: usize = 32 << 10;
+/// Largest request, bytes.
+pub const REQUEST_BYTES: usize = 4 << 10;
+/// Largest answer, bytes.
+pub const ANSWER_BYTES: usize = 16 << 20;
+
+/// Tool to daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Who is in the cluster?
+    Nodes,
+    /// Which processes started here are away? Users see their own, root all.
+    Ps,
+    /// Why is this process where it is?
+    Why {
+        /// PID at home.
+        pid: i32,
+    },
+    /// Place the program in the memfd; the process that asks becomes its deputy.
+    Run {
+        /// Node; the least loaded one if absent.
+        on: Option<String>,
+    },
+    /// Test the pair of this node and another.
+    Doctor {
+        /// The other.
+        node: String,
+    },
+    /// Make invitations (root).
+    Invite {
+        /// For how long they are valid, seconds.
+        valid_s: u64,
+        /// How many.
+        count: u32,
+        /// The newcomers get the authority's key too, and may invite.
+        authority: bool,
+    },
+    /// Leave the cluster: tell the others, forget the identity, end (root).
+    Leave,
+    /// How is the daemon?
+    Status,
+    /// The last lines of the daemon's log (root).
+    Log {
+        /// How many.
+        lines: u32,
+    },
+}
+
+/// Daemon to tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// To [`Request::Nodes`], sorted by name.
+    Nodes(Vec<NodeRow>),
+    /// To [`Request::Ps`].
+    Ps {
+        /// Processes that are away.
+        rows: Vec<PsRow>,
+        /// Rooms that could not be asked, and why.
+        failures: Vec<String>,
+    },
+    /// To [`Request::Why`].
+    Why {
+        /// What there is to say.
+        lines: Vec<String>,
+    },
+    /// To [`Request::Run`]: the steward has this socket now; become a deputy.
+    Placing {
+        /// The node that hosts the body.
+        node: String,
+    },
+    /// To [`Request::Doctor`].
+    Findings(Vec<Finding>),
+    /// To [`Request::Invite`].
+    Invited {
+        /// As text.
+        tokens: Vec<String>,
+        /// When they expire, seconds since 1970.
+        expires_s: u64,
+    },
+    /// To [`Request::Status`].
+    Status(Status),
+    /// To [`Request::Log`].
+    Log {
+        /// The lines, oldest first.
+        lines: Vec<String>,
+    },
+    /// Done.
+    Done,
+    /// Not done.
+    Failed {
+        /// What was tried and why it failed.
+        reason: String,
+        /// What to do, if something can be done.
+        hint: Option<String>,
+    },
+}
+
+/// A node, as the daemon that is asked knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Name.
+    pub name: String,
+    /// Address of its daemon.
+    pub address: String,
+    /// Alive as far as is known.
+    pub alive: bool,
+    /// It is the node that is asked.
+    pub here: bool,
+    /// Newest load that has come, and its age in milliseconds.
+    pub load: Option<(Load, u64)>,
+}
+
+/// A process that is away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PsRow {
+    /// Where its body is.
+    pub node: String,
+    /// The room is connected.
+    pub connected: bool,
+    /// The process.
+    pub guest: Guest,
+}
+
+/// The daemon's own state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// This node.
+    pub node: String,
+    /// Cluster (random name).
+    pub cluster: String,
+    /// Version of tern.
+    pub version: String,
+    /// Address that it listens on.
+    pub address: String,
+    /// PID of the daemon.
+    pub pid: u32,
+    /// Members alive, this one included.
+    pub alive: u32,
+    /// Members known, this one included.
+    pub known: u32,
+    /// Rooms of this home on other nodes.
+    pub rooms_away: u32,
+    /// Rooms of others hosted here.
+    pub rooms_hosted: u32,
+}
+
+/// Cuts an encoded answer into packets.
+pub fn packets(answer: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let parts = answer.len().div_ceil(PACKET_BYTES - 2).max(1);
+    (0..parts).map(move |i| {
+        let from = i * (PACKET_BYTES - 2);
+        let part = &answer[from..answer.len().min(from + PACKET_BYTES - 2)];
+        let mut packet = vec![CONTROL_TAG, u8::from(i + 1 < parts)];
+        packet.extend_from_slice(part);
+        packet
+    })
+}
+
+/// Puts an answer together again.
+#[derive(Debug, Default)]
+pub struct Assembly {
+    bytes: Vec<u8>,
+}
+
+impl Assembly {
+    /// Takes a packet; the whole answer once it is there.
+    ///
+    /// # Errors
+    /// A malformed packet or answer, or more than [`ANSWER_BYTES`].
+    pub fn take(&mut self, packet: &[u8]) -> Result<Option<Answer>, crate::codec::CodecError> {
+        use crate::codec::CodecError;
+        let [CONTROL_TAG, more, part @ ..] = packet else {
+            return Err(CodecError::Malformed { why: "no answer of a daemon".into() });
+        };
+        if self.bytes.len() + part.len() > ANSWER_BYTES {
+            return Err(CodecError::TooLarge { bytes: self.bytes.len() + part.len(), limit: ANSWER_BYTES });
+        }
+        self.bytes.extend_from_slice(part);
+        if *more == 0 { crate::codec::decode(&self.bytes).map(Some) } else { Ok(None) }
+    }
+}

@@ -1,0 +1,302 @@
+//! Messages that are not FUSE: what is placed, forwarded, signalled, and how it ended.
+
+use serde::{Deserialize, Serialize};
+
+/// Number of a forwarded call or stand-in request, chosen by the warden, unique in the life of a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CallId(pub u64);
+
+/// A descriptor of a deputy that a body holds through a stand-in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StandinId(pub u32);
+
+/// A system call to be run by a deputy thread: numbers, and what its pointers point to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// System-call number (x86-64).
+    pub nr: u32,
+    /// Arguments; those whose bit is set in `pointers` are offsets into `data`.
+    pub args: [u64; 6],
+    /// Bit i: `args[i]` is an offset into `data`.
+    pub pointers: u8,
+    /// Positions in `data` of words that are offsets into `data` too.
+    pub relocs: Vec<u32>,
+    /// The memory that the call sees.
+    pub data: Vec<u8>,
+    /// What of `data` comes back: from here ...
+    pub out_offset: u32,
+    /// ... so many bytes ...
+    pub out_bytes: u32,
+    /// ... or, if not zero, at most the result times this.
+    pub out_per_result: u32,
+}
+
+/// Room to home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToHome {
+    /// First message: who hosts.
+    Hello {
+        /// [`crate::VERSION`].
+        version: u32,
+    },
+    /// The room stands; bodies can come.
+    RoomReady,
+    /// The room could not be made.
+    RoomFailed {
+        /// What was tried and why it failed.
+        reason: String,
+    },
+    /// The answer to [`ToRoom::Place`]: the program runs, or why it does not.
+    Placed {
+        /// The process.
+        pid: i32,
+        /// `Err((errno, what was tried))`.
+        result: Result<(), (i32, String)>,
+    },
+    /// Run this call in the deputy thread `tid` (0: any thread of `pid`).
+    Call {
+        /// Answered by [`ToRoom::Return`] with the same number.
+        id: CallId,
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: i32,
+        /// The call.
+        call: Call,
+    },
+    /// The body's thread was interrupted: end the call with EINTR unless it is done already.
+    Cancel {
+        /// The call.
+        id: CallId,
+    },
+    /// A thread of the body wants to make another.
+    NewThread {
+        /// Answered by [`ToRoom::Return`]: the new TID or an error.
+        id: CallId,
+        /// The process.
+        pid: i32,
+        /// The thread that asks.
+        tid: i32,
+    },
+    /// Thread of a body ended, and its TID is free in the room.
+    ThreadGone {
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: i32,
+    },
+    /// The body ended, and its PID is free in the room.
+    Exited {
+        /// The process.
+        pid: i32,
+        /// How.
+        how: Ending,
+        /// CPU time that the body used, microseconds.
+        cpu_us: u64,
+    },
+    /// The body runs another program now.
+    Exec {
+        /// The process.
+        pid: i32,
+        /// Argument strings, each ended by NUL, as in /proc/PID/cmdline.
+        arguments: Vec<u8>,
+        /// As in /proc/PID/comm.
+        comm: Vec<u8>,
+    },
+    /// Tell when this stand-in is ready for any of `events` (poll(2) bits); answered once by [`ToRoom::Readiness`].
+    Watch {
+        /// The process that holds it.
+        pid: i32,
+        /// The stand-in.
+        standin: StandinId,
+        /// poll(2) bits.
+        events: u16,
+    },
+    /// The body holds this stand-in no more.
+    Close {
+        /// The process.
+        pid: i32,
+        /// The stand-in.
+        standin: StandinId,
+    },
+    /// A call was refused to a guest: kept for `tern why`.
+    Refused {
+        /// The process.
+        pid: i32,
+        /// System-call number.
+        nr: u32,
+        /// In words.
+        why: String,
+    },
+    /// Answer to [`ToRoom::Report`].
+    Usage {
+        /// Per process: what the hosting kernel says.
+        bodies: Vec<BodyUsage>,
+    },
+}
+
+/// What a body uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyUsage {
+    /// The process.
+    pub pid: i32,
+    /// State letter as in /proc/PID/stat.
+    pub state: char,
+    /// CPU time, microseconds.
+    pub cpu_us: u64,
+    /// Resident memory, bytes.
+    pub rss_bytes: u64,
+    /// Threads.
+    pub threads: u32,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// exit status (0..=255).
+    Exit(u8),
+    /// Killed by this signal.
+    Signal(u8),
+}
+
+/// Home to room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToRoom {
+    /// Make the room: what home looks like.
+    Open(Home),
+    /// Start a body.
+    Place(Box<Place>),
+    /// The end of a forwarded call.
+    Return {
+        /// The call.
+        id: CallId,
+        /// As the kernel returned it: negative is an error number.
+        result: i64,
+        /// The bytes that the call wrote.
+        out: Vec<u8>,
+    },
+    /// A signal arrived at the deputy.
+    Signal {
+        /// The process.
+        pid: i32,
+        /// The thread, if it was sent to one thread.
+        tid: Option<i32>,
+        /// `siginfo_t` as the home's kernel gave it (128 bytes).
+        info: Vec<u8>,
+    },
+    /// The deputy is gone or was killed: end the body.
+    Kill {
+        /// The process.
+        pid: i32,
+    },
+    /// A watched stand-in is ready.
+    Readiness {
+        /// The process.
+        pid: i32,
+        /// The stand-in.
+        standin: StandinId,
+        /// poll(2) bits.
+        events: u16,
+    },
+    /// The parent of a process changed (its parent ended).
+    Parent {
+        /// The process.
+        pid: i32,
+        /// Its parent now.
+        ppid: i32,
+    },
+    /// Say what the bodies use ([`ToHome::Usage`]).
+    Report,
+    /// End the room.
+    Close,
+}
+
+/// What a home looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home {
+    /// Version of the steward's side ([`crate::VERSION`]).
+    pub version: u32,
+    /// Host name.
+    pub hostname: Vec<u8>,
+    /// NIS domain name.
+    pub domainname: Vec<u8>,
+    /// CLOCK_MONOTONIC of home, nanoseconds, at the moment of sending.
+    pub monotonic_ns: i64,
+    /// CLOCK_BOOTTIME of home likewise.
+    pub boottime_ns: i64,
+    /// The home's file systems: number is the index; path is where it is mounted, `/` first.
+    pub mounts: Vec<Mount>,
+}
+
+/// One file system of home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where it is mounted at home, absolute.
+    pub path: Vec<u8>,
+    /// Mounted read-only there.
+    pub read_only: bool,
+}
+
+/// A process to be placed: everything that its home's kernel says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// PID.
+    pub pid: i32,
+    /// Parent.
+    pub ppid: i32,
+    /// Program, arguments, environment.
+    pub program: Program,
+    /// Working directory, absolute.
+    pub cwd: Vec<u8>,
+    /// umask.
+    pub umask: u32,
+    /// Credentials.
+    pub credentials: Credentials,
+    /// Signals ignored (bit n-1 for signal n).
+    pub ignored: u64,
+    /// Signals blocked.
+    pub blocked: u64,
+    /// Resource limits by number: soft, hard (`u64::MAX`: unlimited).
+    pub limits: Vec<(u64, u64)>,
+    /// nice value.
+    pub nice: i32,
+    /// Open descriptors that the program inherits.
+    pub descriptors: Vec<Descriptor>,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Absolute path.
+    pub path: Vec<u8>,
+    /// Arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// Environment.
+    pub envp: Vec<Vec<u8>>,
+}
+
+/// Who a process is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// Real, effective, saved user id.
+    pub uid: [u32; 3],
+    /// Real, effective, saved group id.
+    pub gid: [u32; 3],
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+/// One descriptor of a deputy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptor {
+    /// Number, in deputy and body.
+    pub fd: i32,
+    /// Its stand-in; equal descriptions (same open file) have equal numbers.
+    pub standin: StandinId,
+    /// O_ flags of the open file.
+    pub flags: i32,
+    /// `struct stat` as home's fstat gives it (144 bytes).
+    pub stat: Vec<u8>,
+    /// It is a terminal.
+    pub terminal: bool,
+}
