@@ -51,7 +51,7 @@ fn make_taps(inits: &[i32]) -> Result<Vec<OwnedFd>> {
     for (index, init) in (1..).zip(inits) {
         let node = format!("n{index}");
         taps.push(open_tap(&node)?);
-        let pidfd = Process::of(*init)?.open().ok_or_else(|| Error::NodeDown(node))?;
+        let pidfd = Process::of(*init)?.open().ok_or(Error::NodeDown(node))?;
         taps.push(in_network(pidfd, || open_tap("eth0"))?);
     }
     Ok(taps)

@@ -92,7 +92,7 @@ impl Root<'_> {
         }
         self.make_devices()?;
         mount_proc(at("proc"))?;
-        self.mount_sys(&at("sys"))?;
+        self.mount_sys(at("sys"))?;
 
         std::env::set_current_dir(top).context(|| "enter the node's tree")?;
         rustix::process::pivot_root(".", ".").context(|| "make the node's tree its root")?;
