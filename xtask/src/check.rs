@@ -9,9 +9,11 @@ use crate::tool::{self, Result, cargo, tree};
 /// The longest that a source file may be.
 const MOST_LINES: usize = 600;
 
+type Check = (&'static str, fn() -> Result<()>);
+
 /// Runs all checks, and says which failed.
 pub fn run_all() -> Vec<&'static str> {
-    let checks: [(&str, fn() -> Result<()>); 6] = [
+    let checks: [Check; 6] = [
         ("formatting", || tool::run(cargo().args(["fmt", "--all", "--check"]))),
         ("lints", || {
             tool::run(cargo().args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
