@@ -7,6 +7,7 @@ pub mod fds;
 pub mod mount;
 pub mod namespace;
 pub mod pidfd;
+pub mod probe;
 pub mod process;
 pub mod ptrace;
 pub mod seccomp;
