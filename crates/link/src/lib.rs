@@ -1,1 +1,49 @@
-//! One encrypted stream of frames over a socket.
+//! One encrypted stream of frames over a TCP socket, for threads that block.
+//!
+//! A [`Sender`] may be shared by any number of threads; the [`Receiver`] belongs to one at a time. Sending never holds the lock that receiving needs while it
+//! waits for the network, so two ends that both send much cannot block each other.
+
+mod receiver;
+mod sender;
+mod setup;
+
+pub use receiver::Receiver;
+pub use sender::Sender;
+pub use setup::{accept, connect};
+
+use std::sync::Mutex;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long a peer may be out of reach before the link counts as lost: bodies pause so long.
+pub const LOST_AFTER: Duration = Duration::from_secs(60);
+
+/// What can go wrong on a link. Every error ends it.
+#[derive(Debug, Error)]
+pub enum LinkError {
+    /// The socket failed.
+    #[error("{doing}: {source}")]
+    Socket {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// The peer is not who it must be, or spoke nonsense on the encrypted layer.
+    #[error("encrypted connection refused: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The peer sent a frame that is none.
+    #[error("malformed frame: {0}")]
+    Frame(#[from] wire::HeadError),
+    /// The peer closed the connection.
+    #[error("the other end closed the connection")]
+    Closed,
+}
+
+/// The TLS state, shared by the two directions; held only to encrypt or decrypt, never while waiting.
+type Tls = Mutex<rustls::Connection>;
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A thread that panicked while encrypting leaves at worst a broken stream, which the peer refuses.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

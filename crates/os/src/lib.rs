@@ -1,1 +1,17 @@
 //! The one crate that makes ptrace, seccomp, namespace, mount and cgroup calls.
+
+mod error;
+
+pub mod cgroup;
+pub mod fds;
+pub mod mount;
+pub mod namespace;
+pub mod pidfd;
+pub mod probe;
+pub mod process;
+pub mod ptrace;
+pub mod seccomp;
+pub mod socket;
+pub mod vm;
+
+pub use error::{Error, Result};

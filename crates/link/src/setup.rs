@@ -1,0 +1,66 @@
+//! From a connected socket to a link.
+
+use crate::{LOST_AFTER, LinkError, Receiver, Sender};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The handshake may take so long, whatever the peer does.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Both directions, and the certificates that the peer proved to hold.
+pub type Established = (Sender, Receiver, Vec<CertificateDer<'static>>);
+
+/// Speaks TLS as the connecting side.
+pub fn connect(
+    socket: TcpStream,
+    config: Arc<ClientConfig>,
+    peer: ServerName<'static>,
+) -> Result<Established, LinkError> {
+    establish(socket, ClientConnection::new(config, peer)?.into())
+}
+
+/// Speaks TLS as the accepting side.
+pub fn accept(socket: TcpStream, config: Arc<ServerConfig>) -> Result<Established, LinkError> {
+    establish(socket, ServerConnection::new(config)?.into())
+}
+
+fn establish(mut socket: TcpStream, mut tls: Connection) -> Result<Established, LinkError> {
+    let failed = |doing| move |source| LinkError::Socket { doing, source };
+    socket.set_nodelay(true).map_err(failed("setting TCP_NODELAY"))?;
+    socket.set_read_timeout(Some(HANDSHAKE_WITHIN)).map_err(failed("setting a time limit"))?;
+    socket.set_write_timeout(Some(HANDSHAKE_WITHIN)).map_err(failed("setting a time limit"))?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut socket).map_err(failed("TLS handshake"))?;
+    }
+    while tls.wants_write() {
+        tls.write_tls(&mut socket).map_err(failed("TLS handshake"))?;
+    }
+    socket.set_read_timeout(None).map_err(failed("setting a time limit"))?;
+    socket.set_write_timeout(None).map_err(failed("setting a time limit"))?;
+    notice_loss(&socket).map_err(failed("setting TCP time-outs"))?;
+    tls.set_buffer_limit(None);
+    let certificates =
+        tls.peer_certificates().map(|c| c.iter().map(|c| c.clone().into_owned()).collect()).unwrap_or_default();
+    let tls = Arc::new(Mutex::new(tls));
+    let reading = socket.try_clone().map_err(failed("duplicating the socket"))?;
+    Ok((Sender::new(socket, tls.clone()), Receiver::new(reading, tls), certificates))
+}
+
+/// A peer that vanished is noticed after [`LOST_AFTER`], whether something is sent or not (tcp(7)).
+fn notice_loss(socket: &TcpStream) -> std::io::Result<()> {
+    let set = |level, name, value: u32| {
+        // SAFETY: passes the address and size of a live u32.
+        let done = unsafe {
+            libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size_of::<u32>() as u32)
+        };
+        if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LOST_AFTER.as_millis() as u32)?;
+    set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 5)?;
+    set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)
+}

@@ -1,0 +1,45 @@
+//! Small things about descriptors.
+
+use crate::Result;
+use crate::error::check;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A counter to wake a thread that polls (eventfd(2)), non-blocking.
+pub fn event() -> Result<OwnedFd> {
+    // SAFETY: returns a new descriptor.
+    let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }, || "making an eventfd".into())?;
+    // SAFETY: the kernel just made it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Wakes whoever polls `event`.
+pub fn wake(event: BorrowedFd<'_>) {
+    // A full counter is as good as a written one.
+    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+}
+
+/// Takes the wake-ups that came.
+pub fn drain(event: BorrowedFd<'_>) {
+    let _ = rustix::io::read(event, &mut [0; 8]);
+}
+
+/// Close-on-exec or not.
+pub fn set_close_on_exec(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    let flags = if on { libc::FD_CLOEXEC } else { 0 };
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, flags) }, || "setting close-on-exec".into()).map(drop)
+}
+
+/// A descriptor that becomes readable when SIGCHLD comes; the signal is blocked in the calling thread (and those that it makes later).
+pub fn child_signals() -> Result<OwnedFd> {
+    // SAFETY: the set lives here; signalfd returns a new descriptor.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        let fd =
+            check(libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK), || "making a signalfd".into())?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}

@@ -1,0 +1,197 @@
+//! What the kernel says of a process (proc(5)), parsed by hand.
+
+use crate::{Error, Result};
+use std::path::PathBuf;
+
+fn path(pid: i32, what: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{what}"))
+}
+
+fn slurp(pid: i32, what: &str) -> Result<Vec<u8>> {
+    std::fs::read(path(pid, what)).map_err(|e| Error::new(format!("reading /proc/{pid}/{what}"), e))
+}
+
+fn odd(pid: i32, what: &str) -> Error {
+    Error::new(format!("understanding /proc/{pid}/{what}"), std::io::Error::from(std::io::ErrorKind::InvalidData))
+}
+
+/// What /proc/PID/status says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// State letter.
+    pub state: char,
+    /// Thread group.
+    pub tgid: i32,
+    /// Parent.
+    pub ppid: i32,
+    /// Numbers in the PID namespaces, outermost first.
+    pub ns_tids: Vec<i32>,
+    /// Real, effective, saved, file-system user id.
+    pub uid: [u32; 4],
+    /// Real, effective, saved, file-system group id.
+    pub gid: [u32; 4],
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// Effective capabilities.
+    pub capabilities: u64,
+    /// Blocked signals of this thread.
+    pub blocked: u64,
+    /// Ignored signals.
+    pub ignored: u64,
+    /// umask.
+    pub umask: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Resident bytes.
+    pub rss_bytes: u64,
+}
+
+/// Reads /proc/PID/status.
+pub fn status(pid: i32) -> Result<Status> {
+    let text = slurp(pid, "status")?;
+    let text = String::from_utf8_lossy(&text);
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    parse_status(field).ok_or_else(|| odd(pid, "status"))
+}
+
+fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
+    fn numbers<T: std::str::FromStr>(text: &str) -> Option<Vec<T>> {
+        text.split_whitespace().map(|n| n.parse().ok()).collect()
+    }
+    let hex = |name| u64::from_str_radix(field(name)?, 16).ok();
+    Some(Status {
+        state: field("State")?.chars().next()?,
+        tgid: field("Tgid")?.parse().ok()?,
+        ppid: field("PPid")?.parse().ok()?,
+        ns_tids: numbers(field("NSpid")?)?,
+        uid: numbers(field("Uid")?)?.try_into().ok()?,
+        gid: numbers(field("Gid")?)?.try_into().ok()?,
+        groups: numbers(field("Groups")?)?,
+        capabilities: hex("CapEff")?,
+        blocked: hex("SigBlk")?,
+        ignored: hex("SigIgn")?,
+        umask: u32::from_str_radix(field("Umask")?, 8).ok()?,
+        threads: field("Threads")?.parse().ok()?,
+        rss_bytes: field("VmRSS").and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024,
+    })
+}
+
+/// The thread's number in the innermost PID namespace that it lives in.
+pub fn inner_tid(tid: i32) -> Result<i32> {
+    status(tid)?.ns_tids.last().copied().ok_or_else(|| odd(tid, "status"))
+}
+
+/// User and system time, microseconds (/proc/PID/stat, ticks of 1/100 s), and the nice value.
+pub fn times(pid: i32) -> Result<(u64, i32)> {
+    let text = slurp(pid, "stat")?;
+    let text = String::from_utf8_lossy(&text);
+    // The command may hold anything; fields are counted from the last ')'.
+    let fields: Vec<&str> =
+        text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    let number = |i: usize| fields.get(i).and_then(|f| f.parse::<i64>().ok()).ok_or_else(|| odd(pid, "stat"));
+    Ok((((number(11)? + number(12)?) as u64) * 10_000, number(16)? as i32))
+}
+
+/// Argument strings, each ended by NUL.
+pub fn arguments(pid: i32) -> Result<Vec<u8>> {
+    slurp(pid, "cmdline")
+}
+
+/// Name of the program, at most 15 bytes.
+pub fn comm(pid: i32) -> Result<Vec<u8>> {
+    let mut name = slurp(pid, "comm")?;
+    if name.last() == Some(&b'\n') {
+        name.pop();
+    }
+    Ok(name)
+}
+
+/// Where a link of /proc/PID points: `cwd`, `exe`, `fd/3`.
+pub fn link(pid: i32, what: &str) -> Result<PathBuf> {
+    std::fs::read_link(path(pid, what)).map_err(|e| Error::new(format!("reading /proc/{pid}/{what}"), e))
+}
+
+/// Numbers of the open descriptors.
+pub fn descriptors(pid: i32) -> Result<Vec<i32>> {
+    let failed = |e| Error::new(format!("listing /proc/{pid}/fd"), e);
+    let mut fds = Vec::new();
+    for entry in std::fs::read_dir(path(pid, "fd")).map_err(failed)? {
+        fds.extend(entry.map_err(failed)?.file_name().to_str().and_then(|n| n.parse::<i32>().ok()));
+    }
+    fds.sort_unstable();
+    Ok(fds)
+}
+
+/// What /proc/PID/fdinfo/FD says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdInfo {
+    /// O_ flags, O_CLOEXEC among them.
+    pub flags: i32,
+    /// Number of the mount.
+    pub mount_id: u64,
+    /// Inode number; 0 on kernels that do not say it.
+    pub inode: u64,
+}
+
+/// Reads /proc/PID/fdinfo/FD.
+pub fn fd_info(pid: i32, fd: i32) -> Result<FdInfo> {
+    let what = format!("fdinfo/{fd}");
+    let text = slurp(pid, &what)?;
+    let text = String::from_utf8_lossy(&text);
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let parse = || {
+        Some(FdInfo {
+            flags: i32::from_str_radix(field("flags")?, 8).ok()?,
+            mount_id: field("mnt_id")?.parse().ok()?,
+            inode: field("ino").and_then(|i| i.parse().ok()).unwrap_or(0),
+        })
+    };
+    parse().ok_or_else(|| odd(pid, &what))
+}
+
+/// The PID of a process held by a pidfd of the caller, in the caller's namespace.
+pub fn pid_of(pidfd: std::os::fd::RawFd) -> Result<i32> {
+    let what = format!("fdinfo/{pidfd}");
+    let me = std::process::id() as i32;
+    let text = slurp(me, &what)?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok()).ok_or_else(|| odd(me, &what))
+}
+
+/// Soft and hard limits by number (getrlimit(2)), `u64::MAX` for none.
+pub fn limits(pid: i32) -> Result<Vec<(u64, u64)>> {
+    (0..16)
+        .map(|which| {
+            // SAFETY: all zero is a valid limit.
+            let mut limit: libc::rlimit64 = unsafe { std::mem::zeroed() };
+            // SAFETY: the kernel writes one limit.
+            crate::error::check(unsafe { libc::prlimit64(pid, which, std::ptr::null(), &mut limit) }, || {
+                format!("reading limit {which} of {pid}")
+            })?;
+            Ok((limit.rlim_cur, limit.rlim_max))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_itself() {
+        let me = std::process::id() as i32;
+        let status = status(me).unwrap();
+        assert_eq!(status.tgid, me);
+        assert_eq!(status.ns_tids.last(), Some(&me));
+        assert_eq!(limits(me).unwrap().len(), 16);
+        assert!(descriptors(me).unwrap().contains(&0));
+        assert!(arguments(me).unwrap().ends_with(&[0]));
+        times(me).unwrap();
+    }
+
+    #[test]
+    fn odd_status_is_refused() {
+        assert_eq!(parse_status(|_| None), None);
+        assert_eq!(parse_status(|_| Some("x")), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Tracing with typestates (ptrace(2), PTRACE_SEIZE only): a stopped thread is another type than a running one, and neither can be copied.
+
+use crate::error::check;
+use crate::{Error, Result};
+
+/// Number of a thread in the tracer's own PID namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostTid(pub i32);
+
+/// A thread that is stopped for its tracer, and why.
+#[derive(Debug)]
+pub struct Stopped {
+    tid: HostTid,
+}
+
+/// A thread vanished (SIGKILL) or the request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The thread was killed meanwhile: its end will be waited for.
+    #[error("the thread was killed")]
+    Gone,
+    /// Another failure.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+/// What a wait told of a thread.
+#[derive(Debug)]
+pub enum Event {
+    /// A signal is about to be delivered.
+    Signal(Stopped, i32),
+    /// The thread made another (clone, fork, vfork): its number.
+    Made(Stopped, HostTid),
+    /// A new program runs; the number that the thread had before.
+    Exec(Stopped, HostTid),
+    /// The filter said RET_TRACE.
+    Filter(Stopped),
+    /// The thread stops for the tracer's interruption, at its birth, or with its group by this stop signal.
+    Halt(Stopped, i32),
+    /// Another stop, to be resumed.
+    Other(Stopped),
+    /// exit status (0..=255).
+    Exited(u8),
+    /// Killed by a signal.
+    Killed(u8),
+}
+
+/// Options of every tracee; children inherit them. A tracer that dies takes its tracees with it.
+const OPTIONS: i32 = libc::PTRACE_O_EXITKILL
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACESECCOMP;
+
+fn request(what: u32, tid: HostTid, addr: usize, data: usize) -> std::result::Result<i64, TraceError> {
+    // SAFETY: callers pass addresses of live memory where the request wants them.
+    match check(unsafe { libc::ptrace(what, tid.0, addr, data) }, || format!("tracing {} (request {what:#x})", tid.0)) {
+        Err(e) if e.errno() == libc::ESRCH => Err(TraceError::Gone),
+        other => Ok(other?),
+    }
+}
+
+/// Becomes the tracer of a running thread, which does not stop.
+pub fn seize(tid: HostTid) -> std::result::Result<(), TraceError> {
+    request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(drop)
+}
+
+/// Stops a running tracee: an [`Event::Halt`] follows.
+pub fn interrupt(tid: HostTid) -> std::result::Result<(), TraceError> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
+}
+
+/// The next event of any tracee or child of this thread; `None` if nothing is there now.
+pub fn poll() -> Result<Option<(HostTid, Event)>> {
+    let mut status = 0;
+    // SAFETY: writes one int.
+    let tid = match check(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::WNOHANG) }, || {
+        "waiting for tracees".into()
+    }) {
+        Err(e) if e.errno() == libc::ECHILD => return Ok(None),
+        other => other?,
+    };
+    Ok((tid > 0).then(|| (HostTid(tid), decode(HostTid(tid), status))))
+}
+
+fn decode(tid: HostTid, status: i32) -> Event {
+    if libc::WIFEXITED(status) {
+        return Event::Exited(libc::WEXITSTATUS(status) as u8);
+    }
+    if libc::WIFSIGNALED(status) {
+        return Event::Killed(libc::WTERMSIG(status) as u8);
+    }
+    let stopped = Stopped { tid };
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        0 => Event::Signal(stopped, signal),
+        libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => match stopped.message() {
+            Ok(child) => Event::Made(stopped, HostTid(child as i32)),
+            Err(_) => Event::Other(stopped),
+        },
+        libc::PTRACE_EVENT_EXEC => match stopped.message() {
+            Ok(former) => Event::Exec(stopped, HostTid(former as i32)),
+            Err(_) => Event::Other(stopped),
+        },
+        libc::PTRACE_EVENT_SECCOMP => Event::Filter(stopped),
+        libc::PTRACE_EVENT_STOP => Event::Halt(stopped, signal),
+        _ => Event::Other(stopped),
+    }
+}
+
+type Traced<T> = std::result::Result<T, TraceError>;
+
+impl Stopped {
+    /// Which thread.
+    pub fn tid(&self) -> HostTid {
+        self.tid
+    }
+
+    fn message(&self) -> Traced<u64> {
+        let mut message = 0u64;
+        request(libc::PTRACE_GETEVENTMSG, self.tid, 0, &raw mut message as usize)?;
+        Ok(message)
+    }
+
+    /// The registers.
+    pub fn registers(&self) -> Traced<libc::user_regs_struct> {
+        // SAFETY: all zero is a valid register set.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        request(libc::PTRACE_GETREGS, self.tid, 0, &raw mut registers as usize)?;
+        Ok(registers)
+    }
+
+    /// Sets the registers.
+    pub fn set_registers(&mut self, registers: &libc::user_regs_struct) -> Traced<()> {
+        request(libc::PTRACE_SETREGS, self.tid, 0, &raw const *registers as usize).map(drop)
+    }
+
+    /// What the signal about to be delivered carries (128 bytes).
+    pub fn signal_info(&self) -> Traced<[u8; 128]> {
+        let mut info = [0u64; 16];
+        request(libc::PTRACE_GETSIGINFO, self.tid, 0, info.as_mut_ptr() as usize)?;
+        let mut bytes = [0; 128];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(info) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        Ok(bytes)
+    }
+
+    /// Replaces what the signal about to be delivered carries.
+    pub fn set_signal_info(&mut self, info: &[u8; 128]) -> Traced<()> {
+        let mut words = [0u64; 16];
+        for (word, from) in words.iter_mut().zip(info.chunks_exact(8)) {
+            *word = from.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
+        }
+        request(libc::PTRACE_SETSIGINFO, self.tid, 0, words.as_ptr() as usize).map(drop)
+    }
+
+    /// Lets it run, with this signal delivered (0: none).
+    pub fn resume(self, signal: i32) -> Traced<()> {
+        request(libc::PTRACE_CONT, self.tid, 0, signal as usize).map(drop)
+    }
+
+    /// Leaves it in the stop of its group until SIGCONT.
+    pub fn listen(self) -> Traced<()> {
+        request(libc::PTRACE_LISTEN, self.tid, 0, 0).map(drop)
+    }
+}

@@ -1,0 +1,115 @@
+//! Filters with user notification (seccomp(2), seccomp_unotify(2)).
+
+use crate::error::check;
+use crate::{Error, Result};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// One instruction of classic BPF (linux/filter.h).
+pub use libc::sock_filter as Instruction;
+
+/// A call that a guest makes and that waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Notice {
+    /// Names the call at its listener.
+    pub id: u64,
+    /// Thread, in the PID namespace of the reader.
+    pub host_tid: i32,
+    /// System-call number.
+    pub nr: u32,
+    /// Architecture (AUDIT_ARCH_).
+    pub arch: u32,
+    /// Arguments.
+    pub args: [u64; 6],
+}
+
+/// How a call is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The call returns this (negative: an error number).
+    Value(i64),
+    /// The hosting kernel runs the call.
+    Continue,
+}
+
+/// Forbids more privileges to this thread and its children for ever.
+pub fn no_new_privileges() -> Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, || "setting no_new_privs".into()).map(drop)
+}
+
+/// Installs the filter on the calling thread and returns its listener.
+pub fn install(program: &[Instruction]) -> Result<OwnedFd> {
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the program is live; returns a new descriptor.
+    let fd = check(
+        unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                &filter,
+            )
+        },
+        || "installing the filter".into(),
+    )?;
+    // SAFETY: the kernel just made it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Takes the next call from a listener; `None` if the caller died meanwhile.
+pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Notice>> {
+    // SAFETY: all zero is what the kernel wants to see.
+    let mut raw: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one seccomp_notif.
+    match check(unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_RECV, &mut raw) }, || {
+        "receiving a guest's call".into()
+    }) {
+        Err(e) if matches!(e.errno(), libc::ENOENT | libc::EINTR | libc::EAGAIN) => Ok(None),
+        Err(e) => Err(e),
+        Ok(_) => Ok(Some(Notice {
+            id: raw.id,
+            host_tid: raw.pid as i32,
+            nr: raw.data.nr as u32,
+            arch: raw.data.arch,
+            args: raw.data.args,
+        })),
+    }
+}
+
+/// Answers a call. A caller that is gone (or was interrupted) is no error: `false`.
+pub fn answer(listener: BorrowedFd<'_>, id: u64, answer: Answer) -> Result<bool> {
+    let mut raw = match answer {
+        Answer::Continue => {
+            libc::seccomp_notif_resp { id, val: 0, error: 0, flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 }
+        }
+        Answer::Value(v) if (-4095..0).contains(&v) => {
+            libc::seccomp_notif_resp { id, val: 0, error: v as i32, flags: 0 }
+        }
+        Answer::Value(v) => libc::seccomp_notif_resp { id, val: v, error: 0, flags: 0 },
+    };
+    // SAFETY: the kernel reads one seccomp_notif_resp.
+    match check(unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, &mut raw) }, || {
+        "answering a guest's call".into()
+    }) {
+        Err(e) if e.errno() == libc::ENOENT => Ok(false),
+        other => other.map(|_| true),
+    }
+}
+
+/// Whether the call still waits: what was read of its memory belongs to it.
+pub fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SAFETY: the kernel reads one u64.
+    unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0 }
+}
+
+// linux/seccomp.h: _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp), _IOW('!', 2, __u64)
+const SECCOMP_IOCTL_NOTIF_RECV: u64 = 0xc050_2100;
+const SECCOMP_IOCTL_NOTIF_SEND: u64 = 0xc018_2101;
+const SECCOMP_IOCTL_NOTIF_ID_VALID: u64 = 0x4008_2102;
+
+const _: () = assert!(size_of::<libc::seccomp_notif>() == 0x50 && size_of::<libc::seccomp_notif_resp>() == 0x18);
+
+/// A listener of another process, by the number that it has there.
+pub fn listener_of(process: &crate::pidfd::PidFd, fd: i32) -> Result<OwnedFd> {
+    process.get_fd(fd).map_err(|e| Error::new(format!("taking the filter's listener: {}", e.doing), e.source))
+}

@@ -1,0 +1,60 @@
+//! Where a call runs.
+
+use crate::errno::Errno;
+
+/// Who answers a call that a guest makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The hosting kernel, alone: the filter lets it through.
+    Local,
+    /// The deputy at home makes the same call; arguments and results travel as the row describes them.
+    Home,
+    /// Code of its own in the warden (or, for [`Special::Clone`], in the tracer).
+    Special(Special),
+    /// It cannot be done away: the process goes home and makes the call there.
+    GoHome,
+    /// There is no such call in the kernel: "function not implemented" at once.
+    Unused,
+}
+
+/// The families of calls that have code of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Special {
+    /// A new thread or process: stops in the tracer, not in the warden.
+    Clone,
+    /// `ioctl`: what it means depends on what the descriptor is.
+    Ioctl,
+    /// `fcntl` commands about owners, signals, leases, pipes.
+    Fcntl,
+    /// Attributes of a descriptor that may be a stand-in.
+    Stat,
+    /// Positions of a descriptor that may be a stand-in.
+    Seek,
+    /// Copies between descriptors one of which may be a stand-in.
+    Splice,
+    /// A mapping that others share.
+    SharedMapping,
+    /// Sockets.
+    Socket,
+    /// Signals to processes and threads.
+    Signal,
+    /// What a signal does: mirrored at home.
+    Disposition,
+    /// Waiting for children.
+    Wait,
+    /// Users, groups, capabilities.
+    Credentials,
+    /// `prctl`.
+    Prctl,
+    /// Resource limits: set away and at home.
+    Limits,
+}
+
+/// Whether a call that is not local is served already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// It is.
+    Now,
+    /// Not yet: it fails with this error, and the log and `tern why` name it.
+    Later(Errno),
+}

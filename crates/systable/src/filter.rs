@@ -1,0 +1,88 @@
+//! The seccomp filter of a guest, made from the table: classic BPF over `struct seccomp_data` (`linux/seccomp.h`, `linux/filter.h`).
+//!
+//! The number alone decides first, by a balanced tree of comparisons; arguments are loaded only behind that, for the few rows that
+//! need them. So the kernel sees at once that a purely local number is always allowed, and answers it from a bitmap without running
+//! the filter (`seccomp_cache_prepare` in `kernel/seccomp.c`).
+
+mod emit;
+
+pub use emit::{MAX_INSNS, Program, program};
+
+use crate::class::Class;
+use crate::{Errno, errno, row};
+
+/// One instruction; the layout of `struct sock_filter`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Insn {
+    /// Operation.
+    pub code: u16,
+    /// Instructions to skip if a comparison holds.
+    pub jt: u8,
+    /// Instructions to skip if it does not.
+    pub jf: u8,
+    /// Operand.
+    pub k: u32,
+}
+
+/// What the filter does with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The kernel does it.
+    Allow,
+    /// The warden is notified and answers (`SECCOMP_RET_USER_NOTIF`).
+    Notify,
+    /// The tracer is stopped at it (`SECCOMP_RET_TRACE`, with [`TRACE_CLONE`] as the message).
+    Trace,
+    /// It fails at once.
+    Fail(Errno),
+}
+
+/// Message of a `PTRACE_EVENT_SECCOMP`: a call that makes a thread or process.
+pub const TRACE_CLONE: u16 = 1;
+
+const RET_TRACE: u32 = 0x7ff0_0000;
+const RET_ALLOW: u32 = 0x7fff_0000;
+const RET_USER_NOTIF: u32 = 0x7fc0_0000;
+const RET_ERRNO: u32 = 0x0005_0000;
+
+impl Action {
+    /// The filter's return value.
+    pub const fn code(self) -> u32 {
+        match self {
+            Action::Allow => RET_ALLOW,
+            Action::Notify => RET_USER_NOTIF,
+            Action::Trace => RET_TRACE | TRACE_CLONE as u32,
+            Action::Fail(errno) => RET_ERRNO | errno.0 as u32,
+        }
+    }
+}
+
+/// The flag of x32's numbers (`__X32_SYSCALL_BIT`). Also set in -1, which is no call either.
+pub const X32_BIT: u32 = 0x4000_0000;
+/// `AUDIT_ARCH_X86_64`: anything else is a 32-bit call.
+pub const ARCH: u32 = 0xc000_003e;
+
+/// What the filter does with this call: the table's word, which the emitted program repeats.
+///
+/// Calls newer than the table, and 32-bit ones, are notified, so that they are refused by name and not silently.
+pub fn action(arch: u32, nr: u32, args: &[u64; 6]) -> Action {
+    if arch != ARCH {
+        return Action::Notify;
+    }
+    match row(nr) {
+        Some(row) if row.when.holds(args) => by_class(row.class),
+        Some(_) => Action::Allow,
+        None if nr >= X32_BIT => Action::Fail(errno::ENOSYS),
+        None => Action::Notify,
+    }
+}
+
+const fn by_class(class: Class) -> Action {
+    match class {
+        Class::Local => Action::Allow,
+        Class::Special(crate::Special::Clone) => Action::Trace,
+        Class::Home | Class::Special(_) | Class::GoHome => Action::Notify,
+        Class::Unused => Action::Fail(errno::ENOSYS),
+    }
+}

@@ -1,0 +1,64 @@
+//! The documentation page `docs/SYSCALLS.md`, from the rows.
+
+use core::fmt::{self, Write};
+
+use crate::{Class, Row, Served, TABLE, When};
+
+const HEAD: &str = "# System calls of a guest
+
+Written from the table in `crates/systable` (`TERN_REWRITE=1 cargo test -p systable --test page`); do not edit.
+
+| where | meaning |
+| --- | --- |
+| local | the hosting kernel alone; the filter lets the number through |
+| home | the deputy at home makes the same call |
+| special | code of its own in the warden; `clone` and its kin in the tracer |
+| goes home | the process goes home and makes the call there |
+| none | there is no such call |
+
+*or local*: depending on the arguments the call is purely local. *Not yet*: fails with the error given, and `tern why` names it.
+";
+
+/// Writes the page.
+///
+/// # Errors
+/// Whatever the writer says.
+pub fn write(out: &mut impl Write) -> fmt::Result {
+    out.write_str(HEAD)?;
+    counts(out)?;
+    out.write_str("\n| number | call | where | why |\n| --- | --- | --- | --- |\n")?;
+    TABLE.iter().try_for_each(|row| line(out, row))
+}
+
+fn counts(out: &mut impl Write) -> fmt::Result {
+    let of = |wanted: fn(&Row) -> bool| TABLE.iter().filter(|row| !row.name.is_empty() && wanted(row)).count();
+    let local = of(|row| row.class == Class::Local);
+    let partly = of(|row| row.when != When::Always);
+    let served = of(|row| row.class != Class::Unused && row.served == Served::Now);
+    let calls = of(|row| row.class != Class::Unused);
+    writeln!(out, "\n{calls} calls: {local} local, {partly} more local but for some arguments; {served} served.")
+}
+
+fn line(out: &mut impl Write, row: &Row) -> fmt::Result {
+    if row.name.is_empty() {
+        return writeln!(out, "| {}-{} | | none | {} |", row.nr, row.last, row.why);
+    }
+    write!(out, "| {} | `{}` | {}", row.nr, row.name, word(row.class))?;
+    if row.when != When::Always {
+        out.write_str(" or local")?;
+    }
+    if let Served::Later(errno) = row.served {
+        write!(out, "; not yet ({})", errno.name())?;
+    }
+    writeln!(out, " | {} |", row.why)
+}
+
+const fn word(class: Class) -> &'static str {
+    match class {
+        Class::Local => "local",
+        Class::Home => "home",
+        Class::Special(_) => "special",
+        Class::GoHome => "goes home",
+        Class::Unused => "none",
+    }
+}

@@ -1,0 +1,160 @@
+//! Numbers 0 to 99.
+
+use super::{Row, go_home, local, special, why};
+use crate::arg::{Arg::*, Len::*};
+use crate::class::Special;
+use crate::errno::{EAFNOSUPPORT, ENOSYS, ENOTSOCK};
+use crate::when::{Cmp, When};
+
+/// Descriptors that may be stand-ins, as the first argument.
+const STDIO: When = When::If(&[&[Cmp::Below(0, 3)]]);
+/// The same as the first or second argument.
+const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]]);
+/// `MAP_SHARED` or `MAP_SHARED_VALIDATE` without `MAP_ANONYMOUS`.
+const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
+/// The disposition is set, not only asked for.
+const SETS_ACTION: When = When::Unless(&[&[Cmp::Null(1)]]);
+/// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
+const NOT_CLOEXEC: When = When::Unless(&[&[Cmp::Is(1, 0x5451)], &[Cmp::Is(1, 0x5450)]]);
+/// `F_SETFL` with `O_ASYNC`; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_NOTIFY`;
+/// `F_SETPIPE_SZ` and `F_GETPIPE_SZ` of a stand-in.
+const FCNTL_OWNER: When = When::If(&[
+    &[Cmp::Is(1, 4), Cmp::Bits(2, 0o20000, 0o20000)],
+    &[Cmp::Is(1, 8)],
+    &[Cmp::Is(1, 9)],
+    &[Cmp::Is(1, 10)],
+    &[Cmp::Is(1, 11)],
+    &[Cmp::Is(1, 15)],
+    &[Cmp::Is(1, 16)],
+    &[Cmp::Is(1, 1024)],
+    &[Cmp::Is(1, 1026)],
+    &[Cmp::Is(1, 1031), Cmp::Below(0, 3)],
+    &[Cmp::Is(1, 1032), Cmp::Below(0, 3)],
+]);
+/// A socket pair of another family than `AF_UNIX`.
+const NOT_UNIX: When = When::Unless(&[&[Cmp::Is(0, 1)]]);
+
+pub(super) const ROWS: &[Row] = &[
+    local(0, "read", &[Fd, Out(Result(2)), Int], why::STREAM),
+    local(1, "write", &[Fd, In(Arg(2)), Int], why::STREAM),
+    local(2, "open", &[Path, Flags, Int], why::PATH),
+    local(3, "close", &[Fd], why::DESCRIPTOR),
+    local(4, "stat", &[Path, Out(Fixed(144))], why::PATH),
+    special(5, "fstat", Special::Stat, &[Fd, Out(Fixed(144))], why::STAND_IN).when(STDIO),
+    local(6, "lstat", &[Path, Out(Fixed(144))], why::PATH),
+    local(7, "poll", &[InOut(Elements { count: 1, size: 8 }), Int, Int], why::READY),
+    special(8, "lseek", Special::Seek, &[Fd, Int, Int], why::STAND_IN).when(STDIO),
+    special(9, "mmap", Special::SharedMapping, &[Address, Int, Flags, Flags, Fd, Int], why::SHARED_MAPPING)
+        .when(MAP_SHARED_FILE),
+    local(10, "mprotect", &[Address, Int, Flags], why::MEMORY),
+    local(11, "munmap", &[Address, Int], why::MEMORY),
+    local(12, "brk", &[Address], why::MEMORY),
+    special(13, "rt_sigaction", Special::Disposition, &[Signal, In(Fixed(32)), Out(Fixed(32)), Int], why::DISPOSITION)
+        .when(SETS_ACTION),
+    local(14, "rt_sigprocmask", &[Int, In(Arg(3)), Out(Arg(3)), Int], why::THREAD),
+    local(15, "rt_sigreturn", &[], why::THREAD),
+    special(16, "ioctl", Special::Ioctl, &[Fd, Int, Opaque], why::IOCTL).when(NOT_CLOEXEC),
+    local(17, "pread64", &[Fd, Out(Result(2)), Int, Int], why::STREAM),
+    local(18, "pwrite64", &[Fd, In(Arg(2)), Int, Int], why::STREAM),
+    local(19, "readv", &[Fd, IovOut(2), Int], why::STREAM),
+    local(20, "writev", &[Fd, IovIn(2), Int], why::STREAM),
+    local(21, "access", &[Path, Flags], why::PATH),
+    local(22, "pipe", &[Out(Fixed(8))], why::PIPE),
+    local(23, "select", &[Int, Opaque, Opaque, Opaque, InOut(Fixed(16))], why::READY),
+    local(24, "sched_yield", &[], why::SCHED),
+    local(25, "mremap", &[Address, Int, Int, Flags, Address], why::MEMORY),
+    local(26, "msync", &[Address, Int, Flags], why::MEMORY),
+    local(27, "mincore", &[Address, Int, Opaque], why::MEMORY),
+    local(28, "madvise", &[Address, Int, Int], why::MEMORY),
+    go_home(29, "shmget", ENOSYS, &[Int, Int, Flags], why::IPC),
+    go_home(30, "shmat", ENOSYS, &[Int, Address, Flags], why::IPC),
+    go_home(31, "shmctl", ENOSYS, &[Int, Int, Opaque], why::IPC),
+    local(32, "dup", &[Fd], why::DESCRIPTOR),
+    local(33, "dup2", &[Fd, Fd], why::DESCRIPTOR),
+    local(34, "pause", &[], why::THREAD),
+    local(35, "nanosleep", &[In(Fixed(16)), Out(Fixed(16))], why::CLOCK),
+    local(36, "getitimer", &[Int, Out(Fixed(32))], why::TIMER),
+    local(37, "alarm", &[Int], why::TIMER),
+    local(38, "setitimer", &[Int, In(Fixed(32)), Out(Fixed(32))], why::TIMER),
+    local(39, "getpid", &[], why::OWN_PID),
+    special(40, "sendfile", Special::Splice, &[Fd, Fd, InOut(Fixed(8)), Int], why::STAND_IN).when(STDIO_EITHER),
+    special(41, "socket", Special::Socket, &[Int, Int, Int], why::SOCKET).later(EAFNOSUPPORT),
+    special(42, "connect", Special::Socket, &[Fd, In(Arg(2)), Int], why::SOCKET).later(ENOTSOCK),
+    special(43, "accept", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET).later(ENOTSOCK),
+    special(44, "sendto", Special::Socket, &[Fd, In(Arg(2)), Int, Flags, In(Arg(5)), Int], why::SOCKET_DATA)
+        .when(STDIO)
+        .later(ENOTSOCK),
+    special(
+        45,
+        "recvfrom",
+        Special::Socket,
+        &[Fd, Out(Result(2)), Int, Flags, Out(Pointed(5)), InOut(Fixed(4))],
+        why::SOCKET_DATA,
+    )
+    .when(STDIO)
+    .later(ENOTSOCK),
+    special(46, "sendmsg", Special::Socket, &[Fd, Opaque, Flags], why::SOCKET_DATA).when(STDIO).later(ENOTSOCK),
+    special(47, "recvmsg", Special::Socket, &[Fd, Opaque, Flags], why::SOCKET_DATA).when(STDIO).later(ENOTSOCK),
+    special(48, "shutdown", Special::Socket, &[Fd, Int], why::SOCKET_DATA).when(STDIO).later(ENOTSOCK),
+    special(49, "bind", Special::Socket, &[Fd, In(Arg(2)), Int], why::SOCKET).later(ENOTSOCK),
+    special(50, "listen", Special::Socket, &[Fd, Int], why::SOCKET).later(ENOTSOCK),
+    special(51, "getsockname", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET_DATA)
+        .when(STDIO)
+        .later(ENOTSOCK),
+    special(52, "getpeername", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET_DATA)
+        .when(STDIO)
+        .later(ENOTSOCK),
+    special(53, "socketpair", Special::Socket, &[Int, Int, Int, Out(Fixed(8))], why::SOCKET)
+        .when(NOT_UNIX)
+        .later(EAFNOSUPPORT),
+    special(54, "setsockopt", Special::Socket, &[Fd, Int, Int, In(Arg(4)), Int], why::SOCKET_DATA)
+        .when(STDIO)
+        .later(ENOTSOCK),
+    special(55, "getsockopt", Special::Socket, &[Fd, Int, Int, Out(Pointed(4)), InOut(Fixed(4))], why::SOCKET_DATA)
+        .when(STDIO)
+        .later(ENOTSOCK),
+    special(56, "clone", Special::Clone, &[Flags, Address, Out(Fixed(4)), Out(Fixed(4)), Address], why::CLONE),
+    special(57, "fork", Special::Clone, &[], why::CLONE),
+    special(58, "vfork", Special::Clone, &[], why::CLONE),
+    local(59, "execve", &[Path, Opaque, Opaque], why::EXEC),
+    local(60, "exit", &[Int], why::EXIT),
+    special(61, "wait4", Special::Wait, &[Pid, Out(Fixed(4)), Flags, Out(Fixed(144))], why::CHILDREN),
+    special(62, "kill", Special::Signal, &[Pid, Signal], why::SIGNAL),
+    local(63, "uname", &[Out(Fixed(390))], why::UNAME),
+    go_home(64, "semget", ENOSYS, &[Int, Int, Flags], why::IPC),
+    go_home(65, "semop", ENOSYS, &[Int, In(Elements { count: 2, size: 6 }), Int], why::IPC),
+    go_home(66, "semctl", ENOSYS, &[Int, Int, Int, Opaque], why::IPC),
+    go_home(67, "shmdt", ENOSYS, &[Address], why::IPC),
+    go_home(68, "msgget", ENOSYS, &[Int, Flags], why::IPC),
+    go_home(69, "msgsnd", ENOSYS, &[Int, Opaque, Int, Flags], why::IPC),
+    go_home(70, "msgrcv", ENOSYS, &[Int, Opaque, Int, Int, Flags], why::IPC),
+    go_home(71, "msgctl", ENOSYS, &[Int, Int, Opaque], why::IPC),
+    special(72, "fcntl", Special::Fcntl, &[Fd, Int, Opaque], why::FCNTL).when(FCNTL_OWNER),
+    local(73, "flock", &[Fd, Flags], why::LOCK),
+    local(74, "fsync", &[Fd], why::STREAM),
+    local(75, "fdatasync", &[Fd], why::STREAM),
+    local(76, "truncate", &[Path, Int], why::PATH),
+    local(77, "ftruncate", &[Fd, Int], why::STREAM),
+    local(78, "getdents", &[Fd, Out(Result(2)), Int], why::STREAM),
+    local(79, "getcwd", &[Out(Result(1)), Int], why::PATH),
+    local(80, "chdir", &[Path], why::PATH),
+    local(81, "fchdir", &[Fd], why::PATH),
+    local(82, "rename", &[Path, Path], why::PATH),
+    local(83, "mkdir", &[Path, Int], why::PATH),
+    local(84, "rmdir", &[Path], why::PATH),
+    local(85, "creat", &[Path, Int], why::PATH),
+    local(86, "link", &[Path, Path], why::PATH),
+    local(87, "unlink", &[Path], why::PATH),
+    local(88, "symlink", &[Path, Path], why::PATH),
+    local(89, "readlink", &[Path, Out(Result(2)), Int], why::PATH),
+    local(90, "chmod", &[Path, Int], why::PATH),
+    local(91, "fchmod", &[Fd, Int], why::STREAM),
+    local(92, "chown", &[Path, Id, Id], why::PATH),
+    local(93, "fchown", &[Fd, Id, Id], why::STREAM),
+    local(94, "lchown", &[Path, Id, Id], why::PATH),
+    local(95, "umask", &[Int], why::UMASK),
+    local(96, "gettimeofday", &[Out(Fixed(16)), Out(Fixed(8))], why::CLOCK),
+    local(97, "getrlimit", &[Int, Out(Fixed(16))], why::LIMIT_READ),
+    local(98, "getrusage", &[Int, Out(Fixed(144))], why::USAGE),
+    local(99, "sysinfo", &[Out(Fixed(112))], why::MACHINE),
+];

@@ -1,0 +1,175 @@
+//! The emitted program does what the table says: for every number, and for arguments on both sides of every comparison.
+
+use systable::filter::{self, ARCH, Action, Insn, X32_BIT};
+use systable::{Class, Cmp, LAST, Served, Special, TABLE, When};
+
+/// What seccomp gives a filter to look at.
+struct Data {
+    nr: u32,
+    arch: u32,
+    args: [u64; 6],
+}
+
+/// Classic BPF as the kernel runs it for seccomp; also says how many loads beyond number and architecture were made.
+fn run(program: &[Insn], data: &Data) -> (u32, usize) {
+    let (mut a, mut at, mut argument_loads) = (0u32, 0usize, 0);
+    loop {
+        let Insn { code, jt, jf, k } = program[at];
+        at += 1;
+        let jump = |holds: bool| usize::from(if holds { jt } else { jf });
+        match code {
+            0x20 => {
+                argument_loads += usize::from(k > 4);
+                a = load(data, k);
+            }
+            0x54 => a &= k,
+            0x05 => at += k as usize,
+            0x15 => at += jump(a == k),
+            0x35 => at += jump(a >= k),
+            0x06 => return (k, argument_loads),
+            _ => panic!("instruction {code:#x} at {}", at - 1),
+        }
+    }
+}
+
+fn load(data: &Data, offset: u32) -> u32 {
+    match offset {
+        0 => data.nr,
+        4 => data.arch,
+        16..=60 if offset.is_multiple_of(4) => {
+            let arg = data.args[(offset as usize - 16) / 8];
+            if offset.is_multiple_of(8) { arg as u32 } else { (arg >> 32) as u32 }
+        }
+        _ => panic!("load at {offset}"),
+    }
+}
+
+/// Values around which a comparison turns.
+fn interesting(cmp: Cmp) -> Vec<u64> {
+    let value = match cmp {
+        Cmp::Is(_, value) | Cmp::Below(_, value) | Cmp::Bits(_, _, value) => u64::from(value),
+        Cmp::Null(_) => 0,
+    };
+    let mask = if let Cmp::Bits(_, mask, _) = cmp { u64::from(mask) } else { 0 };
+    vec![
+        value,
+        value.wrapping_add(1),
+        value.wrapping_sub(1),
+        value | 1 << 32,
+        value | mask,
+        value & !mask,
+        value ^ 0xff00,
+    ]
+}
+
+fn lists(when: When) -> &'static [&'static [Cmp]] {
+    match when {
+        When::Always => &[],
+        When::If(lists) | When::Unless(lists) => lists,
+    }
+}
+
+/// Arguments that make each list hold, fail by one comparison, and a few others.
+fn samples(when: When) -> Vec<[u64; 6]> {
+    let mut samples = vec![[0; 6], [u64::MAX; 6], [3, 4, 5, 6, 7, 8], [1 << 32; 6]];
+    for list in lists(when) {
+        let holding = list.iter().fold([9; 6], |mut args, cmp| {
+            args[usize::from(cmp.argument())] = match *cmp {
+                Cmp::Is(_, value) | Cmp::Bits(_, _, value) => u64::from(value),
+                Cmp::Below(_, limit) => u64::from(limit) - 1,
+                Cmp::Null(_) => 0,
+            };
+            args
+        });
+        assert!(list.iter().all(|cmp| cmp.holds(&holding)), "a list that can never hold: {list:?}");
+        samples.push(holding);
+        for cmp in *list {
+            for value in interesting(*cmp) {
+                let mut args = holding;
+                args[usize::from(cmp.argument())] = value;
+                samples.push(args);
+            }
+        }
+    }
+    samples
+}
+
+#[test]
+fn every_number_does_what_its_row_says() {
+    let program = filter::program();
+    let mut checked = 0;
+    for row in TABLE {
+        for nr in row.nr..=row.last {
+            for args in samples(row.when) {
+                let nr = u32::from(nr);
+                let (code, loads) = run(program.insns(), &Data { nr, arch: ARCH, args });
+                let holds = row.when.holds(&args);
+                let expected = match row.class {
+                    _ if !holds => Action::Allow,
+                    Class::Local => Action::Allow,
+                    Class::Special(Special::Clone) => Action::Trace,
+                    Class::Home | Class::Special(_) | Class::GoHome => Action::Notify,
+                    Class::Unused => Action::Fail(systable::errno::ENOSYS),
+                };
+                assert_eq!(code, expected.code(), "{nr} {} {args:x?}", row.name);
+                assert_eq!(filter::action(ARCH, nr, &args), expected, "{nr} {}", row.name);
+                // The kernel's bitmap holds only numbers for which nothing else is looked at.
+                assert!(row.when != When::Always || loads == 0, "{} loads an argument", row.name);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 1500, "{checked}");
+}
+
+#[test]
+fn what_is_newer_foreign_or_x32_is_not_let_through() {
+    let program = filter::program();
+    let of = |nr, arch| run(program.insns(), &Data { nr, arch, args: [0; 6] }).0;
+    for nr in [u32::from(LAST) + 1, 512, 547, 1000, 0x3fff_ffff] {
+        assert_eq!(of(nr, ARCH), Action::Notify.code(), "{nr}");
+    }
+    for nr in [X32_BIT, X32_BIT + 1, X32_BIT + 520, 0x8000_0000, u32::MAX] {
+        assert_eq!(of(nr, ARCH), Action::Fail(systable::errno::ENOSYS).code(), "{nr:#x}");
+    }
+    for nr in 0..600 {
+        assert_eq!(of(nr, 0x4000_0003), Action::Notify.code(), "{nr} of i386");
+    }
+}
+
+#[test]
+fn the_program_is_one_the_kernel_takes() {
+    let program = filter::program();
+    let insns = program.insns();
+    assert!(insns.len() < 700, "{} instructions", insns.len());
+    for (at, insn) in insns.iter().enumerate() {
+        let far = match insn.code {
+            0x05 => insn.k as usize,
+            0x15 | 0x35 => usize::from(insn.jt.max(insn.jf)),
+            _ => 0,
+        };
+        assert!(at + 1 + far < insns.len() || insn.code == 0x06, "jump out of the program at {at}");
+    }
+    assert_eq!(insns.last().map(|insn| insn.code), Some(0x06));
+}
+
+#[test]
+fn names_are_unique_and_rows_make_sense() {
+    for row in TABLE {
+        assert!(!row.why.is_empty(), "{} says no reason", row.name);
+        if row.name.is_empty() {
+            assert_eq!(row.class, Class::Unused);
+            continue;
+        }
+        assert_eq!(systable::number(row.name), Some(u32::from(row.nr)), "{} twice", row.name);
+        assert_eq!(systable::name(u32::from(row.nr)), Some(row.name));
+        assert!(row.served == Served::Now || !matches!(row.class, Class::Local | Class::Unused), "{}", row.name);
+        assert!(row.when == When::Always || !matches!(row.class, Class::Local | Class::Unused), "{}", row.name);
+        for cmp in lists(row.when).iter().flat_map(|list| list.iter()) {
+            assert!(usize::from(cmp.argument()) < row.args.len(), "{} compares an argument it has not", row.name);
+        }
+    }
+    assert_eq!(systable::row(400).map(|row| (row.nr, row.last)), Some((337, 423)));
+    assert!(systable::row(u32::from(LAST) + 1).is_none());
+    assert_eq!(systable::name(400), None);
+}
