@@ -45,6 +45,7 @@ pub enum Command {
     Doctor {
         /// The other node
         node: Option<String>,
+        /// How to show it
         #[command(flatten)]
         output: Output,
     },

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ctl::facts::{Facts, Load};
@@ -40,11 +40,11 @@ pub struct Options {
 pub(crate) struct Daemon {
     pub(crate) options: Options,
     pub(crate) identity: Identity,
-    pub(crate) facts: Facts,
     pub(crate) rooms: Rooms,
     pub(crate) swim: Swim,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
+    facts: OnceLock<Facts>,
     me: Mutex<Member>,
     table: Mutex<Table>,
     members_changed: AtomicBool,
@@ -78,7 +78,7 @@ impl Daemon {
             }
         }
         Ok(Daemon {
-            facts: facts::read(options.rooms_max),
+            facts: OnceLock::new(),
             rooms: Rooms::default(),
             me: Mutex::new(me),
             table: Mutex::new(table),
@@ -91,6 +91,11 @@ impl Daemon {
             swim,
             runtime,
         })
+    }
+
+    /// What this node is; the first call tries the kernel's features and takes some milliseconds.
+    pub(crate) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| facts::read(self.options.rooms_max))
     }
 
     pub(crate) fn me(&self) -> Member {
@@ -149,7 +154,8 @@ impl Daemon {
     }
 
     pub(crate) fn save_members(&self) {
-        let members: Vec<Member> = self.table().iter().filter(|k| k.member.address.port() != 0).map(|k| k.member.clone()).collect();
+        let members: Vec<Member> =
+            self.table().iter().filter(|k| k.member.address.port() != 0).map(|k| k.member.clone()).collect();
         let saved = serde_json::to_vec(&members).map_err(|e| e.to_string());
         if let Err(e) =
             saved.and_then(|bytes| self.identity.write_note(MEMBERS_NOTE, &bytes).map_err(|e| e.to_string()))
@@ -166,7 +172,7 @@ impl Daemon {
     }
 
     pub(crate) fn load(&self) -> Load {
-        facts::load(&self.facts, crate::rooms::count(&self.options.run_dir, "warden"))
+        facts::load(crate::rooms::count(&self.options.run_dir, "warden"), self.options.rooms_max)
     }
 
     /// Looks for the others, unless that is under way.

@@ -99,7 +99,8 @@ impl Session {
 
 /// Tells some members that this daemon is there, and takes over whom they know. Tries all known ones, a few at a time, until one answers.
 pub(crate) async fn enter(daemon: &Arc<Daemon>) {
-    let known: Vec<Member> = daemon.table().iter().filter(|k| k.member.address.port() != 0).map(|k| k.member.clone()).collect();
+    let known: Vec<Member> =
+        daemon.table().iter().filter(|k| k.member.address.port() != 0).map(|k| k.member.clone()).collect();
     for group in known.chunks(ASKED_AT_ONCE) {
         let mut tries = tokio::task::JoinSet::new();
         for member in group {

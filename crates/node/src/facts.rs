@@ -1,7 +1,6 @@
 //! What this node is and how busy it is, from uname(2), /proc and /dev.
 
 use std::fs;
-use std::path::Path;
 
 use ctl::facts::{Facts, Load};
 
@@ -111,7 +110,7 @@ const USER_FEATURES: &[&str] = &[
     "xsaveopt",
 ];
 
-/// Reads what does not change.
+/// Reads and tries what does not change. Takes some milliseconds.
 pub(crate) fn read(rooms_max: u32) -> Facts {
     let system = rustix::system::uname();
     let cpuinfo = text("/proc/cpuinfo");
@@ -124,23 +123,23 @@ pub(crate) fn read(rooms_max: u32) -> Facts {
         cores: cores(),
         memory_bytes: memory_kib * 1024,
         pid_max: text("/proc/sys/kernel/pid_max").trim().parse().unwrap_or(0),
-        fuse: Path::new("/dev/fuse").exists(),
+        cannot_host: os::probe::probe().cannot_host().map(|f| format!("{}: {}", f.name, f.text)),
         rooms_max,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 
 /// Reads what changes.
-pub(crate) fn load(facts: &Facts, rooms: u32) -> Load {
-    let (_, available_kib) = memory_kib();
+pub(crate) fn load(rooms: u32, rooms_max: u32) -> Load {
+    let (all_kib, available_kib) = memory_kib();
     let average = text("/proc/loadavg").split(' ').next().and_then(|f| f.parse::<f32>().ok()).unwrap_or(0.0);
     Load {
         runnable_milli: (average.clamp(0.0, 1e6) * 1000.0) as u32,
-        cores: facts.cores,
+        cores: cores(),
         available_mib: u32::try_from(available_kib / 1024).unwrap_or(u32::MAX),
-        memory_mib: u32::try_from(facts.memory_bytes >> 20).unwrap_or(u32::MAX),
+        memory_mib: u32::try_from(all_kib / 1024).unwrap_or(u32::MAX),
         rooms,
-        rooms_max: facts.rooms_max,
+        rooms_max,
     }
 }
 
@@ -209,7 +208,7 @@ mod tests {
                 && facts.pid_max > 300
         );
         assert!(facts.cpu_features.iter().any(|f| f == "sse2") && !facts.cpu_features.iter().any(|f| f == "vmx"));
-        let load = load(&facts, 2);
+        let load = load(2, 3);
         assert!(load.available_mib > 0 && load.available_mib <= load.memory_mib && load.rooms == 2);
     }
 

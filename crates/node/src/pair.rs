@@ -66,7 +66,7 @@ async fn datagrams(daemon: &Arc<Daemon>, member: &Member) -> Finding {
 }
 
 fn judge(daemon: &Daemon, name: &str, survey: &Survey) -> Vec<Finding> {
-    let (home, there) = (&daemon.facts, &survey.facts);
+    let (home, there) = (daemon.facts(), &survey.facts);
     let ms = |us: i64| us as f64 / 1e3;
     let skewed = survey.skew_us.abs() - survey.skew_error_us > SKEW_MAX_US;
     let lacking = placement::lacking(home, there);
@@ -103,7 +103,11 @@ fn judge(daemon: &Daemon, name: &str, survey: &Survey) -> Vec<Finding> {
             graded(there.pid_max >= home.pid_max),
             format!("up to {} there, {} here", there.pid_max, home.pid_max),
         ),
-        Finding::new("FUSE", graded(there.fuse), if there.fuse { "there" } else { "missing: modprobe fuse" }),
+        Finding::new(
+            "kernel features",
+            graded(there.cannot_host.is_none()),
+            there.cannot_host.as_deref().unwrap_or("all that hosting needs"),
+        ),
         Finding::new(
             "tern",
             if there.version == home.version { Grade::Good } else { Grade::Costs },

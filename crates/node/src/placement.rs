@@ -66,11 +66,13 @@ pub enum Refusal {
         /// Our bound.
         ours: u32,
     },
-    /// No FUSE.
-    #[error("{name} offers no FUSE: home's files cannot be shown there")]
-    NoFuse {
+    /// Its kernel lacks something.
+    #[error("{name} cannot host guests: {lack}")]
+    CannotHost {
         /// Who.
         name: String,
+        /// What is missing.
+        lack: String,
     },
     /// It wants none.
     #[error("{name} accepts no guests")]
@@ -106,7 +108,9 @@ impl Refusal {
             }
             Refusal::Skew { .. } => Some("synchronise the clocks (NTP)".into()),
             Refusal::PidMax { name, ours, .. } => Some(format!("on {name}: sysctl kernel.pid_max={ours}")),
-            Refusal::NoFuse { name } => Some(format!("on {name}: modprobe fuse")),
+            Refusal::CannotHost { name, .. } => {
+                Some(format!("`tern doctor` on {name} says what is missing and what to do"))
+            }
             Refusal::Here { .. } => Some("run it without tern, or name another node".into()),
             _ => None,
         }
@@ -153,8 +157,8 @@ pub fn check(home: &Facts, name: &str, there: &Survey, reused: bool) -> Result<(
     if facts.pid_max < home.pid_max {
         return Err(Refusal::PidMax { name, theirs: facts.pid_max, ours: home.pid_max });
     }
-    if !facts.fuse {
-        return Err(Refusal::NoFuse { name });
+    if let Some(lack) = &facts.cannot_host {
+        return Err(Refusal::CannotHost { name, lack: lack.clone() });
     }
     Ok(())
 }
@@ -196,7 +200,6 @@ mod tests {
             machine: "x86_64".into(),
             cpu_features: vec!["avx2".into(), "sse4_2".into()],
             pid_max: 4_194_304,
-            fuse: true,
             rooms_max: 2,
             ..Facts::default()
         }
@@ -225,7 +228,7 @@ mod tests {
         assert!(refusal(&|s| s.facts.rooms_max = 0).contains("accepts no guests"));
         assert!(refusal(&|s| s.load.rooms = 2).contains("full: it hosts 2 rooms"));
         assert!(refusal(&|s| s.facts.pid_max = 32768).contains("32768"));
-        assert!(refusal(&|s| s.facts.fuse = false).contains("FUSE"));
+        assert!(refusal(&|s| s.facts.cannot_host = Some("no FUSE".into())).contains("no FUSE"));
         assert!(refusal(&|s| s.facts.machine = "aarch64".into()).contains("aarch64"));
     }
 

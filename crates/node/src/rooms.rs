@@ -124,7 +124,7 @@ fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
         });
     }
     match known {
-        Some((_, survey)) => Ok(placement::check(&daemon.facts, &member.name, &survey, true)?),
+        Some((_, survey)) => Ok(placement::check(daemon.facts(), &member.name, &survey, true)?),
         None => Ok(()),
     }
 }
@@ -140,7 +140,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Er
     let started = Instant::now();
     let failed = |why: String| Error::Room { node: member.name.clone(), why };
     let (mut session, survey) = daemon.runtime.block_on(survey(daemon, member))?;
-    placement::check(&daemon.facts, &member.name, &survey, false)?;
+    placement::check(daemon.facts(), &member.name, &survey, false)?;
     let room = RoomId(rand::random());
     let run_dir = &daemon.options.run_dir;
     start_role(daemon, "__steward", room, &["--host", &member.name])

@@ -80,7 +80,13 @@ async fn answer(
 ) -> PeerAnswer {
     match request {
         PeerRequest::Clock => PeerAnswer::Clock { received_us },
-        PeerRequest::Facts => PeerAnswer::Facts { facts: daemon.facts.clone(), load: daemon.load() },
+        PeerRequest::Facts => {
+            let trying = Arc::clone(daemon);
+            match tokio::task::spawn_blocking(move || trying.facts().clone()).await {
+                Ok(facts) => PeerAnswer::Facts { facts, load: daemon.load() },
+                Err(e) => PeerAnswer::Failed { reason: e.to_string() },
+            }
+        }
         PeerRequest::Enter { me } => enter(daemon, name, *id, me).await,
         PeerRequest::HostRoom { room, address } => match rooms::host(daemon, room, name, address) {
             Ok(()) => PeerAnswer::Done,
