@@ -1,5 +1,5 @@
 // Asynchronous requests of the old kind.
-// calls: io_setup io_submit io_getevents io_destroy io_cancel
+// calls: io_setup io_submit io_getevents io_pgetevents io_destroy io_cancel
 #include "guest.h"
 
 int main(int argc, char **argv) {
@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
     CHECK(RAW(io_submit, context, 1, list) == 1 && RAW(io_getevents, context, 1, 1, &event, NULL) == 1 && event.result == 12);
     GUEST_POINT();
     list[0] = &r;
-    CHECK(RAW(io_submit, context, 1, list) == 1 && RAW(io_getevents, context, 1, 1, &event, NULL) == 1 && event.data == 2);
+    CHECK(RAW(io_submit, context, 1, list) == 1 && RAW(io_pgetevents, context, 1, 1, &event, NULL, NULL) == 1 && event.data == 2);
     SAY("%s", back);
     CHECK(RAW(io_cancel, context, &r, &event) == -1 && RAW(io_destroy, context) == 0);
     FAILS(EINVAL, RAW(io_destroy, context));

@@ -1,5 +1,5 @@
 // epoll in its modes.
-// calls: epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait
+// calls: epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
 #include "guest.h"
 
 int main(int argc, char **argv) {
