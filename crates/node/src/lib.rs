@@ -20,7 +20,6 @@ mod stream;
 mod swim;
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -141,6 +140,6 @@ fn prepare_run_dir(run_dir: &Path) -> Result<File, Error> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(std::fs::TryLockError::WouldBlock) => Err(Error::Running { run_dir: run_dir.to_path_buf() }),
-        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, io::Error::from(e))),
+        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, e)),
     }
 }
