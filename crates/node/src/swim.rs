@@ -346,7 +346,7 @@ fn config(nodes: usize) -> Config {
         probe_rtt: Duration::from_millis(400),
         num_indirect_probes: some(3),
         max_transmissions: lan.max_transmissions.max(NonZeroU8::new(4).unwrap_or(NonZeroU8::MIN)),
-        suspect_to_down_after: Duration::from_millis(if nodes <= 32 { 2000 } else { 4000 }),
+        suspect_to_down_after: Duration::from_millis(if nodes <= 32 { 2000 } else { 3000 }),
         remove_down_after: Some(Duration::from_secs(3600)),
         max_packet_size: some(DATAGRAM_BYTES - OVERHEAD_BYTES - ENVELOPE_BYTES),
         notify_down_members: true,
