@@ -9,7 +9,7 @@ use ctl::codec::encode;
 use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request, Status};
 
 use crate::error::{Error, Result};
-use crate::exec::{LOG, Standard, start};
+use crate::exec::{LOG, daemon_has_ended, start_daemon};
 use crate::state::{NodeState, State};
 
 /// How long the cluster may take, beside [`PER_NODE`].
@@ -45,7 +45,6 @@ pub fn status(node: &NodeState) -> Option<Status> {
 
 struct Daemon<'a> {
     node: &'a NodeState,
-    pid: i32,
 }
 
 impl Daemon<'_> {
@@ -55,7 +54,8 @@ impl Daemon<'_> {
         let options = ["--name", &node.name, "--addr", &address, "--daemon"];
         let words = std::iter::once("tern").chain(command.iter().map(String::as_str)).chain(options);
         let argv: Vec<OsString> = words.map(OsString::from).collect();
-        Ok(Daemon { node, pid: start(node, &argv, Standard::Daemon)? })
+        start_daemon(node, &argv)?;
+        Ok(Daemon { node })
     }
 
     /// Waits until the daemon's state is as wanted.
@@ -66,8 +66,7 @@ impl Daemon<'_> {
             if seen.as_ref().is_some_and(&wanted) {
                 return Ok(());
             }
-            // A child that has ended is the daemon, or what should have become it.
-            if seen.is_none() && has_ended(self.pid) {
+            if seen.is_none() && daemon_has_ended(&inside(self.node, LOG)) {
                 return Err(Error::Setup { who: format!("ternd on {}", self.node.name), reason: self.last_words() });
             }
             if Instant::now() >= end {
@@ -87,15 +86,6 @@ impl Daemon<'_> {
         let last: Vec<&str> = text.lines().rev().take(3).collect();
         let words = last.into_iter().rev().collect::<Vec<_>>().join("; ");
         if words.is_empty() { "it ended without a word".into() } else { words }
-    }
-}
-
-fn has_ended(pid: i32) -> bool {
-    // SAFETY: waitid with WNOWAIT changes nothing; `info` is valid for the call.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, flags) == -1 || info.si_pid() == pid
     }
 }
 

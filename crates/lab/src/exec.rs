@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::thread::ThreadNameSpaceType as Namespaces;
 
 use crate::cgroup;
@@ -32,6 +33,10 @@ static COMMAND: AtomicI32 = AtomicI32::new(0);
 pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     let pid = start(node, argv, Standard::Kept)?;
     forward_signals(pid);
+    wait(pid)
+}
+
+fn wait(pid: i32) -> Result<Ended> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is valid for the call.
@@ -44,20 +49,31 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     }
 }
 
+/// Starts `argv` in the node as a daemon: a child of the node's init, in a session of its own, with nothing to read; what it says goes to [`LOG`],
+/// which it keeps locked while it lives. Only for processes with one thread.
+pub fn start_daemon(node: &NodeState, argv: &[OsString]) -> Result<()> {
+    wait(start(node, argv, Standard::Daemon)?).map(drop)
+}
+
+/// Has a daemon that was started with `log` (as this machine reaches it) ended?
+pub fn daemon_has_ended(log: &Path) -> bool {
+    File::open(log).is_ok_and(|log| flock(&log, FlockOperation::NonBlockingLockShared).is_ok())
+}
+
 /// What becomes of the standard descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standard {
+enum Standard {
     /// The caller's own.
     Kept,
-    /// Nothing to read; what is said goes to [`LOG`] in the node; a session of its own.
+    /// Those of a daemon.
     Daemon,
 }
 
 /// What daemons say on their standard output and error, in the node.
 pub const LOG: &str = "/run/lab/ternd.log";
 
-/// Starts `argv` in the node; its PID here. When this process ends, the node's init inherits it. Only for processes with one thread.
-pub fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32> {
+/// Starts `argv` in the node; the child's PID here. Only for processes with one thread.
+fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32> {
     let pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
     // Only children get into a PID namespace.
     enter(&pidfd, Namespaces::PROCESS_ID)?;
@@ -108,6 +124,14 @@ fn detach() -> Result<()> {
     rustix::process::setsid().context(|| "start a session")?;
     let null = File::open("/dev/null").context(|| "open /dev/null")?;
     let log = File::options().create(true).append(true).open(LOG).context(|| format!("open {LOG}"))?;
+    flock(&log, FlockOperation::NonBlockingLockExclusive).context(|| format!("lock {LOG}: another daemon is there"))?;
+    // A process whose parent was outside of the PID namespace would be inherited by this machine's init, not by the node's.
+    // SAFETY: this process has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()).context(|| "fork"),
+        0 => {}
+        _ => std::process::exit(0),
+    }
     rustix::stdio::dup2_stdin(&null).context(|| "redirect standard input")?;
     rustix::stdio::dup2_stdout(&log).context(|| "redirect standard output")?;
     rustix::stdio::dup2_stderr(&log).context(|| "redirect standard error")
