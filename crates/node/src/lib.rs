@@ -20,7 +20,6 @@ mod stream;
 mod swim;
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -66,10 +65,7 @@ pub fn run(options: Options) -> Result<(), Error> {
 
 async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime::Handle) -> Result<(), Error> {
     let listen = |e| Error::socket(format!("listen on {}", options.listen), e);
-    let tcp = tokio::net::TcpListener::bind(options.listen).await.map_err(listen)?;
-    // Port 0 is for tests: what the kernel gave is what others are told.
-    let port = tcp.local_addr().map_err(listen)?.port();
-    let udp = tokio::net::UdpSocket::bind((options.listen.ip(), port)).await.map_err(listen)?;
+    let (tcp, udp, port) = bind(options.listen).await.map_err(listen)?;
     let options = Options { listen: SocketAddr::new(reachable(options.listen.ip()), port), ..options.clone() };
     let (swim, commands) = swim::Swim::channel();
     let daemon = Arc::new(Daemon::new(options, identity, swim, runtime)?);
@@ -93,6 +89,22 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     tracing::info!("node {} ends; its rooms go on", me.name);
     let _ = std::fs::remove_file(&socket);
     Ok(())
+}
+
+/// TCP and UDP on the same port. Port 0 (for tests) is a port that is free for both.
+async fn bind(address: SocketAddr) -> std::io::Result<(tokio::net::TcpListener, tokio::net::UdpSocket, u16)> {
+    const TRIES: u32 = 16;
+    let mut tries = 0;
+    loop {
+        let tcp = tokio::net::TcpListener::bind(address).await?;
+        let port = tcp.local_addr()?.port();
+        tries += 1;
+        match tokio::net::UdpSocket::bind((address.ip(), port)).await {
+            Ok(udp) => return Ok((tcp, udp, port)),
+            Err(e) if address.port() != 0 || tries == TRIES => return Err(e),
+            Err(_) => {}
+        }
+    }
 }
 
 async fn wait_for_end(daemon: &Daemon) -> Result<(), Error> {
@@ -141,6 +153,6 @@ fn prepare_run_dir(run_dir: &Path) -> Result<File, Error> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(std::fs::TryLockError::WouldBlock) => Err(Error::Running { run_dir: run_dir.to_path_buf() }),
-        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, io::Error::from(e))),
+        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, e)),
     }
 }
