@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The way to the home.
 pub trait Uplink: Send + Sync {
@@ -26,6 +27,9 @@ pub trait Uplink: Send + Sync {
 
 /// Threads that read each mount's device: while one forwards, the other reads.
 const READERS_PER_MOUNT: usize = 2;
+
+/// How often it is looked whether a device has been mounted meanwhile.
+const MOUNT_PAUSE: Duration = Duration::from_millis(1);
 
 /// The room's end of all mounts of one home.
 pub struct Client {
@@ -139,6 +143,8 @@ impl Client {
                 Ok(len) => self.forward(index as u16, mount, &buf[..len]),
                 // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                // Not mounted yet.
+                Err(rustix::io::Errno::PERM) if !lock(&self.order).closed => std::thread::sleep(MOUNT_PAUSE),
                 Err(errno) => {
                     tracing::debug!(index, %errno, "mount is gone");
                     return;
