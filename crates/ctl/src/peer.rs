@@ -44,6 +44,8 @@ pub enum PeerRequest {
         /// Where the warden finds my daemon.
         address: SocketAddr,
     },
+    /// I am about to leave: close your rooms here that have no guests. Refused, in words, if one has guests.
+    Vacate,
     /// I have gone for good. No answer is awaited.
     Leave {
         /// Node id of the one who leaves.
@@ -112,8 +114,13 @@ pub enum JoinAnswer {
 pub enum Datagram {
     /// Of the membership protocol.
     Swim(Vec<u8>),
-    /// The newest loads that the sender knows.
-    Pulse(Vec<PulseEntry>),
+    /// Once a second to a random member.
+    Pulse {
+        /// [`digest`] of the members that the sender sees alive, itself included: who differs asks for the list.
+        digest: u64,
+        /// The newest loads that the sender knows.
+        entries: Vec<PulseEntry>,
+    },
     /// Are you there? (`tern doctor`)
     Echo {
         /// Comes back.
@@ -124,6 +131,16 @@ pub enum Datagram {
         /// From the question.
         nonce: u64,
     },
+}
+
+/// Tells two sets of members apart, whatever their order: exclusive or of a mixed id and generation each (splitmix64's finaliser).
+pub fn digest<'a>(members: impl Iterator<Item = &'a Member>) -> u64 {
+    let mix = |mut z: u64| {
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    members.fold(0, |sum, m| sum ^ mix(m.id ^ mix(m.generation)))
 }
 
 /// A node's load as it travels.
