@@ -42,6 +42,9 @@ pub(super) enum Answer {
 
 impl From<Malformed> for Refused {
     fn from(malformed: Malformed) -> Refused {
+        if matches!(malformed, Malformed::NameTooLong(_)) {
+            return Refused(Errno::NAMETOOLONG);
+        }
         tracing::warn!(%malformed, "a room sent a bad request");
         Refused(Errno::INVAL)
     }
