@@ -287,7 +287,7 @@ fn sizes(dir: &Path, account: &mut Account) {
     file.write_at(b"data", 1 << 20).unwrap();
     file.set_len(4 << 20).unwrap();
     // SAFETY: numbers, on a descriptor that is open.
-    let mut seek = |to: i64, whence: i32| match unsafe { libc::lseek(raw(&file), to, whence) } {
+    let seek = |to: i64, whence: i32| match unsafe { libc::lseek(raw(&file), to, whence) } {
         -1 => Err(io::Error::last_os_error()),
         at => Ok(at),
     };
@@ -296,7 +296,7 @@ fn sizes(dir: &Path, account: &mut Account) {
     account.note("no more data", seek(2 << 20, libc::SEEK_DATA));
     account.note("few blocks", file.metadata().map(|m| m.blocks() < 100));
     // SAFETY: numbers, on a descriptor that is open.
-    let mut allocate = |mode: i32, at: i64, len: i64| match unsafe { libc::fallocate(raw(&file), mode, at, len) } {
+    let allocate = |mode: i32, at: i64, len: i64| match unsafe { libc::fallocate(raw(&file), mode, at, len) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     };
