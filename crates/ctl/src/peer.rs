@@ -32,6 +32,8 @@ pub enum PeerRequest {
     Enter {
         /// The one who asks.
         me: Member,
+        /// Its load.
+        load: Load,
     },
     /// One exchange of clock readings, NTP style. Answered by [`PeerAnswer::Clock`].
     Clock,
@@ -57,7 +59,12 @@ pub enum PeerRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerAnswer {
     /// To [`PeerRequest::Enter`]: who is alive, the one who answers included.
-    Members(Vec<Member>),
+    Members {
+        /// The members.
+        members: Vec<Member>,
+        /// Their loads, as far as known.
+        loads: Vec<PulseEntry>,
+    },
     /// To [`PeerRequest::Clock`]: CLOCK_REALTIME of the one who answers, microseconds since 1970.
     Clock {
         /// When the request had come.

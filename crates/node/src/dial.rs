@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::peer::{Member, PeerAnswer, PeerRequest};
+use ctl::peer::{MEMBERS_MAX, Member, PeerAnswer, PeerRequest};
 use ctl::steward::Preamble;
 use identity::NodeName;
 use tokio::io::AsyncWriteExt as _;
@@ -131,8 +131,10 @@ pub(crate) async fn compare_members(daemon: &Arc<Daemon>, member: &Member) {
 
 async fn ask_members(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
     let mut session = Session::open(daemon, member).await?;
-    if let PeerAnswer::Members(members) = session.ask(&PeerRequest::Enter { me: daemon.me() }).await? {
-        let others = members.into_iter().take(ctl::peer::MEMBERS_MAX).filter(|m| m.id != daemon.me().id).collect();
+    let request = PeerRequest::Enter { me: daemon.me(), load: daemon.load() };
+    if let PeerAnswer::Members { members, loads } = session.ask(&request).await? {
+        let others: Vec<Member> = members.into_iter().take(MEMBERS_MAX).filter(|m| m.id != daemon.me().id).collect();
+        daemon.hear_of(&others, &loads);
         daemon.swim.tell(Command::Alive(others)).await;
     }
     Ok(())

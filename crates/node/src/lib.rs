@@ -20,7 +20,7 @@ mod stream;
 mod swim;
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,14 +38,20 @@ use daemon::Daemon;
 /// Connections that may wait at the control socket.
 const BACKLOG: i32 = 512;
 
-/// The address by which others reach this machine, as far as its routes tell: nothing is sent.
-pub fn own_address() -> IpAddr {
-    let guess = || {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
-        socket.local_addr().map(|a| a.ip())
+/// This machine's address on the way to `others`, or to anywhere, as its routes tell: nothing is sent.
+fn own_address(others: &[SocketAddr]) -> IpAddr {
+    // TEST-NET-1 (RFC 5737) stands for anywhere.
+    let anywhere = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
+    let towards = |to: &SocketAddr| {
+        let from: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((from, 0)).ok()?;
+        socket.connect(to).ok()?;
+        socket.local_addr().ok().map(|a| a.ip())
     };
-    guess().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    others.iter().chain([&anywhere]).find_map(towards).unwrap_or_else(|| {
+        tracing::warn!("no route tells this machine's address: other machines cannot reach it. Give --listen ADDR");
+        Ipv4Addr::LOCALHOST.into()
+    })
 }
 
 /// Runs the daemon until it is told to end (SIGTERM, SIGINT) or has left its cluster.
@@ -66,9 +72,11 @@ pub fn run(options: Options) -> Result<(), Error> {
 async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime::Handle) -> Result<(), Error> {
     let listen = |e| Error::socket(format!("listen on {}", options.listen), e);
     let (tcp, udp, port) = bind(options.listen).await.map_err(listen)?;
-    let options = Options { listen: SocketAddr::new(reachable(options.listen.ip()), port), ..options.clone() };
+    let ip = options.listen.ip();
+    let others = daemon::known_addresses(&identity)?;
+    let listen = SocketAddr::new(if ip.is_unspecified() { own_address(&others) } else { ip }, port);
     let (swim, commands) = swim::Swim::channel();
-    let daemon = Arc::new(Daemon::new(options, identity, swim, runtime)?);
+    let daemon = Arc::new(Daemon::new(Options { listen, ..options }, identity, swim, runtime)?);
     rooms::adopt(&daemon);
     let task = swim::Task::new(Arc::clone(&daemon), udp).ok_or(identity::Error::Malformed { what: "gossip key" })?;
     tokio::spawn(task.run(commands));
@@ -127,11 +135,6 @@ async fn keep_house(daemon: Arc<Daemon>) {
             tracing::debug!("log: {e}");
         }
     }
-}
-
-/// What to tell others if this is what the daemon listens on.
-fn reachable(ip: IpAddr) -> IpAddr {
-    if ip.is_unspecified() { own_address() } else { ip }
 }
 
 /// Makes the directories, and takes the lock that one daemon holds.

@@ -28,10 +28,12 @@ const PULSE_ENTRIES: usize = 32;
 /// How often a pulse is sent, ...
 const PULSE_EVERY: Duration = Duration::from_secs(1);
 /// ... and how often for how long after the start, when the others are still to be heard of.
-const EAGER_PULSE_EVERY: Duration = Duration::from_millis(250);
+const EAGER_PULSE_EVERY: Duration = Duration::from_millis(100);
 const EAGER_FOR: Duration = Duration::from_secs(4);
-/// The shortest time between two questions for a member's list.
-const LIST_EVERY: Duration = Duration::from_millis(500);
+/// As long as members change, gossip is at work.
+const QUIET: Duration = Duration::from_millis(150);
+/// The shortest time between two questions for a member's list, in a small cluster.
+const LIST_EVERY: Duration = Duration::from_millis(250);
 /// Commands that may wait.
 const COMMANDS_MAX: usize = 1024;
 /// Datagrams taken before timers get their turn again.
@@ -122,6 +124,8 @@ pub(crate) struct Task {
     sized_for: usize,
     /// Of the members alive, this node included.
     digest: u64,
+    /// When they last changed.
+    changed: Instant,
     /// When a member's list was last asked for.
     listed: Instant,
 }
@@ -143,6 +147,7 @@ impl Task {
             rng: rng(),
             sized_for: 1,
             digest: ctl::peer::digest([&me].into_iter()),
+            changed: Instant::now(),
             listed: Instant::now(),
         })
     }
@@ -211,10 +216,10 @@ impl Task {
         }
     }
 
-    /// Gossip loses a member now and then; who sees others than its peer does asks for the peer's list. Members that are just changing
-    /// cost a few lists too many.
+    /// Gossip loses a member now and then; who sees others than its peer does, though it has heard of no change for a moment, asks for the
+    /// peer's list.
     fn compare(&mut self, sender: u64, digest: u64) {
-        if digest == self.digest || self.listed.elapsed() < LIST_EVERY {
+        if digest == self.digest || self.changed.elapsed() < QUIET || self.listed.elapsed() < self.list_every() {
             return;
         }
         let sender = self.foca.iter_members().map(|m| &m.id().0).find(|m| m.id == sender).cloned();
@@ -223,6 +228,11 @@ impl Task {
             let daemon = Arc::clone(&self.daemon);
             tokio::spawn(async move { crate::dial::compare_members(&daemon, &member).await });
         }
+    }
+
+    /// A list costs both sides in proportion to the members.
+    fn list_every(&self) -> Duration {
+        LIST_EVERY * u32::try_from(1 + self.sized_for / 32).unwrap_or(u32::MAX)
     }
 
     fn command(&mut self, command: Command) {
@@ -296,6 +306,7 @@ impl Task {
         let count = alive.len() + 1;
         let me = self.foca.identity().0.clone();
         self.digest = ctl::peer::digest(alive.iter().chain([&me]));
+        self.changed = Instant::now();
         self.daemon.set_me(me);
         self.daemon.members_alive(alive);
         // Only the bounds that depend on the size, and only when it has changed much.
@@ -355,6 +366,6 @@ fn config(nodes: usize) -> Config {
             frequency: Duration::from_secs(2),
             num_members: some(2),
         }),
-        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(200), num_members: some(3) }),
+        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(100), num_members: some(3) }),
     }
 }
