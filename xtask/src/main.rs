@@ -1,1 +1,37 @@
-fn main() {}
+//! Developer commands: `cargo xtask check | test [--quick|--full] | demo | lab ...`
+
+mod check;
+mod demo;
+mod packages;
+mod test;
+mod tool;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask check            formatting, lints, documentation, dependencies' licences, layers, file lengths
+cargo xtask test [--quick]   everything that can be tested here, real labs included; needs root
+cargo xtask test --full      also what takes long
+cargo xtask demo             a lab of 3 nodes, programs placed on a node that has nothing installed
+cargo xtask lab ARGS         tern lab ARGS, with the binary of this tree";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["check"] => check::run(),
+        ["test"] => test::run(test::Extent::Normal),
+        ["test", "--quick"] => test::run(test::Extent::Quick),
+        ["test", "--full"] => test::run(test::Extent::Full),
+        ["demo"] => demo::run(),
+        ["lab", ref rest @ ..] => tool::build_release().and_then(|tern| tool::pass_on(&tern, rest)),
+        _ => Err(USAGE.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}

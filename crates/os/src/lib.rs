@@ -2,10 +2,12 @@
 
 mod error;
 
+pub mod cgroup;
 pub mod fds;
 pub mod mount;
 pub mod namespace;
 pub mod pidfd;
+pub mod probe;
 pub mod process;
 pub mod ptrace;
 pub mod seccomp;

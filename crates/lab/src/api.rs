@@ -1,0 +1,199 @@
+//! Labs for integration tests: made and used by the real command line, and down at the end whatever happens.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::thread::ThreadNameSpaceType;
+
+use crate::error::{Context, Error, Result};
+use crate::options::Options;
+use crate::state::State;
+use crate::{process, teardown};
+
+/// A lab that goes down when this is dropped.
+#[derive(Debug)]
+pub struct Lab {
+    binary: PathBuf,
+    state: State,
+}
+
+/// What a command in a node did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Output {
+    /// Standard output as text, without white space at its ends.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim().to_owned()
+    }
+
+    /// Standard error as text.
+    pub fn errors(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+impl Lab {
+    /// A name that no other lab of this machine has.
+    pub fn fresh_name(prefix: &str) -> Result<crate::LabName> {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        format!("{prefix}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)).parse()
+    }
+
+    /// Makes a lab with this tern binary.
+    pub fn up(binary: impl Into<PathBuf>, options: &Options) -> Result<Lab> {
+        let binary = binary.into();
+        let mut command = Command::new(&binary);
+        command.args(["lab", "--name", options.name.as_str(), "up", "--nodes", &options.nodes.to_string()]);
+        let mut given = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                command.args([name, &value]);
+            }
+        };
+        given("--cpus", options.cpus.map(|c| c.to_string()));
+        given("--mem", options.memory_bytes.map(|b| b.to_string()));
+        given("--rate", options.rate_bits.map(|r| r.to_string()));
+        given("--delay", options.delay_us.map(|us| (us as f64 / 1000.0).to_string()));
+        options.foreign.iter().for_each(|node| given("--foreign", Some(node.clone())));
+        if !options.daemons {
+            command.arg("--bare");
+        }
+        let output = command.stdin(Stdio::null()).output().context(|| format!("run {}", binary.display()))?;
+        if !output.status.success() {
+            return Err(Error::Setup {
+                who: "tern lab up".into(),
+                reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            });
+        }
+        Ok(Lab { binary, state: State::load(&options.name)? })
+    }
+
+    /// What is known about it.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The node's root directory, as this machine reaches it: for looking at files and putting some there.
+    pub fn root(&self, node: &str) -> Result<PathBuf> {
+        Ok(PathBuf::from(format!("/proc/{}/root", self.state.node(node)?.init.pid)))
+    }
+
+    /// The `tern lab SUBCOMMAND` of this lab.
+    pub fn command(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(["lab", "--name", self.state.options.name.as_str(), subcommand]);
+        command
+    }
+
+    /// A command in a node, to be run as the caller likes.
+    pub fn in_node<A: AsRef<OsStr>>(&self, node: &str, argv: impl IntoIterator<Item = A>) -> Command {
+        let mut command = self.command("exec");
+        command.arg(node).arg("--").args(argv);
+        command
+    }
+
+    /// Starts a command in a node with pipes for all three standard descriptors.
+    pub fn spawn<A: AsRef<OsStr>>(&self, node: &str, argv: impl IntoIterator<Item = A>) -> Result<Child> {
+        self.in_node(node, argv)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context(|| format!("start a command on {node}"))
+    }
+
+    /// Runs a command in a node to its end, without input.
+    pub fn exec<A: AsRef<OsStr>>(&self, node: &str, argv: impl IntoIterator<Item = A>) -> Result<Output> {
+        self.exec_with(node, argv, b"")
+    }
+
+    /// Runs a command in a node to its end with this on its standard input.
+    pub fn exec_with<A: AsRef<OsStr>>(
+        &self,
+        node: &str,
+        argv: impl IntoIterator<Item = A>,
+        input: &[u8],
+    ) -> Result<Output> {
+        let mut child = self.spawn(node, argv)?;
+        let mut stdin = child.stdin.take();
+        let output = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // A command that does not read all of its input is its own business.
+                let _ = stdin.as_mut().map(|pipe| pipe.write_all(input));
+            });
+            child.wait_with_output()
+        });
+        let output = output.context(|| format!("wait for a command on {node}"))?;
+        Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
+    }
+
+    /// Cuts the link between two nodes.
+    pub fn cut(&self, a: &str, b: &str) -> Result<()> {
+        self.plain("cut", &[a, b])
+    }
+
+    /// Heals the link between two nodes.
+    pub fn heal(&self, a: &str, b: &str) -> Result<()> {
+        self.plain("heal", &[a, b])
+    }
+
+    fn plain(&self, subcommand: &str, arguments: &[&str]) -> Result<()> {
+        let output =
+            self.command(subcommand).args(arguments).output().context(|| format!("run tern lab {subcommand}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(Error::Setup {
+                who: format!("tern lab {subcommand}"),
+                reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            }),
+        }
+    }
+
+    /// Does `work` in a thread whose network is the node's: sockets made there are the node's.
+    pub fn in_network<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let init = self.state.node(node)?.init;
+        let pidfd = init.open().ok_or_else(|| Error::NodeDown(node.into()))?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                process::enter(&pidfd, ThreadNameSpaceType::NETWORK)?;
+                Ok(work())
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// PIDs of a node's processes, as this machine numbers them.
+    pub fn processes(&self, node: &str) -> Result<Vec<i32>> {
+        process::members(self.state.node(node)?.init)
+    }
+
+    /// Ends the lab now; an error says what could not be ended.
+    pub fn down(self) -> Result<()> {
+        let name = self.state.options.name.clone();
+        std::mem::forget(self);
+        teardown::down(&name).map(drop)
+    }
+
+    /// The tern binary of this lab.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Err(error) = teardown::down(&self.state.options.name) {
+            eprintln!("lab {}: {}", self.state.options.name, crate::error::chain(&error));
+        }
+    }
+}

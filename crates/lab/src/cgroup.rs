@@ -1,0 +1,226 @@
+//! The nodes' cgroups: limits, and what is left to remove. Both versions, and machines that have both (man 7 cgroups).
+//!
+//! A lab's groups are `tern-lab-LAB/NODE` in every hierarchy that it uses. In version 2, where a group with processes cannot pass controllers on,
+//! the node's processes begin in `NODE/init`, so that rooms can have groups of their own below `NODE`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context, Result};
+use crate::options::{LabName, Options};
+
+/// Version 1 controllers that nodes get groups of; the others stay as they are.
+const USED: [&str; 5] = ["cpu", "cpuacct", "memory", "pids", "freezer"];
+/// Controllers that version 2 groups pass on.
+const PASSED_ON: [&str; 4] = ["cpu", "memory", "pids", "io"];
+
+/// A mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// `cgroup` or `cgroup2`.
+    pub kind: String,
+    /// Mount options that name it (version 1: its controllers).
+    pub options: String,
+}
+
+impl Hierarchy {
+    fn has(&self, controller: &str) -> bool {
+        match self.kind.as_str() {
+            "cgroup2" => fs::read_to_string(self.point.join("cgroup.controllers"))
+                .is_ok_and(|text| text.split_whitespace().any(|c| c == controller)),
+            _ => self.options.split(',').any(|c| c == controller),
+        }
+    }
+}
+
+/// The hierarchies that a lab uses on this machine.
+pub fn hierarchies() -> Result<Vec<Hierarchy>> {
+    let text = fs::read_to_string("/proc/self/mountinfo").context(|| "read /proc/self/mountinfo")?;
+    Ok(parse(&text))
+}
+
+fn parse(mountinfo: &str) -> Vec<Hierarchy> {
+    let mut found: Vec<Hierarchy> = Vec::new();
+    for line in mountinfo.lines() {
+        let Some((mount, source)) = line.split_once(" - ") else { continue };
+        let (Some(point), mut source) = (mount.split(' ').nth(4), source.split(' ')) else { continue };
+        let (Some(kind), Some(all)) = (source.next(), source.nth(1)) else { continue };
+        let names = all.split(',').filter(|o| USED.contains(o) || o.starts_with("name="));
+        let options = if kind == "cgroup" { names.collect::<Vec<_>>().join(",") } else { String::new() };
+        let used = kind == "cgroup2" || (kind == "cgroup" && options.split(',').any(|o| USED.contains(&o)));
+        if used && !found.iter().any(|h| h.kind == kind && h.options == options) {
+            found.push(Hierarchy { point: point.into(), kind: kind.into(), options });
+        }
+    }
+    found
+}
+
+fn group(hierarchy: &Hierarchy, lab: &LabName) -> PathBuf {
+    hierarchy.point.join(format!("tern-lab-{lab}"))
+}
+
+/// Makes the groups of one node with its limits; the groups that its processes belong to.
+pub fn make(hierarchies: &[Hierarchy], options: &Options, node: &str) -> Result<Vec<PathBuf>> {
+    let mut own = Vec::new();
+    for hierarchy in hierarchies {
+        let lab = group(hierarchy, &options.name);
+        let mut path = lab.join(node);
+        if hierarchy.kind == "cgroup2" {
+            fs::create_dir_all(&lab).context(|| format!("make cgroup {}", lab.display()))?;
+            pass_on(hierarchy, &hierarchy.point);
+            pass_on(hierarchy, &lab);
+            path.push("init");
+        }
+        fs::create_dir_all(&path).context(|| format!("make cgroup {}", path.display()))?;
+        own.push(path);
+    }
+    for (controller, limits) in limits(options) {
+        // A hybrid machine has a controller in one of the two versions only.
+        let hierarchy = hierarchies.iter().find(|h| h.has(controller));
+        let Some(hierarchy) = hierarchy else {
+            return Err(io::Error::from(io::ErrorKind::Unsupported))
+                .context(|| format!("limit a node: this machine offers no cgroup controller {controller}"));
+        };
+        let node = group(hierarchy, &options.name).join(node);
+        for (file, value) in limits(hierarchy.kind == "cgroup2") {
+            let path = node.join(file);
+            fs::write(&path, &value).context(|| format!("write {value:?} to {}", path.display()))?;
+        }
+    }
+    Ok(own)
+}
+
+/// Files to write and what, for version 1 (false) or 2 (true).
+type Limits = Box<dyn Fn(bool) -> Vec<(&'static str, String)>>;
+
+fn limits(options: &Options) -> Vec<(&'static str, Limits)> {
+    let mut all: Vec<(&'static str, Limits)> = Vec::new();
+    if let Some(cpus) = options.cpus {
+        // 10 ms: with 100 ms a share of 0.1 was 15% short. The kernel's least quota is 1 ms.
+        let period_us = if cpus < 0.1 { (1000.0 / cpus) as u64 } else { 10_000 };
+        let quota_us = ((period_us as f64 * cpus).round() as u64).max(1000);
+        all.push((
+            "cpu",
+            Box::new(move |v2| match v2 {
+                true => vec![("cpu.max", format!("{quota_us} {period_us}"))],
+                false => {
+                    vec![("cpu.cfs_period_us", period_us.to_string()), ("cpu.cfs_quota_us", quota_us.to_string())]
+                }
+            }),
+        ));
+    }
+    if let Some(bytes) = options.memory_bytes {
+        all.push((
+            "memory",
+            Box::new(move |v2| vec![(if v2 { "memory.max" } else { "memory.limit_in_bytes" }, bytes.to_string())]),
+        ));
+    }
+    all
+}
+
+/// Passes the controllers of a version 2 group on to the groups below, as far as it may: where limits are asked for and this was refused, writing
+/// the limit fails and says so.
+fn pass_on(hierarchy: &Hierarchy, group: &Path) {
+    for controller in PASSED_ON.iter().filter(|c| hierarchy.has(c)) {
+        let _ = fs::write(group.join("cgroup.subtree_control"), format!("+{controller}"));
+    }
+}
+
+/// Moves this process into the groups.
+pub fn join(groups: &[PathBuf]) -> Result<()> {
+    groups.iter().try_for_each(|group| {
+        let path = group.join("cgroup.procs");
+        fs::write(&path, "0").context(|| format!("write to {}", path.display()))
+    })
+}
+
+/// Processes in a lab's groups, as this machine numbers them.
+pub fn processes(lab: &LabName) -> Vec<i32> {
+    let mut pids = Vec::new();
+    for hierarchy in hierarchies().unwrap_or_default() {
+        visit(&group(&hierarchy, lab), &mut |directory| {
+            let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+            pids.extend(text.lines().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0));
+        });
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// Removes all groups of a lab; waits up to `limit` for processes that are still on their way out.
+pub fn remove(lab: &LabName, limit: Duration) -> Result<()> {
+    let end = Instant::now() + limit;
+    for hierarchy in hierarchies()? {
+        let top = group(&hierarchy, lab);
+        loop {
+            let mut refused = None;
+            visit(&top, &mut |directory| {
+                if let Err(e) = fs::remove_dir(directory) {
+                    refused.get_or_insert(e);
+                }
+            });
+            match refused {
+                None => break,
+                Some(e) if e.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
+                    sleep(Duration::from_millis(5));
+                }
+                Some(e) => return Err(e).context(|| format!("remove cgroup {}", top.display())),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Calls `act` for every group at or below `top`, the deepest first.
+fn visit(top: &Path, act: &mut dyn FnMut(&Path)) {
+    let Ok(entries) = fs::read_dir(top) else { return };
+    for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+        visit(&entry.path(), act);
+    }
+    act(top);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchies_of_hybrid_and_unified_machines() {
+        let hybrid = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+            32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:3 - cgroup cgroup rw,cpu,cpuacct\n\
+            35 31 0:32 / /sys/fs/cgroup/devices rw,relatime - cgroup cgroup rw,devices\n\
+            40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd\n\
+            41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
+        let found = parse(hybrid);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].options, "cpu,cpuacct");
+        assert_eq!(found[1].kind, "cgroup2");
+        let unified = parse("25 22 0:23 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate");
+        assert_eq!(unified.len(), 1);
+        assert_eq!(unified[0].point, Path::new("/sys/fs/cgroup"));
+    }
+
+    #[test]
+    fn limits_in_both_versions() {
+        let options =
+            Options { cpus: Some(0.25), memory_bytes: Some(64 << 20), ..Options::new("x".parse().unwrap(), 1) };
+        let files = |v2| limits(&options).iter().flat_map(|(_, f)| f(v2)).collect::<Vec<_>>();
+        assert_eq!(files(true), [("cpu.max", "2500 10000".into()), ("memory.max", "67108864".to_string())]);
+        assert_eq!(
+            files(false),
+            [
+                ("cpu.cfs_period_us", "10000".into()),
+                ("cpu.cfs_quota_us", "2500".into()),
+                ("memory.limit_in_bytes", "67108864".to_string())
+            ]
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! `tern lab ...`
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+
+use crate::error::{Context, Error, Result, chain};
+use crate::exec::{end_like, run as run_in_node};
+use crate::options::{LabName, Options, node_index, parse_bits, parse_bytes, parse_delay};
+use crate::process::in_network;
+use crate::state::{NodeState, State, all};
+use crate::{link, teardown, up};
+
+/// A cluster in one machine.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Name of the lab; several may be up at once.
+    #[arg(long, global = true, env = "TERN_LAB", default_value = "lab")]
+    name: LabName,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do with a lab.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a lab: every node a set of namespaces, n1 this machine's view, the others empty but for tern.
+    Up {
+        /// Number of nodes.
+        #[arg(long, default_value_t = 3)]
+        nodes: u32,
+        /// CPU limit of each node, in cores (0.5).
+        #[arg(long, value_name = "SHARE")]
+        cpus: Option<f64>,
+        /// Memory limit of each node (512M).
+        #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+        mem: Option<u64>,
+        /// Bandwidth of each node's link, in either direction, bits per second (100M).
+        #[arg(long, value_name = "BITS/S", value_parser = parse_bits)]
+        rate: Option<u64>,
+        /// One-way delay between any two nodes, milliseconds.
+        #[arg(long, value_name = "MS", value_parser = parse_delay)]
+        delay: Option<u64>,
+        /// This node carries made-up /etc/passwd, libraries and programs of another machine (may be given often).
+        #[arg(long, value_name = "NODE")]
+        foreign: Vec<String>,
+        /// Only the nodes: no cluster, no daemons.
+        #[arg(long)]
+        bare: bool,
+    },
+    /// Run a command in a node; its exit status is passed on.
+    Exec {
+        /// The node.
+        node: String,
+        /// The command.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+    /// A shell in a node that has one (n1).
+    Shell {
+        /// The node.
+        #[arg(default_value = "n1")]
+        node: String,
+    },
+    /// What is up.
+    Status {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List a directory of a node, which need not have a program for it.
+    Ls {
+        /// The node.
+        node: String,
+        /// The directory.
+        #[arg(default_value = "/")]
+        path: PathBuf,
+    },
+    /// Cut the link between two nodes, or between one and all others: packets are lost in silence.
+    Cut {
+        /// A node.
+        a: String,
+        /// The other; all others if not given.
+        b: Option<String>,
+    },
+    /// Undo `cut`.
+    Heal {
+        /// A node.
+        a: String,
+        /// The other; all others if not given.
+        b: Option<String>,
+    },
+    /// End the lab; nothing is left.
+    Down {
+        /// All labs of this machine.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// Does it. Returns the exit status: that of the command for `exec` and `shell`, else 0, or 1 after a message on standard error
+/// (`exec`: 125 if the node could not be entered, 126 and 127 as env does).
+pub fn run(args: Args) -> u8 {
+    let failed = if matches!(args.command, Command::Exec { .. } | Command::Shell { .. }) { 125 } else { 1 };
+    act(args).unwrap_or_else(|error| {
+        eprintln!("tern lab: {}", chain(&error));
+        failed
+    })
+}
+
+fn act(Args { name, command }: Args) -> Result<u8> {
+    match command {
+        Command::Up { nodes, cpus, mem, rate, delay, foreign, bare } => {
+            let foreign = foreign.iter().flat_map(|f| f.split(',')).map(str::to_owned).collect();
+            let options = Options {
+                name,
+                nodes,
+                cpus,
+                memory_bytes: mem,
+                rate_bits: rate,
+                delay_us: delay,
+                foreign,
+                daemons: !bare,
+            };
+            let state = up::up(options)?;
+            println!("lab {} is up: {}", state.options.name, nodes_in_words(&state));
+        }
+        Command::Exec { node, command } => {
+            return Ok(end_like(run_in_node(State::load(&name)?.node(&node)?, &command)?));
+        }
+        Command::Shell { node } => {
+            let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+            return Ok(end_like(run_in_node(State::load(&name)?.node(&node)?, &[shell])?));
+        }
+        Command::Status { json } => status(json)?,
+        Command::Ls { node, path } => {
+            list(State::load(&name)?.node(&node)?, &path)?.iter().for_each(|n| println!("{n}"))
+        }
+        Command::Cut { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), false)?,
+        Command::Heal { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), true)?,
+        Command::Down { all: every } => {
+            let names = if every { all() } else { vec![name] };
+            for name in names {
+                match teardown::down(&name)? {
+                    true => println!("lab {name} is down"),
+                    false => println!("no lab named {name} was up"),
+                }
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn nodes_in_words(state: &State) -> String {
+    match state.nodes.len() {
+        1 => "n1".into(),
+        n => format!("n1 to n{n}"),
+    }
+}
+
+fn status(json: bool) -> Result<()> {
+    let states: Vec<State> = all().iter().filter_map(|name| State::load(name).ok()).collect();
+    if json {
+        let text =
+            serde_json::to_string_pretty(&states).map_err(std::io::Error::from).context(|| "encode the status")?;
+        println!("{text}");
+        return Ok(());
+    }
+    if states.is_empty() {
+        println!("no lab is up");
+    }
+    for state in &states {
+        println!("lab {} (hub {})", state.options.name, state.hub.pid);
+        for node in &state.nodes {
+            let alive = if node.init.is_alive() { "up" } else { "DOWN" };
+            let foreign = if node.foreign { " foreign" } else { "" };
+            println!("  {:<5} {:<4} init {:<7} {}{foreign}", node.name, alive, node.init.pid, node.address);
+        }
+    }
+    Ok(())
+}
+
+/// Names in a directory of the node. Links are followed inside the node.
+fn list(node: &NodeState, path: &std::path::Path) -> Result<BTreeSet<String>> {
+    // Only the living init's /proc entry is its own.
+    let _pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
+    let what = || format!("list {} on {}", path.display(), node.name);
+    let root = std::fs::File::open(format!("/proc/{}/root", node.init.pid)).context(what)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).context(what)?;
+    let entries = rustix::fs::Dir::read_from(&directory).context(what)?;
+    let names: Result<BTreeSet<String>, _> =
+        entries.map(|e| e.map(|e| e.file_name().to_string_lossy().into_owned())).collect();
+    let mut names = names.context(what)?;
+    names.retain(|name| name != "." && name != "..");
+    Ok(names)
+}
+
+fn set_reachable(state: &State, a: &str, b: Option<&str>, reachable: bool) -> Result<()> {
+    let first = state.node(a)?;
+    let others: Vec<&NodeState> = match b {
+        Some(b) => vec![state.node(b)?],
+        None => state.nodes.iter().filter(|n| n.name != a).collect(),
+    };
+    for other in others {
+        one_way(first, other, reachable)?;
+        one_way(other, first, reachable)?;
+    }
+    Ok(())
+}
+
+fn one_way(from: &NodeState, to: &NodeState, reachable: bool) -> Result<()> {
+    let Some(index) = node_index(&to.name).filter(|_| from.name != to.name) else {
+        return Err(Error::Invalid {
+            what: "nodes",
+            value: format!("{} {}", from.name, to.name),
+            reason: "two different nodes are needed".into(),
+        });
+    };
+    // A node that is down sends nothing.
+    match from.init.open() {
+        Some(pidfd) => in_network(pidfd, || link::set_reachable(index, reachable)),
+        None => Ok(()),
+    }
+}

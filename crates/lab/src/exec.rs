@@ -1,0 +1,135 @@
+//! Running a command in a node: terminal, descriptors, environment and working directory are kept, the exit status is passed on.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::thread::ThreadNameSpaceType as Namespaces;
+
+use crate::cgroup;
+use crate::error::{Context, Error, Result, chain};
+use crate::process::enter;
+use crate::state::NodeState;
+
+/// How a command in a node ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this status.
+    Exit(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// The command's PID while it runs, for the signal handler.
+static COMMAND: AtomicI32 = AtomicI32::new(0);
+
+/// Runs `argv` in the node and waits for its end. Only for processes with one thread.
+pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
+    let pid = start(node, argv)?;
+    forward_signals(pid);
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is valid for the call.
+        match unsafe { libc::waitpid(pid, &mut status, 0) } {
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            -1 => return Err(io::Error::last_os_error()).context(|| "wait for the command"),
+            _ if libc::WIFEXITED(status) => return Ok(Ended::Exit(libc::WEXITSTATUS(status) as u8)),
+            _ => return Ok(Ended::Signal(libc::WTERMSIG(status))),
+        }
+    }
+}
+
+/// Starts `argv` in the node; its PID here. When this process ends, the node's init inherits it.
+pub fn start(node: &NodeState, argv: &[OsString]) -> Result<i32> {
+    let pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
+    // Only children get into a PID namespace.
+    enter(&pidfd, Namespaces::PROCESS_ID)?;
+    // SAFETY: this process has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()).context(|| "fork"),
+        0 => {
+            let Err((code, error)) = become_command(node, &pidfd, argv);
+            eprintln!("tern lab: {}", chain(&error));
+            std::process::exit(code)
+        }
+        pid => Ok(pid),
+    }
+}
+
+fn become_command(
+    node: &NodeState,
+    pidfd: &OwnedFd,
+    argv: &[OsString],
+) -> Result<std::convert::Infallible, (i32, Error)> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| {
+        (125, Error::Invalid { what: "command", value: String::new(), reason: "a program's name is needed".into() })
+    })?;
+    let place = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    cgroup::join(&node.cgroups).map_err(|e| (125, e))?;
+    let all = Namespaces::MOUNT
+        | Namespaces::NETWORK
+        | Namespaces::HOST_NAME_AND_NIS_DOMAIN_NAME
+        | Namespaces::INTER_PROCESS_COMMUNICATION
+        | Namespaces::CONTROL_GROUP;
+    enter(pidfd, all).map_err(|e| (125, e))?;
+    let place = if place.is_dir() { place.as_path() } else { Path::new("/") };
+    let error = Command::new(program)
+        .args(arguments)
+        .current_dir(place)
+        .env("PATH", search_path(node))
+        .env("TERN_STATE", node.state_dir())
+        .exec();
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    Err((code, Error::System { what: format!("run {} on {}", program.to_string_lossy(), node.name), source: error }))
+}
+
+fn search_path(node: &NodeState) -> OsString {
+    if node.name != "n1" {
+        return "/bin".into();
+    }
+    let mut path = OsString::from("/run/lab/bin");
+    if let Some(rest) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(rest);
+    }
+    path
+}
+
+/// Signals from the terminal reach the command by themselves (it is in the same process group); what is sent to this process alone is passed on.
+fn forward_signals(pid: i32) {
+    extern "C" fn forward(signal: libc::c_int) {
+        // SAFETY: kill is async-signal-safe; the child is not reaped before this process ends, so the PID is its own.
+        unsafe { libc::kill(COMMAND.load(Ordering::Relaxed), signal) };
+    }
+    COMMAND.store(pid, Ordering::Relaxed);
+    let handler: extern "C" fn(libc::c_int) = forward;
+    // SAFETY: the handler calls only async-signal-safe functions.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+            libc::signal(signal, handler as libc::sighandler_t);
+        }
+    }
+}
+
+/// Ends this process as the command ended.
+pub fn end_like(ended: Ended) -> u8 {
+    match ended {
+        Ended::Exit(code) => code,
+        Ended::Signal(signal) => {
+            // SAFETY: plain system calls on this process; `none` is a valid struct rlimit. No core: it would be this tool's, not the command's.
+            unsafe {
+                let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                libc::setrlimit(libc::RLIMIT_CORE, &none);
+                libc::signal(signal, libc::SIG_DFL);
+                libc::kill(libc::getpid(), signal);
+            }
+            128u8.wrapping_add(signal as u8)
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The hub: parent of all inits, owner of the switch. It makes a lab and, when told to or when `up` fails, ends it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::{self, Hierarchy};
+use crate::error::{Context, Error, Result, chain};
+use crate::init::Task;
+use crate::options::{LabName, Options};
+use crate::process::{Process, Signals, reap};
+use crate::state::{NodeState, State, address, directory};
+use crate::{link, relay, spawn, teardown};
+
+/// The longest that a node or the relay may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// A stream of JSON lines between a process of the lab and its parent. The end of either is the end of the stream.
+pub struct Channel(BufReader<UnixStream>);
+
+/// What a child answers when it is set up.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is.
+    Ready,
+    /// It is not: why.
+    Failed(String),
+    /// The hub found a living lab of its name.
+    AlreadyUp,
+}
+
+impl Channel {
+    /// Both ends: the second becomes a child's standard input.
+    pub fn pair() -> Result<(Channel, OwnedFd)> {
+        let (own, other) = UnixStream::pair().context(|| "make a socket pair")?;
+        own.set_read_timeout(Some(ANSWER_LIMIT)).context(|| "limit the wait for an answer")?;
+        Ok((Channel(BufReader::new(own)), other.into()))
+    }
+
+    /// The child's end.
+    pub fn standard_input() -> Result<Channel> {
+        let fd = std::io::stdin().as_fd().try_clone_to_owned().context(|| "take the channel to the parent")?;
+        Ok(Channel(BufReader::new(fd.into())))
+    }
+
+    /// Sends one message.
+    pub fn send(&self, message: &impl Serialize) -> Result<()> {
+        let mut line = serde_json::to_vec(message).map_err(std::io::Error::from).context(|| "encode a message")?;
+        line.push(b'\n');
+        self.0.get_ref().write_all(&line).context(|| "send to the other end of the lab's channel")
+    }
+
+    /// Takes one message.
+    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).context(|| "receive from the other end of the lab's channel")?;
+        match read {
+            0 => Err(std::io::Error::from(ErrorKind::UnexpectedEof)).context(|| "receive: the other end has died"),
+            _ => serde_json::from_str(&line).map_err(std::io::Error::from).context(|| "decode a message"),
+        }
+    }
+
+    /// Answers `Ready`, or says the error.
+    pub fn answer(&self, outcome: &Result<()>) -> Result<()> {
+        self.send(&match outcome {
+            Ok(()) => Answer::Ready,
+            Err(Error::AlreadyUp(_)) => Answer::AlreadyUp,
+            Err(error) => Answer::Failed(chain(error)),
+        })
+    }
+
+    /// Waits until the child `who` is set up.
+    pub fn expect_ready(&mut self, who: &str, name: &LabName) -> Result<()> {
+        match self.receive() {
+            Ok(Answer::Ready) => Ok(()),
+            Ok(Answer::AlreadyUp) => Err(Error::AlreadyUp(name.to_string())),
+            Ok(Answer::Failed(reason)) => Err(Error::Setup { who: who.into(), reason }),
+            Err(error) => Err(Error::Setup { who: who.into(), reason: chain(&error) }),
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.get_ref().as_fd()
+    }
+}
+
+/// What `up` tells the hub: first this, then, when the lab is complete, `Commit`.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// Make this lab.
+    Make {
+        /// What it is to be like.
+        options: Options,
+        /// The tern binary that all run.
+        binary: PathBuf,
+    },
+    /// It is complete: keep it when this channel ends.
+    Commit,
+}
+
+/// The exclusive right to make or remove the lab of this name: an abstract socket, which ends with its holder whatever happens.
+pub fn lock(name: &LabName, limit: Duration) -> Result<UnixListener> {
+    let address = SocketAddr::from_abstract_name(format!("tern-lab/{name}")).context(|| "name the lab's lock")?;
+    let end = Instant::now() + limit;
+    loop {
+        match UnixListener::bind_addr(&address) {
+            Ok(lock) => return Ok(lock),
+            Err(e) if e.kind() != ErrorKind::AddrInUse => return Err(e).context(|| "take the lab's lock"),
+            Err(_) if State::load(name).is_ok() || Instant::now() >= end => {
+                return Err(Error::AlreadyUp(name.to_string()));
+            }
+            Err(_) => sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// The role `__lab-hub`: standard input is the channel to `up`.
+pub fn main() -> Result<()> {
+    let mut control = Channel::standard_input()?;
+    let Order::Make { options, binary } = control.receive()? else { return Ok(()) };
+    let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])?;
+    let locked = lock(&options.name, Duration::from_secs(20));
+    let lock = match locked {
+        Ok(lock) => lock,
+        Err(error) => return control.answer(&Err(error)),
+    };
+    let mut hub = Hub { options, binary, inits: Vec::new(), channels: Vec::new(), relay: None };
+    let built = teardown::clear(&hub.options.name).and_then(|()| hub.build());
+    control.answer(&built)?;
+    if built.is_ok() {
+        hub.serve(control, &signals);
+    }
+    let ended = hub.end();
+    drop(lock);
+    ended
+}
+
+struct Hub {
+    options: Options,
+    binary: PathBuf,
+    /// Inits of the nodes, n1 first. They are children that only `reap` forgets, so a PID here is never another process.
+    inits: Vec<i32>,
+    /// One per init: it ends when this closes.
+    channels: Vec<Channel>,
+    relay: Option<(Child, Channel)>,
+}
+
+impl Hub {
+    fn build(&mut self) -> Result<()> {
+        let directory = directory(&self.options.name);
+        let staging = directory.join("root");
+        fs::create_dir_all(&staging).context(|| format!("make {}", staging.display()))?;
+        log_to(&directory.join("log"))?;
+        let hierarchies = cgroup::hierarchies()?;
+        // SAFETY: a network namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.context(|| "make the hub's network namespace")?;
+        link::make_bridge()?;
+        for index in 1..=self.options.nodes {
+            let (channel, end) = Channel::pair()?;
+            self.inits.push(spawn::init(&self.binary, &format!("n{index}"), &end)?);
+            self.channels.push(channel);
+        }
+        match self.options.delay_us {
+            None => link::make_veths(&self.inits)?,
+            Some(delay_us) => {
+                self.start_relay(delay_us)?;
+                link::join_taps(self.options.nodes)?;
+            }
+        }
+        link::set_ports(&self.options)?;
+        let nodes = self.set_up_nodes(&hierarchies, &staging)?;
+        let (options, binary) = (self.options.clone(), self.binary.clone());
+        State { options, binary, hub: Process::current()?, nodes }.save()
+    }
+
+    fn start_relay(&mut self, delay_us: u64) -> Result<()> {
+        let (mut channel, end) = Channel::pair()?;
+        let child = Command::new(&self.binary)
+            .arg("__lab-relay")
+            .stdin(Stdio::from(end))
+            .stdout(Stdio::null())
+            .spawn()
+            .context(|| "start the relay")?;
+        // Each frame crosses two links.
+        channel.send(&relay::Task { inits: self.inits.clone(), delay_us: delay_us / 2 })?;
+        let ready = channel.expect_ready("relay", &self.options.name);
+        self.relay = Some((child, channel));
+        ready
+    }
+
+    /// All nodes set themselves up at once.
+    fn set_up_nodes(&mut self, hierarchies: &[Hierarchy], staging: &Path) -> Result<Vec<NodeState>> {
+        let mut nodes = Vec::new();
+        for ((index, init), channel) in (1..).zip(&self.inits).zip(&self.channels) {
+            let name = format!("n{index}");
+            let cgroups = cgroup::make(hierarchies, &self.options, &name)?;
+            channel.send(&Task {
+                index,
+                options: self.options.clone(),
+                binary: self.binary.clone(),
+                staging: staging.to_owned(),
+                hierarchies: hierarchies.to_owned(),
+                cgroups: cgroups.clone(),
+            })?;
+            let foreign = self.options.foreign.contains(&name);
+            nodes.push(NodeState { name, address: address(index), init: Process::of(*init)?, cgroups, foreign });
+        }
+        for (node, channel) in nodes.iter().zip(&mut self.channels) {
+            channel.expect_ready(&node.name, &self.options.name)?;
+        }
+        Ok(nodes)
+    }
+
+    /// Waits for the end: SIGTERM, or the end of `up` before it has committed.
+    fn serve(&mut self, control: Channel, signals: &Signals) {
+        let mut control = Some(control);
+        loop {
+            let mut waited = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+            waited.extend(control.as_ref().map(|c| PollFd::new(c, PollFlags::IN)));
+            if poll(&mut waited, None).is_err_and(|e| e != rustix::io::Errno::INTR) {
+                return;
+            }
+            let spoke = waited.get(1).is_some_and(|c| !c.revents().is_empty());
+            while let Some(signal) = signals.next() {
+                match signal {
+                    libc::SIGCHLD => self.forget(&reap()),
+                    _ => return,
+                }
+            }
+            if spoke {
+                let order = control.as_mut().map(Channel::receive::<Order>);
+                let Some(Ok(Order::Commit)) = order else { return };
+                control = None;
+            }
+        }
+    }
+
+    fn forget(&mut self, ended: &[i32]) {
+        self.inits.retain(|pid| !ended.contains(pid));
+    }
+
+    /// Ends all nodes, waits for that, and removes what the kernel does not.
+    fn end(mut self) -> Result<()> {
+        self.channels.clear();
+        if let Some((mut relay, channel)) = self.relay.take() {
+            drop(channel);
+            let _ = relay.kill();
+        }
+        teardown::end_children(&self.options.name, &mut self.inits)?;
+        teardown::clear(&self.options.name)
+    }
+}
+
+/// From now on, standard error of this process and its children is this file.
+fn log_to(path: &Path) -> Result<()> {
+    let log = File::options().create(true).append(true).open(path).context(|| format!("open {}", path.display()))?;
+    rustix::stdio::dup2_stderr(&log).context(|| "redirect the log")
+}

@@ -1,0 +1,97 @@
+//! PID 1 of a node: sets its node up, says so, then reaps. It ends when the hub does, and the kernel ends the node with it.
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::{self, Hierarchy};
+use crate::error::{Context, Result};
+use crate::hub::Channel;
+use crate::link;
+use crate::options::Options;
+use crate::process::{Signals, reap};
+use crate::root::Root;
+use crate::state::address;
+
+/// What the hub tells an init, once its link exists.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// Number of the node, from 1.
+    pub index: u32,
+    /// The lab.
+    pub options: Options,
+    /// The tern binary on this machine.
+    pub binary: PathBuf,
+    /// An empty directory on this machine.
+    pub staging: PathBuf,
+    /// Hierarchies to show in the node.
+    pub hierarchies: Vec<Hierarchy>,
+    /// The node's groups.
+    pub cgroups: Vec<PathBuf>,
+}
+
+/// The role `__lab-init`: standard input is the channel to the hub.
+pub fn main() -> Result<()> {
+    let mut hub = Channel::standard_input()?;
+    let task: Task = hub.receive()?;
+    let outcome = set_up(&task);
+    hub.answer(&outcome)?;
+    outcome?;
+    reap_until_end(&hub)
+}
+
+fn set_up(task: &Task) -> Result<()> {
+    let node = format!("n{}", task.index);
+    enter_cgroups(&task.cgroups)?;
+    rustix::system::sethostname(node.as_bytes()).context(|| "set the host name")?;
+    link::set_node(task.index, &task.options)?;
+    let root = Root {
+        node: &node,
+        home: task.index == 1,
+        foreign: task.options.foreign.contains(&node),
+        binary: &task.binary,
+        staging: &task.staging,
+        hosts: &hosts(task.options.nodes),
+        hierarchies: &task.hierarchies,
+    };
+    root.set_up()
+}
+
+/// The node's group becomes the root of its cgroup namespace, also where its processes live one level below.
+fn enter_cgroups(groups: &[PathBuf]) -> Result<()> {
+    let top = |group: &PathBuf| match group.ends_with("init") {
+        true => group.parent().unwrap_or(group).to_owned(),
+        false => group.clone(),
+    };
+    cgroup::join(&groups.iter().map(top).collect::<Vec<_>>())?;
+    // SAFETY: a cgroup namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
+    unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.context(|| "make a cgroup namespace")?;
+    cgroup::join(groups)
+}
+
+fn hosts(nodes: u32) -> String {
+    let mut text = format!("{}\tlocalhost\n::1\tlocalhost\n", Ipv4Addr::LOCALHOST);
+    (1..=nodes).for_each(|n| text.push_str(&format!("{}\tn{n}\n", address(n))));
+    text
+}
+
+fn reap_until_end(hub: &Channel) -> Result<()> {
+    let signals = Signals::block(&[libc::SIGCHLD])?;
+    loop {
+        reap();
+        let mut waited = [PollFd::new(hub, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        match poll(&mut waited, None) {
+            Err(rustix::io::Errno::INTR) | Ok(_) => {}
+            Err(e) => return Err(e).context(|| "wait for children"),
+        }
+        // The hub says nothing more: what arrives is its end.
+        if !waited[0].revents().is_empty() {
+            return Ok(());
+        }
+        while signals.next().is_some() {}
+    }
+}

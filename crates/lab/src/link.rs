@@ -1,0 +1,234 @@
+//! The lab's network: a bridge in the hub's namespace and one port for each node, a veth or (with a delay) a TAP.
+//!
+//! Every hardware address is known beforehand, so the bridge neither learns nor floods, and no node asks by ARP: neighbours are permanent entries.
+//! (The kernel bounds all other neighbour entries of a machine to 1024, fewer than 100 nodes need.) It also makes a link cut a
+//! matter of one entry on each side.
+
+use std::ffi::CString;
+use std::fs;
+use std::net::Ipv4Addr;
+
+use crate::error::{Context, Result};
+use crate::netlink::{Message, Socket};
+use crate::options::Options;
+use crate::state::{PREFIX_BITS, address, hardware_address};
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_SETLINK: u16 = 19;
+const RTM_NEWADDR: u16 = 20;
+const RTM_NEWNEIGH: u16 = 28;
+const RTM_NEWQDISC: u16 = 36;
+const NLM_F_REPLACE: u16 = 0x100;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
+/// Attribute holds attributes.
+const NESTED: u16 = 0x8000;
+
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MASTER: u16 = 10;
+const IFLA_PROTINFO: u16 = 12;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_PID: u16 = 19;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+const IFLA_BRPORT_LEARNING: u16 = 8;
+const IFLA_BRPORT_UNICAST_FLOOD: u16 = 9;
+
+const LOOPBACK: u32 = 1;
+/// Index of the bridge in the hub's namespace.
+const BRIDGE: u32 = 2;
+/// The port of node k has index PORTS + k.
+const PORTS: u32 = 100;
+/// Index of eth0 in a node's namespace when it is a veth.
+const ETH0: u32 = 2;
+const UP: u32 = libc::IFF_UP as u32;
+
+/// `struct ifinfomsg`.
+fn link_body(family: i32, index: u32, flags: u32) -> Vec<u8> {
+    let mut body = vec![family as u8, 0, 0, 0];
+    body.extend(index.to_ne_bytes());
+    body.extend(flags.to_ne_bytes());
+    body.extend(flags.to_ne_bytes()); // only these flags are changed
+    body
+}
+
+fn set_link(what: String, index: u32) -> Message {
+    Message::new(what, RTM_NEWLINK, 0, &link_body(libc::AF_UNSPEC, index, UP))
+}
+
+/// `struct ndmsg`.
+fn neighbour_body(family: i32, index: u32, state: u16, flags: u8) -> Vec<u8> {
+    let mut body = vec![family as u8, 0, 0, 0];
+    body.extend(index.to_ne_bytes());
+    body.extend(state.to_ne_bytes());
+    body.extend([flags, 0]);
+    body
+}
+
+/// No IPv6 on this interface (or `default`: those made from now on): its announcements would be copied to every node.
+fn quiet_ipv6(interface: &str) -> Result<()> {
+    let path = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
+    match fs::write(&path, "1") {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).context(|| format!("write {path}")),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the bridge in this thread's network namespace.
+pub fn make_bridge() -> Result<()> {
+    quiet_ipv6("default")?;
+    let bridge = Message::new(
+        "make the bridge",
+        RTM_NEWLINK,
+        NLM_F_CREATE | NLM_F_EXCL,
+        &link_body(libc::AF_UNSPEC, BRIDGE, UP),
+    )
+    .text(IFLA_IFNAME, "lab0")
+    .nest(IFLA_LINKINFO, |m| m.text(IFLA_INFO_KIND, "bridge"));
+    Socket::open()?.send(vec![set_link("bring up the hub's loopback".into(), LOOPBACK), bridge])
+}
+
+/// Makes a veth pair for each node: one end a port of the bridge, the other `eth0` in the namespace of the node's init.
+pub fn make_veths(inits: &[i32]) -> Result<()> {
+    let veth = |(index, pid): (u32, &i32)| {
+        let node = format!("n{index}");
+        let create = NLM_F_CREATE | NLM_F_EXCL;
+        let body = link_body(libc::AF_UNSPEC, PORTS + index, UP);
+        Message::new(format!("make the link of {node}"), RTM_NEWLINK, create, &body)
+            .text(IFLA_IFNAME, &node)
+            .u32(IFLA_MASTER, BRIDGE)
+            .nest(IFLA_LINKINFO, |m| {
+                m.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |m| {
+                    m.nest(VETH_INFO_PEER, |m| {
+                        m.raw(&link_body(libc::AF_UNSPEC, ETH0, 0))
+                            .text(IFLA_IFNAME, "eth0")
+                            .attr(IFLA_ADDRESS, &hardware_address(index))
+                            .u32(IFLA_NET_NS_PID, *pid as u32)
+                    })
+                })
+            })
+    };
+    Socket::open()?.send((1..).zip(inits).map(veth).collect())
+}
+
+/// Joins the hub's TAPs, named after the nodes, to the bridge.
+pub fn join_taps(nodes: u32) -> Result<()> {
+    let join = |index| {
+        let node = format!("n{index}");
+        Ok(set_link(format!("join {node} to the bridge"), index_of(&node)?).u32(IFLA_MASTER, BRIDGE))
+    };
+    Socket::open()?.send((1..=nodes).map(join).collect::<Result<_>>()?)
+}
+
+/// Tells the bridge where every node is, and shapes the traffic towards the nodes.
+pub fn set_ports(options: &Options) -> Result<()> {
+    let mut messages = Vec::new();
+    for node in 1..=options.nodes {
+        let port = index_of(&format!("n{node}"))?;
+        let ports = link_body(libc::AF_BRIDGE, port, 0);
+        messages.push(
+            Message::new(format!("set the port of n{node}"), RTM_SETLINK, 0, &ports)
+                .nest(IFLA_PROTINFO | NESTED, |m| {
+                    m.attr(IFLA_BRPORT_LEARNING, &[0]).attr(IFLA_BRPORT_UNICAST_FLOOD, &[0])
+                }),
+        );
+        let entry = neighbour_body(libc::AF_BRIDGE, port, libc::NUD_NOARP, libc::NTF_MASTER);
+        let what = format!("tell the bridge where n{node} is");
+        messages.push(
+            Message::new(what, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &entry)
+                .attr(libc::NDA_LLADDR, &hardware_address(node)),
+        );
+        messages.extend(options.rate_bits.map(|rate| token_bucket(port, rate)));
+    }
+    Socket::open()?.send(messages)
+}
+
+/// Sets up the network of node number `own`, in its own namespace: loopback, address, neighbours, rate.
+pub fn set_node(own: u32, options: &Options) -> Result<()> {
+    quiet_ipv6("eth0")?;
+    let eth0 = index_of("eth0")?;
+    let mut body = vec![libc::AF_INET as u8, PREFIX_BITS, 0, 0];
+    body.extend(eth0.to_ne_bytes());
+    let own_address = address(own).octets();
+    let mut messages = vec![
+        set_link("bring up the loopback".into(), LOOPBACK),
+        set_link("bring up eth0".into(), eth0).attr(IFLA_ADDRESS, &hardware_address(own)),
+        Message::new("give eth0 its address", RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body)
+            .attr(libc::IFA_LOCAL, &own_address)
+            .attr(libc::IFA_ADDRESS, &own_address),
+    ];
+    let others = (1..=options.nodes).filter(|n| *n != own);
+    messages.extend(others.map(|n| neighbour(eth0, address(n), hardware_address(n))));
+    messages.extend(options.rate_bits.map(|rate| token_bucket(eth0, rate)));
+    Socket::open()?.send(messages)
+}
+
+/// Lets this node's packets to `other` be lost (`cut`) or arrive. Both nodes must be told. The kernel sends them to a hardware address
+/// that no port has, so the bridge drops them: nobody gets an error, as with a pulled cable.
+pub fn set_reachable(other: u32, reachable: bool) -> Result<()> {
+    let mut hardware = hardware_address(other);
+    if !reachable {
+        hardware[1] = b'x';
+    }
+    Socket::open()?.send(vec![neighbour(index_of("eth0")?, address(other), hardware)])
+}
+
+fn neighbour(link: u32, address: Ipv4Addr, hardware: [u8; 6]) -> Message {
+    let body = neighbour_body(libc::AF_INET, link, libc::NUD_PERMANENT, 0);
+    Message::new(format!("tell where {address} is"), RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &body)
+        .attr(libc::NDA_DST, &address.octets())
+        .attr(libc::NDA_LLADDR, &hardware)
+}
+
+/// A token bucket filter as root of `link` (man 8 tc-tbf): 10 ms of burst, 50 ms of queue.
+fn token_bucket(link: u32, rate_bits: u64) -> Message {
+    const TCA_KIND: u16 = 1;
+    const TCA_OPTIONS: u16 = 2;
+    const TCA_TBF_PARMS: u16 = 1;
+    const TCA_TBF_RATE64: u16 = 4;
+    const TCA_TBF_BURST: u16 = 6;
+    const LINKLAYER_ETHERNET: u8 = 1;
+    let rate_bytes = rate_bits / 8;
+    let clamp = |bytes: u64, least: u64| u32::try_from(bytes.max(least)).unwrap_or(u32::MAX);
+    let burst_bytes = clamp(rate_bytes / 100, 2 * 1514);
+    let queue_bytes = clamp(rate_bytes / 20, 64 << 10);
+    // struct tc_ratespec { cell_log, linklayer: u8, overhead: u16, cell_align: i16, mpu: u16, rate: u32 }
+    let rate_spec = |rate: u32| {
+        let mut spec = vec![0, LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0];
+        spec.extend(rate.to_ne_bytes());
+        spec
+    };
+    // struct tc_tbf_qopt { rate, peakrate: tc_ratespec, limit, buffer, mtu: u32 }
+    let mut parameters = rate_spec(u32::try_from(rate_bytes).unwrap_or(u32::MAX));
+    parameters.extend([0; 12]);
+    parameters.extend(queue_bytes.to_ne_bytes());
+    parameters.extend([0; 8]);
+
+    // struct tcmsg { family: u8, pad: [u8; 3], ifindex: i32, handle, parent, info: u32 }
+    let mut body = vec![0; 4];
+    body.extend(link.to_ne_bytes());
+    body.extend(0x1_0000u32.to_ne_bytes());
+    body.extend(u32::MAX.to_ne_bytes()); // TC_H_ROOT
+    body.extend([0; 4]);
+    Message::new(format!("limit the rate of link {link}"), RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &body)
+        .text(TCA_KIND, "tbf")
+        .nest(TCA_OPTIONS, |m| {
+            let m = m.attr(TCA_TBF_PARMS, &parameters).u32(TCA_TBF_BURST, burst_bytes);
+            match rate_bytes > u64::from(u32::MAX) {
+                true => m.attr(TCA_TBF_RATE64, &rate_bytes.to_ne_bytes()),
+                false => m,
+            }
+        })
+}
+
+/// Index of the interface of this name in this thread's network namespace.
+fn index_of(name: &str) -> Result<u32> {
+    let text = CString::new(name).map_err(std::io::Error::from).context(|| format!("name an interface {name:?}"))?;
+    // SAFETY: `text` is a NUL-terminated string that lives over the call.
+    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
+        0 => Err(std::io::Error::last_os_error()).context(|| format!("find interface {name}")),
+        index => Ok(index),
+    }
+}

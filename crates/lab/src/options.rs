@@ -1,0 +1,199 @@
+//! What a lab is to be like.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// The most nodes that a lab may have.
+pub const MAX_NODES: u32 = 1000;
+
+/// Everything that `up` needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// Name of the lab; several labs may be up at once.
+    pub name: LabName,
+    /// Number of nodes, n1 (the home) included.
+    pub nodes: u32,
+    /// CPU limit of each node in cores (0.5 = half a core).
+    pub cpus: Option<f64>,
+    /// Memory limit of each node, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Bandwidth of each node's link in either direction, bits per second.
+    pub rate_bits: Option<u64>,
+    /// One-way delay between any two nodes, microseconds.
+    pub delay_us: Option<u64>,
+    /// Nodes that carry made-up user and library files.
+    pub foreign: Vec<String>,
+    /// Found a cluster and start a daemon on every node.
+    pub daemons: bool,
+}
+
+impl Options {
+    /// A plain lab: no limits, daemons running.
+    pub fn new(name: LabName, nodes: u32) -> Self {
+        Self {
+            name,
+            nodes,
+            cpus: None,
+            memory_bytes: None,
+            rate_bits: None,
+            delay_us: None,
+            foreign: Vec::new(),
+            daemons: true,
+        }
+    }
+
+    /// Refuses what cannot be built, in words.
+    pub fn check(&self) -> Result<(), Error> {
+        let bad = |what, value: String, reason: &str| Err(Error::Invalid { what, value, reason: reason.into() });
+        if !(1..=MAX_NODES).contains(&self.nodes) {
+            return bad("--nodes", self.nodes.to_string(), "between 1 and 1000 nodes can be made");
+        }
+        if let Some(cpus) = self.cpus.filter(|c| !(0.01..=1024.0).contains(c)) {
+            return bad("--cpus", cpus.to_string(), "a share is between 0.01 and 1024 cores");
+        }
+        if let Some(bytes) = self.memory_bytes.filter(|b| *b < 8 << 20) {
+            return bad("--mem", bytes.to_string(), "a node needs at least 8M");
+        }
+        if let Some(rate) = self.rate_bits.filter(|r| *r < 8_000) {
+            return bad("--rate", rate.to_string(), "a link needs at least 8k bits per second");
+        }
+        let foreign = self.foreign.iter().find(|n| node_index(n).is_none_or(|i| i < 2 || i > self.nodes));
+        match foreign {
+            Some(node) => {
+                bad("--foreign", node.clone(), "must be a node of this lab, and not n1, which is this machine")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The number in a node's name: 7 for `n7`.
+pub fn node_index(node: &str) -> Option<u32> {
+    let digits = node.strip_prefix('n')?;
+    (digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0')).then(|| digits.parse().ok())?
+}
+
+/// Name of a lab: 1 to 32 characters of `a-z`, `0-9` and `-`. It becomes part of file and cgroup names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LabName(String);
+
+impl LabName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for LabName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let fits = (1..=32).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && !name.starts_with('-');
+        match fits {
+            true => Ok(Self(name.into())),
+            false => Err(Error::Invalid {
+                what: "lab name",
+                value: name.into(),
+                reason: "1 to 32 characters of a-z, 0-9 and -, not beginning with -".into(),
+            }),
+        }
+    }
+}
+
+impl TryFrom<String> for LabName {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self, Error> {
+        name.parse()
+    }
+}
+
+impl From<LabName> for String {
+    fn from(name: LabName) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for LabName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Reads a number with a suffix: `base` is 1024 for sizes (`512M`) and 1000 for rates (`100M`).
+fn scaled(text: &str, base: u64) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let power = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        other => return Err(format!("unknown suffix {other:?}; k, m and g are known")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text:?} is not a number with an optional k, m or g"))?;
+    number.checked_mul(base.pow(power)).ok_or_else(|| format!("{text} is too large"))
+}
+
+/// `512M` to bytes.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    scaled(text, 1024)
+}
+
+/// `100M` to bits per second.
+pub fn parse_bits(text: &str) -> Result<u64, String> {
+    scaled(text, 1000)
+}
+
+/// `0.5` milliseconds to microseconds.
+pub fn parse_delay(text: &str) -> Result<u64, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if (0.0..=60_000.0).contains(&ms) => Ok((ms * 1000.0).round() as u64),
+        _ => Err(format!("{text:?} is not a number of milliseconds between 0 and 60000")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_suffixes() {
+        assert_eq!(parse_bytes("512M"), Ok(512 << 20));
+        assert_eq!(parse_bits("100M"), Ok(100_000_000));
+        assert_eq!(parse_bits("9"), Ok(9));
+        assert_eq!(parse_delay("0.5"), Ok(500));
+        for bad in ["", "M", "1T", "-1", "99999999999g"] {
+            assert!(parse_bytes(bad).is_err(), "{bad}");
+        }
+        assert!(parse_delay("-1").is_err());
+    }
+
+    #[test]
+    fn names() {
+        assert!("a-1".parse::<LabName>().is_ok());
+        for bad in ["", "-a", "A", "a/b", "..", &"x".repeat(33)] {
+            assert!(bad.parse::<LabName>().is_err(), "{bad}");
+        }
+        assert_eq!(node_index("n12"), Some(12));
+        for bad in ["n", "n0", "n01", "12", "n+1", "n99999999999"] {
+            assert_eq!(node_index(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn impossible_labs_are_refused() {
+        let name: LabName = "x".parse().unwrap();
+        assert!(Options::new(name.clone(), 3).check().is_ok());
+        assert!(Options::new(name.clone(), 0).check().is_err());
+        assert!(Options { foreign: vec!["n1".into()], ..Options::new(name.clone(), 3) }.check().is_err());
+        assert!(Options { foreign: vec!["n4".into()], ..Options::new(name.clone(), 3) }.check().is_err());
+        assert!(Options { cpus: Some(f64::NAN), ..Options::new(name, 3) }.check().is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! What is known about a lab that is up: `/run/tern-lab/NAME/state.json`, written by the hub, read by every command.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context, Error, Result};
+use crate::options::{LabName, Options};
+use crate::process::Process;
+
+/// Where labs keep their state.
+pub const LABS: &str = "/run/tern-lab";
+
+/// A lab that is up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// What was asked for.
+    pub options: Options,
+    /// The tern binary that all its processes run.
+    pub binary: PathBuf,
+    /// The hub; it holds the switch's network namespace.
+    pub hub: Process,
+    /// The nodes, n1 first.
+    pub nodes: Vec<NodeState>,
+}
+
+/// A node that is up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeState {
+    /// `n1`, `n2`...
+    pub name: String,
+    /// Address on the lab's network.
+    pub address: Ipv4Addr,
+    /// PID 1 of the node, as this machine numbers it.
+    pub init: Process,
+    /// The node's cgroups, one per hierarchy: what runs in the node belongs there.
+    pub cgroups: Vec<PathBuf>,
+    /// It carries made-up user and library files.
+    pub foreign: bool,
+}
+
+impl NodeState {
+    /// Where tern keeps its identity on this node.
+    pub fn state_dir(&self) -> &'static str {
+        if self.name == "n1" { "/run/lab/state" } else { "/var/lib/tern" }
+    }
+}
+
+impl State {
+    /// Reads the state of a lab; an error if it is not up.
+    pub fn load(name: &LabName) -> Result<State> {
+        let path = directory(name).join("state.json");
+        let Ok(text) = fs::read(&path) else { return Err(Error::NoLab(name.to_string())) };
+        let state: State = serde_json::from_slice(&text)
+            .map_err(|source| Error::State { path: path.display().to_string(), source })?;
+        match state.hub.is_alive() {
+            true => Ok(state),
+            false => Err(Error::NoLab(format!("{name} (its hub has died: `tern lab down` clears away the rest)"))),
+        }
+    }
+
+    /// Writes the state; readers see the old or the new one.
+    pub fn save(&self) -> Result<()> {
+        let directory = directory(&self.options.name);
+        let path = directory.join("state.json");
+        let draft = directory.join("state.json.new");
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|source| Error::State { path: path.display().to_string(), source })?;
+        fs::write(&draft, text).context(|| format!("write {}", draft.display()))?;
+        fs::rename(&draft, &path).context(|| format!("rename to {}", path.display()))
+    }
+
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Result<&NodeState> {
+        self.nodes.iter().find(|n| n.name == name).ok_or_else(|| Error::NoNode {
+            node: name.into(),
+            known: match self.nodes.len() {
+                1 => "n1".into(),
+                n => format!("n1 to n{n}"),
+            },
+        })
+    }
+}
+
+/// Directory of a lab.
+pub fn directory(name: &LabName) -> PathBuf {
+    Path::new(LABS).join(name.as_str())
+}
+
+/// Names of all labs that have a directory, up or not.
+pub fn all() -> Vec<LabName> {
+    let entries = fs::read_dir(LABS).into_iter().flatten().flatten();
+    let mut names: Vec<LabName> = entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    names.sort();
+    names
+}
+
+/// Address of node number `index` (from 1): 10.77.0.1 for n1. Every lab uses the same range: its network is its own.
+pub fn address(index: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 0, 0)) + index)
+}
+
+/// Bits of the lab's network prefix.
+pub const PREFIX_BITS: u8 = 16;
+
+/// Hardware address of node number `index`.
+pub fn hardware_address(index: u32) -> [u8; 6] {
+    let [_, _, high, low] = index.to_be_bytes();
+    [0x02, b't', b'e', b'r', high, low]
+}

@@ -1,0 +1,116 @@
+//! Ending a lab, and removing what an earlier one has left.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::cgroup;
+use crate::error::{Context, Error, Result};
+use crate::hub::lock;
+use crate::options::LabName;
+use crate::process::{Process, reap};
+use crate::state::{State, directory};
+
+/// How long processes may take to die before more is done about it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long an end may take at all.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Ends a lab from outside and waits until nothing is left. Returns false if there was nothing.
+pub fn down(name: &LabName) -> Result<bool> {
+    let path = directory(name).join("state.json");
+    let state: Option<State> = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let existed = directory(name).exists();
+    if let Some(state) = &state {
+        state.hub.signal(Signal::TERM);
+        if !state.hub.wait(LIMIT) {
+            state.hub.signal(Signal::KILL);
+            state.hub.wait(LIMIT);
+        }
+    }
+    // An `up` that is under way or a hub that is ending holds the lock.
+    let _lock = lock(name, LIMIT)?;
+    if let Some(state) = &state {
+        state.nodes.iter().for_each(|node| node.init.signal(Signal::KILL));
+        let stuck = state.nodes.iter().find(|node| !node.init.wait(LIMIT));
+        if let Some(node) = stuck {
+            return Err(Error::Timeout {
+                what: format!("the end of {}", node.name),
+                seconds: LIMIT.as_secs(),
+                detail: String::new(),
+            });
+        }
+    }
+    clear(name)?;
+    Ok(existed)
+}
+
+/// Removes the files and cgroups of a lab none of whose hubs lives. The caller holds the lock.
+pub fn clear(name: &LabName) -> Result<()> {
+    kill_strays(name);
+    cgroup::remove(name, LIMIT)?;
+    let directory = directory(name);
+    match fs::remove_dir_all(&directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e).context(|| format!("remove {}", directory.display()))
+        }
+        _ => {
+            // The last lab takes the common directory along.
+            let _ = fs::remove_dir(crate::state::LABS);
+            Ok(())
+        }
+    }
+}
+
+/// A hub that was killed has not waited for its nodes; and `lab exec` outside of them may have joined their groups.
+fn kill_strays(name: &LabName) {
+    let own = std::process::id() as i32;
+    let strays: Vec<Process> =
+        cgroup::processes(name).into_iter().filter(|pid| *pid != own).filter_map(|pid| Process::of(pid).ok()).collect();
+    strays.iter().for_each(|process| process.signal(Signal::KILL));
+    strays.iter().for_each(|process| {
+        process.wait(PATIENCE);
+    });
+}
+
+/// Kills the hub's children and waits until the kernel has ended everything in them.
+pub fn end_children(name: &LabName, inits: &mut Vec<i32>) -> Result<()> {
+    inits.iter().filter_map(|pid| Process::of(*pid).ok()).for_each(|init| init.signal(Signal::KILL));
+    let start = Instant::now();
+    let mut aborted = false;
+    while !inits.is_empty() {
+        let ended = reap();
+        inits.retain(|pid| !ended.contains(pid));
+        if start.elapsed() > PATIENCE && !aborted {
+            abort_fuse(name);
+            aborted = true;
+        }
+        if start.elapsed() > LIMIT {
+            let detail = format!(": processes {:?} are left", cgroup::processes(name));
+            return Err(Error::Timeout { what: "the nodes to end".into(), seconds: LIMIT.as_secs(), detail });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// A process that serves a FUSE mount and has a file of it open cannot exit, not even by SIGKILL, until its connection is broken. This
+/// breaks the connections of all FUSE mounts that the lab's processes see and this machine does not.
+fn abort_fuse(name: &LabName) {
+    let own = fuse_connections(Path::new("/proc/self/mountinfo"));
+    for pid in cgroup::processes(name) {
+        let mounts = format!("/proc/{pid}/mountinfo");
+        for connection in fuse_connections(Path::new(&mounts)).into_iter().filter(|c| !own.contains(c)) {
+            let _ = fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1");
+        }
+    }
+}
+
+/// Minor device numbers of the FUSE mounts in a mountinfo file: the kernel's names of their connections.
+fn fuse_connections(mountinfo: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(mountinfo).unwrap_or_default();
+    let fuse = text.lines().filter(|l| l.split_once(" - ").is_some_and(|(_, kind)| kind.starts_with("fuse")));
+    fuse.filter_map(|l| l.split(' ').nth(2)?.split_once(':')?.1.parse().ok()).collect()
+}

@@ -1,0 +1,54 @@
+//! Bringing a lab up: the hub first, then the cluster in it.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::error::{Context, Error, Result};
+use crate::hub::{Channel, Order};
+use crate::options::Options;
+use crate::relay;
+use crate::state::State;
+
+/// Makes a lab; it is complete when this returns, and gone if it fails.
+pub fn up(options: Options) -> Result<State> {
+    options.check()?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::NotRoot);
+    }
+    if options.delay_us.is_some() && !relay::available() {
+        return Err(Error::Invalid {
+            what: "--delay",
+            value: "given".into(),
+            reason: "this machine has no /dev/net/tun, which delayed links are made of".into(),
+        });
+    }
+    let name = options.name.clone();
+    let control = start_hub(options)?;
+    let state = State::load(&name)?;
+    control.send(&Order::Commit)?;
+    Ok(state)
+}
+
+/// Starts the hub and waits until all nodes are set up. Until `Commit` is sent, the lab ends with the channel.
+fn start_hub(options: Options) -> Result<Channel> {
+    let binary: PathBuf = std::env::current_exe().context(|| "find the tern binary")?;
+    let (mut control, end) = Channel::pair()?;
+    let name = options.name.clone();
+    let mut command = Command::new(&binary);
+    command.args(["__lab-hub", name.as_str()]).stdin(Stdio::from(end)).stdout(Stdio::null()).stderr(Stdio::null());
+    command.current_dir("/");
+    // SAFETY: setsid is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        })
+    };
+    command.spawn().context(|| format!("start the hub ({})", binary.display()))?;
+    // The command holds the hub's end of the channel; without it, a hub that dies is seen at once.
+    drop(command);
+    control.send(&Order::Make { options, binary })?;
+    control.expect_ready("lab", &name)?;
+    Ok(control)
+}

@@ -1,0 +1,151 @@
+//! Runs all tests, and counts them.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::packages;
+use crate::tool::{self, Executable, Result, cargo, executables, tree};
+
+/// How much is tested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// What needs no lab.
+    Quick,
+    /// Everything but what takes long.
+    Normal,
+    /// Everything.
+    Full,
+}
+
+/// Tests that have been run.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+/// `cargo xtask test`. The last line says `N passed, N failed`.
+pub fn run(extent: Extent) -> Result<()> {
+    if !packages::is_root() {
+        println!("not root: tests that need namespaces of their own will fail (try sudo -E)");
+    }
+    packages::provide()?;
+    let tern = tool::build_release()?;
+    let programs = build_tests(extent)?;
+    let mut total = Count::default();
+    for program in &programs {
+        let start = Instant::now();
+        let count = run_program(program, extent, &tern);
+        total.passed += count.passed;
+        total.failed += count.failed;
+        total.ignored += count.ignored;
+        let ignored = if count.ignored > 0 { format!(", {} left out", count.ignored) } else { String::new() };
+        let seconds = start.elapsed().as_secs_f32();
+        println!(
+            "{:<28} {:>4} passed, {} failed{ignored} ({seconds:.1} s)",
+            suite(program),
+            count.passed,
+            count.failed
+        );
+    }
+    remove_leftovers(&tern);
+    if total.ignored > 0 {
+        println!("{} left out", total.ignored);
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    match total.failed {
+        0 => Ok(()),
+        _ => Err("tests failed".into()),
+    }
+}
+
+fn build_tests(extent: Extent) -> Result<Vec<Executable>> {
+    let mut command = cargo();
+    command.args(["test", "--no-run", "--workspace", "--message-format", "json-render-diagnostics"]);
+    if extent == Extent::Quick {
+        command.args(["--lib", "--bins"]);
+    }
+    let built = command.stderr(Stdio::inherit()).output().map_err(|e| format!("cannot run cargo test: {e}"))?;
+    match built.status.success() {
+        true => Ok(executables(&built.stdout).into_iter().filter(|e| e.test).collect()),
+        false => Err("the tests do not build\n0 passed, 1 failed".into()),
+    }
+}
+
+fn suite(program: &Executable) -> String {
+    let package = program.package.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match program.kind.as_str() {
+        "test" => format!("{package}/{}", program.name),
+        _ => package,
+    }
+}
+
+/// Runs one test program, shows what failed, and counts. One that dies counts as a failure.
+fn run_program(program: &Executable, extent: Extent, tern: &Path) -> Count {
+    let mut command = Command::new(&program.path);
+    // The tests of the whole use the optimised binary.
+    command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package).env("TERN_BINARY", tern);
+    if extent == Extent::Full {
+        command.arg("--include-ignored");
+    }
+    let died = |reason: String| {
+        println!("{}: {reason}", suite(program));
+        Count { failed: 1, ..Count::default() }
+    };
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return died(format!("cannot be run: {error}")),
+    };
+    let mut count = None;
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    for line in lines.map_while(std::result::Result::ok) {
+        count = count.or(result(&line));
+        if !(line.is_empty() || line.ends_with("... ok") || line.contains("... ignored") || line.starts_with("running"))
+        {
+            println!("    {line}");
+        }
+    }
+    match (child.wait(), count) {
+        (Ok(status), Some(count)) if status.success() || count.failed > 0 => count,
+        (Ok(status), _) => died(format!("ended with {status}")),
+        (Err(error), _) => died(format!("cannot be waited for: {error}")),
+    }
+}
+
+/// Numbers in `test result: ok. 7 passed; 0 failed; 1 ignored; ...`.
+fn result(line: &str) -> Option<Count> {
+    let numbers = line.strip_prefix("test result: ")?;
+    let number = |what: &str| {
+        let before = numbers.split(&format!(" {what}")).next()?;
+        before.rsplit(' ').next()?.parse().ok()
+    };
+    Some(Count { passed: number("passed")?, failed: number("failed")?, ignored: number("ignored")? })
+}
+
+/// Ends labs whose test program has died: their names are KIND-PID-NUMBER.
+fn remove_leftovers(tern: &Path) {
+    for entry in std::fs::read_dir("/run/tern-lab").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.rsplit('-').nth(1).and_then(|pid| pid.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            println!("lab {name} was left behind");
+            let _ = tool::run(Command::new(tern).current_dir(tree()).args(["lab", "--name", &name, "down"]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted() {
+        let count = result("test result: FAILED. 7 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out").unwrap();
+        assert_eq!((count.passed, count.failed, count.ignored), (7, 2, 1));
+        assert!(result("test x ... ok").is_none());
+        assert!(result("test result: odd").is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! The invariants of ARCHITECTURE.md about what depends on what, checked over `cargo metadata` and the sources.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Crates of this workspace and what each depends on (normal and build dependencies), and where it is.
+struct Crate {
+    directory: PathBuf,
+    dependencies: BTreeSet<String>,
+}
+
+fn crates() -> BTreeMap<String, Crate> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
+    let output = Command::new(cargo).args(arguments).current_dir(root).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let dependencies = |package: &serde_json::Value| {
+        let all = package["dependencies"].as_array().unwrap().iter();
+        all.filter(|d| d["kind"] != "dev").map(|d| d["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
+        .map(|package| {
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+            let directory = manifest.parent().unwrap().to_owned();
+            (package["name"].as_str().unwrap().to_owned(), Crate { directory, dependencies: dependencies(package) })
+        })
+        .collect()
+}
+
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut pending = vec![directory.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    found
+}
+
+/// Everything that a crate reaches inside the workspace.
+fn reach<'a>(crates: &'a BTreeMap<String, Crate>, name: &'a str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut pending = vec![name];
+    while let Some(name) = pending.pop() {
+        for next in crates[name].dependencies.iter().filter(|d| crates.contains_key(*d)) {
+            if reached.insert(next.as_str()) {
+                pending.push(next);
+            }
+        }
+    }
+    reached
+}
+
+#[test]
+fn pure_crates_do_no_io_and_have_no_unsafe_code() {
+    let crates = crates();
+    let impure = ["libc", "rustix", "tokio", "os", "link", "node", "rand", "foca", "rustls"];
+    let io = [
+        "std::fs",
+        "TcpStream",
+        "TcpListener",
+        "UdpSocket",
+        "std::process",
+        "Instant::now",
+        "SystemTime::now",
+        "std::thread",
+    ];
+    for name in ["abi", "systable", "wire", "ctl"] {
+        for bad in impure {
+            assert!(!crates[name].dependencies.contains(bad), "{name} is pure but depends on {bad}");
+        }
+        let sources = sources(&crates[name].directory.join("src"));
+        let root = sources.iter().find(|(path, _)| path.ends_with("lib.rs")).unwrap();
+        assert!(root.1.contains("#![forbid(unsafe_code)]"), "{name} does not forbid unsafe code");
+        for (path, text) in &sources {
+            let shipped = text.split("#[cfg(test)]").next().unwrap();
+            for bad in io {
+                assert!(!shipped.contains(bad), "{name} is pure, but {} uses {bad}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_process_control_is_in_os_alone() {
+    // The deputy's own blob and the lab, which stands for machines, are the exceptions.
+    let raw = ["libc::ptrace(", "SYS_ptrace", "SYS_seccomp", "PTRACE_SEIZE", "SECCOMP_SET_MODE", "libc::unshare("];
+    for (name, part) in crates() {
+        if ["os", "lab", "xtask"].contains(&name.as_str()) {
+            continue;
+        }
+        for (path, text) in sources(&part.directory.join("src")) {
+            let shipped = text.split("#[cfg(test)]").next().unwrap();
+            for bad in raw {
+                assert!(!shipped.contains(bad), "{} uses {bad}: that belongs in os", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tool_knows_neither_kernel_nor_daemon() {
+    let crates = crates();
+    let reached = reach(&crates, "cli");
+    assert!(!reached.contains("os") && !reached.contains("node"), "cli reaches {reached:?}");
+}
+
+#[test]
+fn nothing_depends_on_the_lab_but_the_binary() {
+    for (name, part) in crates() {
+        assert!(name == "tern" || !part.dependencies.contains("lab"), "{name} depends on lab");
+    }
+}
+
+#[test]
+fn every_invariant_of_the_page_names_a_check() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let section = page.split("## Invariants").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).skip(2).collect();
+    assert!(!rows.is_empty());
+    for row in rows {
+        let check = row.trim_end_matches('|').rsplit('|').next().unwrap().trim();
+        assert!(!check.is_empty(), "no check: {row}");
+        for file in check.split('`').filter(|word| word.contains('/') && word.ends_with(".rs")) {
+            assert!(root.join(file).exists(), "{file} does not exist: {row}");
+        }
+    }
+}
