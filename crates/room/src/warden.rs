@@ -11,6 +11,7 @@ mod setup;
 mod shared;
 mod standins;
 mod tracer;
+mod uplink;
 
 pub use args::{ArgsError, WardenArgs};
 

@@ -61,7 +61,8 @@ impl Asked {
             Special::SharedMapping => self.shared_mapping(),
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
-            Special::Disposition | Special::Limits | Special::Prctl | Special::Credentials => self.here(),
+            Special::Credentials => self.credentials(),
+            Special::Disposition | Special::Limits | Special::Prctl => self.here(),
             Special::Socket | Special::Clone => self.refuse(libc::ENOSYS, self.row.why),
         }
     }
@@ -82,10 +83,14 @@ impl Asked {
 
     /// The deputy makes the call, as the row describes it.
     fn forward(self) {
+        self.forward_and_then(false);
+    }
+
+    fn forward_and_then(self, here: bool) {
         let host = self.waiting.host_tid.0;
         let read = |from, into: &mut [u8]| os::vm::read(host, from, into).map_err(|_| libc::EFAULT);
         match marshal::pack(self.nr, self.row, &self.args, read) {
-            Ok((call, back)) => self.ask(call, back, false),
+            Ok((call, back)) => self.ask(call, back, here),
             Err(marshal::Unable(errno)) => self.value(-i64::from(errno)),
         }
     }
@@ -93,6 +98,14 @@ impl Asked {
     fn ask(self, call: Call, back: Vec<marshal::Back>, then_here: bool) {
         let Asked { room, waiting, who, .. } = self;
         room.call_home(who.pid, who.tid, call, Pending::Notified { waiting, back, then_here });
+    }
+
+    /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.
+    fn credentials(self) {
+        if matches!(self.nr as i64, libc::SYS_capget | libc::SYS_capset) {
+            return self.here();
+        }
+        self.forward_and_then(true);
     }
 
     /// kill and its kin: the own process' signals that end nothing at home are the hosting kernel's; all others are sent at home, where all processes are.

@@ -19,10 +19,6 @@ pub struct Who {
 /// A process that lives here.
 #[derive(Debug)]
 pub struct Guest {
-    /// Its first thread here.
-    pub host_pid: HostTid,
-    /// Parent, a home number.
-    pub ppid: i32,
     /// What its deputy holds for it.
     pub descriptors: Vec<Descriptor>,
 }
@@ -81,11 +77,6 @@ impl Guests {
     /// A process, by its number at home.
     pub fn get(&self, pid: i32) -> Option<&Guest> {
         self.processes.get(&pid)
-    }
-
-    /// As [`Guests::get`], to change it.
-    pub fn get_mut(&mut self, pid: i32) -> Option<&mut Guest> {
-        self.processes.get_mut(&pid)
     }
 
     /// Processes that live here.

@@ -21,11 +21,6 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         },
         ToRoom::Kill { pid } => room.orders.give(Order::Kill { pid }),
         ToRoom::Readiness { pid, standin, .. } => room.standins.ready(pid, standin),
-        ToRoom::Parent { pid, ppid } => {
-            if let Some(guest) = room.guests().get_mut(pid) {
-                guest.ppid = ppid;
-            }
-        }
         ToRoom::Report => report::tell(room),
         ToRoom::Close => return false,
     }

@@ -29,7 +29,7 @@ pub fn pack(
     args: &[u64; 6],
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), i32>,
 ) -> Result<(Call, Vec<Back>), Unable> {
-    let mut call = Call { nr, args: *args, pointers: 0, relocs: Vec::new(), data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    let mut call = Call { nr, args: *args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
     let mut back = Vec::new();
     for (i, arg) in row.args.iter().enumerate() {
         let (len, reads, writes) = match *arg {

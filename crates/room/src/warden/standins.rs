@@ -220,7 +220,7 @@ fn ask(room: &Shared, who: Who, unique: u64, what: What, call: Call) {
 }
 
 fn call(nr: i64, args: [u64; 6]) -> Call {
-    Call { nr: nr as u32, args, pointers: 0, relocs: Vec::new(), data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
+    Call { nr: nr as u32, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
 }
 
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {

@@ -49,7 +49,7 @@ pub fn serve(asked: Asked) {
     let request = asked.args[1] as u32;
     let mut args = asked.args;
     args[0] = fd as u64;
-    let mut call = Call { nr: asked.nr, args, pointers: 0, relocs: Vec::new(), data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    let mut call = Call { nr: asked.nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
     let mut back = Vec::new();
     match shape(request) {
         Some(Shape::Number) => {}

@@ -12,7 +12,7 @@ impl Asked {
     }
 
     fn plain(&self, args: [u64; 6]) -> Call {
-        Call { nr: self.nr, args, pointers: 0, relocs: Vec::new(), data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
+        Call { nr: self.nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
     }
 }
 

@@ -46,7 +46,7 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let guest = Guest { host_pid: HostTid(0), ppid: place.ppid, descriptors: place.descriptors };
+        let guest = Guest { descriptors: place.descriptors };
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -71,13 +71,7 @@ impl Tracer {
         let tid = *status.ns_tids.last()?;
         let pid = if status.tgid == host.0 { tid } else { os::process::inner_tid(status.tgid).ok()? };
         let who = Who { pid, tid };
-        let mut guests = self.room.guests();
-        guests.add_thread(host, who);
-        if status.tgid == host.0
-            && let Some(guest) = guests.get_mut(pid)
-        {
-            guest.host_pid = host;
-        }
+        self.room.guests().add_thread(host, who);
         Some(who)
     }
 
