@@ -1,1 +1,194 @@
-//! The user's tool.
+//! The user's tool: arguments, questions to the local daemon, output.
+//!
+//! It depends neither on `os` nor on `node`: what needs them is handed in by the binary ([`Host`]).
+
+mod args;
+mod client;
+mod error;
+mod join;
+mod run;
+mod show;
+
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+
+use ctl::facts::{Finding, Grade};
+use ctl::tool::{Answer, Request};
+use serde::Serialize;
+
+pub use args::{Command, Dirs, Output, address};
+pub use error::Error;
+
+/// What the binary lends to the tool.
+#[derive(Clone, Copy)]
+pub struct Host {
+    /// Probes this machine's kernel.
+    pub probe: fn() -> Vec<Finding>,
+    /// Turns this process into the deputy at the end of the socket.
+    pub become_deputy: fn(OwnedFd) -> !,
+    /// Goes on as the daemon.
+    pub become_daemon: fn(&Dirs) -> u8,
+}
+
+/// Does what was asked; the result is the exit status.
+pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
+    match execute(command, dirs, host) {
+        Ok(status) => status,
+        Err(e) => {
+            e.print();
+            e.status(matches!(command, Command::Run(_)))
+        }
+    }
+}
+
+fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
+    let ask = |request| client::ask(&dirs.run_dir, &request);
+    match command {
+        Command::Run(args) => (host.become_deputy)(run::place(&dirs.run_dir, args)?),
+        Command::Init(args) => {
+            let identity = join::init(&dirs.state, &args.node)?;
+            print(&format!("node {} is the first of cluster {}\n", identity.node(), identity.about().cluster));
+            Ok(go_on(dirs, &args.node, host))
+        }
+        Command::Join(args) => {
+            let identity = join::join(&dirs.state, args)?;
+            print(&format!("node {} has joined cluster {}\n", identity.node(), identity.about().cluster));
+            Ok(go_on(dirs, &args.node, host))
+        }
+        Command::Invite(args) => invite(dirs, args),
+        Command::Leave => match ask(Request::Leave)? {
+            Answer::Done => Ok(0),
+            _ => Err(client::unexpected()),
+        },
+        Command::Nodes(output) => match ask(Request::Nodes)? {
+            Answer::Nodes(rows) => Ok(show(*output, &NodesJson::from(rows.as_slice()), || show::nodes(&rows))),
+            _ => Err(client::unexpected()),
+        },
+        Command::Ps(output) => ps(dirs, *output),
+        Command::Why { pid } => match ask(Request::Why { pid: *pid })? {
+            Answer::Why { lines } => Ok(print_lines(&lines)),
+            _ => Err(client::unexpected()),
+        },
+        Command::Doctor { node: None, output } => Ok(examined(*output, &(host.probe)())),
+        Command::Doctor { node: Some(node), output } => match ask(Request::Doctor { node: node.clone() })? {
+            Answer::Findings(findings) => Ok(examined(*output, &findings)),
+            _ => Err(client::unexpected()),
+        },
+        Command::Log { lines } => match ask(Request::Log { lines: *lines })? {
+            Answer::Log { lines } => Ok(print_lines(&lines)),
+            _ => Err(client::unexpected()),
+        },
+        Command::Status(output) => match ask(Request::Status)? {
+            Answer::Status(s) => Ok(show(*output, &s, || {
+                format!(
+                    "node {} of cluster {} at {}: ternd {}, PID {}\n{} of {} nodes alive, {} rooms away, {} hosted\n",
+                    s.node, s.cluster, s.address, s.version, s.pid, s.alive, s.known, s.rooms_away, s.rooms_hosted
+                )
+            })),
+            _ => Err(client::unexpected()),
+        },
+        Command::Version(output) => {
+            let version = Version { version: env!("CARGO_PKG_VERSION"), protocol: ctl::codec::VERSION };
+            Ok(show(*output, &version, || format!("tern {} (protocol {})\n", version.version, version.protocol)))
+        }
+    }
+}
+
+fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
+    let request = Request::Invite {
+        valid_s: args.minutes.saturating_mul(60),
+        count: args.count,
+        authority: !args.without_authority,
+    };
+    match client::ask(&dirs.run_dir, &request)? {
+        Answer::Invited { tokens, expires_s } => {
+            let json = Invited { tokens: &tokens, expires_s };
+            Ok(show(args.output, &json, || tokens.iter().map(|t| format!("{t}\n")).collect()))
+        }
+        _ => Err(client::unexpected()),
+    }
+}
+
+fn ps(dirs: &Dirs, output: Output) -> Result<u8, Error> {
+    let Answer::Ps { rows, failures } = client::ask(&dirs.run_dir, &Request::Ps)? else {
+        return Err(client::unexpected());
+    };
+    failures.iter().for_each(|f| eprintln!("tern: {f}"));
+    let status = show(output, &rows, || show::ps(&rows));
+    Ok(if failures.is_empty() { status } else { 1 })
+}
+
+/// After `init` or `join`: ends, or goes on as the daemon.
+fn go_on(dirs: &Dirs, node: &args::Node, host: Host) -> u8 {
+    if node.daemon { (host.become_daemon)(dirs) } else { 0 }
+}
+
+#[derive(Serialize)]
+struct Version {
+    version: &'static str,
+    protocol: u8,
+}
+
+#[derive(Serialize)]
+struct Invited<'a> {
+    tokens: &'a [String],
+    expires_s: u64,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct NodesJson<'a>(Vec<NodeJson<'a>>);
+
+#[derive(Serialize)]
+struct NodeJson<'a> {
+    name: &'a str,
+    address: &'a str,
+    state: &'static str,
+    here: bool,
+    load: Option<&'a ctl::facts::Load>,
+    load_age_ms: Option<u64>,
+}
+
+impl<'a> From<&'a [ctl::tool::NodeRow]> for NodesJson<'a> {
+    fn from(rows: &'a [ctl::tool::NodeRow]) -> Self {
+        let row = |r: &'a ctl::tool::NodeRow| NodeJson {
+            name: &r.name,
+            address: &r.address,
+            state: if r.alive { "alive" } else { "down" },
+            here: r.here,
+            load: r.load.as_ref().map(|(l, _)| l),
+            load_age_ms: r.load.map(|(_, age)| age),
+        };
+        NodesJson(rows.iter().map(row).collect())
+    }
+}
+
+fn examined(output: Output, findings: &[Finding]) -> u8 {
+    let status = show(output, &findings, || show::findings(findings));
+    if findings.iter().any(|f| f.grade == Grade::Bad) { 1 } else { status }
+}
+
+fn show<T: Serialize>(output: Output, value: &T, text: impl FnOnce() -> String) -> u8 {
+    if output.json {
+        match serde_json::to_string_pretty(value) {
+            Ok(json) => print(&format!("{json}\n")),
+            Err(e) => {
+                eprintln!("tern: cannot write JSON: {e}");
+                return 1;
+            }
+        }
+    } else {
+        print(&text());
+    }
+    0
+}
+
+fn print_lines(lines: &[String]) -> u8 {
+    print(&lines.iter().map(|l| format!("{l}\n")).collect::<String>());
+    0
+}
+
+/// A reader that has gone (`tern nodes | head -1`) is no error.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

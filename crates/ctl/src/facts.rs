@@ -19,8 +19,8 @@ pub struct Facts {
     pub memory_bytes: u64,
     /// Highest PID plus one that processes can have.
     pub pid_max: u32,
-    /// The kernel offers FUSE.
-    pub fuse: bool,
+    /// What it lacks to host guests, in words, if something.
+    pub cannot_host: Option<String>,
     /// The most rooms it hosts; 0: it accepts no guests.
     pub rooms_max: u32,
     /// Version of tern.

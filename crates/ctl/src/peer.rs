@@ -44,6 +44,8 @@ pub enum PeerRequest {
         /// Where the warden finds my daemon.
         address: SocketAddr,
     },
+    /// I am about to leave: close your rooms here that have no guests. Refused, in words, if one has guests.
+    Vacate,
     /// I have gone for good. No answer is awaited.
     Leave {
         /// Node id of the one who leaves.

@@ -31,7 +31,7 @@ pub use authority::Authority;
 pub use invite::{Grant, Invitations, Token};
 pub use name::{NAME_MAX, NodeId, NodeName};
 pub use store::DEFAULT_DIR;
-pub use tls::{admission_client, peer_node, server_name};
+pub use tls::{admission_client, peer, peer_node, server_name};
 
 use store::Store;
 

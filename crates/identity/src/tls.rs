@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
-use crate::{Error, NodeName, authority};
+use crate::{Error, NodeId, NodeName, authority};
 
 /// A member's certificate, its key, and the authority that both ends are verified against.
 pub(crate) struct Credentials {
@@ -68,10 +68,18 @@ pub fn admission_client(fingerprint: [u8; 32]) -> Result<ClientConfig, Error> {
 /// # Errors
 /// [`Error::Malformed`] if the certificate is absent or names no node.
 pub fn peer_node(certificates: Option<&[CertificateDer<'_>]>) -> Result<NodeName, Error> {
+    peer(certificates).map(|(name, _)| name)
+}
+
+/// Name and id of the node at the other end of a finished handshake, as [`peer_node`].
+///
+/// # Errors
+/// As [`peer_node`].
+pub fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<(NodeName, NodeId), Error> {
     let first = certificates
         .and_then(<[_]>::first)
         .ok_or(Error::Malformed { what: "certificate of the peer (none was shown)" })?;
-    Ok(authority::node_of(first)?.0)
+    authority::node_of(first)
 }
 
 /// The name by which TLS verifies a node: its own.

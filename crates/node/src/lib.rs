@@ -1,1 +1,146 @@
-//! The daemon.
+//! `ternd`: membership, TLS between daemons, the tool's requests, and starting stewards and wardens. No guest's data passes it.
+
+mod admit;
+mod answers;
+mod daemon;
+mod dial;
+mod error;
+mod facts;
+mod local;
+mod log;
+mod members;
+mod pair;
+pub mod placement;
+mod rooms;
+mod seal;
+mod serve;
+mod spawn;
+mod steward;
+mod stream;
+mod swim;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use identity::Identity;
+use tokio::signal::unix::{SignalKind, signal};
+
+pub use daemon::Options;
+pub use error::Error;
+pub use log::Log;
+
+use daemon::Daemon;
+
+/// Connections that may wait at the control socket.
+const BACKLOG: i32 = 512;
+
+/// The address by which others reach this machine, as far as its routes tell: nothing is sent.
+pub fn own_address() -> IpAddr {
+    let guess = || {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        socket.local_addr().map(|a| a.ip())
+    };
+    guess().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// Runs the daemon until it is told to end (SIGTERM, SIGINT) or has left its cluster.
+///
+/// # Errors
+/// If it cannot start: no identity, another daemon, an address in use.
+pub fn run(options: Options) -> Result<(), Error> {
+    let identity = Identity::load(&options.state)?;
+    let _lock = prepare_run_dir(&options.run_dir)?;
+    facts::raise_pid_max();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::socket("start the runtime", e))?;
+    runtime.block_on(serve_all(options, identity, runtime.handle().clone()))
+}
+
+async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime::Handle) -> Result<(), Error> {
+    let listen = |e| Error::socket(format!("listen on {}", options.listen), e);
+    let tcp = tokio::net::TcpListener::bind(options.listen).await.map_err(listen)?;
+    // Port 0 is for tests: what the kernel gave is what others are told.
+    let port = tcp.local_addr().map_err(listen)?.port();
+    let udp = tokio::net::UdpSocket::bind((options.listen.ip(), port)).await.map_err(listen)?;
+    let options = Options { listen: SocketAddr::new(reachable(options.listen.ip()), port), ..options.clone() };
+    let (swim, commands) = swim::Swim::channel();
+    let daemon = Arc::new(Daemon::new(options, identity, swim, runtime)?);
+    rooms::adopt(&daemon);
+    let task = swim::Task::new(Arc::clone(&daemon), udp).ok_or(identity::Error::Malformed { what: "gossip key" })?;
+    tokio::spawn(task.run(commands));
+    tokio::spawn(serve::run(Arc::clone(&daemon), tcp));
+    tokio::spawn(keep_house(Arc::clone(&daemon)));
+    daemon.enter_again();
+    let socket = ctl::paths::daemon_socket(&daemon.options.run_dir);
+    let control = packet::listen(&socket, 0o666, BACKLOG)
+        .map_err(|e| Error::socket(format!("listen on {}", socket.display()), e))?;
+    let serving = Arc::clone(&daemon);
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(move || local::run(&serving, &control))
+        .map_err(|e| Error::socket("start a thread", e))?;
+    let me = daemon.me();
+    tracing::info!("node {} serves at {}", me.name, me.address);
+    wait_for_end(&daemon).await?;
+    tracing::info!("node {} ends; its rooms go on", me.name);
+    let _ = std::fs::remove_file(&socket);
+    Ok(())
+}
+
+async fn wait_for_end(daemon: &Daemon) -> Result<(), Error> {
+    let on = |kind| signal(kind).map_err(|e| Error::socket("wait for signals", e));
+    let (mut term, mut int) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+        () = daemon.stop.notified() => return Ok(()),
+    }
+    daemon.save_members();
+    Ok(())
+}
+
+async fn keep_house(daemon: Arc<Daemon>) {
+    let mut minute = tokio::time::interval(Duration::from_secs(60));
+    loop {
+        minute.tick().await;
+        if let Err(e) = log::bound(&daemon.options.run_dir) {
+            tracing::debug!("log: {e}");
+        }
+    }
+}
+
+/// What to tell others if this is what the daemon listens on.
+fn reachable(ip: IpAddr) -> IpAddr {
+    if ip.is_unspecified() { own_address() } else { ip }
+}
+
+/// Makes the directories, and takes the lock that one daemon holds.
+fn prepare_run_dir(run_dir: &Path) -> Result<File, Error> {
+    let make = |dir: &Path, mode| {
+        DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(|e| Error::file("create", dir, e))
+    };
+    make(run_dir, 0o755)?;
+    make(&ctl::paths::rooms_dir(run_dir), 0o700)?;
+    make(&ctl::paths::log_dir(run_dir), 0o755)?;
+    let path = run_dir.join("ternd.lock");
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|e| Error::file("open", &path, e))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(std::fs::TryLockError::WouldBlock) => Err(Error::Running { run_dir: run_dir.to_path_buf() }),
+        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, io::Error::from(e))),
+    }
+}

@@ -1,2 +1,82 @@
-//! The binary: daemon, tool and roles.
-fn main() {}
+//! The binary: daemon, tool and roles. Its first name or first argument decides what it is.
+
+mod daemon;
+mod doctor;
+mod logging;
+
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use cli::{Dirs, Host};
+
+/// One process space out of several Linux machines.
+#[derive(Debug, Parser)]
+#[command(name = "tern", version, max_term_width = 100, after_help = HELP)]
+struct Arguments {
+    #[command(flatten)]
+    dirs: Dirs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const HELP: &str = "\
+Exit status: 0 if all went well, 1 if not, 2 for a wrong command line. `tern run` ends as its program does; see `tern run --help`.
+A first use: tern init && ternd & ... tern invite; on another machine: tern join TOKEN && ternd & ... tern run -- COMMAND";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Tool(cli::Command),
+    /// Be the daemon (also: call this program `ternd`)
+    Daemon(daemon::Args),
+    /// A cluster in one machine, for trying and testing
+    Lab(lab::Args),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let mut argv: Vec<_> = std::env::args_os().collect();
+    let name = argv.first().and_then(|a| std::path::Path::new(a).file_name()).unwrap_or_default();
+    if name == "ternd" {
+        argv.insert(1, "daemon".into());
+    } else if argv.get(1).is_some_and(|a| a.as_encoded_bytes().starts_with(b"__")) {
+        return role(&argv[1..]);
+    }
+    let arguments = Arguments::parse_from(argv);
+    ExitCode::from(match &arguments.command {
+        Command::Tool(command) => cli::main(command, &arguments.dirs, HOST),
+        Command::Daemon(args) => daemon::main(args, &arguments.dirs),
+        Command::Lab(_) => {
+            let Command::Lab(args) = arguments.command else { return ExitCode::FAILURE };
+            lab::run(args)
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Arguments::command(), "tern", &mut std::io::stdout());
+            0
+        }
+    })
+}
+
+/// What the tool needs of the kernel's and the daemon's crates.
+const HOST: Host = Host { probe: doctor::findings, become_deputy, become_daemon: daemon::exec };
+
+/// The processes that the daemon and the lab start.
+fn role(argv: &[std::ffi::OsString]) -> ExitCode {
+    let text: Vec<String> = argv.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    if let Some(status) = lab::role(&text) {
+        return ExitCode::from(status);
+    }
+    logging::to_stderr();
+    tracing::error!("{} is no role of this program", text.first().map_or("", String::as_str));
+    ExitCode::from(2)
+}
+
+fn become_deputy(_channel: OwnedFd) -> ! {
+    eprintln!("tern: this build cannot become a deputy");
+    std::process::exit(125)
+}

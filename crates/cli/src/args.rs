@@ -1,0 +1,145 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use identity::NodeName;
+
+/// Where the node's files are.
+#[derive(Clone, Debug, Args)]
+pub struct Dirs {
+    /// State directory: this node's identity
+    #[arg(long, global = true, env = ctl::paths::STATE_ENV, default_value = identity::DEFAULT_DIR, value_name = "DIR")]
+    pub state: PathBuf,
+    /// Directory of sockets and logs
+    #[arg(long, global = true, env = ctl::paths::RUN_ENV, default_value = ctl::paths::RUN_DIR, value_name = "DIR")]
+    pub run_dir: PathBuf,
+}
+
+/// What the tool can be asked.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Make a cluster with this machine as its first node
+    Init(Init),
+    /// Make one-time invitations for machines to join
+    Invite(Invite),
+    /// Join a cluster with an invitation
+    Join(Join),
+    /// Leave the cluster: tell the others, forget this node's identity, end ternd
+    Leave,
+    /// List the nodes
+    Nodes(Output),
+    /// List the processes that were started here and run elsewhere
+    Ps(Output),
+    /// Say why a process is where it is, and what was refused to it
+    Why {
+        /// PID at home
+        pid: i32,
+    },
+    /// Run a program on another node as if it ran here
+    #[command(after_help = RUN_HELP)]
+    Run(Run),
+    /// Test what this machine offers, or whether programs of this node can run on NODE
+    Doctor {
+        /// The other node
+        node: Option<String>,
+        /// How to show it
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Show ternd's log
+    Log {
+        /// How many lines
+        #[arg(short = 'n', long, default_value_t = 100)]
+        lines: u32,
+    },
+    /// Show the state of the local ternd
+    Status(Output),
+    /// Show the version
+    Version(Output),
+}
+
+/// Exit status of `tern run`, for its help.
+const RUN_HELP: &str = "\
+Exit status: the program's own (128 plus the signal's number is the shell's word for a program that a signal ended; tern run is ended by the
+same signal). 127: the program was not found. 126: it cannot be executed. 125: tern itself failed, with a message on standard error.";
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Output {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a new node is told about itself.
+#[derive(Clone, Debug, Args)]
+pub struct Node {
+    /// Name of this node: a-z, 0-9 and -; the host's name if absent
+    #[arg(long)]
+    pub name: Option<NodeName>,
+    /// Address (and port) at which ternd listens and others reach it; found out if absent
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
+    pub addr: Option<SocketAddr>,
+    /// Go on as the daemon
+    #[arg(long)]
+    pub daemon: bool,
+}
+
+/// `tern init`
+#[derive(Clone, Debug, Args)]
+pub struct Init {
+    /// This node
+    #[command(flatten)]
+    pub node: Node,
+}
+
+/// `tern join`
+#[derive(Clone, Debug, Args)]
+pub struct Join {
+    /// What `tern invite` printed
+    pub token: String,
+    /// This node
+    #[command(flatten)]
+    pub node: Node,
+}
+
+/// `tern invite`
+#[derive(Clone, Debug, Args)]
+pub struct Invite {
+    /// Minutes for which the invitation is valid
+    #[arg(long, default_value_t = 60)]
+    pub minutes: u64,
+    /// How many invitations
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub count: u32,
+    /// The new node does not get the authority's key: it cannot invite, nor make certificates in other nodes' names
+    #[arg(long)]
+    pub without_authority: bool,
+    /// How to show them
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `tern run`
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Node to run it on; the least loaded one if absent
+    #[arg(long, value_name = "NODE")]
+    pub on: Option<String>,
+    /// Program and arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// `ADDR`, `ADDR:PORT` or `[ADDR]:PORT`.
+///
+/// # Errors
+/// If it is neither.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse::<SocketAddr>()
+        .or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, ctl::paths::PORT)))
+        .map_err(|_| "an IP address, or ADDR:PORT, is expected".into())
+}

@@ -1,0 +1,106 @@
+//! `tern run`: find the program, ask for a place, become its deputy.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use ctl::steward::Program;
+use ctl::tool::{Answer, Request};
+use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
+
+use crate::{Error, args, client};
+
+/// Where execvp(3) looks if PATH is not set.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Asks for a place; on success the socket is the deputy's channel.
+pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<OwnedFd, Error> {
+    let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
+    let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+    let program = Program {
+        path: path.into_os_string().into_vec(),
+        argv: args.command.iter().map(|a| a.as_bytes().to_vec()).collect(),
+        envp: std::env::vars_os().map(|(k, v)| [k.as_bytes(), b"=", v.as_bytes()].concat()).collect(),
+    };
+    let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
+    let (answer, socket) = client::ask_with(run_dir, &Request::Run { on: args.on.clone() }, &[sealed.as_fd()])?;
+    match answer {
+        Answer::Placing { .. } => Ok(socket),
+        _ => Err(client::unexpected()),
+    }
+}
+
+/// A memfd that nobody can change any more.
+fn seal(program: &Program) -> io::Result<OwnedFd> {
+    let bytes = postcard::to_allocvec(program).map_err(io::Error::other)?;
+    let memory = rustix::fs::memfd_create("tern-program", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = std::fs::File::from(memory);
+    file.write_all(&bytes)?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+/// The program's absolute path, found as execvp(3) does: a name with a slash is a path; others are looked up in PATH, and one that may not
+/// be executed does not end the search.
+pub(crate) fn resolve(name: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, Error> {
+    let shown = || name.to_string_lossy().into_owned();
+    let not_executable = |source| Error::NotExecutable { program: shown(), source };
+    if name.as_bytes().contains(&b'/') {
+        return match executable(Path::new(name)) {
+            Ok(()) => absolute(Path::new(name)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::NotFound { program: shown() }),
+            Err(e) => Err(not_executable(e)),
+        };
+    }
+    let mut forbidden = None;
+    let search = search.map_or_else(|| OsString::from(DEFAULT_PATH), OsStr::to_owned);
+    for dir in search.as_bytes().split(|b| *b == b':').filter(|_| !name.is_empty()) {
+        // An empty entry is the working directory.
+        let dir = if dir.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(dir)) };
+        match executable(&dir.join(name)) {
+            Ok(()) => return absolute(&dir.join(name)),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => forbidden = Some(e),
+            Err(_) => {}
+        }
+    }
+    Err(forbidden.map_or_else(|| Error::NotFound { program: shown() }, not_executable))
+}
+
+fn executable(path: &Path) -> io::Result<()> {
+    if std::fs::metadata(path)?.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a directory"));
+    }
+    Ok(rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)?)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|source| Error::Local { what: "find the working directory", source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn as_execvp() {
+        let dir = std::env::temp_dir().join(format!("tern-run-{}", std::process::id()));
+        let (a, b) = (dir.join("a"), dir.join("b"));
+        for (d, mode) in [(&a, 0o644), (&b, 0o755)] {
+            std::fs::create_dir_all(d).unwrap();
+            std::fs::write(d.join("p"), "#!/bin/sh\n").unwrap();
+            std::fs::set_permissions(d.join("p"), std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path = |dirs: &[&Path]| std::env::join_paths(dirs).unwrap();
+        assert_eq!(resolve("p".as_ref(), Some(&path(&[&a, &b]))).unwrap(), b.join("p"));
+        assert!(matches!(resolve("p".as_ref(), Some(&path(&[&a]))), Err(Error::NotExecutable { .. })));
+        assert!(matches!(resolve("q".as_ref(), Some(&path(&[&a, &b]))), Err(Error::NotFound { .. })));
+        assert!(matches!(resolve("".as_ref(), Some(&path(&[&a]))), Err(Error::NotFound { .. })));
+        assert!(matches!(resolve(a.as_os_str(), None), Err(Error::NotExecutable { .. })));
+        assert!(matches!(resolve("./nothing".as_ref(), None), Err(Error::NotFound { .. })));
+        assert_eq!(resolve("sh".as_ref(), None).unwrap().file_name().unwrap(), "sh");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

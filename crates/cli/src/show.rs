@@ -1,0 +1,126 @@
+//! Results for people: aligned columns, plain words.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use ctl::facts::{Finding, Grade};
+use ctl::tool::{NodeRow, PsRow};
+
+/// Rows under a header, columns aligned by two spaces; the last one is free.
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = (0..header.len())
+        .map(|i| {
+            rows.iter().filter_map(|r| r.get(i)).map(|c| c.chars().count()).chain([header[i].len()]).max().unwrap_or(0)
+        })
+        .collect();
+    let mut out = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells: Vec<&str> = cells.collect();
+        let mut text = String::new();
+        for (i, cell) in cells.iter().enumerate() {
+            let pad = if i + 1 == cells.len() { 0 } else { widths[i].saturating_sub(cell.chars().count()) + 2 };
+            let _ = write!(text, "{cell}{:pad$}", "");
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    };
+    line(&mut header.iter().copied());
+    rows.iter().for_each(|r| line(&mut r.iter().map(String::as_str)));
+    out
+}
+
+pub(crate) fn nodes(rows: &[NodeRow]) -> String {
+    let cells = rows.iter().map(|r| {
+        let load = r.load.map(|(l, _)| l).filter(|_| r.alive);
+        let show = |f: &dyn Fn(&ctl::facts::Load) -> String| load.as_ref().map_or_else(|| "-".into(), f);
+        vec![
+            format!("{}{}", r.name, if r.here { " *" } else { "" }),
+            if r.alive { "alive" } else { "down" }.into(),
+            show(&|l| format!("{:.2}", f64::from(l.runnable_milli) / 1e3)),
+            show(&|l| l.cores.to_string()),
+            show(&|l| format!("{}/{}", mib(l.available_mib.into()), mib(l.memory_mib.into()))),
+            show(&|l| if l.rooms_max == 0 { "no guests".into() } else { l.rooms.to_string() }),
+            r.address.clone(),
+        ]
+    });
+    table(&["NODE", "STATE", "LOAD", "CORES", "FREE/MEM", "ROOMS", "ADDRESS"], &cells.collect::<Vec<_>>())
+}
+
+pub(crate) fn ps(rows: &[PsRow]) -> String {
+    let users = users();
+    let cells = rows.iter().map(|r| {
+        let g = &r.guest;
+        vec![
+            g.pid.to_string(),
+            users.get(&g.uid).cloned().unwrap_or_else(|| g.uid.to_string()),
+            if r.connected { r.node.clone() } else { format!("{} (cut off)", r.node) },
+            g.state.to_string(),
+            cpu_time(g.cpu_us),
+            mib(g.rss_bytes >> 20),
+            g.threads.to_string(),
+            printable(&g.command),
+        ]
+    });
+    table(&["PID", "USER", "NODE", "S", "TIME", "RSS", "THREADS", "COMMAND"], &cells.collect::<Vec<_>>())
+}
+
+pub(crate) fn findings(findings: &[Finding]) -> String {
+    let cells = findings.iter().map(|f| {
+        let grade = match f.grade {
+            Grade::Good => "ok",
+            Grade::Costs => "costs",
+            Grade::Bad => "BAD",
+        };
+        vec![f.subject.clone(), grade.into(), f.detail.clone()]
+    });
+    table(&["WHAT", "", "FOUND"], &cells.collect::<Vec<_>>())
+}
+
+fn mib(mib: u64) -> String {
+    if mib >= 10 << 10 { format!("{}G", mib >> 10) } else { format!("{mib}M") }
+}
+
+fn cpu_time(us: u64) -> String {
+    let s = us / 1_000_000;
+    if s >= 3600 {
+        format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+    } else {
+        format!("{}:{:02}.{:02}", s / 60, s % 60, us / 10_000 % 100)
+    }
+}
+
+/// A command line is its program's to choose: no control characters reach the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// User names of /etc/passwd: a static program has no name service.
+fn users() -> HashMap<u32, String> {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    text.lines()
+        .filter_map(|l| {
+            let mut fields = l.split(':');
+            let name = fields.next()?;
+            Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns() {
+        let rows = vec![vec!["n1".into(), "x".into()], vec!["long-name".into(), String::new()]];
+        assert_eq!(table(&["A", "B"], &rows), "A          B\nn1         x\nlong-name\n");
+    }
+
+    #[test]
+    fn units() {
+        assert_eq!(cpu_time(61_230_000), "1:01.23");
+        assert_eq!(cpu_time(3_661_000_000), "1:01:01");
+        assert_eq!((mib(512), mib(20480)), ("512M".into(), "20G".into()));
+        assert_eq!(printable("a\x1b[31mb\n"), "a?[31mb?");
+    }
+}

@@ -1,0 +1,178 @@
+//! What the tool is answered, but for placing.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ctl::peer::PeerRequest;
+use ctl::steward::{FromSteward, ToSteward};
+use ctl::tool::{Answer, NodeRow, PsRow, Request, Status};
+use identity::{Grant, Token};
+use packet::Peer;
+
+use crate::daemon::Daemon;
+use crate::dial::{self, Session};
+use crate::{Error, log, pair, rooms};
+
+/// Longest validity of an invitation, seconds: 30 days.
+const VALID_MAX_S: u64 = 30 * 24 * 3600;
+/// Most invitations in one answer.
+const INVITATIONS_MAX: u32 = 1024;
+
+/// The daemon has left its cluster and ends once the tool has its answer.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn answer(daemon: &Arc<Daemon>, peer: Peer, request: Request) -> Result<Answer, Error> {
+    let root_only = |what| if peer.uid == 0 { Ok(()) } else { Err(Error::NotAllowed { what }) };
+    match request {
+        Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
+        Request::Ps => Ok(ps(daemon, peer)),
+        Request::Why { pid } => why(daemon, peer, pid),
+        Request::Doctor { node } => Ok(Answer::Findings(daemon.runtime.block_on(pair::examine(daemon, &node))?)),
+        Request::Invite { valid_s, count, authority } => {
+            root_only("tern invite")?;
+            invite(daemon, valid_s.min(VALID_MAX_S), count.clamp(1, INVITATIONS_MAX), Grant { authority })
+        }
+        Request::Leave => {
+            root_only("tern leave")?;
+            leave(daemon)
+        }
+        Request::Status => Ok(Answer::Status(status(daemon))),
+        Request::Log { lines } => {
+            root_only("tern log")?;
+            let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+            log::tail(&daemon.options.run_dir, lines)
+                .map(|lines| Answer::Log { lines })
+                .map_err(|e| Error::socket("read the log", e))
+        }
+        Request::Run { .. } => Err(ctl::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into()),
+    }
+}
+
+/// Ends the daemon if what was done is that it left.
+pub(crate) fn after_done(daemon: &Daemon) {
+    if LEFT.load(Ordering::Acquire) {
+        daemon.stop.notify_one();
+    }
+}
+
+fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
+    let me = daemon.me();
+    let now = Instant::now();
+    let mut rows = vec![NodeRow {
+        name: me.name.clone(),
+        address: me.address.to_string(),
+        alive: true,
+        here: true,
+        load: Some((daemon.load(), 0)),
+    }];
+    rows.extend(daemon.table().iter().map(|known| NodeRow {
+        name: known.member.name.clone(),
+        address: known.member.address.to_string(),
+        alive: known.alive,
+        here: false,
+        load:
+            known.load.map(|(load, at)| (load, u64::try_from(now.duration_since(at).as_millis()).unwrap_or(u64::MAX))),
+    }));
+    rows.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+    rows
+}
+
+/// n2 before n10.
+fn natural(name: &str) -> (String, u64, String) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (stem.to_owned(), name[stem.len()..].parse().unwrap_or(0), name.to_owned())
+}
+
+fn ps(daemon: &Daemon, peer: Peer) -> Answer {
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    for (id, steward) in rooms::stewards(&daemon.options.run_dir) {
+        match steward.list() {
+            Ok((node, connected, guests)) => {
+                let visible = guests.into_iter().filter(|g| peer.uid == 0 || g.uid == peer.uid);
+                rows.extend(visible.map(|guest| PsRow { node: node.clone(), connected, guest }));
+            }
+            Err(e) => failures.push(format!("room {id}: {e}")),
+        }
+    }
+    rows.sort_by_key(|r| r.guest.pid);
+    Answer::Ps { rows, failures }
+}
+
+fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
+    let owner = std::fs::metadata(format!("/proc/{pid}"))
+        .map_err(|e| Error::file("find process", format!("/proc/{pid}"), e))?
+        .uid();
+    if peer.uid != 0 && peer.uid != owner {
+        return Err(Error::NotAllowed { what: "asking after another user's process" });
+    }
+    let mut lines = Vec::new();
+    for (id, steward) in rooms::stewards(&daemon.options.run_dir) {
+        match steward.ask(&ToSteward::Why { pid }, &[]) {
+            Ok(FromSteward::Why { lines: more }) => lines.extend(more),
+            Ok(_) => lines.push(format!("room {id}: unexpected answer")),
+            Err(e) => lines.push(format!("room {id} does not answer: {e}")),
+        }
+    }
+    if lines.is_empty() {
+        lines.push(format!("{pid} runs here, on {}: it was not started by `tern run`", daemon.me().name));
+    }
+    Ok(Answer::Why { lines })
+}
+
+fn invite(daemon: &Daemon, valid_s: u64, count: u32, grant: Grant) -> Result<Answer, Error> {
+    let (invitations, now) = (daemon.identity.invitations()?, SystemTime::now());
+    let me = daemon.me();
+    let tokens = (0..count).map(|_| {
+        let (id, secret) = invitations.open(Duration::from_secs(valid_s), grant, now)?;
+        let fingerprint = daemon.identity.authority_fingerprint();
+        Ok(Token { inviter: daemon.identity.node().clone(), addresses: vec![me.address], id, secret, fingerprint }
+            .to_string())
+    });
+    let expires_s = now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()) + valid_s;
+    Ok(Answer::Invited { tokens: tokens.collect::<Result<_, Error>>()?, expires_s })
+}
+
+/// Leaves, if no process is away from here or hosted here.
+fn leave(daemon: &Arc<Daemon>) -> Result<Answer, Error> {
+    let refused = |why: String| Error::Refused { node: daemon.me().name, reason: why };
+    rooms::vacate(daemon, None).map_err(refused)?;
+    if rooms::count(&daemon.options.run_dir, "warden") > 0 {
+        daemon.runtime.block_on(ask_to_vacate(daemon))?;
+    }
+    daemon.runtime.block_on(dial::say_goodbye(daemon));
+    identity::forget(&daemon.options.state)?;
+    tracing::info!("left the cluster");
+    LEFT.store(true, Ordering::Release);
+    Ok(Answer::Done)
+}
+
+async fn ask_to_vacate(daemon: &Arc<Daemon>) -> Result<(), Error> {
+    let me = daemon.me();
+    for member in daemon.everybody().into_iter().filter(|m| m.id != me.id) {
+        match Session::open(daemon, &member).await {
+            Ok(mut session) => drop(session.ask(&PeerRequest::Vacate).await?),
+            // Its rooms end when it finds its warden gone.
+            Err(e) => tracing::info!("leaving: {}", e.chain()),
+        }
+    }
+    Ok(())
+}
+
+fn status(daemon: &Daemon) -> Status {
+    let me = daemon.me();
+    let table = daemon.table();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Status {
+        cluster: daemon.identity.about().cluster.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        address: me.address.to_string(),
+        node: me.name,
+        pid: std::process::id(),
+        alive: count(table.iter().filter(|k| k.alive).count() + 1),
+        known: count(table.iter().count() + 1),
+        rooms_away: rooms::count(&daemon.options.run_dir, "steward"),
+        rooms_hosted: rooms::count(&daemon.options.run_dir, "warden"),
+    }
+}

@@ -1,0 +1,224 @@
+//! What the daemon's parts share.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ctl::facts::{Facts, Load};
+use ctl::peer::{Member, PulseEntry};
+use identity::{Identity, NodeName};
+use tokio::sync::Notify;
+
+use crate::members::{Known, Table};
+use crate::placement::Refusal;
+use crate::rooms::Rooms;
+use crate::swim::Swim;
+use crate::{Error, facts};
+
+/// Note in the state directory: who was there.
+const MEMBERS_NOTE: &str = "members.json";
+/// Note: generation of the last start.
+const GENERATION_NOTE: &str = "generation";
+
+/// How the daemon is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// State directory: identity.
+    pub state: PathBuf,
+    /// Directory of sockets and logs.
+    pub run_dir: PathBuf,
+    /// Where to listen (TCP and UDP); its address is what others are told.
+    pub listen: SocketAddr,
+    /// The most rooms to host; 0: accept no guests.
+    pub rooms_max: u32,
+    /// Pretend that the wall clock is off by this much, microseconds: lets one machine show what clock skew does.
+    pub clock_offset_us: i64,
+}
+
+pub(crate) struct Daemon {
+    pub(crate) options: Options,
+    pub(crate) identity: Identity,
+    pub(crate) rooms: Rooms,
+    pub(crate) swim: Swim,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) stop: Notify,
+    facts: OnceLock<Facts>,
+    me: Mutex<Member>,
+    table: Mutex<Table>,
+    members_changed: AtomicBool,
+    entering: AtomicBool,
+    refused_datagrams: AtomicU64,
+}
+
+/// A lock whose holder panicked is still good: what it guards is replaced whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Daemon {
+    pub(crate) fn new(
+        options: Options,
+        identity: Identity,
+        swim: Swim,
+        runtime: tokio::runtime::Handle,
+    ) -> Result<Daemon, Error> {
+        let about = identity.about();
+        let me = Member {
+            name: about.node.to_string(),
+            id: about.id.0,
+            address: options.listen,
+            generation: next_generation(&identity)?,
+        };
+        let mut table = Table::default();
+        for member in read_members(&identity)? {
+            if member.id != me.id && NodeName::new(member.name.as_str()).is_ok() {
+                table.remember(member, false, Instant::now());
+            }
+        }
+        Ok(Daemon {
+            facts: OnceLock::new(),
+            rooms: Rooms::default(),
+            me: Mutex::new(me),
+            table: Mutex::new(table),
+            stop: Notify::new(),
+            members_changed: AtomicBool::new(false),
+            entering: AtomicBool::new(false),
+            refused_datagrams: AtomicU64::new(0),
+            options,
+            identity,
+            swim,
+            runtime,
+        })
+    }
+
+    /// What this node is; the first call tries the kernel's features and takes some milliseconds.
+    pub(crate) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| facts::read(self.options.rooms_max))
+    }
+
+    pub(crate) fn me(&self) -> Member {
+        lock(&self.me).clone()
+    }
+
+    pub(crate) fn set_me(&self, me: Member) {
+        *lock(&self.me) = me;
+    }
+
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
+    }
+
+    /// A member by name that can be talked to now.
+    pub(crate) fn living(&self, name: &str) -> Result<Member, Refusal> {
+        let table = self.table();
+        match table.by_name(name) {
+            Some(Known { alive: true, member, .. }) => Ok(member.clone()),
+            Some(known) => Err(Refusal::Down { name: name.into(), since_s: known.since.elapsed().as_secs() }),
+            None => {
+                let mut names: Vec<String> =
+                    table.iter().map(|k| k.member.name.clone()).chain([self.me().name]).collect();
+                names.sort();
+                names.dedup();
+                names.truncate(20);
+                Err(Refusal::Unknown { name: name.chars().take(identity::NAME_MAX).collect(), known: names.join(", ") })
+            }
+        }
+    }
+
+    /// Alive members and this node: what a newcomer is told.
+    pub(crate) fn everybody(&self) -> Vec<Member> {
+        let mut members: Vec<Member> = self.table().iter().filter(|k| k.alive).map(|k| k.member.clone()).collect();
+        members.push(self.me());
+        members
+    }
+
+    pub(crate) fn members_alive(&self, alive: Vec<Member>) {
+        let count = alive.len();
+        if self.table().set_alive(alive.into_iter(), Instant::now()) {
+            self.members_changed.store(true, Ordering::Relaxed);
+            tracing::info!("{} of {} other nodes alive", count, self.table().iter().count());
+        }
+    }
+
+    pub(crate) fn members_have_changed(&self) {
+        self.members_changed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn save_members_if_changed(self: &Arc<Self>) {
+        if self.members_changed.swap(false, Ordering::Relaxed) {
+            let daemon = Arc::clone(self);
+            self.runtime.spawn_blocking(move || daemon.save_members());
+        }
+    }
+
+    pub(crate) fn save_members(&self) {
+        let members: Vec<Member> =
+            self.table().iter().filter(|k| k.member.address.port() != 0).map(|k| k.member.clone()).collect();
+        let saved = serde_json::to_vec(&members).map_err(|e| e.to_string());
+        if let Err(e) =
+            saved.and_then(|bytes| self.identity.write_note(MEMBERS_NOTE, &bytes).map_err(|e| e.to_string()))
+        {
+            tracing::warn!("members not saved: {e}");
+        }
+    }
+
+    /// Own load and the newest others'.
+    pub(crate) fn pulse_entries(&self, count: usize) -> Vec<PulseEntry> {
+        let mut entries = self.table().newest_loads(count - 1, Instant::now());
+        entries.insert(0, PulseEntry { id: self.me().id, age_ms: 0, load: self.load() });
+        entries
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        facts::load(crate::rooms::count(&self.options.run_dir, "warden"), self.options.rooms_max)
+    }
+
+    /// Looks for the others, unless that is under way.
+    pub(crate) fn enter_again(self: &Arc<Self>) {
+        if self.table().iter().next().is_some() && !self.entering.swap(true, Ordering::Relaxed) {
+            let daemon = Arc::clone(self);
+            self.runtime.spawn(async move {
+                crate::dial::enter(&daemon).await;
+                daemon.entering.store(false, Ordering::Relaxed);
+            });
+        }
+    }
+
+    pub(crate) fn count_refused_datagram(&self) {
+        let refused = self.refused_datagrams.fetch_add(1, Ordering::Relaxed) + 1;
+        if refused.is_power_of_two() {
+            tracing::warn!("{refused} datagrams refused so far: not a member's, damaged, or repeated");
+        }
+    }
+
+    /// CLOCK_REALTIME, microseconds since 1970, with the pretended offset.
+    pub(crate) fn wall_clock_us(&self) -> i64 {
+        wall_clock_us() + self.options.clock_offset_us
+    }
+}
+
+fn wall_clock_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Rises with every start, even if the wall clock was set back.
+fn next_generation(identity: &Identity) -> Result<u64, Error> {
+    let last = identity
+        .read_note(GENERATION_NOTE)?
+        .and_then(|b| String::from_utf8(b).ok()?.trim().parse::<u64>().ok())
+        .unwrap_or(0);
+    let generation = u64::try_from(wall_clock_us()).unwrap_or(0).max(last + 1);
+    identity.write_note(GENERATION_NOTE, generation.to_string().as_bytes())?;
+    Ok(generation)
+}
+
+fn read_members(identity: &Identity) -> Result<Vec<Member>, Error> {
+    let Some(bytes) = identity.read_note(MEMBERS_NOTE)? else { return Ok(Vec::new()) };
+    Ok(serde_json::from_slice(&bytes).unwrap_or_else(|e| {
+        tracing::warn!("{MEMBERS_NOTE} is damaged ({e}): starting without it");
+        Vec::new()
+    }))
+}

@@ -1,0 +1,111 @@
+//! What can go wrong in the daemon, in words.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why the daemon could not start or do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The node's identity.
+    #[error(transparent)]
+    Identity(#[from] identity::Error),
+    /// A file or directory.
+    #[error("cannot {what} {}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A local socket.
+    #[error("cannot {what}")]
+    Socket {
+        /// What was tried.
+        what: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another daemon serves this run directory.
+    #[error("another ternd already serves {}", run_dir.display())]
+    Running {
+        /// Its directory.
+        run_dir: PathBuf,
+    },
+    /// A member could not be asked.
+    #[error("cannot reach node {node} at {address}: {why}")]
+    Unreachable {
+        /// Who.
+        node: String,
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        why: String,
+    },
+    /// A member said no.
+    #[error("node {node} refused: {reason}")]
+    Refused {
+        /// Who.
+        node: String,
+        /// Its words.
+        reason: String,
+    },
+    /// A placement that is not possible.
+    #[error(transparent)]
+    Placement(#[from] crate::placement::Refusal),
+    /// A room that did not come up.
+    #[error("no room on {node}: {why}")]
+    Room {
+        /// The node that should host it.
+        node: String,
+        /// What failed.
+        why: String,
+    },
+    /// Not allowed to this user.
+    #[error("{what} is for root")]
+    NotAllowed {
+        /// What was asked.
+        what: &'static str,
+    },
+    /// A message that is none.
+    #[error(transparent)]
+    Codec(#[from] ctl::codec::CodecError),
+}
+
+impl Error {
+    pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
+        Error::File { what, path: path.into(), source }
+    }
+
+    pub(crate) fn socket(what: impl Into<String>, source: io::Error) -> Error {
+        Error::Socket { what: what.into(), source }
+    }
+
+    /// The whole chain, as one line.
+    pub(crate) fn chain(&self) -> String {
+        let mut line = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(e) = source {
+            line = format!("{line}: {e}");
+            source = e.source();
+        }
+        line
+    }
+
+    /// What the user may do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Error::Placement(refusal) => refusal.hint(),
+            Error::Room { node, .. } => {
+                Some(format!("`tern log` here and on {node} says more; `tern doctor {node}` tests the pair"))
+            }
+            Error::Unreachable { node, .. } => Some(format!("`tern doctor {node}` tests the pair")),
+            Error::Identity(identity::Error::NoAuthority) => {
+                Some("run `tern invite` on a node that was not invited --without-authority".into())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What this node is and how busy it is, from uname(2), /proc and /dev.
+
+use std::fs;
+
+use ctl::facts::{Facts, Load};
+
+/// CPU features that user programs may find and use, as /proc/cpuinfo names them (kernel: arch/x86/include/asm/cpufeatures.h). Names that
+/// concern only the kernel (mitigations, virtualisation, power) do not keep a program from running elsewhere.
+const USER_FEATURES: &[&str] = &[
+    "3dnow",
+    "3dnowext",
+    "abm",
+    "adx",
+    "aes",
+    "amx_bf16",
+    "amx_complex",
+    "amx_fp16",
+    "amx_int8",
+    "amx_tile",
+    "avx",
+    "avx2",
+    "avx512_4fmaps",
+    "avx512_4vnniw",
+    "avx512_bf16",
+    "avx512_bitalg",
+    "avx512_fp16",
+    "avx512_vbmi2",
+    "avx512_vnni",
+    "avx512_vp2intersect",
+    "avx512_vpopcntdq",
+    "avx512bw",
+    "avx512cd",
+    "avx512dq",
+    "avx512er",
+    "avx512f",
+    "avx512ifma",
+    "avx512pf",
+    "avx512vbmi",
+    "avx512vl",
+    "avx_ifma",
+    "avx_ne_convert",
+    "avx_vnni",
+    "avx_vnni_int8",
+    "avx10",
+    "bmi1",
+    "bmi2",
+    "cldemote",
+    "clflush",
+    "clflushopt",
+    "clwb",
+    "clzero",
+    "cmov",
+    "cx16",
+    "cx8",
+    "enqcmd",
+    "erms",
+    "f16c",
+    "fma",
+    "fma4",
+    "fpu",
+    "fsgsbase",
+    "fsrm",
+    "fxsr",
+    "gfni",
+    "hle",
+    "lahf_lm",
+    "lzcnt",
+    "mmx",
+    "mmxext",
+    "monitorx",
+    "movbe",
+    "movdir64b",
+    "movdiri",
+    "mpx",
+    "osxsave",
+    "pclmulqdq",
+    "pku",
+    "pni",
+    "popcnt",
+    "prefetchwt1",
+    "rdpid",
+    "rdpru",
+    "rdrand",
+    "rdseed",
+    "rdtscp",
+    "rtm",
+    "serialize",
+    "sha512",
+    "sha_ni",
+    "sm3",
+    "sm4",
+    "sse",
+    "sse2",
+    "sse4_1",
+    "sse4_2",
+    "sse4a",
+    "ssse3",
+    "tbm",
+    "tsc",
+    "tsxldtrk",
+    "user_shstk",
+    "vaes",
+    "vpclmulqdq",
+    "waitpkg",
+    "wbnoinvd",
+    "xgetbv1",
+    "xop",
+    "xsave",
+    "xsavec",
+    "xsaveopt",
+];
+
+/// Reads and tries what does not change. Takes some milliseconds.
+pub(crate) fn read(rooms_max: u32) -> Facts {
+    let system = rustix::system::uname();
+    let cpuinfo = text("/proc/cpuinfo");
+    let (memory_kib, _) = memory_kib();
+    Facts {
+        kernel: system.release().to_string_lossy().into_owned(),
+        machine: system.machine().to_string_lossy().into_owned(),
+        cpu_model: field(&cpuinfo, "model name").unwrap_or_default().to_owned(),
+        cpu_features: features(field(&cpuinfo, "flags").unwrap_or_default()),
+        cores: cores(),
+        memory_bytes: memory_kib * 1024,
+        pid_max: text("/proc/sys/kernel/pid_max").trim().parse().unwrap_or(0),
+        cannot_host: os::probe::probe().cannot_host().map(|f| format!("{}: {}", f.name, f.text)),
+        rooms_max,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Reads what changes.
+pub(crate) fn load(rooms: u32, rooms_max: u32) -> Load {
+    let (all_kib, available_kib) = memory_kib();
+    let average = text("/proc/loadavg").split(' ').next().and_then(|f| f.parse::<f32>().ok()).unwrap_or(0.0);
+    Load {
+        runnable_milli: (average.clamp(0.0, 1e6) * 1000.0) as u32,
+        cores: cores(),
+        available_mib: u32::try_from(available_kib / 1024).unwrap_or(u32::MAX),
+        memory_mib: u32::try_from(all_kib / 1024).unwrap_or(u32::MAX),
+        rooms,
+        rooms_max,
+    }
+}
+
+/// Kernels before 6.14 bound the PIDs of all namespaces by the machine's `pid_max`: raise it, so that rooms can have home's PIDs.
+pub(crate) fn raise_pid_max() {
+    const HIGHEST: u32 = 4_194_304;
+    let path = "/proc/sys/kernel/pid_max";
+    let now = text(path).trim().parse::<u32>().unwrap_or(HIGHEST);
+    if now < HIGHEST && bounds_all_namespaces(&rustix::system::uname().release().to_string_lossy()) {
+        match fs::write(path, HIGHEST.to_string()) {
+            Ok(()) => {
+                tracing::info!("kernel.pid_max raised from {now} to {HIGHEST}, so that rooms can have any home's PIDs")
+            }
+            Err(e) => tracing::warn!("kernel.pid_max stays {now} ({e}): homes whose PIDs go higher cannot place here"),
+        }
+    }
+}
+
+/// Is `pid_max` of this kernel release global (before 6.14), not per PID namespace?
+fn bounds_all_namespaces(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) => (major, minor) < (6, 14),
+        _ => false,
+    }
+}
+
+fn features(flags: &str) -> Vec<String> {
+    let mut found: Vec<String> = flags.split(' ').filter(|f| USER_FEATURES.contains(f)).map(str::to_owned).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+/// In all, and what programs could still get.
+fn memory_kib() -> (u64, u64) {
+    let meminfo = text("/proc/meminfo");
+    let kib = |name| field(&meminfo, name).and_then(|v| v.split(' ').next()?.parse().ok()).unwrap_or(0);
+    (kib("MemTotal"), kib("MemAvailable"))
+}
+
+/// Value of the first line `name : value`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|l| l.split_once(':').filter(|(k, _)| k.trim() == name).map(|(_, v)| v.trim()))
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine() {
+        let facts = read(3);
+        assert!(
+            facts.kernel.starts_with(char::is_numeric)
+                && facts.cores > 0
+                && facts.memory_bytes > 1 << 20
+                && facts.pid_max > 300
+        );
+        assert!(facts.cpu_features.iter().any(|f| f == "sse2") && !facts.cpu_features.iter().any(|f| f == "vmx"));
+        let load = load(2, 3);
+        assert!(load.available_mib > 0 && load.available_mib <= load.memory_mib && load.rooms == 2);
+    }
+
+    #[test]
+    fn pid_max_is_global_before_6_14() {
+        assert!(bounds_all_namespaces("6.1.0-18-amd64"));
+        assert!(!bounds_all_namespaces("6.14.0") && !bounds_all_namespaces("7.0.1"));
+    }
+}

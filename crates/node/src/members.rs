@@ -1,0 +1,170 @@
+//! Who is in the cluster, as this daemon knows. Pure.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use ctl::facts::Load;
+use ctl::peer::{Member, PulseEntry};
+
+/// How long a name is kept for a newcomer that was admitted but has not come yet.
+const ADMITTED_FOR: Duration = Duration::from_secs(600);
+/// Loads older than this are not passed on.
+const LOAD_MAX_AGE: Duration = Duration::from_secs(60);
+
+/// A member and what is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) member: Member,
+    pub(crate) alive: bool,
+    /// Since when `alive` is what it is.
+    pub(crate) since: Instant,
+    /// Newest load, and when it was read.
+    pub(crate) load: Option<(Load, Instant)>,
+    /// Admitted here, not seen alive yet.
+    admitted: bool,
+}
+
+/// All members but this node itself, by node id.
+#[derive(Default)]
+pub(crate) struct Table {
+    known: HashMap<u64, Known>,
+}
+
+/// Why a name cannot be given.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Alive,
+    Admitted,
+}
+
+impl Table {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Known> {
+        self.known.values()
+    }
+
+    /// The member of this name; the living one if an old one had it too.
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Known> {
+        self.known.values().filter(|k| k.member.name == name).max_by_key(|k| (k.alive, k.since))
+    }
+
+    /// Takes what the membership protocol says: exactly these are alive. Says whether anything changed.
+    pub(crate) fn set_alive(&mut self, alive: impl Iterator<Item = Member>, now: Instant) -> bool {
+        let alive: HashMap<u64, Member> = alive.map(|m| (m.id, m)).collect();
+        let mut changed = false;
+        for known in self.known.values_mut() {
+            if known.alive && !alive.contains_key(&known.member.id) {
+                (known.alive, known.since, changed) = (false, now, true);
+            }
+        }
+        for (id, member) in alive {
+            if !self.known.contains_key(&id) && self.known.len() >= ctl::peer::MEMBERS_MAX {
+                continue;
+            }
+            let known = self.known.entry(id).or_insert_with(|| Known::new(member.clone(), now));
+            if !known.alive || known.member != member {
+                let since = if known.alive { known.since } else { now };
+                *known = Known { member, alive: true, since, load: known.load, admitted: false };
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Remembers a member from a list (not alive until it is heard of).
+    pub(crate) fn remember(&mut self, member: Member, admitted: bool, now: Instant) {
+        if self.known.len() < ctl::peer::MEMBERS_MAX {
+            self.known.entry(member.id).or_insert_with(|| Known { admitted, ..Known::new(member, now) });
+        }
+    }
+
+    pub(crate) fn forget(&mut self, id: u64) -> bool {
+        self.known.remove(&id).is_some()
+    }
+
+    /// Is the name free for a newcomer? Dead holders of it are forgotten if so.
+    pub(crate) fn claim(&mut self, name: &str, now: Instant) -> Result<(), Taken> {
+        for known in self.known.values().filter(|k| k.member.name == name) {
+            if known.alive {
+                return Err(Taken::Alive);
+            }
+            if known.admitted && now.duration_since(known.since) < ADMITTED_FOR {
+                return Err(Taken::Admitted);
+            }
+        }
+        self.known.retain(|_, k| k.member.name != name);
+        Ok(())
+    }
+
+    /// Takes a load reading if it is newer than the one known.
+    pub(crate) fn note_load(&mut self, entry: &PulseEntry, now: Instant) {
+        let Some(read) = now.checked_sub(Duration::from_millis(entry.age_ms.into())) else { return };
+        if let Some(known) = self.known.get_mut(&entry.id)
+            && known.load.is_none_or(|(_, at)| read > at)
+        {
+            known.load = Some((entry.load, read));
+        }
+    }
+
+    /// The newest `count` readings, for the next datagram.
+    pub(crate) fn newest_loads(&self, count: usize, now: Instant) -> Vec<PulseEntry> {
+        let mut entries: Vec<PulseEntry> = self
+            .known
+            .values()
+            .filter(|k| k.alive)
+            .filter_map(|k| {
+                let (load, at) = k.load?;
+                let age = now.duration_since(at);
+                (age < LOAD_MAX_AGE).then(|| PulseEntry {
+                    id: k.member.id,
+                    age_ms: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
+                    load,
+                })
+            })
+            .collect();
+        entries.sort_by_key(|e| e.age_ms);
+        entries.truncate(count);
+        entries
+    }
+}
+
+impl Known {
+    fn new(member: Member, now: Instant) -> Known {
+        Known { member, alive: false, since: now, load: None, admitted: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: u64, name: &str) -> Member {
+        Member { name: name.into(), id, address: ([127, 0, 0, 1], 1).into(), generation: 0 }
+    }
+
+    #[test]
+    fn names_are_given_once() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        table.remember(member(1, "n1"), true, now);
+        assert_eq!(table.claim("n1", now), Err(Taken::Admitted));
+        assert!(table.set_alive([member(1, "n1")].into_iter(), now));
+        assert!(!table.set_alive([member(1, "n1")].into_iter(), now));
+        assert_eq!(table.claim("n1", now), Err(Taken::Alive));
+        assert!(table.set_alive(std::iter::empty(), now));
+        assert_eq!(table.claim("n1", now), Ok(()), "the holder is down: it may be replaced");
+        assert!(table.by_name("n1").is_none());
+    }
+
+    #[test]
+    fn newest_load_wins() {
+        let (mut table, now) = (Table::default(), Instant::now() + Duration::from_secs(3600));
+        table.set_alive([member(1, "n1"), member(2, "n2")].into_iter(), now);
+        let entry =
+            |id, age_ms, runnable_milli| PulseEntry { id, age_ms, load: Load { runnable_milli, ..Load::default() } };
+        table.note_load(&entry(1, 100, 5), now);
+        table.note_load(&entry(1, 200, 9), now);
+        table.note_load(&entry(2, 50, 7), now);
+        table.note_load(&entry(3, 0, 1), now);
+        assert_eq!(table.newest_loads(5, now), vec![entry(2, 50, 7), entry(1, 100, 5)]);
+        assert_eq!(table.newest_loads(1, now).len(), 1);
+    }
+}

@@ -1,0 +1,260 @@
+//! May a program of this home run on that node, and which node is best? Pure: facts in, verdict or words out.
+
+use ctl::facts::{Facts, Load};
+
+/// Wall clocks may differ by this much, microseconds (DESIGN: CLOCK_REALTIME has no namespace).
+pub const SKEW_MAX_US: i64 = 10_000;
+
+/// Why a node is no target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nobody of that name.
+    #[error("no node {name}; known: {known}")]
+    Unknown {
+        /// As asked.
+        name: String,
+        /// Who there is.
+        known: String,
+    },
+    /// Not heard of.
+    #[error("node {name} is down (for {since_s} s)")]
+    Down {
+        /// Who.
+        name: String,
+        /// For how long, seconds.
+        since_s: u64,
+    },
+    /// The program was started there.
+    #[error("{name} is this node: nothing to place")]
+    Here {
+        /// This node.
+        name: String,
+    },
+    /// Wall clocks differ.
+    #[error("the wall clock of {name} is off by {:.1} ms against this node's (at most {:.0} ms are allowed)", *skew_us as f64 / 1e3, SKEW_MAX_US as f64 / 1e3)]
+    Skew {
+        /// Who.
+        name: String,
+        /// Its clock minus ours, microseconds.
+        skew_us: i64,
+    },
+    /// A program that found a feature at home might use it there.
+    #[error("the CPU of {name} lacks {features}, which this node has")]
+    Cpu {
+        /// Who.
+        name: String,
+        /// What.
+        features: String,
+    },
+    /// Another architecture.
+    #[error("{name} is a {theirs} machine, this one {ours}")]
+    Machine {
+        /// Who.
+        name: String,
+        /// Its machine.
+        theirs: String,
+        /// Our machine.
+        ours: String,
+    },
+    /// PIDs of home do not fit.
+    #[error("processes on {name} cannot have PIDs above {theirs}, this node's go to {ours}")]
+    PidMax {
+        /// Who.
+        name: String,
+        /// Its bound.
+        theirs: u32,
+        /// Our bound.
+        ours: u32,
+    },
+    /// Its kernel lacks something.
+    #[error("{name} cannot host guests: {lack}")]
+    CannotHost {
+        /// Who.
+        name: String,
+        /// What is missing.
+        lack: String,
+    },
+    /// It wants none.
+    #[error("{name} accepts no guests")]
+    NoGuests {
+        /// Who.
+        name: String,
+    },
+    /// It has enough.
+    #[error("{name} is full: it hosts {rooms} rooms, at most {rooms_max} are allowed")]
+    Full {
+        /// Who.
+        name: String,
+        /// Rooms now.
+        rooms: u32,
+        /// Bound.
+        rooms_max: u32,
+    },
+    /// Nobody will have it.
+    #[error("no node can take it: {reasons}")]
+    Nobody {
+        /// One reason a node.
+        reasons: String,
+    },
+}
+
+impl Refusal {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Refusal::Unknown { .. } => Some("`tern nodes` lists the nodes".into()),
+            Refusal::Down { name, .. } => {
+                Some(format!("start ternd on {name}, or leave --on away to take another node"))
+            }
+            Refusal::Skew { .. } => Some("synchronise the clocks (NTP)".into()),
+            Refusal::PidMax { name, ours, .. } => Some(format!("on {name}: sysctl kernel.pid_max={ours}")),
+            Refusal::CannotHost { name, .. } => {
+                Some(format!("`tern doctor` on {name} says what is missing and what to do"))
+            }
+            Refusal::Here { .. } => Some("run it without tern, or name another node".into()),
+            _ => None,
+        }
+    }
+}
+
+/// What was found out about a node, against home.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// What it is.
+    pub facts: Facts,
+    /// What it has to do.
+    pub load: Load,
+    /// Its wall clock minus ours, microseconds.
+    pub skew_us: i64,
+    /// How wrong that may be: half the round trip, microseconds.
+    pub skew_error_us: i64,
+}
+
+/// Is the node `name` a target for programs of `home`? `reused`: a room is there already, so that it need not take another.
+///
+/// # Errors
+/// The first [`Refusal`] that holds.
+pub fn check(home: &Facts, name: &str, there: &Survey, reused: bool) -> Result<(), Refusal> {
+    let name = name.to_owned();
+    let facts = &there.facts;
+    if facts.machine != home.machine {
+        return Err(Refusal::Machine { name, theirs: facts.machine.clone(), ours: home.machine.clone() });
+    }
+    if facts.rooms_max == 0 {
+        return Err(Refusal::NoGuests { name });
+    }
+    if !reused && there.load.rooms >= facts.rooms_max {
+        return Err(Refusal::Full { name, rooms: there.load.rooms, rooms_max: facts.rooms_max });
+    }
+    // What the measurement itself cannot tell does not count against the node.
+    if there.skew_us.abs() - there.skew_error_us > SKEW_MAX_US {
+        return Err(Refusal::Skew { name, skew_us: there.skew_us });
+    }
+    let lacking = lacking(home, facts);
+    if !lacking.is_empty() {
+        return Err(Refusal::Cpu { name, features: lacking.join(", ") });
+    }
+    if facts.pid_max < home.pid_max {
+        return Err(Refusal::PidMax { name, theirs: facts.pid_max, ours: home.pid_max });
+    }
+    if let Some(lack) = &facts.cannot_host {
+        return Err(Refusal::CannotHost { name, lack: lack.clone() });
+    }
+    Ok(())
+}
+
+/// CPU features that `home` has and `there` lacks.
+pub fn lacking<'a>(home: &'a Facts, there: &Facts) -> Vec<&'a str> {
+    home.cpu_features.iter().filter(|f| !there.cpu_features.contains(f)).map(String::as_str).collect()
+}
+
+/// A node that might be taken.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Who.
+    pub name: String,
+    /// Newest load known.
+    pub load: Option<Load>,
+    /// How often this home has chosen it lately: tells apart what the loads do not show yet.
+    pub chosen: u64,
+}
+
+/// Candidates, best first: load per core with what was just placed there, then name. Unknown loads come last.
+pub fn rank(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    candidates.sort_by_cached_key(|c| {
+        let load = c.load.map_or(u64::MAX, |l| {
+            // One runnable task more for each that was chosen since the load was read.
+            (u64::from(l.runnable_milli) + 1000 * c.chosen) / u64::from(l.cores.max(1))
+        });
+        (load, c.chosen, c.name.clone())
+    });
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            machine: "x86_64".into(),
+            cpu_features: vec!["avx2".into(), "sse4_2".into()],
+            pid_max: 4_194_304,
+            rooms_max: 2,
+            ..Facts::default()
+        }
+    }
+
+    fn survey() -> Survey {
+        Survey { facts: facts(), load: Load::default(), skew_us: 0, skew_error_us: 200 }
+    }
+
+    #[test]
+    fn words_for_every_refusal() {
+        let refusal = |change: &dyn Fn(&mut Survey)| {
+            let mut there = survey();
+            change(&mut there);
+            check(&facts(), "n2", &there, false).unwrap_err().to_string()
+        };
+        assert_eq!(check(&facts(), "n2", &survey(), false), Ok(()));
+        assert_eq!(
+            refusal(&|s| s.skew_us = -25_000),
+            "the wall clock of n2 is off by -25.0 ms against this node's (at most 10 ms are allowed)"
+        );
+        assert_eq!(
+            refusal(&|s| s.facts.cpu_features = vec!["sse4_2".into()]),
+            "the CPU of n2 lacks avx2, which this node has"
+        );
+        assert!(refusal(&|s| s.facts.rooms_max = 0).contains("accepts no guests"));
+        assert!(refusal(&|s| s.load.rooms = 2).contains("full: it hosts 2 rooms"));
+        assert!(refusal(&|s| s.facts.pid_max = 32768).contains("32768"));
+        assert!(refusal(&|s| s.facts.cannot_host = Some("no FUSE".into())).contains("no FUSE"));
+        assert!(refusal(&|s| s.facts.machine = "aarch64".into()).contains("aarch64"));
+    }
+
+    #[test]
+    fn a_live_room_is_used_even_when_full_and_noise_is_no_skew() {
+        let mut there = survey();
+        there.load.rooms = 2;
+        there.skew_us = 10_150;
+        assert_eq!(check(&facts(), "n2", &there, true), Ok(()));
+        there.skew_us = 10_201;
+        assert!(check(&facts(), "n2", &there, true).is_err());
+    }
+
+    #[test]
+    fn least_loaded_first_and_rotation() {
+        let node = |name: &str, runnable_milli, cores, chosen| Candidate {
+            name: name.into(),
+            load: Some(Load { runnable_milli, cores, ..Load::default() }),
+            chosen,
+        };
+        let names = |c: Vec<Candidate>| rank(c).into_iter().map(|c| c.name).collect::<Vec<_>>();
+        assert_eq!(names(vec![node("a", 900, 1, 0), node("b", 1600, 4, 0)]), ["b", "a"]);
+        assert_eq!(names(vec![node("a", 100, 2, 1), node("b", 100, 2, 0)]), ["b", "a"]);
+        assert_eq!(
+            names(vec![Candidate { name: "x".into(), load: None, chosen: 0 }, node("a", 9000, 1, 0)]),
+            ["a", "x"]
+        );
+    }
+}

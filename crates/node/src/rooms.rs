@@ -1,0 +1,314 @@
+//! Rooms: one steward here and one warden there for each node that hosts processes of this home.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ctl::paths::{log_dir, rooms_dir, steward_socket, warden_socket};
+use ctl::peer::{Member, PeerRequest};
+use ctl::steward::{RoomId, ToSteward};
+use identity::NodeName;
+
+use crate::daemon::{Daemon, lock};
+use crate::dial::Session;
+use crate::placement::{self, Candidate, Refusal, Survey};
+use crate::steward::{Steward, is_absent};
+use crate::{Error, spawn};
+
+/// How long a warden may take from its start to its connection here.
+const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
+/// A survey older than this is renewed (beside the placement that noticed).
+const SURVEY_AGE: Duration = Duration::from_secs(5);
+/// A choice counts as load for so long: until load averages show it.
+const CHOICE_AGE: Duration = Duration::from_secs(15);
+/// Most choices remembered.
+const CHOICES_MAX: usize = 4096;
+
+/// The room on one host, if there is one. Who sets it up holds the lock: others wait and share it.
+type Slot = Arc<Mutex<Option<RoomId>>>;
+
+/// This home's rooms.
+#[derive(Default)]
+pub(crate) struct Rooms {
+    slots: Mutex<HashMap<String, Slot>>,
+    arrivals: Mutex<HashMap<RoomId, SyncSender<Result<(), String>>>>,
+    surveys: Mutex<HashMap<String, (Instant, Survey)>>,
+    choices: Mutex<VecDeque<(Instant, String)>>,
+}
+
+impl Rooms {
+    fn slot(&self, host: &str) -> Slot {
+        Arc::clone(lock(&self.slots).entry(host.to_owned()).or_default())
+    }
+
+    fn chosen(&self, host: &str) -> u64 {
+        let mut choices = lock(&self.choices);
+        while choices.front().is_some_and(|(at, _)| at.elapsed() > CHOICE_AGE) || choices.len() > CHOICES_MAX {
+            choices.pop_front();
+        }
+        choices.iter().filter(|(_, name)| name == host).count() as u64
+    }
+}
+
+/// Where to place: the node asked for, or the least loaded one that will have it; and a connection to the steward for it.
+pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, Steward), Error> {
+    let me = daemon.me();
+    let Some(name) = on else { return choose_least_loaded(daemon, &me) };
+    if name == me.name {
+        return Err(Refusal::Here { name: me.name }.into());
+    }
+    let member = daemon.living(name)?;
+    let steward = steward_on(daemon, &member)?;
+    lock(&daemon.rooms.choices).push_back((Instant::now(), member.name.clone()));
+    Ok((member.name, steward))
+}
+
+fn choose_least_loaded(daemon: &Arc<Daemon>, me: &Member) -> Result<(String, Steward), Error> {
+    let candidates = daemon
+        .table()
+        .iter()
+        .filter(|k| k.alive)
+        .map(|k| (k.member.name.clone(), k.load.map(|(l, _)| l)))
+        .collect::<Vec<_>>();
+    let candidates = candidates
+        .into_iter()
+        .map(|(name, load)| Candidate { chosen: daemon.rooms.chosen(&name), name, load })
+        .collect();
+    let mut reasons = Vec::new();
+    for candidate in placement::rank(candidates) {
+        match choose(daemon, Some(&candidate.name)) {
+            Ok(chosen) => return Ok(chosen),
+            Err(e) => reasons.push(e.chain()),
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push(format!("{} is alone", me.name));
+    }
+    reasons.truncate(5);
+    Err(Refusal::Nobody { reasons: reasons.join("; ") }.into())
+}
+
+/// The steward of the room on this member; both are made if need be.
+fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
+    let slot = daemon.rooms.slot(&member.name);
+    let mut room = lock(&slot);
+    if let Some(id) = *room {
+        match Steward::connect(&daemon.options.run_dir, id) {
+            Ok(steward) => {
+                check_reuse(daemon, member)?;
+                return Ok(steward);
+            }
+            Err(e) => tracing::info!("room {id} on {} is gone ({e})", member.name),
+        }
+    }
+    *room = None;
+    let (id, steward) = set_up(daemon, member)?;
+    *room = Some(id);
+    Ok(steward)
+}
+
+/// A room that lives is judged by the last survey, which is renewed in the background: placing does not wait for the network.
+fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
+    let known = lock(&daemon.rooms.surveys).get(&member.name).cloned();
+    if known.as_ref().is_none_or(|(at, _)| at.elapsed() > SURVEY_AGE) {
+        let (daemon, member) = (Arc::clone(daemon), member.clone());
+        let handle = daemon.runtime.clone();
+        handle.spawn(async move {
+            if let Err(e) = survey(&daemon, &member).await {
+                tracing::info!("survey of {}: {}", member.name, e.chain());
+            }
+        });
+    }
+    match known {
+        Some((_, survey)) => Ok(placement::check(daemon.facts(), &member.name, &survey, true)?),
+        None => Ok(()),
+    }
+}
+
+async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), Error> {
+    let mut session = Session::open(daemon, member).await?;
+    let survey = session.survey(daemon).await?;
+    lock(&daemon.rooms.surveys).insert(member.name.clone(), (Instant::now(), survey.clone()));
+    Ok((session, survey))
+}
+
+fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Error> {
+    let started = Instant::now();
+    let failed = |why: String| Error::Room { node: member.name.clone(), why };
+    let (mut session, survey) = daemon.runtime.block_on(survey(daemon, member))?;
+    placement::check(daemon.facts(), &member.name, &survey, false)?;
+    let room = RoomId(rand::random());
+    let run_dir = &daemon.options.run_dir;
+    start_role(daemon, "__steward", room, &["--host", &member.name])
+        .map_err(|e| failed(format!("the steward cannot be started: {e}")))?;
+    let arrival = expect_arrival(daemon, room);
+    let address = daemon.me().address;
+    let result = daemon
+        .runtime
+        .block_on(session.ask(&PeerRequest::HostRoom { room, address }))
+        .map_err(|e| e.chain())
+        .and_then(|_| await_arrival(&arrival))
+        .and_then(|()| Steward::connect(run_dir, room).map_err(|e| format!("the steward has ended: {e}")));
+    lock(&daemon.rooms.arrivals).remove(&room);
+    match result {
+        Ok(steward) => {
+            tracing::info!("room {room} on {} is up after {} ms", member.name, started.elapsed().as_millis());
+            Ok((room, steward))
+        }
+        Err(why) => {
+            if let Ok(steward) = Steward::await_start(run_dir, room) {
+                let _ = steward.order(&ToSteward::Close, &[]);
+            }
+            Err(failed(why))
+        }
+    }
+}
+
+fn expect_arrival(daemon: &Daemon, room: RoomId) -> Receiver<Result<(), String>> {
+    let (sender, receiver) = sync_channel(1);
+    lock(&daemon.rooms.arrivals).insert(room, sender);
+    receiver
+}
+
+fn await_arrival(arrival: &Receiver<Result<(), String>>) -> Result<(), String> {
+    arrival
+        .recv_timeout(ARRIVAL_WITHIN)
+        .map_err(|_| format!("its warden did not connect within {} s", ARRIVAL_WITHIN.as_secs()))?
+}
+
+/// Does a steward of this room run here, or is one starting?
+pub(crate) fn is_ours(daemon: &Daemon, room: RoomId) -> bool {
+    lock(&daemon.rooms.arrivals).contains_key(&room) || steward_socket(&daemon.options.run_dir, room).exists()
+}
+
+/// A warden's connection has come: on to the steward.
+pub(crate) fn arrived(daemon: &Daemon, room: RoomId, socket: &OwnedFd) {
+    let handed = Steward::await_start(&daemon.options.run_dir, room)
+        .map_err(|e| format!("the steward does not start: {e}"))
+        .and_then(|steward| steward.order(&ToSteward::Warden, &[socket.as_fd()]));
+    if let Err(why) = &handed {
+        tracing::warn!("warden of room {room} not handed over: {why}");
+    }
+    if let Some(waiting) = lock(&daemon.rooms.arrivals).remove(&room) {
+        let _ = waiting.send(handed);
+    }
+}
+
+/// Hosts a room of `home`: starts the warden, which finds its way to the steward.
+pub(crate) fn host(daemon: &Daemon, room: RoomId, home: &NodeName, address: SocketAddr) -> Result<(), Error> {
+    let me = daemon.me().name;
+    let (rooms, rooms_max) = (count(&daemon.options.run_dir, "warden"), daemon.options.rooms_max);
+    if rooms_max == 0 {
+        return Err(Refusal::NoGuests { name: me }.into());
+    }
+    if rooms >= rooms_max {
+        return Err(Refusal::Full { name: me, rooms, rooms_max }.into());
+    }
+    if warden_socket(&daemon.options.run_dir, room).exists() {
+        return Err(Error::Room { node: me, why: "a room of this id is there already".into() });
+    }
+    start_role(daemon, "__warden", room, &["--home", home.as_str(), "--connect", &address.to_string()])
+        .map_err(|e| Error::Room { node: me, why: format!("the warden cannot be started: {e}") })
+}
+
+fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<()> {
+    let options = &daemon.options;
+    let id = room.to_string();
+    let mut all = vec!["--room".as_ref(), id.as_ref()];
+    all.extend(args.iter().map(std::ffi::OsStr::new));
+    all.extend(["--run-dir".as_ref(), options.run_dir.as_os_str(), "--state".as_ref(), options.state.as_os_str()]);
+    spawn::detached(role, all, &log_dir(&options.run_dir).join(crate::log::FILE))
+}
+
+/// Ids of the rooms with a socket of this kind (`steward`, `warden`).
+pub(crate) fn ids(run_dir: &Path, kind: &str) -> Vec<RoomId> {
+    let Ok(entries) = std::fs::read_dir(rooms_dir(run_dir)) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|e| {
+            let name = e.file_name().into_string().ok()?;
+            let (id, suffix) = name.split_once('.')?;
+            (suffix == kind).then(|| parse(id)).flatten()
+        })
+        .collect()
+}
+
+fn parse(hex: &str) -> Option<RoomId> {
+    (hex.len() == 32).then_some(())?;
+    u128::from_str_radix(hex, 16).ok().map(|n| RoomId(n.to_be_bytes()))
+}
+
+/// How many rooms have a socket of this kind.
+pub(crate) fn count(run_dir: &Path, kind: &str) -> u32 {
+    u32::try_from(ids(run_dir, kind).len()).unwrap_or(u32::MAX)
+}
+
+/// Stewards that serve; sockets that a dead one left are removed.
+pub(crate) fn stewards(run_dir: &Path) -> Vec<(RoomId, Steward)> {
+    let live = |id| match Steward::connect(run_dir, id) {
+        Ok(steward) => Some((id, steward)),
+        Err(e) => {
+            if is_absent(&e) {
+                let _ = std::fs::remove_file(steward_socket(run_dir, id));
+            }
+            None
+        }
+    };
+    ids(run_dir, "steward").into_iter().filter_map(live).collect()
+}
+
+/// A daemon that starts anew finds the rooms that outlived the last one.
+pub(crate) fn adopt(daemon: &Daemon) {
+    for id in ids(&daemon.options.run_dir, "warden") {
+        let path = warden_socket(&daemon.options.run_dir, id);
+        if packet::connect(&path).is_err_and(|e| is_absent(&e)) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    for (id, steward) in stewards(&daemon.options.run_dir) {
+        match steward.list() {
+            Ok((host, true, guests)) => {
+                tracing::info!("room {id} on {host} with {} guests taken over", guests.len());
+                *lock(&daemon.rooms.slot(&host)) = Some(id);
+            }
+            Ok((host, false, _)) => tracing::info!("room {id} on {host} is not connected"),
+            Err(e) => tracing::warn!("room {id}: {e}"),
+        }
+    }
+}
+
+/// Closes this home's rooms (on `host`, or all) that have no guests.
+///
+/// # Errors
+/// In words, if one has guests: nothing is closed then.
+pub(crate) fn vacate(daemon: &Daemon, host: Option<&str>) -> Result<(), String> {
+    let mut idle = Vec::new();
+    for (id, steward) in stewards(&daemon.options.run_dir) {
+        let (on, _, guests) = steward.list().map_err(|e| format!("room {id}: {e}"))?;
+        if host.is_some_and(|h| h != on) {
+            continue;
+        }
+        if !guests.is_empty() {
+            return Err(format!("{} processes of {} are on {on}", guests.len(), daemon.me().name));
+        }
+        idle.push(steward);
+    }
+    idle.iter().try_for_each(|steward| steward.order(&ToSteward::Close, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_ids_survive_file_names() {
+        let id = RoomId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+        assert_eq!(parse(&id.to_string()), Some(id));
+        assert_eq!(parse("+0"), None);
+        assert_eq!(parse(&"g".repeat(32)), None);
+    }
+}

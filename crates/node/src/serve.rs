@@ -1,0 +1,157 @@
+//! The TCP port: members, newcomers, and wardens on their way to a steward.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ctl::peer::{JoinAnswer, JoinRequest, Member, PeerAnswer, PeerRequest};
+use ctl::steward::{PREAMBLE_BYTES, Preamble, RoomId};
+use identity::{NodeId, NodeName};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use crate::daemon::Daemon;
+use crate::stream::{StreamError, read_message, within, write_message};
+use crate::swim::Command;
+use crate::{admit, rooms};
+
+/// Connections served at once; more wait in the kernel's queue.
+const CONNECTIONS_MAX: usize = 512;
+/// Bound on the preamble and on the handshake, each.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// A connection on which nothing is asked for so long is closed.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Accepts until the daemon ends.
+pub(crate) async fn run(daemon: Arc<Daemon>, listener: TcpListener) {
+    let room_for = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(permit) = Arc::clone(&room_for).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                let daemon = Arc::clone(&daemon);
+                tokio::spawn(async move {
+                    if let Err(e) = connection(&daemon, stream).await {
+                        tracing::debug!(%from, "connection closed: {e}");
+                    }
+                    drop(permit);
+                });
+            }
+            Err(e) => {
+                // Out of descriptors or the like: give it time rather than spin.
+                tracing::warn!("accept: {e}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn connection(daemon: &Arc<Daemon>, mut stream: TcpStream) -> Result<(), StreamError> {
+    stream.set_nodelay(true)?;
+    let mut preamble = [0; PREAMBLE_BYTES];
+    within(HELLO_WITHIN, stream.read_exact(&mut preamble)).await?;
+    match Preamble::decode(&preamble) {
+        Some(Preamble::Control) => member(daemon, stream).await,
+        Some(Preamble::Join) => newcomer(daemon, stream).await,
+        Some(Preamble::Room(room)) => warden(daemon, stream, room),
+        None => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "not a daemon's preamble").into()),
+    }
+}
+
+async fn member(daemon: &Arc<Daemon>, stream: TcpStream) -> Result<(), StreamError> {
+    let acceptor = TlsAcceptor::from(daemon.identity.server_config());
+    let mut stream = within(HELLO_WITHIN, acceptor.accept(stream)).await?;
+    let peer = identity::peer(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
+    while let Some(request) = within(IDLE, read_message::<PeerRequest>(&mut stream)).await? {
+        let received_us = daemon.wall_clock_us();
+        let answer = answer(daemon, &peer, request, received_us).await;
+        within(IDLE, write_message(&mut stream, &answer)).await?;
+    }
+    Ok(())
+}
+
+async fn answer(
+    daemon: &Arc<Daemon>,
+    (name, id): &(NodeName, NodeId),
+    request: PeerRequest,
+    received_us: i64,
+) -> PeerAnswer {
+    match request {
+        PeerRequest::Clock => PeerAnswer::Clock { received_us },
+        PeerRequest::Facts => {
+            let trying = Arc::clone(daemon);
+            match tokio::task::spawn_blocking(move || trying.facts().clone()).await {
+                Ok(facts) => PeerAnswer::Facts { facts, load: daemon.load() },
+                Err(e) => PeerAnswer::Failed { reason: e.to_string() },
+            }
+        }
+        PeerRequest::Enter { me } => enter(daemon, name, *id, me).await,
+        PeerRequest::HostRoom { room, address } => match rooms::host(daemon, room, name, address) {
+            Ok(()) => PeerAnswer::Done,
+            Err(e) => PeerAnswer::Failed { reason: e.chain() },
+        },
+        PeerRequest::Vacate => {
+            let (daemon, name) = (Arc::clone(daemon), name.clone());
+            let vacated = tokio::task::spawn_blocking(move || rooms::vacate(&daemon, Some(name.as_str()))).await;
+            match vacated {
+                Ok(Ok(())) => PeerAnswer::Done,
+                Ok(Err(reason)) => PeerAnswer::Failed { reason },
+                Err(e) => PeerAnswer::Failed { reason: e.to_string() },
+            }
+        }
+        PeerRequest::Leave { id: leaving } if leaving == id.0 => {
+            tracing::info!("{name} leaves the cluster");
+            daemon.swim.tell(Command::Gone(leaving)).await;
+            daemon.members_have_changed();
+            PeerAnswer::Done
+        }
+        PeerRequest::Leave { .. } => PeerAnswer::Failed { reason: "a node can only leave for itself".into() },
+    }
+}
+
+/// A member's daemon has started: its certificate must say what it says.
+async fn enter(daemon: &Arc<Daemon>, name: &NodeName, id: NodeId, me: Member) -> PeerAnswer {
+    if me.name != name.as_str() || me.id != id.0 {
+        return PeerAnswer::Failed { reason: format!("your certificate is {name}'s") };
+    }
+    let now = Instant::now();
+    let others_name = daemon.table().by_name(name.as_str()).is_some_and(|k| k.member.id != id.0 && k.alive);
+    if others_name || name == daemon.identity.node() {
+        return PeerAnswer::Failed { reason: format!("the name {name} belongs to another node now") };
+    }
+    daemon.table().remember(me.clone(), false, now);
+    daemon.swim.tell(Command::Alive(vec![me])).await;
+    PeerAnswer::Members(daemon.everybody())
+}
+
+async fn newcomer(daemon: &Arc<Daemon>, stream: TcpStream) -> Result<(), StreamError> {
+    let from = stream.peer_addr()?;
+    let acceptor = TlsAcceptor::from(daemon.identity.admission_config());
+    let mut stream = within(HELLO_WITHIN, acceptor.accept(stream)).await?;
+    let Some(request) = within(HELLO_WITHIN, read_message::<JoinRequest>(&mut stream)).await? else { return Ok(()) };
+    let answer = match admit::admit(daemon, &request) {
+        Ok(admitted) => {
+            tracing::info!(%from, "{:?} admitted", request.name);
+            admitted
+        }
+        Err(e) => {
+            tracing::warn!(%from, "newcomer refused: {}", e.chain());
+            JoinAnswer::Refused { reason: e.chain() }
+        }
+    };
+    within(HELLO_WITHIN, write_message(&mut stream, &answer)).await
+}
+
+/// Hands the bare socket to the steward, which does the handshake and verifies who it is.
+fn warden(daemon: &Arc<Daemon>, stream: TcpStream, room: RoomId) -> Result<(), StreamError> {
+    if !rooms::is_ours(daemon, room) {
+        return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no such room").into());
+    }
+    let socket = stream.into_std()?;
+    socket.set_nonblocking(false)?;
+    let daemon = Arc::clone(daemon);
+    tokio::task::spawn_blocking(move || rooms::arrived(&daemon, room, &OwnedFd::from(socket)));
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Talking to stewards over their sockets.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ctl::paths::steward_socket;
+use ctl::steward::{FromSteward, Guest, RoomId, ToSteward};
+
+/// Bound on one answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long a steward may take to open its socket.
+const START_WITHIN: Duration = Duration::from_secs(5);
+/// Largest answer, bytes.
+const ANSWER_BYTES: usize = 1 << 20;
+
+/// A connection to a steward.
+pub(crate) struct Steward(OwnedFd);
+
+impl Steward {
+    /// Fails at once if nobody serves the room.
+    pub(crate) fn connect(run_dir: &Path, room: RoomId) -> io::Result<Steward> {
+        let socket = packet::connect(&steward_socket(run_dir, room))?;
+        packet::set_timeout(&socket, Some(ANSWER_WITHIN))?;
+        Ok(Steward(socket))
+    }
+
+    /// Waits for one that is starting.
+    pub(crate) fn await_start(run_dir: &Path, room: RoomId) -> io::Result<Steward> {
+        let start = Instant::now();
+        loop {
+            match Steward::connect(run_dir, room) {
+                Err(e) if is_absent(&e) && start.elapsed() < START_WITHIN => {
+                    std::thread::sleep(Duration::from_micros(300))
+                }
+                result => return result,
+            }
+        }
+    }
+
+    pub(crate) fn ask(&self, message: &ToSteward, descriptors: &[BorrowedFd<'_>]) -> io::Result<FromSteward> {
+        let bytes = postcard::to_allocvec(message).map_err(io::Error::other)?;
+        packet::send(self.0.as_fd(), &bytes, descriptors)?;
+        let answer = packet::receive(self.0.as_fd(), ANSWER_BYTES)?;
+        if answer.bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        postcard::from_bytes(&answer.bytes).map_err(io::Error::other)
+    }
+
+    /// Asks for something that is answered by yes or a reason.
+    pub(crate) fn order(&self, message: &ToSteward, descriptors: &[BorrowedFd<'_>]) -> Result<(), String> {
+        match self.ask(message, descriptors) {
+            Ok(FromSteward::Ok) => Ok(()),
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Err("the steward gave an unexpected answer".into()),
+            Err(e) => Err(format!("the steward does not answer: {e}")),
+        }
+    }
+
+    /// Host, whether connected, and who is away.
+    pub(crate) fn list(&self) -> Result<(String, bool, Vec<Guest>), String> {
+        match self.ask(&ToSteward::List, &[]) {
+            Ok(FromSteward::Guests { host, connected, guests }) => Ok((host, connected, guests)),
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Err("the steward gave an unexpected answer".into()),
+            Err(e) => Err(format!("the steward does not answer: {e}")),
+        }
+    }
+}
+
+/// Nobody serves the socket (any more, or yet).
+pub(crate) fn is_absent(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}

@@ -1,0 +1,328 @@
+//! Membership and failure detection: foca (SWIM) over sealed datagrams. One task owns the UDP socket, the protocol and its timers.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::SocketAddr;
+use std::num::{NonZeroU8, NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ctl::peer::{Datagram, Member};
+use foca::{AccumulatingRuntime, Config, Foca, PeriodicParams, PostcardCodec, Timer};
+use identity::NodeName;
+use rand::rngs::StdRng;
+use rand::seq::IteratorRandom as _;
+use serde::{Deserialize, Serialize};
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::daemon::Daemon;
+use crate::seal::{OVERHEAD_BYTES, Opener, Sealer};
+
+/// Largest datagram, bytes: fits an Ethernet frame with room for tunnels.
+const DATAGRAM_BYTES: usize = 1380;
+/// What the envelope ([`Datagram::Swim`], version) adds, bytes.
+const ENVELOPE_BYTES: usize = 8;
+/// Loads in one pulse.
+const PULSE_ENTRIES: usize = 32;
+/// Commands that may wait.
+const COMMANDS_MAX: usize = 1024;
+/// Datagrams taken before timers get their turn again.
+const BURST: usize = 64;
+
+/// A member as foca sees it: one address (node id), the newest generation wins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SwimId(Member);
+
+impl foca::Identity for SwimId {
+    type Addr = u64;
+
+    fn renew(&self) -> Option<Self> {
+        Some(SwimId(Member { generation: self.0.generation + 1, ..self.0.clone() }))
+    }
+
+    fn addr(&self) -> u64 {
+        self.0.id
+    }
+
+    fn win_addr_conflict(&self, adversary: &Self) -> bool {
+        self.0.generation > adversary.0.generation
+    }
+}
+
+/// What others ask of the task.
+pub(crate) enum Command {
+    /// These are alive: from a member's list, or one that has just come.
+    Alive(Vec<Member>),
+    /// This one is gone for good.
+    Gone(u64),
+    /// Tell the others that this node goes, then answer.
+    Leave(oneshot::Sender<()>),
+    /// Ask `address` for an answer by datagram.
+    Echo { address: SocketAddr, done: oneshot::Sender<()> },
+}
+
+/// Sends commands to the task.
+#[derive(Clone)]
+pub(crate) struct Swim(mpsc::Sender<Command>);
+
+impl Swim {
+    pub(crate) fn channel() -> (Swim, mpsc::Receiver<Command>) {
+        let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
+        (Swim(sender), receiver)
+    }
+
+    pub(crate) async fn tell(&self, command: Command) {
+        // The task ends only with the daemon.
+        let _ = self.0.send(command).await;
+    }
+}
+
+struct Due {
+    at: Instant,
+    number: u64,
+    timer: Timer<SwimId>,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+pub(crate) struct Task {
+    daemon: Arc<Daemon>,
+    socket: UdpSocket,
+    foca: Foca<SwimId, PostcardCodec, StdRng, foca::NoCustomBroadcast>,
+    runtime: AccumulatingRuntime<SwimId>,
+    timers: BinaryHeap<Reverse<Due>>,
+    timers_made: u64,
+    sealer: Sealer,
+    opener: Opener,
+    echoes: HashMap<u64, oneshot::Sender<()>>,
+    rng: StdRng,
+    sized_for: usize,
+}
+
+impl Task {
+    pub(crate) fn new(daemon: Arc<Daemon>, socket: UdpSocket) -> Option<Task> {
+        let (me, secret) = (daemon.me(), *daemon.identity.gossip_key());
+        let rng = || rand::make_rng::<StdRng>();
+        Some(Task {
+            sealer: Sealer::new(&secret, me.id, me.generation)?,
+            opener: Opener::new(secret, me.id),
+            foca: Foca::new(SwimId(me), config(1), rng(), PostcardCodec),
+            daemon,
+            socket,
+            runtime: AccumulatingRuntime::new(),
+            timers: BinaryHeap::new(),
+            timers_made: 0,
+            echoes: HashMap::new(),
+            rng: rng(),
+            sized_for: 1,
+        })
+    }
+
+    /// Runs until the daemon ends.
+    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut buffer = vec![0; 2048];
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let next =
+                self.timers.peek().map_or_else(|| Instant::now() + Duration::from_secs(60), |Reverse(due)| due.at);
+            tokio::select! {
+                received = self.socket.recv_from(&mut buffer) => {
+                    if let Ok((bytes, from)) = received {
+                        self.datagram(&buffer[..bytes], from);
+                        self.burst(&mut buffer);
+                    }
+                }
+                command = commands.recv() => match command {
+                    Some(command) => self.command(command),
+                    None => return,
+                },
+                () = tokio::time::sleep_until(next.into()) => self.due(),
+                _ = second.tick() => self.pulse(),
+            }
+            self.drain();
+        }
+    }
+
+    fn burst(&mut self, buffer: &mut [u8]) {
+        for _ in 0..BURST {
+            let Ok((bytes, from)) = self.socket.try_recv_from(buffer) else { return };
+            self.datagram(&buffer[..bytes], from);
+            self.drain();
+        }
+    }
+
+    fn datagram(&mut self, bytes: &[u8], from: SocketAddr) {
+        let Some((sender, plain)) = self.opener.open(bytes) else {
+            return self.daemon.count_refused_datagram();
+        };
+        let Ok(datagram) = ctl::codec::decode::<Datagram>(&plain) else {
+            return self.daemon.count_refused_datagram();
+        };
+        match datagram {
+            Datagram::Swim(data) => {
+                if let Err(e) = self.foca.handle_data(&data, &mut self.runtime) {
+                    tracing::debug!(sender, %from, "membership datagram refused: {e}");
+                }
+            }
+            Datagram::Pulse(entries) => {
+                let now = Instant::now();
+                let mut table = self.daemon.table();
+                entries.iter().take(PULSE_ENTRIES).for_each(|e| table.note_load(e, now));
+            }
+            Datagram::Echo { nonce } => self.send(from, &Datagram::EchoReply { nonce }),
+            Datagram::EchoReply { nonce } => {
+                if let Some(done) = self.echoes.remove(&nonce) {
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Alive(members) => {
+                let alive = members.into_iter().filter(acceptable).map(|m| foca::Member::alive(SwimId(m)));
+                let news = alive.collect::<Vec<_>>();
+                let result = self
+                    .foca
+                    .apply_many(news.into_iter(), true, &mut self.runtime)
+                    .and_then(|()| self.foca.gossip(&mut self.runtime));
+                if let Err(e) = result {
+                    tracing::warn!("membership list not applied: {e}");
+                }
+            }
+            Command::Gone(id) => {
+                let gone = self.foca.iter_members().find(|m| m.id().0.id == id).cloned();
+                if let Some(member) = gone {
+                    let down = foca::Member::new(member.id().clone(), member.incarnation(), foca::State::Down);
+                    let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
+                }
+                self.daemon.table().forget(id);
+            }
+            Command::Leave(done) => {
+                let _ = self.foca.leave_cluster(&mut self.runtime);
+                self.drain();
+                let _ = done.send(());
+            }
+            Command::Echo { address, done } => {
+                self.echoes.retain(|_, waiting| !waiting.is_closed());
+                let nonce = rand::random();
+                self.echoes.insert(nonce, done);
+                self.send(address, &Datagram::Echo { nonce });
+            }
+        }
+    }
+
+    fn due(&mut self) {
+        let now = Instant::now();
+        while let Some(Reverse(due)) = self.timers.peek()
+            && due.at <= now
+        {
+            let Some(Reverse(due)) = self.timers.pop() else { return };
+            if let Err(e) = self.foca.handle_timer(due.timer, &mut self.runtime) {
+                tracing::debug!("membership timer: {e}");
+            }
+        }
+    }
+
+    /// Does what foca wants done: send, schedule, and take over who is alive.
+    fn drain(&mut self) {
+        while let Some((to, data)) = self.runtime.to_send() {
+            self.send(to.0.address, &Datagram::Swim(data.to_vec()));
+        }
+        while let Some((after, timer)) = self.runtime.to_schedule() {
+            self.timers_made += 1;
+            self.timers.push(Reverse(Due { at: Instant::now() + after, number: self.timers_made, timer }));
+        }
+        let mut changed = false;
+        while let Some(notification) = self.runtime.to_notify() {
+            tracing::debug!("membership: {notification:?}");
+            changed = true;
+        }
+        if changed {
+            self.take_over();
+        }
+    }
+
+    fn take_over(&mut self) {
+        let alive: Vec<Member> = self.foca.iter_members().map(|m| m.id().0.clone()).filter(acceptable).collect();
+        let count = alive.len() + 1;
+        self.daemon.set_me(self.foca.identity().0.clone());
+        self.daemon.members_alive(alive);
+        // Only the bounds that depend on the size, and only when it has changed much.
+        if count > self.sized_for * 3 / 2 || count * 2 < self.sized_for {
+            self.sized_for = count;
+            if let Err(e) = self.foca.set_config(config(count)) {
+                tracing::warn!("membership bounds for {count} nodes: {e}");
+            }
+        }
+    }
+
+    /// Once a second: the newest loads to a random member; the members again if none is alive.
+    fn pulse(&mut self) {
+        let entries = self.daemon.pulse_entries(PULSE_ENTRIES);
+        let target = self.foca.iter_members().choose(&mut self.rng).map(|m| m.id().0.address);
+        match target {
+            Some(address) => self.send(address, &Datagram::Pulse(entries)),
+            None => self.daemon.enter_again(),
+        }
+        self.daemon.save_members_if_changed();
+    }
+
+    fn send(&mut self, to: SocketAddr, datagram: &Datagram) {
+        let sealed = ctl::codec::encode(datagram, DATAGRAM_BYTES - OVERHEAD_BYTES)
+            .ok()
+            .and_then(|plain| self.sealer.seal(&plain));
+        match sealed {
+            // A full socket buffer loses the datagram: the protocol is made for that.
+            Some(bytes) => drop(self.socket.try_send_to(&bytes, to)),
+            None => tracing::warn!(%to, "datagram could not be sealed"),
+        }
+    }
+}
+
+/// What comes from others is shown to users: only valid names and usable addresses.
+fn acceptable(member: &Member) -> bool {
+    NodeName::new(member.name.as_str()).is_ok() && member.address.port() != 0 && !member.address.ip().is_unspecified()
+}
+
+/// Bounds for a cluster of `nodes`. A dead node is probed within about a second by someone, suspected a second later, and declared down after
+/// the suspicion time, which leaves a busy node time to object.
+fn config(nodes: usize) -> Config {
+    let size = u32::try_from(nodes).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+    let lan = Config::new_lan(size);
+    let some = |n| NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN);
+    Config {
+        probe_period: Duration::from_secs(1),
+        probe_rtt: Duration::from_millis(400),
+        num_indirect_probes: some(3),
+        max_transmissions: lan.max_transmissions.max(NonZeroU8::new(4).unwrap_or(NonZeroU8::MIN)),
+        suspect_to_down_after: Duration::from_millis(if nodes <= 32 { 2000 } else { 4000 }),
+        remove_down_after: Some(Duration::from_secs(3600)),
+        max_packet_size: some(DATAGRAM_BYTES - OVERHEAD_BYTES - ENVELOPE_BYTES),
+        notify_down_members: true,
+        periodic_announce: Some(PeriodicParams { frequency: Duration::from_secs(10), num_members: some(1) }),
+        periodic_announce_to_down_members: Some(PeriodicParams {
+            frequency: Duration::from_secs(2),
+            num_members: some(2),
+        }),
+        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(200), num_members: some(3) }),
+    }
+}
