@@ -1,0 +1,237 @@
+//! The room's side: reads what the kernel asks of the home's mounts, forwards it, and writes the answers back.
+//!
+//! The warden holds the `/dev/fuse` descriptors (one per home file system) and owns the connection to the home. Requests and replies
+//! pass as the kernel's raw bytes; only INIT is answered here. Invalidations are applied by one thread of their own, in order, because
+//! the kernel may keep it waiting until a pending request has been answered: see [`order`] for which replies may overtake them.
+
+mod init;
+mod order;
+
+use crate::invalidation::{Invalidation, What};
+use crate::proto::{self, MAX_REQUEST_BYTES, Opcode, Request};
+use order::{Blocks, Order};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The way to the home.
+pub trait Uplink: Send + Sync {
+    /// Sends one request of the room's kernel. The thread that read it from the kernel calls this: send at once.
+    fn request(&self, mount: u16, bytes: &[u8]);
+    /// Tells the home that all invalidations up to this number are applied.
+    fn applied(&self, seq: u64);
+}
+
+/// Threads that read each mount's device: while one forwards, the other reads.
+const READERS_PER_MOUNT: usize = 2;
+
+/// The room's end of all mounts of one home.
+pub struct Client {
+    mounts: Vec<Mount>,
+    uplink: Arc<dyn Uplink>,
+    order: Mutex<Order>,
+    applied: AtomicU64,
+    applied_changed: Condvar,
+    queue: Mutex<Queue>,
+    queued: Condvar,
+}
+
+struct Mount {
+    device: OwnedFd,
+    /// What each request under way concerns, by its `unique`.
+    under_way: Mutex<HashMap<u64, Blocks>>,
+    expire_only: AtomicBool,
+    epoch: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<(u64, Invalidation)>,
+    closed: bool,
+}
+
+/// A lock whose holder panicked still holds whole data here: every critical section is a few plain assignments.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Client {
+    /// Starts serving: `devices` are the mounts' `/dev/fuse` descriptors in the order of the home's exports. Reader threads end when
+    /// their mount is gone; the rest when [`Client::close`] is called.
+    pub fn start(devices: Vec<OwnedFd>, uplink: Arc<dyn Uplink>) -> io::Result<Arc<Client>> {
+        let mounts = devices.into_iter().map(Mount::new).collect();
+        let client = Arc::new(Client {
+            mounts,
+            uplink,
+            order: Mutex::default(),
+            applied: AtomicU64::new(0),
+            applied_changed: Condvar::new(),
+            queue: Mutex::default(),
+            queued: Condvar::new(),
+        });
+        for mount in 0..client.mounts.len() {
+            for _ in 0..READERS_PER_MOUNT {
+                let reader = client.clone();
+                std::thread::Builder::new().name(format!("fuse-{mount}")).spawn(move || reader.read_requests(mount))?;
+            }
+        }
+        let applier = client.clone();
+        std::thread::Builder::new().name("fuse-inval".into()).spawn(move || applier.apply_invalidations())?;
+        Ok(client)
+    }
+
+    /// Takes a reply from the home. `seq` is the number of the newest invalidation when the reply was made; it must have been given to
+    /// [`Client::invalidate`] before.
+    pub fn deliver(&self, mount: u16, bytes: &[u8], seq: u64) {
+        let (Some(at), Some(unique)) = (self.mounts.get(usize::from(mount)), proto::reply_unique(bytes)) else {
+            tracing::warn!(mount, bytes = bytes.len(), "home sent something that is no reply");
+            return;
+        };
+        let Some(blocks) = lock(&at.under_way).remove(&unique) else {
+            tracing::debug!(mount, unique, "home answered what was not asked");
+            return;
+        };
+        if seq > self.applied.load(Ordering::Acquire) && lock(&self.order).must_wait(mount, blocks, seq, bytes) {
+            return;
+        }
+        at.write(bytes);
+    }
+
+    /// Takes an invalidation from the home. Numbers ascend.
+    pub fn invalidate(&self, seq: u64, invalidation: Invalidation) {
+        let mut queue = lock(&self.queue);
+        lock(&self.order).announce(seq, &invalidation);
+        queue.items.push_back((seq, invalidation));
+        self.queued.notify_one();
+    }
+
+    /// Waits until all invalidations up to `seq` are applied: to be called before a guest may learn anything from a message that the
+    /// home sent after it.
+    pub fn wait_applied(&self, seq: u64) {
+        if self.applied.load(Ordering::Acquire) >= seq {
+            return;
+        }
+        let mut order = lock(&self.order);
+        while order.applied() < seq && !order.closed {
+            order = self.applied_changed.wait(order).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the applier. Requests that are not answered yet get `ENOTCONN`, and so do those that come later: the home is gone.
+    pub fn close(&self) {
+        lock(&self.queue).closed = true;
+        self.queued.notify_all();
+        lock(&self.order).closed = true;
+        self.applied_changed.notify_all();
+        for mount in &self.mounts {
+            let uniques: Vec<u64> = lock(&mount.under_way).drain().map(|(unique, _)| unique).collect();
+            uniques.into_iter().for_each(|unique| mount.write(&proto::status(unique, libc::ENOTCONN)));
+        }
+    }
+
+    fn read_requests(&self, index: usize) {
+        let mount = &self.mounts[index];
+        let mut buf = vec![0; MAX_REQUEST_BYTES];
+        loop {
+            match rustix::io::read(&mount.device, &mut buf[..]) {
+                Ok(len) => self.forward(index as u16, mount, &buf[..len]),
+                // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(errno) => {
+                    tracing::debug!(index, %errno, "mount is gone");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn forward(&self, index: u16, mount: &Mount, bytes: &[u8]) {
+        let Ok(request) = Request::parse(bytes) else {
+            tracing::error!(index, bytes = bytes.len(), "the kernel sent a malformed FUSE request");
+            return;
+        };
+        let unique = request.header.unique;
+        match request.opcode {
+            Some(Opcode::Init) => return mount.write(&mount.negotiate(&request)),
+            Some(op) if op.is_one_way() => {}
+            _ => {
+                lock(&mount.under_way).insert(unique, Blocks::of(&request));
+            }
+        }
+        if lock(&self.order).closed {
+            if lock(&mount.under_way).remove(&unique).is_some() {
+                mount.write(&proto::status(unique, libc::ENOTCONN));
+            }
+            return;
+        }
+        self.uplink.request(index, bytes);
+    }
+
+    fn apply_invalidations(&self) {
+        while let Some((seq, invalidation, last)) = self.next_invalidation() {
+            if let Some(mount) = self.mounts.get(usize::from(invalidation.mount)) {
+                mount.apply(&invalidation);
+            }
+            let ready = {
+                let mut order = lock(&self.order);
+                let ready = order.advance(seq);
+                self.applied.store(seq, Ordering::Release);
+                self.applied_changed.notify_all();
+                ready
+            };
+            for (mount, bytes) in ready {
+                self.mounts[usize::from(mount)].write(&bytes);
+            }
+            // The home waits for content (a writer there may be held up by a lease); the rest may be told in one go.
+            if last || invalidation.what == What::Content {
+                self.uplink.applied(seq);
+            }
+        }
+    }
+
+    fn next_invalidation(&self) -> Option<(u64, Invalidation, bool)> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some((seq, invalidation)) = queue.items.pop_front() {
+                return Some((seq, invalidation, queue.items.is_empty()));
+            }
+            queue = self.queued.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Mount {
+    fn new(device: OwnedFd) -> Mount {
+        let no = || AtomicBool::new(false);
+        Mount { device, under_way: Mutex::default(), expire_only: no(), epoch: no() }
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        // ENOENT: the requester was killed meanwhile, or the kernel does not know the node that a notification names.
+        match rustix::io::write(self.device.as_fd(), bytes) {
+            Ok(_) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::PERM) => {}
+            Err(errno) => tracing::warn!(%errno, bytes = bytes.len(), "the kernel refused a reply or notification"),
+        }
+    }
+
+    fn apply(&self, invalidation: &Invalidation) {
+        let node = invalidation.node;
+        match &invalidation.what {
+            What::Attr => self.write(&proto::notify_inval_attr(node)),
+            What::Content => self.write(&proto::notify_inval_content(node)),
+            What::Entry { name, expire } => {
+                let expire = *expire && self.expire_only.load(Ordering::Relaxed);
+                self.write(&proto::notify_inval_entry(node, name, if expire { proto::EXPIRE_ONLY } else { 0 }));
+                // The cached listing and times of the directory: a name that the kernel does not know would leave them.
+                self.write(&proto::notify_inval_content(node));
+            }
+            What::AllNames if self.epoch.load(Ordering::Relaxed) => self.write(&proto::notify_inc_epoch()),
+            What::AllNames => tracing::error!("this kernel cannot forget all names at once (Linux 6.16 can)"),
+        }
+    }
+}

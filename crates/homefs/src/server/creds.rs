@@ -1,0 +1,95 @@
+//! Whose rights a request has: the thread that runs it takes the caller's file-system identity.
+
+use super::sys::{self, Caps};
+use rustix::io::{Errno, Result};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A process' identity as far as files matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// File-system user id.
+    pub uid: u32,
+    /// File-system group id.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Arc<[u32]>,
+    /// Effective capabilities, one bit each (`CapEff` of `/proc/PID/status`); 0 for an ordinary user.
+    pub caps: u64,
+}
+
+/// Knows whose bodies the room hosts.
+pub trait Callers: Send + Sync {
+    /// Credentials of a process that is really hosted in the room and of which a request with these ids can come; `None` refuses it.
+    /// `tid` is the thread, in home's numbers, or 0 where the kernel asks on behalf of nobody in particular.
+    fn credentials(&self, tid: u32, uid: u32, gid: u32) -> Option<Credentials>;
+}
+
+#[derive(Default)]
+struct Identity {
+    prepared: bool,
+    umask: Option<u32>,
+    ids: Option<(u32, u32, Arc<[u32]>)>,
+    effective: Option<u64>,
+}
+
+thread_local! {
+    static IDENTITY: RefCell<Identity> = RefCell::default();
+}
+
+/// What the steward itself may do; the most that any caller can be given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Authority(Caps);
+
+impl Authority {
+    pub(super) fn of_this_thread() -> Result<Authority> {
+        sys::capabilities().map(Authority)
+    }
+
+    /// From here on this thread acts as the caller.
+    pub(super) fn assume(self, who: &Credentials) -> Result<()> {
+        IDENTITY.with_borrow_mut(|now| {
+            let same = now.ids.as_ref().is_some_and(|(u, g, groups)| {
+                (*u, *g) == (who.uid, who.gid) && (Arc::ptr_eq(groups, &who.groups) || *groups == who.groups)
+            });
+            if !same {
+                // Changing ids takes capabilities that the previous caller may not have had.
+                sys::set_effective(self.0, u64::MAX)?;
+                (now.ids, now.effective) = (None, None);
+                sys::set_ids(who.uid, who.gid, &who.groups)?;
+                now.ids = Some((who.uid, who.gid, who.groups.clone()));
+            }
+            now.become_effective(self.0, who.caps)
+        })
+    }
+
+    /// From here on this thread has all of the steward's capabilities: for marks, handles and leases, never for names and data.
+    pub(super) fn resume(self) -> Result<()> {
+        IDENTITY.with_borrow_mut(|now| now.become_effective(self.0, u64::MAX))
+    }
+
+    /// The next file that this thread makes gets this umask.
+    pub(super) fn set_umask(self, mask: u32) -> Result<()> {
+        IDENTITY.with_borrow_mut(|now| {
+            if !now.prepared {
+                sys::own_umask()?;
+                now.prepared = true;
+            }
+            if now.umask != Some(mask) {
+                rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask & 0o777));
+                now.umask = Some(mask);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Identity {
+    fn become_effective(&mut self, caps: Caps, effective: u64) -> Result<()> {
+        if self.effective != Some(effective) {
+            sys::set_effective(caps, effective).map_err(|_| Errno::PERM)?;
+            self.effective = Some(effective);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! What others change at home: fanotify marks on the inodes that the room knows, and the invalidations that follow.
+//!
+//! The kernel queues an event before the call that caused it returns. So whoever learnt of a change learnt it after the event was
+//! queued, and emptying the queue before every message to the room puts the invalidation first. What this process changes itself is
+//! the room's own doing, which the room's kernel has taken into account.
+
+use super::nodes::{Node, Nodes};
+use super::{Export, lock, proc_path, sys};
+use crate::invalidation::What;
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+const FILE_EVENTS: u64 = libc::FAN_MODIFY | libc::FAN_ATTRIB | libc::FAN_CLOSE_WRITE;
+const DIR_EVENTS: u64 = libc::FAN_ATTRIB
+    | libc::FAN_CREATE
+    | libc::FAN_DELETE
+    | libc::FAN_MOVED_FROM
+    | libc::FAN_MOVED_TO
+    | libc::FAN_ONDIR;
+const NAME_EVENTS: u64 = libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO;
+const GONE_EVENTS: u64 = libc::FAN_DELETE | libc::FAN_MOVED_FROM;
+
+/// Since Linux 5.17: events on names also carry the inode named.
+const FAN_REPORT_TARGET_FID: u32 = 0x1000;
+const INFO_FID: u8 = 1;
+const INFO_DFID_NAME: u8 = 2;
+const INFO_DFID: u8 = 3;
+/// Event metadata, then information records (`fanotify(7)`).
+const METADATA_BYTES: usize = 24;
+
+/// The event queue.
+pub(super) struct Events {
+    fd: OwnedFd,
+}
+
+impl Events {
+    pub(super) fn new() -> Result<Events, Errno> {
+        let flags = libc::FAN_CLASS_NOTIF
+            | libc::FAN_CLOEXEC
+            | libc::FAN_NONBLOCK
+            | libc::FAN_UNLIMITED_QUEUE
+            | libc::FAN_UNLIMITED_MARKS
+            | libc::FAN_REPORT_FID
+            | libc::FAN_REPORT_DIR_FID
+            | libc::FAN_REPORT_NAME
+            | FAN_REPORT_TARGET_FID;
+        // SAFETY: numbers only.
+        let fd = unsafe { libc::fanotify_init(flags, (libc::O_RDONLY | libc::O_CLOEXEC) as u32) };
+        if fd < 0 {
+            return Err(sys::last_errno());
+        }
+        // SAFETY: a new descriptor of ours.
+        Ok(Events { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    pub(super) fn mark(&self, path_fd: &OwnedFd, is_dir: bool) -> Result<(), Errno> {
+        self.change_mark(libc::FAN_MARK_ADD, path_fd, is_dir)
+    }
+
+    pub(super) fn unmark(&self, path_fd: &OwnedFd, is_dir: bool) -> Result<(), Errno> {
+        self.change_mark(libc::FAN_MARK_REMOVE, path_fd, is_dir)
+    }
+
+    fn change_mark(&self, change: u32, path_fd: &OwnedFd, is_dir: bool) -> Result<(), Errno> {
+        let mask = if is_dir { DIR_EVENTS } else { FILE_EVENTS };
+        // SAFETY: the path is a C string that lives through the call.
+        let done = unsafe {
+            libc::fanotify_mark(self.fd.as_raw_fd(), change, mask, libc::AT_FDCWD, proc_path(path_fd).as_ptr())
+        };
+        if done < 0 { Err(sys::last_errno()) } else { Ok(()) }
+    }
+
+    /// Reads what there is without waiting; 0 if there is nothing.
+    pub(super) fn read(&self, buf: &mut [u8]) -> usize {
+        match rustix::io::read(&self.fd, buf) {
+            Ok(bytes) => bytes,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(errno) => {
+                tracing::error!(%errno, "events of the home's files cannot be read");
+                0
+            }
+        }
+    }
+
+    /// A second descriptor of the queue, to wait on.
+    pub(super) fn listener(&self) -> std::io::Result<OwnedFd> {
+        self.fd.try_clone()
+    }
+}
+
+/// Waits until there is an event, or something comes on `stop`; true in the latter case.
+pub(super) fn wait(events: &OwnedFd, stop: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = [PollFd::new(events, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+    match poll(&mut fds, None) {
+        Ok(_) => !fds[1].revents().is_empty(),
+        Err(errno) => errno != Errno::INTR,
+    }
+}
+
+/// One event, as far as it matters here.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Event<'a> {
+    mask: u64,
+    pid: i32,
+    /// Directory and name.
+    entry: Option<(Inode<'a>, &'a [u8])>,
+    /// The inode itself.
+    inode: Option<Inode<'a>>,
+}
+
+/// An inode as fanotify names it: its file system, and its handle with the type first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Inode<'a> {
+    fsid: [u8; 8],
+    key: &'a [u8],
+}
+
+impl<'a> Event<'a> {
+    /// Splits the first event off what was read.
+    pub(super) fn split(bytes: &'a [u8]) -> Option<(Event<'a>, &'a [u8])> {
+        let len = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
+        let (event, rest) = bytes.split_at_checked(len)?;
+        let head = usize::from(u16::from_ne_bytes(event.get(6..8)?.try_into().ok()?));
+        let mask = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
+        let pid = i32::from_ne_bytes(event.get(20..METADATA_BYTES)?.try_into().ok()?);
+        let mut parsed = Event { mask, pid, entry: None, inode: None };
+        let mut records = event.get(head..)?;
+        while let Some((&[kind, _, l0, l1], _)) = records.split_first_chunk::<4>() {
+            let Some((record, next)) = records.split_at_checked(usize::from(u16::from_ne_bytes([l0, l1]))) else {
+                break;
+            };
+            if record.is_empty() {
+                break;
+            }
+            parsed.take_record(kind, record.get(4..)?);
+            records = next;
+        }
+        Some((parsed, rest))
+    }
+
+    fn take_record(&mut self, kind: u8, body: &'a [u8]) -> Option<()> {
+        let (fsid, handle) = body.split_first_chunk::<8>()?;
+        let bytes = u32::from_ne_bytes(handle.get(..4)?.try_into().ok()?) as usize;
+        let key = handle.get(4..8 + bytes)?;
+        let inode = Inode { fsid: *fsid, key };
+        match kind {
+            INFO_FID | INFO_DFID => self.inode = Some(inode),
+            INFO_DFID_NAME => {
+                let name = handle.get(8 + bytes..)?.split(|b| *b == 0).next()?;
+                if name == b"." {
+                    self.inode.get_or_insert(inode);
+                } else {
+                    self.entry = Some((inode, name));
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn is_overflow(&self) -> bool {
+        self.mask & libc::FAN_Q_OVERFLOW != 0
+    }
+
+    /// The invalidations that follow from this event, by export.
+    pub(super) fn invalidations(&self, exports: &[Export], nodes: &Nodes, own_pid: i32) -> Vec<(Arc<Node>, What)> {
+        if self.is_overflow() {
+            return everything(exports, nodes);
+        }
+        let mut found = Vec::new();
+        for (index, export) in exports.iter().enumerate() {
+            // Two mounts of one file system are two caches: what the room did through one is news to the other.
+            if self.pid == own_pid && !export.shares_file_system {
+                continue;
+            }
+            let node =
+                |inode: Inode<'_>| (inode.fsid == export.fsid).then(|| nodes.by_key(index as u16, inode.key)).flatten();
+            if self.mask & NAME_EVENTS != 0
+                && let Some((dir, name)) = self.entry
+                && let Some(dir) = node(dir)
+            {
+                let expire = self.mask & GONE_EVENTS == 0;
+                found.push((dir, What::Entry { name: name.to_vec(), expire }));
+            }
+            if let Some(node) = self.inode.and_then(node) {
+                let content = self.mask & (libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE) != 0;
+                found.push((node, if content { What::Content } else { What::Attr }));
+            }
+        }
+        found
+    }
+}
+
+fn everything(exports: &[Export], nodes: &Nodes) -> Vec<(Arc<Node>, What)> {
+    tracing::warn!("the queue of file events ran over: the room forgets all it has cached");
+    let mut found = Vec::new();
+    for (index, export) in exports.iter().enumerate() {
+        found.push((export.root.clone(), What::AllNames));
+        found.extend(nodes.of_export(index as u16).into_iter().map(|node| (node, What::Content)));
+    }
+    found
+}
+
+/// Marks an inode and remembers it; a second thread waits, so that nobody takes an inode for watched that is not yet.
+pub(super) struct Watch {
+    events: Option<Events>,
+    turn: std::sync::Mutex<()>,
+}
+
+impl Watch {
+    pub(super) fn new(events: Option<Events>) -> Watch {
+        Watch { events, turn: std::sync::Mutex::new(()) }
+    }
+
+    pub(super) fn events(&self) -> Option<&Events> {
+        self.events.as_ref()
+    }
+
+    /// Watches a node from here on; needs the steward's own capabilities. A failure leaves it uncached.
+    pub(super) fn begin(&self, node: &Node, path_fd: &OwnedFd) {
+        let Some(events) = &self.events else { return };
+        let _turn = lock(&self.turn);
+        match events.mark(path_fd, node.is_dir()) {
+            Ok(()) => node.set_watched(),
+            Err(errno) => tracing::debug!(node = node.id, %errno, "cannot be watched, so is not cached"),
+        }
+    }
+
+    /// Stops watching, unless the inode has become known again meanwhile.
+    pub(super) fn end(&self, node: &Node, known_again: impl FnOnce() -> bool, path_fd: &OwnedFd) {
+        let Some(events) = &self.events else { return };
+        let _turn = lock(&self.turn);
+        if !known_again() {
+            let _ = events.unmark(path_fd, node.is_dir());
+        }
+    }
+}

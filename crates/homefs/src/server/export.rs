@@ -1,0 +1,63 @@
+//! What is exported: one mounted file system each, without what is mounted below it.
+
+use super::nodes::{Node, Nodes};
+use super::{ServeError, sys};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A mount of the home that is to be seen in rooms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// Where it is mounted (absolute).
+    pub path: PathBuf,
+}
+
+pub(super) struct OpenExport {
+    /// A private copy of the mount: walking in it never leaves the file system, and what other mounts cover is seen. O_PATH.
+    pub(super) tree: Arc<OwnedFd>,
+    /// The same directory opened for reading: handles are opened through it.
+    pub(super) any: OwnedFd,
+    pub(super) root: Arc<Node>,
+    pub(super) fsid: [u8; 8],
+    /// Another export shows the same file system.
+    pub(super) shares_file_system: bool,
+}
+
+pub(super) fn open_all(exports: &[Export], nodes: &Nodes) -> Result<Vec<OpenExport>, ServeError> {
+    let mut open = Vec::new();
+    for (index, export) in exports.iter().enumerate() {
+        let failed =
+            |what| move |source: Errno| ServeError::Export { path: export.path.clone(), what, source: source.into() };
+        let index = u16::try_from(index).map_err(|_| failed("counting the exports")(Errno::OVERFLOW))?;
+        open.push(open_one(export, index, nodes, failed)?);
+    }
+    for i in 0..open.len() {
+        open[i].shares_file_system = (0..open.len()).any(|j| j != i && open[j].fsid == open[i].fsid);
+    }
+    Ok(open)
+}
+
+fn open_one<F: FnOnce(Errno) -> ServeError>(
+    export: &Export,
+    index: u16,
+    nodes: &Nodes,
+    failed: impl Fn(&'static str) -> F,
+) -> Result<OpenExport, ServeError> {
+    let path =
+        CString::new(export.path.as_os_str().as_bytes()).map_err(|_| failed("reading its path")(Errno::INVAL))?;
+    let tree = sys::clone_mount(&path).map_err(failed("copying the mount (open_tree)"))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let any = rustix::fs::openat(&tree, c".", flags, Mode::empty()).map_err(failed("opening its root directory"))?;
+    let root_fd = rustix::fs::openat(&tree, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(failed("opening its root directory"))?;
+    let (root, _) = nodes.intern(index, root_fd, FileType::Directory).map_err(failed("reading its root's handle"))?;
+    let stat = rustix::fs::fstatfs(&any).map_err(failed("reading its file system id (fstatfs)"))?;
+    // SAFETY: fsid_t is two ints without padding.
+    let fsid = unsafe { std::mem::transmute_copy(&stat.f_fsid) };
+    Ok(OpenExport { tree: Arc::new(tree), any, root, fsid, shares_file_system: false })
+}

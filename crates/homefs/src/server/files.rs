@@ -1,0 +1,403 @@
+//! Open files: opening, making, reading, writing.
+
+use super::dispatch::{Answer, Call, Outcome, Refused};
+use super::handles::{Kind, Open};
+use super::nodes::{Node, reopen};
+use super::{Credentials, Server, lock, sys};
+use crate::proto::{
+    self, CopyFileRangeIn, CreateIn, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, MAX_IO_BYTES, OpenIn, OpenOut,
+    ReadIn, ReleaseIn, ReplyBuf, WriteIn, WriteOut, fopen,
+};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::io::{Errno, Result};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Flags of an open that matter at home. O_APPEND is applied write by write, O_DIRECT is the room's kernel's affair.
+const KEPT_FLAGS: OFlags = OFlags::TRUNC.union(OFlags::SYNC).union(OFlags::DSYNC);
+
+/// How often a name is tried that is made and removed by others meanwhile.
+const CREATE_TRIES: usize = 8;
+
+#[derive(Clone, Copy)]
+struct Wanted {
+    flags: OFlags,
+    writes: bool,
+}
+
+impl Wanted {
+    fn of(raw: u32) -> Wanted {
+        let all = OFlags::from_bits_retain(raw);
+        let access = all & OFlags::ACCMODE;
+        Wanted { flags: (all & (KEPT_FLAGS | OFlags::APPEND)) | access, writes: access != OFlags::RDONLY }
+    }
+
+    fn truncates(self) -> bool {
+        self.flags.contains(OFlags::TRUNC)
+    }
+
+    fn only_appends(self) -> bool {
+        self.flags & (OFlags::APPEND | OFlags::ACCMODE) == OFlags::APPEND | OFlags::WRONLY
+    }
+
+    /// Opens with this thread's rights; a lease of somebody else's is EAGAIN unless waiting is wanted.
+    fn reopen(self, path: &OwnedFd, waits: bool) -> Result<OwnedFd> {
+        let pause = if waits { OFlags::empty() } else { OFlags::NONBLOCK };
+        match reopen(path, (self.flags - OFlags::APPEND) | pause) {
+            // An append-only file (chattr +a).
+            Err(Errno::PERM) if self.flags.contains(OFlags::APPEND) => reopen(path, self.flags | pause),
+            other => other,
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let wanted = Wanted::of(call.request.args().take::<OpenIn>()?.flags);
+        let path = self.watched_path(&call.node)?;
+        let who = self.assume(call)?;
+        match self.open_node(&call.node, &path, wanted, &who, false) {
+            Ok(open) => {
+                buf.push(&open);
+                Ok(Answer::Plain)
+            }
+            Err(Errno::AGAIN) => {
+                self.later(call, move |server, node, buf| {
+                    buf.push(&server.open_node(node, &path, wanted, &who, true)?);
+                    Ok(Answer::Plain)
+                });
+                Ok(Answer::Later)
+            }
+            Err(errno) => Err(Refused(errno)),
+        }
+    }
+
+    fn open_node(
+        &self,
+        node: &Arc<Node>,
+        path: &OwnedFd,
+        wanted: Wanted,
+        who: &Credentials,
+        waits: bool,
+    ) -> Result<OpenOut> {
+        if !node.is_file() {
+            return Err(Errno::NXIO);
+        }
+        let changes = wanted.writes || wanted.truncates();
+        let cached = changes && self.writer_comes(node, path);
+        let file = self.authority.assume(who).and_then(|()| wanted.reopen(path, waits));
+        if changes && (file.is_err() || !wanted.writes) {
+            self.writer_gone(node);
+        }
+        let file = Arc::new(file?);
+        if wanted.writes {
+            return self.opened_writer(node, file, wanted, cached, who);
+        }
+        let fh = self.handles.next();
+        let cached = self.reader_opened(node, fh, &file);
+        let open = Open { node: node.clone(), file, kind: Kind::Reader { cached }, opener: who.clone() };
+        self.handles.insert(fh, open).inspect_err(|_| self.reader_gone(node, fh))?;
+        let cache = if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
+        Ok(OpenOut { fh, open_flags: cache | fopen::NOFLUSH, backing_id: 0 })
+    }
+
+    fn opened_writer(
+        &self,
+        node: &Arc<Node>,
+        file: Arc<OwnedFd>,
+        wanted: Wanted,
+        cached: bool,
+        who: &Credentials,
+    ) -> Result<OpenOut> {
+        let fh = self.handles.next();
+        let kind = Kind::Writer { appends: Default::default() };
+        let open = Open { node: node.clone(), file, kind, opener: who.clone() };
+        self.handles.insert(fh, open).inspect_err(|_| self.writer_gone(node))?;
+        // Appended bytes land where the home's end of file is: not where the room's kernel would cache them.
+        let cached = cached && !wanted.only_appends();
+        let open_flags = if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
+        Ok(OpenOut { fh, open_flags, backing_id: 0 })
+    }
+
+    pub(super) fn create(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let (create, name) = (args.take::<CreateIn>()?, args.name()?);
+        let exclusive = OFlags::from_bits_retain(create.flags).contains(OFlags::EXCL);
+        let dir_fd = self.watched_path(&call.node)?;
+        let who = self.assume(call)?;
+        for _ in 0..CREATE_TRIES {
+            self.authority.assume(&who)?;
+            self.authority.set_umask(create.umask)?;
+            match self.create_new(call, &dir_fd, name, &create, &who, buf) {
+                Err(Refused(Errno::EXIST)) if !exclusive => {}
+                done => return done,
+            }
+            self.authority.assume(&who)?;
+            match self.open_existing(call, &dir_fd, name, &create, &who, buf) {
+                Err(Refused(Errno::NOENT)) => {}
+                done => return done,
+            }
+        }
+        Err(Refused(Errno::BUSY))
+    }
+
+    fn create_new(
+        &self,
+        call: &Call<'_>,
+        dir_fd: &OwnedFd,
+        name: &CStr,
+        create: &CreateIn,
+        who: &Credentials,
+        buf: &mut ReplyBuf,
+    ) -> Outcome {
+        let wanted = Wanted::of(create.flags);
+        let flags =
+            (wanted.flags - OFlags::APPEND) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(create.mode & 0o7777);
+        let file = rustix::fs::openat(dir_fd, name, flags, mode)?;
+        self.made_open(call, file, wanted, who, buf)
+    }
+
+    /// A file that was just made and is open: its entry and its handle.
+    fn made_open(
+        &self,
+        call: &Call<'_>,
+        file: OwnedFd,
+        wanted: Wanted,
+        who: &Credentials,
+        buf: &mut ReplyBuf,
+    ) -> Outcome {
+        self.authority.resume()?;
+        let path = reopen(&file, OFlags::PATH)?;
+        let (node, entry) = self.entry_of(&call.node, path)?;
+        let file = Arc::new(file);
+        let opened = if wanted.writes {
+            self.writer_made_it(&node);
+            self.opened_writer(&node, file, wanted, node.is_watched(), who)
+        } else {
+            let fh = self.handles.next();
+            let cached = self.reader_opened(&node, fh, &file);
+            let open = Open { node: node.clone(), file, kind: Kind::Reader { cached }, opener: who.clone() };
+            let open_flags = fopen::NOFLUSH | if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
+            self.handles.insert(fh, open).map(|()| OpenOut { fh, open_flags, backing_id: 0 })
+        };
+        buf.push(&entry);
+        buf.push(&opened.inspect_err(|_| self.nodes.forget(&node, 1))?);
+        Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
+    }
+
+    /// The name that was to be made is there already.
+    fn open_existing(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        dir_fd: &OwnedFd,
+        name: &CStr,
+        create: &CreateIn,
+        who: &Credentials,
+        buf: &mut ReplyBuf,
+    ) -> Outcome {
+        let wanted = Wanted::of(create.flags);
+        let (node, entry) = self.child(&call.node, dir_fd, name)?;
+        let path = self.path(&node)?;
+        let dir = call.node.clone();
+        match self.open_node(&node, &path, wanted, who, false) {
+            Ok(open) => {
+                buf.push(&entry);
+                buf.push(&open);
+                Ok(Answer::Entry { dir, node: Some(node) })
+            }
+            Err(Errno::AGAIN) => {
+                let who = who.clone();
+                self.later(call, move |server, _, buf| {
+                    let open = server.open_node(&node, &path, wanted, &who, true);
+                    buf.push(&entry);
+                    buf.push(&open.inspect_err(|_| server.nodes.forget(&node, 1))?);
+                    Ok(Answer::Entry { dir, node: Some(node) })
+                });
+                Ok(Answer::Later)
+            }
+            Err(errno) => {
+                self.nodes.forget(&node, 1);
+                Err(Refused(errno))
+            }
+        }
+    }
+
+    pub(super) fn tmpfile(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let create = call.request.args().take::<CreateIn>()?;
+        let wanted = Wanted::of(create.flags);
+        let exclusive = OFlags::from_bits_retain(create.flags) & OFlags::EXCL;
+        let dir_fd = self.path(&call.node)?;
+        let who = self.assume(call)?;
+        self.authority.set_umask(create.umask)?;
+        let flags = (wanted.flags - OFlags::APPEND) | exclusive | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&*dir_fd, c".", flags, Mode::from_raw_mode(create.mode & 0o7777))?;
+        self.made_open(call, file, wanted, &who, buf)
+    }
+
+    pub(super) fn read(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let read = call.request.args().take::<ReadIn>()?;
+        let open = self.handles.get(read.fh, call.node.id)?;
+        let keep = !matches!(open.kind, Kind::Reader { cached: true }) || self.may_cache_read(&call.node);
+        let size = (read.size as usize).min(MAX_IO_BYTES);
+        buf.fill(size, |space| read_fully(&open.file, space, read.offset))?;
+        Ok(if keep { Answer::Plain } else { Answer::Uncached(call.node.clone()) })
+    }
+
+    /// This thread acts as whoever writes; writes by threads unknown to the home (the kernel's own) are the opener's.
+    fn assume_writer(&self, call: &Call<'_>, open: &Open) -> Result<()> {
+        let header = &call.request.header;
+        let who = self.callers.credentials(header.pid, header.uid, header.gid);
+        self.authority.assume(who.as_ref().unwrap_or(&open.opener))
+    }
+
+    pub(super) fn write(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let write = args.take::<WriteIn>()?;
+        let data = args.bytes(write.size as usize)?;
+        let open = self.handles.get(write.fh, call.node.id)?;
+        let Kind::Writer { appends } = &open.kind else { return Err(Refused(Errno::BADF)) };
+        let offset = i64::try_from(write.offset).map_err(|_| Errno::FBIG)?;
+        self.assume_writer(call, &open)?;
+        let size = if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
+            let _turn = lock(appends);
+            let size = sys::write_at(open.file.as_fd(), data, -1, libc::RWF_APPEND)?;
+            let end = rustix::fs::tell(&*open.file)?;
+            if end != write.offset + size as u64 {
+                // Others had appended: the room's kernel may have cached these bytes at the wrong place.
+                self.emit(&call.node, crate::invalidation::What::Content);
+            }
+            size
+        } else {
+            sys::write_at(open.file.as_fd(), data, offset, 0)?
+        };
+        buf.push(&WriteOut { size: size as u32, padding: 0 });
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn release(&self, call: &Call<'_>) -> Outcome {
+        let release = call.request.args().take::<ReleaseIn>()?;
+        let open = self.handles.remove(release.fh, call.node.id).ok_or(Errno::BADF)?;
+        if release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0 {
+            let _ = rustix::fs::flock(&*open.file, rustix::fs::FlockOperation::Unlock);
+        }
+        self.closed(release.fh, open);
+        Ok(Answer::Plain)
+    }
+
+    /// What is to be done when an open file is gone from the table.
+    pub(super) fn closed(&self, fh: u64, open: Arc<Open>) {
+        let node = open.node.clone();
+        match open.kind {
+            Kind::Reader { .. } => {
+                self.locks.release_handle(node.id, fh);
+                self.reader_gone(&node, fh);
+            }
+            Kind::Writer { .. } => {
+                // The descriptor first: while it is open for writing no lease can be had.
+                drop(open);
+                self.writer_gone(&node);
+            }
+            Kind::Dir(_) => {}
+        }
+    }
+
+    pub(super) fn flush(&self, call: &Call<'_>) -> Outcome {
+        let flush = call.request.args().take::<FlushIn>()?;
+        self.locks.release_owner(call.node.id, flush.lock_owner);
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn fsync(&self, call: &Call<'_>) -> Outcome {
+        let sync = call.request.args().take::<FsyncIn>()?;
+        let open = self.handles.get(sync.fh, call.node.id)?;
+        if sync.fsync_flags & proto::FSYNC_FDATASYNC != 0 {
+            rustix::fs::fdatasync(&*open.file)?;
+        } else {
+            rustix::fs::fsync(&*open.file)?;
+        }
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn fallocate(&self, call: &Call<'_>) -> Outcome {
+        let args = call.request.args().take::<FallocateIn>()?;
+        let open = self.handles.get(args.fh, call.node.id)?;
+        self.assume_writer(call, &open)?;
+        rustix::fs::fallocate(&*open.file, FallocateFlags::from_bits_retain(args.mode), args.offset, args.length)?;
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn lseek(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let seek = call.request.args().take::<LseekIn>()?;
+        let open = self.handles.get(seek.fh, call.node.id)?;
+        let to = match seek.whence as i32 {
+            libc::SEEK_DATA => SeekFrom::Data(seek.offset),
+            libc::SEEK_HOLE => SeekFrom::Hole(seek.offset),
+            libc::SEEK_END => SeekFrom::End(seek.offset as i64),
+            _ => return Err(Refused(Errno::INVAL)),
+        };
+        buf.push(&LseekOut { offset: rustix::fs::seek(&*open.file, to)? });
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn copy_file_range(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let copy = call.request.args().take::<CopyFileRangeIn>()?;
+        let target = self.node(call.mount, copy.nodeid_out).ok_or(Errno::STALE)?;
+        let from = self.handles.get(copy.fh_in, call.node.id)?;
+        let to = self.handles.get(copy.fh_out, target.id)?;
+        self.assume_writer(call, &to)?;
+        let (mut off_in, mut off_out) = (copy.off_in, copy.off_out);
+        let len = usize::try_from(copy.len).unwrap_or(usize::MAX).min(1 << 30);
+        let size = rustix::fs::copy_file_range(&*from.file, Some(&mut off_in), &*to.file, Some(&mut off_out), len)?;
+        buf.push(&WriteOut { size: size as u32, padding: 0 });
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn syncfs(&self, call: &Call<'_>) -> Outcome {
+        rustix::fs::syncfs(&self.export(&call.node).any)?;
+        Ok(Answer::Plain)
+    }
+
+    /// Goes on with a request on a thread of its own, because it may wait for somebody else. The room can interrupt it.
+    pub(super) fn later(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        job: impl FnOnce(&Arc<Server>, &Arc<Node>, &mut ReplyBuf) -> Outcome + Send + 'static,
+    ) {
+        let (server, node, mount) = (self.clone(), call.node.clone(), call.mount);
+        let (unique, start) = (call.request.header.unique, call.start);
+        let wait = self.waiting.begin(mount, unique);
+        let run = move || {
+            wait.enter();
+            let mut buf = ReplyBuf::default();
+            buf.clear();
+            let outcome = job(&server, &node, &mut buf);
+            server.waiting.end(mount, unique);
+            match outcome {
+                Ok(answer) => server.send(mount, unique, start, &answer, &mut buf),
+                Err(Refused(errno)) => server.refuse(mount, unique, errno),
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("waits".into()).spawn(run) {
+            tracing::error!(%error, "no thread for a request that may wait");
+            self.waiting.end(mount, unique);
+            self.refuse(mount, unique, Errno::NOMEM);
+        }
+    }
+}
+
+/// Reads until the space is full or the file ends: a short answer means the end of the file to the kernel.
+fn read_fully(file: &OwnedFd, space: &mut [u8], offset: u64) -> Result<usize> {
+    let mut filled = 0;
+    while filled < space.len() {
+        match rustix::io::pread(file, &mut space[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(Errno::INTR) => {}
+            Err(errno) if filled == 0 => return Err(errno),
+            Err(_) => break,
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,234 @@
+//! The home's side: runs what a room's kernel asks of the home's files, with the rights of the process that asks.
+//!
+//! Threads of the caller's run the requests; what may wait for somebody else (a lock, a lease) goes to a thread of its own. Every reply
+//! says how many invalidations were sent before it, and nothing is answered before the changes known at home are on their way.
+
+mod attr;
+mod content;
+mod creds;
+mod dirs;
+mod dispatch;
+mod events;
+mod export;
+mod files;
+mod handles;
+mod locks;
+mod names;
+mod nodes;
+mod sys;
+mod waiting;
+mod xattr;
+
+pub use creds::{Callers, Credentials};
+pub use export::Export as ExportPath;
+
+use crate::invalidation::{Invalidation, What};
+use content::Leases;
+use creds::Authority;
+use events::{Event, Events, Watch};
+use export::OpenExport as Export;
+use handles::Handles;
+use locks::Locks;
+use nodes::{Node, Nodes};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use waiting::Waiting;
+
+/// The way to the room. Messages must arrive in the order of the calls.
+pub trait Outlet: Send + Sync {
+    /// Sends a reply to the room's kernel; `seq` is the number of the newest invalidation sent before it.
+    fn reply(&self, mount: u16, bytes: &[u8], seq: u64);
+    /// Sends invalidation number `seq` (from 1, without gaps).
+    fn invalidate(&self, seq: u64, invalidation: &Invalidation);
+}
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A file system could not be opened for export.
+    #[error("cannot export {path}: {what}: {source}")]
+    Export {
+        /// Mount point.
+        path: std::path::PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Something else that the server needs.
+    #[error("cannot serve home files: {what}: {source}")]
+    Setup {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// Serves one room.
+pub struct Server {
+    exports: Vec<Export>,
+    nodes: Nodes,
+    handles: Handles,
+    callers: Arc<dyn Callers>,
+    outlet: Arc<dyn Outlet>,
+    authority: Authority,
+    watch: Watch,
+    leases: Leases,
+    waiting: Waiting,
+    locks: Locks,
+    seq: AtomicU64,
+    /// Held while events are turned into invalidations and whatever must keep its place among them is sent.
+    order: Mutex<Vec<u8>>,
+    stop: OwnedFd,
+    own_pid: i32,
+}
+
+/// A lock whose holder panicked still holds whole data here: critical sections are plain assignments.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const EVENT_BUFFER_BYTES: usize = 32 << 10;
+
+impl Server {
+    /// Opens the exports (mount `n` of the room is `exports[n]`) and starts the threads that listen for changes. Needs root's
+    /// capabilities.
+    pub fn start(
+        exports: &[ExportPath],
+        callers: Arc<dyn Callers>,
+        outlet: Arc<dyn Outlet>,
+    ) -> Result<Arc<Server>, ServeError> {
+        let setup = |what| move |source: rustix::io::Errno| ServeError::Setup { what, source: source.into() };
+        let authority = Authority::of_this_thread().map_err(setup("reading capabilities"))?;
+        let nodes = Nodes::new(authority);
+        let events = Events::new();
+        if let Err(errno) = &events {
+            tracing::warn!(%errno, "no fanotify with names here: rooms cannot cache this home's files");
+        }
+        let watch = Watch::new(events.ok());
+        let exports = export::open_all(exports, &nodes)?;
+        exports.iter().for_each(|export| watch.begin(&export.root, &export.tree));
+        let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).map_err(setup("eventfd"))?;
+        let server = Arc::new(Server {
+            exports,
+            nodes,
+            handles: Handles::default(),
+            callers,
+            outlet,
+            authority,
+            watch,
+            leases: Leases::new(),
+            waiting: Waiting::default(),
+            locks: Locks::default(),
+            seq: AtomicU64::new(0),
+            order: Mutex::new(vec![0; EVENT_BUFFER_BYTES]),
+            stop,
+            own_pid: std::process::id() as i32,
+        });
+        waiting::install_signal();
+        let thread = |what| move |source| ServeError::Setup { what, source };
+        Leases::start(&server).map_err(thread("starting the lease keeper"))?;
+        Server::start_listener(&server).map_err(thread("starting the event listener"))?;
+        Ok(server)
+    }
+
+    /// Ends the server's own threads and gives up all leases. Requests that wait for a lock are interrupted.
+    pub fn close(&self) {
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.leases.close();
+        self.waiting.interrupt_all();
+        self.applied(u64::MAX);
+    }
+
+    /// Sends the invalidations for all that has changed at home up to now, and yields the number of the newest. To be called before
+    /// anything else is said to the room: the room must have applied that number before a guest sees it.
+    pub fn flush_events(&self) -> u64 {
+        self.drain(&mut lock(&self.order))
+    }
+
+    fn drain(&self, buf: &mut [u8]) -> u64 {
+        if let Some(events) = self.watch.events() {
+            loop {
+                let len = events.read(buf);
+                if len == 0 {
+                    break;
+                }
+                self.send_events(&buf[..len]);
+            }
+        }
+        self.seq.load(Ordering::Relaxed)
+    }
+
+    fn send_events(&self, mut bytes: &[u8]) {
+        while let Some((event, rest)) = Event::split(bytes) {
+            for (node, what) in event.invalidations(&self.exports, &self.nodes, self.own_pid) {
+                self.emit_in_order(&node, what);
+            }
+            bytes = rest;
+        }
+    }
+
+    /// Sends one invalidation.
+    fn emit(&self, node: &Node, what: What) -> u64 {
+        let _order = lock(&self.order);
+        self.emit_in_order(node, what)
+    }
+
+    /// Sends one invalidation; the caller holds the order.
+    fn emit_in_order(&self, node: &Node, what: What) -> u64 {
+        let seq = self.seq.load(Ordering::Relaxed) + 1;
+        node.changed.store(seq, Ordering::Relaxed);
+        if matches!(what, What::Entry { .. } | What::AllNames) {
+            node.names_changed.store(seq, Ordering::Relaxed);
+        }
+        let id = if std::ptr::eq(node, &*self.exports[usize::from(node.export)].root) {
+            crate::proto::ROOT_ID
+        } else {
+            node.id
+        };
+        self.seq.store(seq, Ordering::Release);
+        self.outlet.invalidate(seq, &Invalidation { mount: node.export, node: id, what });
+        seq
+    }
+
+    fn start_listener(server: &Arc<Server>) -> io::Result<()> {
+        let stop = server.stop.try_clone()?;
+        let weak = Arc::downgrade(server);
+        let Some(events) = server.watch.events().map(Events::listener).transpose()? else { return Ok(()) };
+        std::thread::Builder::new().name("home-events".into()).spawn(move || {
+            while !events::wait(&events, &stop) {
+                let Some(server) = weak.upgrade() else { return };
+                server.flush_events();
+            }
+        })?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.leases.close();
+    }
+}
+
+/// The path of a descriptor in /proc, which opens or changes what it names, links included, without a copy on the heap.
+struct ProcPath([u8; 32]);
+
+fn proc_path(fd: &OwnedFd) -> ProcPath {
+    let mut path = [0; 32];
+    // "/proc/self/fd/" and ten digits leave a NUL at the end.
+    let _ = io::Write::write_fmt(&mut &mut path[..31], format_args!("/proc/self/fd/{}", fd.as_raw_fd()));
+    ProcPath(path)
+}
+
+impl std::ops::Deref for ProcPath {
+    type Target = CStr;
+    fn deref(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
+    }
+}

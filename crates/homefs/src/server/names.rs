@@ -1,0 +1,158 @@
+//! Names: looking up, making, removing, renaming. All relative to a directory's descriptor, one component, never following a link.
+
+use super::dispatch::{Answer, Call, Outcome, Refused, VALID_S};
+use super::nodes::Node;
+use super::{Server, attr, proc_path};
+use crate::proto::{EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn, ReplyBuf};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::{Errno, Result};
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+impl Server {
+    pub(super) fn lookup(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let name = call.request.args().name()?;
+        let dir_fd = self.watched_path(&call.node)?;
+        self.assume(call)?;
+        match self.child(&call.node, &dir_fd, name) {
+            Ok((node, entry)) => {
+                buf.push(&entry);
+                Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
+            }
+            Err(Errno::NOENT) => {
+                buf.push(&EntryOut { entry_valid: valid_s(&call.node), ..Default::default() });
+                Ok(Answer::Entry { dir: call.node.clone(), node: None })
+            }
+            Err(errno) => Err(Refused(errno)),
+        }
+    }
+
+    /// A node's O_PATH descriptor, after seeing to it that changes of the node are heard of.
+    pub(super) fn watched_path(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>> {
+        let fd = self.path(node)?;
+        if !node.is_watched() {
+            self.authority.resume()?;
+            self.watch.begin(node, &fd);
+        }
+        Ok(fd)
+    }
+
+    /// Looks a name up with this thread's rights. The caller is no longer assumed afterwards if the node was new.
+    pub(super) fn child(&self, dir: &Arc<Node>, dir_fd: &OwnedFd, name: &CStr) -> Result<(Arc<Node>, EntryOut)> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(dir_fd, name, flags, Mode::empty())?;
+        self.entry_of(dir, fd)
+    }
+
+    /// The entry for an inode that was found or made in a directory.
+    pub(super) fn entry_of(&self, dir: &Arc<Node>, fd: OwnedFd) -> Result<(Arc<Node>, EntryOut)> {
+        let mut stat = attr::stat(&fd)?;
+        let file_type = FileType::from_raw_mode(stat.stx_mode.into());
+        let (node, fd) = self.nodes.intern(dir.export, fd, file_type)?;
+        if !node.is_watched() {
+            // What is read before the mark is set may change unheard: so it is read again after.
+            let again = self.authority.resume().map(|()| self.watch.begin(&node, &fd)).and_then(|()| attr::stat(&fd));
+            stat = again.inspect_err(|_| self.nodes.forget(&node, 1))?;
+        }
+        let special = matches!(file_type, FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice);
+        let entry = EntryOut {
+            nodeid: node.id,
+            entry_valid: if special { 0 } else { valid_s(dir) },
+            attr_valid: valid_s(&node),
+            attr: attr::attr_of(&stat),
+            ..Default::default()
+        };
+        Ok((node, entry))
+    }
+
+    /// After something was made: the reply that names it.
+    fn made(&self, call: &Call<'_>, dir_fd: &OwnedFd, name: &CStr, buf: &mut ReplyBuf) -> Outcome {
+        let (node, entry) = self.child(&call.node, dir_fd, name)?;
+        buf.push(&entry);
+        Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
+    }
+
+    pub(super) fn mkdir(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let (make, name) = (args.take::<MkdirIn>()?, args.name()?);
+        let dir_fd = self.watched_path(&call.node)?;
+        self.assume(call)?;
+        self.authority.set_umask(make.umask)?;
+        rustix::fs::mkdirat(&*dir_fd, name, Mode::from_raw_mode(make.mode & 0o7777))?;
+        self.made(call, &dir_fd, name, buf)
+    }
+
+    pub(super) fn mknod(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let (make, name) = (args.take::<MknodIn>()?, args.name()?);
+        let dir_fd = self.watched_path(&call.node)?;
+        self.assume(call)?;
+        self.authority.set_umask(make.umask)?;
+        let mode = Mode::from_raw_mode(make.mode & 0o7777);
+        // The room's kernel encodes device numbers as `new_encode_dev` does, which is what mknod(2) takes.
+        let (major, minor) = ((make.rdev >> 8) & 0xfff, (make.rdev & 0xff) | ((make.rdev >> 12) & 0xfff00));
+        let device = rustix::fs::makedev(major, minor);
+        rustix::fs::mknodat(&*dir_fd, name, FileType::from_raw_mode(make.mode), mode, device)?;
+        self.made(call, &dir_fd, name, buf)
+    }
+
+    pub(super) fn symlink(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let (name, target) = (args.name()?, args.string()?);
+        let dir_fd = self.watched_path(&call.node)?;
+        self.assume(call)?;
+        rustix::fs::symlinkat(target, &*dir_fd, name)?;
+        self.made(call, &dir_fd, name, buf)
+    }
+
+    pub(super) fn link(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let (link, name) = (args.take::<LinkIn>()?, args.name()?);
+        let old = self.node(call.mount, link.oldnodeid).ok_or(Errno::STALE)?;
+        let old_fd = self.path(&old)?;
+        let dir_fd = self.watched_path(&call.node)?;
+        self.assume(call)?;
+        // By its path in /proc: AT_EMPTY_PATH would take a capability.
+        rustix::fs::linkat(rustix::fs::CWD, &*proc_path(&old_fd), &*dir_fd, name, AtFlags::SYMLINK_FOLLOW)?;
+        self.made(call, &dir_fd, name, buf)
+    }
+
+    pub(super) fn unlink(&self, call: &Call<'_>, directory: bool) -> Outcome {
+        let name = call.request.args().name()?;
+        let dir_fd = self.path(&call.node)?;
+        self.assume(call)?;
+        let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&*dir_fd, name, flags)?;
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn rename(&self, call: &Call<'_>, with_flags: bool) -> Outcome {
+        let mut args = call.request.args();
+        let (new_dir, flags) = if with_flags {
+            let rename = args.take::<Rename2In>()?;
+            (rename.newdir, rename.flags)
+        } else {
+            (args.take::<RenameIn>()?.newdir, 0)
+        };
+        let (old_name, new_name) = (args.name()?, args.name()?);
+        let new_dir = self.node(call.mount, new_dir).ok_or(Errno::STALE)?;
+        let (old_fd, new_fd) = (self.path(&call.node)?, self.path(&new_dir)?);
+        self.assume(call)?;
+        let flags = RenameFlags::from_bits_retain(flags);
+        rustix::fs::renameat_with(&*old_fd, old_name, &*new_fd, new_name, flags)?;
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn readlink(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let fd = self.path(&call.node)?;
+        let target = rustix::fs::readlinkat(&*fd, c"", Vec::with_capacity(256))?;
+        buf.extend(target.to_bytes());
+        Ok(Answer::Plain)
+    }
+}
+
+/// How long the room may keep what it learns of a node: only what is watched at all.
+pub(super) fn valid_s(node: &Node) -> u64 {
+    if node.is_watched() { VALID_S } else { 0 }
+}

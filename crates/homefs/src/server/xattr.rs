@@ -1,0 +1,55 @@
+//! Extended attributes and ACLs, with the caller's rights; ACLs come as the kernel's own xattrs.
+
+use super::dispatch::{Answer, Call, Outcome};
+use super::{Server, proc_path};
+use crate::proto::{GetxattrIn, GetxattrOut, ReplyBuf, SetxattrIn};
+use rustix::fs::XattrFlags;
+
+/// XATTR_SIZE_MAX and XATTR_LIST_MAX.
+const MOST_BYTES: usize = 64 << 10;
+
+impl Server {
+    pub(super) fn getxattr(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let (get, name) = (args.take::<GetxattrIn>()?, args.string()?);
+        let fd = self.watched_path(&call.node)?;
+        self.assume(call)?;
+        answer(buf, get.size, |space| rustix::fs::getxattr(&*proc_path(&fd), name, space))
+    }
+
+    pub(super) fn listxattr(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let get = call.request.args().take::<GetxattrIn>()?;
+        let fd = self.path(&call.node)?;
+        self.assume(call)?;
+        answer(buf, get.size, |space| rustix::fs::listxattr(&*proc_path(&fd), space))
+    }
+
+    pub(super) fn setxattr(&self, call: &Call<'_>) -> Outcome {
+        let mut args = call.request.args();
+        let (set, name) = (args.take::<SetxattrIn>()?, args.string()?);
+        let value = args.bytes(set.size as usize)?;
+        let fd = self.path(&call.node)?;
+        self.assume(call)?;
+        rustix::fs::setxattr(&*proc_path(&fd), name, value, XattrFlags::from_bits_retain(set.flags))?;
+        Ok(Answer::Plain)
+    }
+
+    pub(super) fn removexattr(&self, call: &Call<'_>) -> Outcome {
+        let name = call.request.args().string()?;
+        let fd = self.path(&call.node)?;
+        self.assume(call)?;
+        rustix::fs::removexattr(&*proc_path(&fd), name)?;
+        Ok(Answer::Plain)
+    }
+}
+
+/// A size of 0 asks how many bytes there are.
+fn answer(buf: &mut ReplyBuf, size: u32, get: impl FnOnce(&mut [u8]) -> rustix::io::Result<usize>) -> Outcome {
+    if size == 0 {
+        let size = get(&mut [])? as u32;
+        buf.push(&GetxattrOut { size, padding: 0 });
+    } else {
+        buf.fill((size as usize).min(MOST_BYTES), get)?;
+    }
+    Ok(Answer::Plain)
+}
