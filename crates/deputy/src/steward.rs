@@ -6,6 +6,7 @@ mod control;
 mod deputies;
 mod files;
 mod messages;
+mod mounts;
 mod place;
 mod poller;
 mod privileged;

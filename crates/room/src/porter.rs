@@ -8,7 +8,7 @@ mod setup;
 use os::namespace;
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, Read, Seek};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use wire::message::{Home, Place};
 
 pub use body::{MARK_FAILED, MARK_FILTERED, MARK_WORD};
@@ -16,7 +16,7 @@ pub use body::{MARK_FAILED, MARK_FILTERED, MARK_WORD};
 /// Warden to porter; each is answered by one [`Answer`] on the same socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// Look like this home. One FUSE device per mount comes before, inherited.
+    /// Look like this home.
     Setup(Setup),
     /// Start a body; a memfd with a postcard [`Place`] comes with it.
     Start,
@@ -33,7 +33,7 @@ pub struct Setup {
     pub here_monotonic_ns: i64,
     /// As above.
     pub here_boottime_ns: i64,
-    /// Numbers of the FUSE devices in the porter: one per mount of `home`, then the stand-ins'.
+    /// Numbers of the FUSE devices that the porter opened: one per mount of `home`, then the stand-ins'.
     pub devices: Vec<i32>,
 }
 
@@ -103,12 +103,19 @@ pub fn hear<T: for<'a> Deserialize<'a>>(socket: BorrowedFd<'_>) -> os::Result<Op
 }
 
 /// Runs the porter: in the child, in the room's new namespaces. Ends when the warden's socket closes; the kernel then kills whoever is left in the room.
-pub fn main(channels: Channels) -> ! {
-    let outcome = run(&channels);
+/// It opens `devices` FUSE connections first, as whom it was forked: user and group are not mapped yet.
+pub fn main(channels: Channels, devices: usize) -> ! {
+    let outcome = open_devices(&channels, devices).and_then(|()| run(&channels));
     if let Err(e) = outcome {
         eprintln!("porter: {e}");
     }
     std::process::exit(0)
+}
+
+fn open_devices(channels: &Channels, count: usize) -> os::Result<()> {
+    let opened = (0..count).map(|_| os::mount::open_fuse()).collect::<os::Result<Vec<_>>>()?;
+    let numbers: Vec<i32> = opened.into_iter().map(IntoRawFd::into_raw_fd).collect();
+    tell(channels.commands.as_fd(), &numbers, &[])
 }
 
 struct Porter<'a> {

@@ -3,11 +3,12 @@
 use super::args::StewardArgs;
 use super::files::{Hosted, ToTheRoom};
 use super::messages;
+use super::mounts;
 use super::poller::Poller;
 use super::privileged;
 use super::shared::Shared;
 use super::{StewardError, control};
-use homefs::server::Server;
+use homefs::server::{ExportPath, Server};
 use link::{LinkError, Receiver};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,8 +60,10 @@ pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
 
 /// Serves the files, and says what the home looks like.
 fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
-    let exports = homefs::server::exports()?;
-    let mounts = exports.iter().map(|e| Mount { path: std::os::unix::ffi::OsStrExt::as_bytes(e.path.as_os_str()).to_vec(), read_only: e.read_only }).collect();
+    let info = std::fs::read_to_string("/proc/self/mountinfo").map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))?;
+    let seen = mounts::seen(&info);
+    let mounts = seen.iter().map(|s| Mount { path: mounts::bytes(&s.path), read_only: s.read_only }).collect();
+    let exports: Vec<ExportPath> = seen.into_iter().map(|s| ExportPath { path: s.path }).collect();
     let files = Server::start(&exports, Arc::new(Hosted(Arc::downgrade(room))), Arc::new(ToTheRoom(room.clone())))?;
     let _ = room.files.set(files);
     let uname = rustix::system::uname();

@@ -26,6 +26,8 @@ const DEV_LINKS: [(&str, &str); 4] = [("fd", "/proc/self/fd"), ("stdin", "/proc/
 pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     // Ids of the new user namespace, before anything is touched through FUSE: an unmapped id would be EOVERFLOW there.
     namespace::become_user([0; 3], [0; 3], &[])?;
+    // Taking ids made /proc/self the machine's root's; the offsets of time are written there below.
+    namespace::set_dumpable(true)?;
     mount::make_private()?;
     let (standins_device, devices) = setup.devices.split_last().ok_or_else(|| odd("no FUSE device"))?;
     let root = ["/tmp", "/mnt", "/run"].map(PathBuf::from).into_iter().find(|p| p.is_dir()).ok_or_else(|| odd("no directory to mount on"))?;
@@ -42,7 +44,7 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     for done in [own_proc(&root), own_dev(&root), own_sys(&root)] {
         missing.extend(done.err().map(|e| e.to_string()));
     }
-    // SAFETY: the warden left this number open for us.
+    // SAFETY: this process opened it and keeps it open until below.
     let device = unsafe { BorrowedFd::borrow_raw(*standins_device) };
     let standins = mount::fuse_detached(device, "tern-standins")?;
     mount::enter_root(&root)?;
@@ -53,6 +55,8 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     namespace::set_names(&setup.home.hostname, &setup.home.domainname)?;
     namespace::shift_time(setup.home.monotonic_ns - setup.here_monotonic_ns, setup.home.boottime_ns - setup.here_boottime_ns)?;
     let last_pid = File::options().write(true).open("/proc/sys/kernel/ns_last_pid").map_err(|e| Error::new("opening ns_last_pid", e))?;
+    // Guests of user 0 shall not look into this process.
+    namespace::set_dumpable(false)?;
     Ok((Room { standins, last_pid }, missing))
 }
 

@@ -42,10 +42,10 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
 impl Asked {
     fn serve(self) {
         match (self.row.class, self.row.served) {
-            (_, Served::Later(errno)) => self.refuse(i32::from(errno.0), self.row.why),
+            (_, Served::Later(errno)) => self.refuse(i32::from(errno.0)),
             (Class::Local | Class::Unused, _) => self.here(),
             (Class::Home, _) => self.forward(),
-            (Class::GoHome, _) => self.refuse(libc::EPERM, self.row.why),
+            (Class::GoHome, _) => self.refuse(libc::EPERM),
             (Class::Special(special), _) => self.special(special),
         }
     }
@@ -63,7 +63,7 @@ impl Asked {
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
             Special::Disposition | Special::Limits | Special::Prctl => self.here(),
-            Special::Socket | Special::Clone => self.refuse(libc::ENOSYS, self.row.why),
+            Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
         }
     }
 
@@ -76,7 +76,13 @@ impl Asked {
         self.waiting.answer(Answer::Value(value));
     }
 
-    fn refuse(self, errno: i32, why: &str) {
+    /// Not served; the row says why.
+    fn refuse(self, errno: i32) {
+        let why = self.row.why;
+        self.refuse_for(errno, why);
+    }
+
+    fn refuse_for(self, errno: i32, why: &str) {
         self.room.refused(self.who.pid, self.nr, why);
         self.value(-i64::from(errno));
     }
@@ -121,7 +127,7 @@ impl Asked {
         match (own, self.nr as i64) {
             (true, _) => self.here(),
             (false, libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill) => self.forward(),
-            (false, _) => self.refuse(libc::ENOSYS, self.row.why),
+            (false, _) => self.refuse(libc::ENOSYS),
         }
     }
 
@@ -131,7 +137,7 @@ impl Asked {
         let open_for_writing =
             os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32).is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
         if writable && open_for_writing {
-            self.refuse(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
+            self.refuse_for(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
         } else {
             self.here();
         }

@@ -60,10 +60,10 @@ pub fn serve(room: &Arc<Shared>, listeners: &Listeners) {
             }
         }
         for event in &events {
-            let key = event.data.u64();
+            let (key, flags) = (event.data.u64(), event.flags);
             let listener = listeners.lock().get(&key).cloned();
             let Some(listener) = listener else { continue };
-            if event.flags.contains(epoll::EventFlags::IN) {
+            if flags.contains(epoll::EventFlags::IN) {
                 match os::seccomp::receive(listener.as_fd()) {
                     Ok(Some(notice)) => calls::dispatch(room, &listener, notice),
                     Ok(None) => {}

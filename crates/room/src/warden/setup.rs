@@ -12,6 +12,7 @@ use ctl::steward::{Preamble, RoomId};
 use homefs::client::Client;
 use link::Receiver;
 use os::cgroup;
+use os::pidfd::PidFd;
 use os::ptrace::HostTid;
 use std::io::Write;
 use std::net::TcpStream;
@@ -40,9 +41,8 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (here_monotonic_ns, here_boottime_ns) =
         (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME));
     let children = os::fds::child_signals()?;
-    let devices = (0..=home.mounts.len()).map(|_| os::mount::open_fuse()).collect::<os::Result<Vec<_>>>()?;
-    let numbers = devices.iter().map(AsRawFd::as_raw_fd).collect();
-    let (porter, channels) = fork_porter(&devices)?;
+    // One FUSE connection per mount, and one for the stand-ins.
+    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 1)?;
     let group = limit(RoomId(args.room), porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
@@ -96,22 +96,26 @@ fn opened(downlink: &mut Receiver) -> Result<Home, WardenError> {
     }
 }
 
-fn fork_porter(devices: &[OwnedFd]) -> Result<(HostTid, Channels), WardenError> {
+type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
+
+/// The kernel mounts a FUSE connection only in the user namespace in which its device was opened, so the porter opens them, and the warden takes duplicates.
+fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;
-    let (go, their_go) = os::socket::pair()?;
     // SAFETY: this process has one thread yet.
-    let Some((pid, _)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
-        let kept: Vec<i32> = devices.iter().chain([&their_commands, &their_notices, &their_go]).map(AsRawFd::as_raw_fd).collect();
-        os::fds::close_others(&kept);
-        // The ids are mapped when the other end closes.
-        let _ = os::socket::receive(their_go.as_fd(), &mut [0; 8], 0);
-        drop(their_go);
-        porter::main(Channels { commands: their_commands, notices: their_notices });
+    let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
+        os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd()]);
+        porter::main(Channels { commands: their_commands, notices: their_notices }, devices);
     };
+    drop((their_commands, their_notices));
+    let pidfd = PidFd::from(pidfd);
+    let numbers: Vec<i32> = match porter::hear(commands.as_fd())? {
+        Some((numbers, _)) => numbers,
+        None => return Err(WardenError::Room("the porter could not open /dev/fuse (its log says why)".into())),
+    };
+    let devices = numbers.iter().map(|n| pidfd.get_fd(*n)).collect::<os::Result<Vec<_>>>()?;
     os::namespace::map_ids(pid, ID_BASE, ID_COUNT)?;
-    drop(go);
-    Ok((HostTid(pid), Channels { commands, notices }))
+    Ok((HostTid(pid), Channels { commands, notices }, numbers, devices))
 }
 
 /// A control group for the room. A machine that has none to give still hosts, without the limits.

@@ -62,6 +62,10 @@ pub fn splice(asked: Asked) {
     if standin { asked.value(-i64::from(libc::EINVAL)) } else { asked.here() }
 }
 
+/// linux/fcntl.h
+const F_SETSIG: i32 = 10;
+const F_GETSIG: i32 = 11;
+
 /// fcntl: flags of the open file are set at home and here; owners, leases and pipe sizes are home's.
 pub fn fcntl(asked: Asked) {
     let Some(fd) = asked.home_fd(0) else { return asked.here() };
@@ -70,7 +74,7 @@ pub fn fcntl(asked: Asked) {
     let call = asked.plain(args);
     match asked.args[1] as i32 {
         libc::F_SETFL => asked.ask(call, Vec::new(), true),
-        libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | libc::F_GETSIG | libc::F_SETSIG => asked.ask(call, Vec::new(), false),
-        _ => asked.refuse(libc::EINVAL, "this fcntl of a descriptor that stays home is not served yet"),
+        libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => asked.ask(call, Vec::new(), false),
+        _ => asked.refuse_for(libc::EINVAL, "this fcntl of a descriptor that stays home is not served yet"),
     }
 }
