@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tool::{Result, run};
 
 /// Program, package, and whether tests fail without it (else the test of that program is left out, and says so).
-const PROGRAMS: [(&str, &str, bool); 17] = [
+const PROGRAMS: [(&str, &str, bool); 19] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),
     ("as", "binutils", true),
@@ -23,6 +23,8 @@ const PROGRAMS: [(&str, &str, bool); 17] = [
     ("setfacl", "acl", true),
     ("getfacl", "acl", true),
     ("tcpdump", "tcpdump", true),
+    ("bc", "bc", true),
+    ("ffmpeg", "ffmpeg", true),
     ("octave-cli", "octave", false),
 ];
 

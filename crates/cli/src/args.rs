@@ -99,7 +99,7 @@ pub struct Init {
 /// `tern join`
 #[derive(Clone, Debug, Args)]
 pub struct Join {
-    /// What `tern invite` printed
+    /// What `tern invite` printed; `-` reads it from standard input
     pub token: String,
     /// This node
     #[command(flatten)]

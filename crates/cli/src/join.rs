@@ -16,6 +16,9 @@ use crate::{Error, args};
 /// Bound on connecting, and on each read and write.
 const WITHIN: Duration = Duration::from_secs(10);
 
+/// The most that is read of an invitation on standard input, bytes.
+const TOKEN_INPUT_BYTES: u64 = 4096;
+
 /// Makes a cluster.
 pub(crate) fn init(state: &Path, node: &args::Node) -> Result<Identity, Error> {
     let identity = identity::init(state, &name(node)?)?;
@@ -25,7 +28,7 @@ pub(crate) fn init(state: &Path, node: &args::Node) -> Result<Identity, Error> {
 
 /// Joins one.
 pub(crate) fn join(state: &Path, args: &args::Join) -> Result<Identity, Error> {
-    let token: Token = args.token.parse()?;
+    let token: Token = given_token(&args.token)?.parse()?;
     if let Ok(present) = Identity::load(state) {
         return Err(identity::Error::Present { dir: state.to_path_buf(), node: present.node().to_string() }.into());
     }
@@ -50,6 +53,17 @@ pub(crate) fn join(state: &Path, args: &args::Join) -> Result<Identity, Error> {
             Ok(identity)
         }
     }
+}
+
+/// `-`: from standard input, so that no process list shows it.
+fn given_token(argument: &str) -> Result<String, Error> {
+    let mut token = argument.to_owned();
+    if argument == "-" {
+        token.clear();
+        let limit = io::stdin().take(TOKEN_INPUT_BYTES).read_to_string(&mut token);
+        limit.map_err(|source| Error::Local { what: "read the invitation from standard input", source })?;
+    }
+    Ok(token)
 }
 
 fn name(node: &args::Node) -> Result<NodeName, Error> {

@@ -28,7 +28,7 @@ pub struct Facts {
 }
 
 /// What changes: travels in small datagrams, a window of the newest entries at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// One-minute load average of runnable tasks, thousandths.
     pub runnable_milli: u32,

@@ -32,6 +32,8 @@ pub enum PeerRequest {
     Enter {
         /// The one who asks.
         me: Member,
+        /// Its load.
+        load: Load,
     },
     /// One exchange of clock readings, NTP style. Answered by [`PeerAnswer::Clock`].
     Clock,
@@ -57,7 +59,12 @@ pub enum PeerRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerAnswer {
     /// To [`PeerRequest::Enter`]: who is alive, the one who answers included.
-    Members(Vec<Member>),
+    Members {
+        /// The members.
+        members: Vec<Member>,
+        /// Their loads, as far as known.
+        loads: Vec<PulseEntry>,
+    },
     /// To [`PeerRequest::Clock`]: CLOCK_REALTIME of the one who answers, microseconds since 1970.
     Clock {
         /// When the request had come.
@@ -114,8 +121,13 @@ pub enum JoinAnswer {
 pub enum Datagram {
     /// Of the membership protocol.
     Swim(Vec<u8>),
-    /// The newest loads that the sender knows.
-    Pulse(Vec<PulseEntry>),
+    /// Once a second to a random member.
+    Pulse {
+        /// [`digest`] of the members that the sender sees alive, itself included: who differs asks for the list.
+        digest: u64,
+        /// The newest loads that the sender knows.
+        entries: Vec<PulseEntry>,
+    },
     /// Are you there? (`tern doctor`)
     Echo {
         /// Comes back.
@@ -126,6 +138,16 @@ pub enum Datagram {
         /// From the question.
         nonce: u64,
     },
+}
+
+/// Tells two sets of members apart, whatever their order: exclusive or of a mixed id and generation each (splitmix64's finaliser).
+pub fn digest<'a>(members: impl Iterator<Item = &'a Member>) -> u64 {
+    let mix = |mut z: u64| {
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    members.fold(0, |sum, m| sum ^ mix(m.id ^ mix(m.generation)))
 }
 
 /// A node's load as it travels.

@@ -1,6 +1,7 @@
 //! Home files: FUSE protocol, the server at home, the client in the room.
 
 pub mod client;
+pub mod exports;
 pub mod invalidation;
 pub mod proto;
 pub mod server;

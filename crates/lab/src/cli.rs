@@ -12,7 +12,7 @@ use crate::exec::{end_like, run as run_in_node};
 use crate::options::{LabName, Options, node_index, parse_bits, parse_bytes, parse_delay};
 use crate::process::in_network;
 use crate::state::{NodeState, State, all};
-use crate::{link, teardown, up};
+use crate::{cluster, link, teardown, up};
 
 /// A cluster in one machine.
 #[derive(Debug, clap::Args)]
@@ -176,8 +176,12 @@ fn status(json: bool) -> Result<()> {
         println!("lab {} (hub {})", state.options.name, state.hub.pid);
         for node in &state.nodes {
             let alive = if node.init.is_alive() { "up" } else { "DOWN" };
-            let foreign = if node.foreign { " foreign" } else { "" };
-            println!("  {:<5} {:<4} init {:<7} {}{foreign}", node.name, alive, node.init.pid, node.address);
+            let foreign = if node.foreign { ", foreign" } else { "" };
+            let daemon = match cluster::status(node) {
+                Some(status) => format!("ternd {}: {} of {} nodes alive", status.pid, status.alive, status.known),
+                None => "no ternd".into(),
+            };
+            println!("  {:<5} {alive:<4} init {:<7} {:<12} {daemon}{foreign}", node.name, node.init.pid, node.address);
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Running a command in a node: terminal, descriptors, environment and working directory are kept, the exit status is passed on.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::thread::ThreadNameSpaceType as Namespaces;
 
 use crate::cgroup;
@@ -29,8 +31,12 @@ static COMMAND: AtomicI32 = AtomicI32::new(0);
 
 /// Runs `argv` in the node and waits for its end. Only for processes with one thread.
 pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
-    let pid = start(node, argv)?;
+    let pid = start(node, argv, Standard::Kept)?;
     forward_signals(pid);
+    wait(pid)
+}
+
+fn wait(pid: i32) -> Result<Ended> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is valid for the call.
@@ -43,8 +49,31 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     }
 }
 
-/// Starts `argv` in the node; its PID here. When this process ends, the node's init inherits it.
-pub fn start(node: &NodeState, argv: &[OsString]) -> Result<i32> {
+/// Starts `argv` in the node as a daemon: a child of the node's init, in a session of its own, with nothing to read; what it says goes to [`LOG`],
+/// which it keeps locked while it lives. Only for processes with one thread.
+pub fn start_daemon(node: &NodeState, argv: &[OsString]) -> Result<()> {
+    wait(start(node, argv, Standard::Daemon)?).map(drop)
+}
+
+/// Has a daemon that was started with `log` (as this machine reaches it) ended?
+pub fn daemon_has_ended(log: &Path) -> bool {
+    File::open(log).is_ok_and(|log| flock(&log, FlockOperation::NonBlockingLockShared).is_ok())
+}
+
+/// What becomes of the standard descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standard {
+    /// The caller's own.
+    Kept,
+    /// Those of a daemon.
+    Daemon,
+}
+
+/// What daemons say on their standard output and error, in the node.
+pub const LOG: &str = "/run/lab/ternd.log";
+
+/// Starts `argv` in the node; the child's PID here. Only for processes with one thread.
+fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32> {
     let pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
     // Only children get into a PID namespace.
     enter(&pidfd, Namespaces::PROCESS_ID)?;
@@ -52,7 +81,7 @@ pub fn start(node: &NodeState, argv: &[OsString]) -> Result<i32> {
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()).context(|| "fork"),
         0 => {
-            let Err((code, error)) = become_command(node, &pidfd, argv);
+            let Err((code, error)) = become_command(node, &pidfd, argv, standard);
             eprintln!("tern lab: {}", chain(&error));
             std::process::exit(code)
         }
@@ -64,6 +93,7 @@ fn become_command(
     node: &NodeState,
     pidfd: &OwnedFd,
     argv: &[OsString],
+    standard: Standard,
 ) -> Result<std::convert::Infallible, (i32, Error)> {
     let (program, arguments) = argv.split_first().ok_or_else(|| {
         (125, Error::Invalid { what: "command", value: String::new(), reason: "a program's name is needed".into() })
@@ -76,7 +106,10 @@ fn become_command(
         | Namespaces::INTER_PROCESS_COMMUNICATION
         | Namespaces::CONTROL_GROUP;
     enter(pidfd, all).map_err(|e| (125, e))?;
-    let place = if place.is_dir() { place.as_path() } else { Path::new("/") };
+    if standard == Standard::Daemon {
+        detach().map_err(|e| (125, e))?;
+    }
+    let place = if place.is_dir() && standard == Standard::Kept { place.as_path() } else { Path::new("/") };
     let error = Command::new(program)
         .args(arguments)
         .current_dir(place)
@@ -85,6 +118,23 @@ fn become_command(
         .exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Err((code, Error::System { what: format!("run {} on {}", program.to_string_lossy(), node.name), source: error }))
+}
+
+fn detach() -> Result<()> {
+    rustix::process::setsid().context(|| "start a session")?;
+    let null = File::open("/dev/null").context(|| "open /dev/null")?;
+    let log = File::options().create(true).append(true).open(LOG).context(|| format!("open {LOG}"))?;
+    flock(&log, FlockOperation::NonBlockingLockExclusive).context(|| format!("lock {LOG}: another daemon is there"))?;
+    // A process whose parent was outside of the PID namespace would be inherited by this machine's init, not by the node's.
+    // SAFETY: this process has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()).context(|| "fork"),
+        0 => {}
+        _ => std::process::exit(0),
+    }
+    rustix::stdio::dup2_stdin(&null).context(|| "redirect standard input")?;
+    rustix::stdio::dup2_stdout(&log).context(|| "redirect standard output")?;
+    rustix::stdio::dup2_stderr(&log).context(|| "redirect standard error")
 }
 
 fn search_path(node: &NodeState) -> OsString {

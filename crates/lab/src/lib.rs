@@ -28,6 +28,7 @@
 mod api;
 mod cgroup;
 mod cli;
+mod cluster;
 mod error;
 mod exec;
 mod hub;

@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::cluster;
 use crate::error::{Context, Error, Result};
 use crate::hub::{Channel, Order};
 use crate::options::Options;
@@ -26,6 +27,9 @@ pub fn up(options: Options) -> Result<State> {
     let name = options.name.clone();
     let control = start_hub(options)?;
     let state = State::load(&name)?;
+    if state.options.daemons {
+        cluster::found(&state)?;
+    }
     control.send(&Order::Commit)?;
     Ok(state)
 }

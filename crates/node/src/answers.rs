@@ -75,7 +75,7 @@ fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
         load:
             known.load.map(|(load, at)| (load, u64::try_from(now.duration_since(at).as_millis()).unwrap_or(u64::MAX))),
     }));
-    rows.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+    rows.sort_by_cached_key(|row| natural(&row.name));
     rows
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ctl::facts::{Facts, Load};
-use ctl::peer::{Member, PulseEntry};
+use ctl::peer::{MEMBERS_MAX, Member, PulseEntry};
 use identity::{Identity, NodeName};
 use tokio::sync::Notify;
 
@@ -21,6 +21,9 @@ use crate::{Error, facts};
 const MEMBERS_NOTE: &str = "members.json";
 /// Note: generation of the last start.
 const GENERATION_NOTE: &str = "generation";
+
+/// How long after its start a daemon may still not have heard of a member that is alive.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// How the daemon is set up.
 #[derive(Clone, Debug)]
@@ -45,6 +48,7 @@ pub(crate) struct Daemon {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
     facts: OnceLock<Facts>,
+    started: Instant,
     me: Mutex<Member>,
     table: Mutex<Table>,
     members_changed: AtomicBool,
@@ -80,6 +84,7 @@ impl Daemon {
         Ok(Daemon {
             facts: OnceLock::new(),
             rooms: Rooms::default(),
+            started: Instant::now(),
             me: Mutex::new(me),
             table: Mutex::new(table),
             stop: Notify::new(),
@@ -127,6 +132,18 @@ impl Daemon {
         }
     }
 
+    /// As [`living`](Self::living); a daemon that has just started waits a moment until it has heard of the others.
+    pub(crate) fn living_soon(&self, name: &str) -> Result<Member, Refusal> {
+        loop {
+            match self.living(name) {
+                Err(Refusal::Down { .. }) if self.started.elapsed() < SETTLE => {
+                    std::thread::sleep(Duration::from_millis(20))
+                }
+                result => return result,
+            }
+        }
+    }
+
     /// Alive members and this node: what a newcomer is told.
     pub(crate) fn everybody(&self) -> Vec<Member> {
         let mut members: Vec<Member> = self.table().iter().filter(|k| k.alive).map(|k| k.member.clone()).collect();
@@ -140,6 +157,14 @@ impl Daemon {
             self.members_changed.store(true, Ordering::Relaxed);
             tracing::info!("{} of {} other nodes alive", count, self.table().iter().count());
         }
+    }
+
+    /// Takes over what another member knows: names first, so that loads find their node.
+    pub(crate) fn hear_of(&self, members: &[Member], loads: &[PulseEntry]) {
+        let (mut table, now) = (self.table(), Instant::now());
+        let named = members.iter().filter(|m| NodeName::new(m.name.as_str()).is_ok());
+        named.for_each(|m| table.remember(m.clone(), false, now));
+        loads.iter().take(MEMBERS_MAX).for_each(|entry| table.note_load(entry, now));
     }
 
     pub(crate) fn members_have_changed(&self) {
@@ -213,6 +238,11 @@ fn next_generation(identity: &Identity) -> Result<u64, Error> {
     let generation = u64::try_from(wall_clock_us()).unwrap_or(0).max(last + 1);
     identity.write_note(GENERATION_NOTE, generation.to_string().as_bytes())?;
     Ok(generation)
+}
+
+/// Addresses of the members that the state directory knows.
+pub(crate) fn known_addresses(identity: &Identity) -> Result<Vec<SocketAddr>, Error> {
+    Ok(read_members(identity)?.into_iter().map(|m| m.address).collect())
 }
 
 fn read_members(identity: &Identity) -> Result<Vec<Member>, Error> {

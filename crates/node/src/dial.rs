@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::peer::{Member, PeerAnswer, PeerRequest};
+use ctl::peer::{MEMBERS_MAX, Member, PeerAnswer, PeerRequest};
 use ctl::steward::Preamble;
 use identity::NodeName;
 use tokio::io::AsyncWriteExt as _;
@@ -105,28 +105,39 @@ pub(crate) async fn enter(daemon: &Arc<Daemon>) {
         let mut tries = tokio::task::JoinSet::new();
         for member in group {
             let (daemon, member) = (Arc::clone(daemon), member.clone());
-            tries.spawn(async move {
-                let mut session = Session::open(&daemon, &member).await?;
-                session.ask(&PeerRequest::Enter { me: daemon.me() }).await
-            });
+            tries.spawn(async move { ask_members(&daemon, &member).await });
         }
         let mut entered = false;
         while let Some(result) = tries.join_next().await {
             match result {
-                Ok(Ok(PeerAnswer::Members(members))) => {
-                    entered = true;
-                    let others =
-                        members.into_iter().take(ctl::peer::MEMBERS_MAX).filter(|m| m.id != daemon.me().id).collect();
-                    daemon.swim.tell(Command::Alive(others)).await;
-                }
+                Ok(Ok(())) => entered = true,
                 Ok(Err(e)) => tracing::debug!("entering: {}", e.chain()),
-                _ => {}
+                Err(e) => tracing::warn!("entering: {e}"),
             }
         }
         if entered {
             return;
         }
     }
+}
+
+/// Takes over whom this member knows, and tells it of this node.
+pub(crate) async fn compare_members(daemon: &Arc<Daemon>, member: &Member) {
+    match ask_members(daemon, member).await {
+        Ok(()) => {}
+        Err(e) => tracing::debug!("comparing members: {}", e.chain()),
+    }
+}
+
+async fn ask_members(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
+    let mut session = Session::open(daemon, member).await?;
+    let request = PeerRequest::Enter { me: daemon.me(), load: daemon.load() };
+    if let PeerAnswer::Members { members, loads } = session.ask(&request).await? {
+        let others: Vec<Member> = members.into_iter().take(MEMBERS_MAX).filter(|m| m.id != daemon.me().id).collect();
+        daemon.hear_of(&others, &loads);
+        daemon.swim.tell(Command::Alive(others)).await;
+    }
+    Ok(())
 }
 
 /// Tells all living members that this node leaves for good. Who does not hear of it sees it as down.

@@ -20,8 +20,7 @@ mod stream;
 mod swim;
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,14 +38,20 @@ use daemon::Daemon;
 /// Connections that may wait at the control socket.
 const BACKLOG: i32 = 512;
 
-/// The address by which others reach this machine, as far as its routes tell: nothing is sent.
-pub fn own_address() -> IpAddr {
-    let guess = || {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
-        socket.local_addr().map(|a| a.ip())
+/// This machine's address on the way to `others`, or to anywhere, as its routes tell: nothing is sent.
+fn own_address(others: &[SocketAddr]) -> IpAddr {
+    // TEST-NET-1 (RFC 5737) stands for anywhere.
+    let anywhere = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
+    let towards = |to: &SocketAddr| {
+        let from: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((from, 0)).ok()?;
+        socket.connect(to).ok()?;
+        socket.local_addr().ok().map(|a| a.ip())
     };
-    guess().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    others.iter().chain([&anywhere]).find_map(towards).unwrap_or_else(|| {
+        tracing::warn!("no route tells this machine's address: other machines cannot reach it. Give --listen ADDR");
+        Ipv4Addr::LOCALHOST.into()
+    })
 }
 
 /// Runs the daemon until it is told to end (SIGTERM, SIGINT) or has left its cluster.
@@ -66,13 +71,12 @@ pub fn run(options: Options) -> Result<(), Error> {
 
 async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime::Handle) -> Result<(), Error> {
     let listen = |e| Error::socket(format!("listen on {}", options.listen), e);
-    let tcp = tokio::net::TcpListener::bind(options.listen).await.map_err(listen)?;
-    // Port 0 is for tests: what the kernel gave is what others are told.
-    let port = tcp.local_addr().map_err(listen)?.port();
-    let udp = tokio::net::UdpSocket::bind((options.listen.ip(), port)).await.map_err(listen)?;
-    let options = Options { listen: SocketAddr::new(reachable(options.listen.ip()), port), ..options.clone() };
+    let (tcp, udp, port) = bind(options.listen).await.map_err(listen)?;
+    let ip = options.listen.ip();
+    let others = daemon::known_addresses(&identity)?;
+    let listen = SocketAddr::new(if ip.is_unspecified() { own_address(&others) } else { ip }, port);
     let (swim, commands) = swim::Swim::channel();
-    let daemon = Arc::new(Daemon::new(options, identity, swim, runtime)?);
+    let daemon = Arc::new(Daemon::new(Options { listen, ..options }, identity, swim, runtime)?);
     rooms::adopt(&daemon);
     let task = swim::Task::new(Arc::clone(&daemon), udp).ok_or(identity::Error::Malformed { what: "gossip key" })?;
     tokio::spawn(task.run(commands));
@@ -93,6 +97,22 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     tracing::info!("node {} ends; its rooms go on", me.name);
     let _ = std::fs::remove_file(&socket);
     Ok(())
+}
+
+/// TCP and UDP on the same port. Port 0 (for tests) is a port that is free for both.
+async fn bind(address: SocketAddr) -> std::io::Result<(tokio::net::TcpListener, tokio::net::UdpSocket, u16)> {
+    const TRIES: u32 = 16;
+    let mut tries = 0;
+    loop {
+        let tcp = tokio::net::TcpListener::bind(address).await?;
+        let port = tcp.local_addr()?.port();
+        tries += 1;
+        match tokio::net::UdpSocket::bind((address.ip(), port)).await {
+            Ok(udp) => return Ok((tcp, udp, port)),
+            Err(e) if address.port() != 0 || tries == TRIES => return Err(e),
+            Err(_) => {}
+        }
+    }
 }
 
 async fn wait_for_end(daemon: &Daemon) -> Result<(), Error> {
@@ -117,11 +137,6 @@ async fn keep_house(daemon: Arc<Daemon>) {
     }
 }
 
-/// What to tell others if this is what the daemon listens on.
-fn reachable(ip: IpAddr) -> IpAddr {
-    if ip.is_unspecified() { own_address() } else { ip }
-}
-
 /// Makes the directories, and takes the lock that one daemon holds.
 fn prepare_run_dir(run_dir: &Path) -> Result<File, Error> {
     let make = |dir: &Path, mode| {
@@ -141,6 +156,6 @@ fn prepare_run_dir(run_dir: &Path) -> Result<File, Error> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(std::fs::TryLockError::WouldBlock) => Err(Error::Running { run_dir: run_dir.to_path_buf() }),
-        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, io::Error::from(e))),
+        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, e)),
     }
 }

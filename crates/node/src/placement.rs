@@ -179,14 +179,16 @@ pub struct Candidate {
     pub chosen: u64,
 }
 
-/// Candidates, best first: load per core with what was just placed there, then name. Unknown loads come last.
+/// Candidates, best first: load per core with what was just placed there, then name. A load that is not known counts as the middle one.
 pub fn rank(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let mut known: Vec<Load> = candidates.iter().filter_map(|c| c.load).collect();
+    known.sort_by_key(Load::per_core_milli);
+    let middle = known.get(known.len() / 2).copied().unwrap_or_default();
     candidates.sort_by_cached_key(|c| {
-        let load = c.load.map_or(u64::MAX, |l| {
-            // One runnable task more for each that was chosen since the load was read.
-            (u64::from(l.runnable_milli) + 1000 * c.chosen) / u64::from(l.cores.max(1))
-        });
-        (load, c.chosen, c.name.clone())
+        let load = c.load.unwrap_or(middle);
+        // One runnable task more for each that was chosen lately.
+        let expected_milli = u64::from(load.runnable_milli) + 1000 * c.chosen;
+        (expected_milli / u64::from(load.cores.max(1)), c.chosen, c.name.clone())
     });
     candidates
 }

@@ -61,7 +61,7 @@ pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, 
     if name == me.name {
         return Err(Refusal::Here { name: me.name }.into());
     }
-    let member = daemon.living(name)?;
+    let member = daemon.living_soon(name)?;
     let steward = steward_on(daemon, &member)?;
     lock(&daemon.rooms.choices).push_back((Instant::now(), member.name.clone()));
     Ok((member.name, steward))

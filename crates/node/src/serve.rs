@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::peer::{JoinAnswer, JoinRequest, Member, PeerAnswer, PeerRequest};
+use ctl::facts::Load;
+use ctl::peer::{JoinAnswer, JoinRequest, MEMBERS_MAX, Member, PeerAnswer, PeerRequest, PulseEntry};
 use ctl::steward::{PREAMBLE_BYTES, Preamble, RoomId};
 use identity::{NodeId, NodeName};
 use tokio::io::AsyncReadExt as _;
@@ -87,7 +88,7 @@ async fn answer(
                 Err(e) => PeerAnswer::Failed { reason: e.to_string() },
             }
         }
-        PeerRequest::Enter { me } => enter(daemon, name, *id, me).await,
+        PeerRequest::Enter { me, load } => enter(daemon, name, *id, me, load).await,
         PeerRequest::HostRoom { room, address } => match rooms::host(daemon, room, name, address) {
             Ok(()) => PeerAnswer::Done,
             Err(e) => PeerAnswer::Failed { reason: e.chain() },
@@ -112,7 +113,7 @@ async fn answer(
 }
 
 /// A member's daemon has started: its certificate must say what it says.
-async fn enter(daemon: &Arc<Daemon>, name: &NodeName, id: NodeId, me: Member) -> PeerAnswer {
+async fn enter(daemon: &Arc<Daemon>, name: &NodeName, id: NodeId, me: Member, load: Load) -> PeerAnswer {
     if me.name != name.as_str() || me.id != id.0 {
         return PeerAnswer::Failed { reason: format!("your certificate is {name}'s") };
     }
@@ -122,8 +123,9 @@ async fn enter(daemon: &Arc<Daemon>, name: &NodeName, id: NodeId, me: Member) ->
         return PeerAnswer::Failed { reason: format!("the name {name} belongs to another node now") };
     }
     daemon.table().remember(me.clone(), false, now);
+    daemon.table().note_load(&PulseEntry { id: me.id, age_ms: 0, load }, now);
     daemon.swim.tell(Command::Alive(vec![me])).await;
-    PeerAnswer::Members(daemon.everybody())
+    PeerAnswer::Members { members: daemon.everybody(), loads: daemon.pulse_entries(MEMBERS_MAX) }
 }
 
 async fn newcomer(daemon: &Arc<Daemon>, stream: TcpStream) -> Result<(), StreamError> {

@@ -25,6 +25,15 @@ const DATAGRAM_BYTES: usize = 1380;
 const ENVELOPE_BYTES: usize = 8;
 /// Loads in one pulse.
 const PULSE_ENTRIES: usize = 32;
+/// How often a pulse is sent, ...
+const PULSE_EVERY: Duration = Duration::from_secs(1);
+/// ... and how often for how long after the start, when the others are still to be heard of.
+const EAGER_PULSE_EVERY: Duration = Duration::from_millis(100);
+const EAGER_FOR: Duration = Duration::from_secs(4);
+/// As long as members change, gossip is at work.
+const QUIET: Duration = Duration::from_millis(150);
+/// The shortest time between two questions for a member's list, in a small cluster.
+const LIST_EVERY: Duration = Duration::from_millis(250);
 /// Commands that may wait.
 const COMMANDS_MAX: usize = 1024;
 /// Datagrams taken before timers get their turn again.
@@ -113,6 +122,12 @@ pub(crate) struct Task {
     echoes: HashMap<u64, oneshot::Sender<()>>,
     rng: StdRng,
     sized_for: usize,
+    /// Of the members alive, this node included.
+    digest: u64,
+    /// When they last changed.
+    changed: Instant,
+    /// When a member's list was last asked for.
+    listed: Instant,
 }
 
 impl Task {
@@ -122,7 +137,7 @@ impl Task {
         Some(Task {
             sealer: Sealer::new(&secret, me.id, me.generation)?,
             opener: Opener::new(secret, me.id),
-            foca: Foca::new(SwimId(me), config(1), rng(), PostcardCodec),
+            foca: Foca::new(SwimId(me.clone()), config(1), rng(), PostcardCodec),
             daemon,
             socket,
             runtime: AccumulatingRuntime::new(),
@@ -131,14 +146,17 @@ impl Task {
             echoes: HashMap::new(),
             rng: rng(),
             sized_for: 1,
+            digest: ctl::peer::digest([&me].into_iter()),
+            changed: Instant::now(),
+            listed: Instant::now(),
         })
     }
 
     /// Runs until the daemon ends.
     pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut buffer = vec![0; 2048];
-        let mut second = tokio::time::interval(Duration::from_secs(1));
-        second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let start = Instant::now();
+        let mut pulse = start;
         loop {
             let next =
                 self.timers.peek().map_or_else(|| Instant::now() + Duration::from_secs(60), |Reverse(due)| due.at);
@@ -154,7 +172,10 @@ impl Task {
                     None => return,
                 },
                 () = tokio::time::sleep_until(next.into()) => self.due(),
-                _ = second.tick() => self.pulse(),
+                () = tokio::time::sleep_until(pulse.into()) => {
+                    self.pulse();
+                    pulse = Instant::now() + if start.elapsed() < EAGER_FOR { EAGER_PULSE_EVERY } else { PULSE_EVERY };
+                }
             }
             self.drain();
         }
@@ -181,10 +202,10 @@ impl Task {
                     tracing::debug!(sender, %from, "membership datagram refused: {e}");
                 }
             }
-            Datagram::Pulse(entries) => {
+            Datagram::Pulse { digest, entries } => {
                 let now = Instant::now();
-                let mut table = self.daemon.table();
-                entries.iter().take(PULSE_ENTRIES).for_each(|e| table.note_load(e, now));
+                entries.iter().take(PULSE_ENTRIES).for_each(|e| self.daemon.table().note_load(e, now));
+                self.compare(sender, digest);
             }
             Datagram::Echo { nonce } => self.send(from, &Datagram::EchoReply { nonce }),
             Datagram::EchoReply { nonce } => {
@@ -193,6 +214,25 @@ impl Task {
                 }
             }
         }
+    }
+
+    /// Gossip loses a member now and then; who sees others than its peer does, though it has heard of no change for a moment, asks for the
+    /// peer's list.
+    fn compare(&mut self, sender: u64, digest: u64) {
+        if digest == self.digest || self.changed.elapsed() < QUIET || self.listed.elapsed() < self.list_every() {
+            return;
+        }
+        let sender = self.foca.iter_members().map(|m| &m.id().0).find(|m| m.id == sender).cloned();
+        if let Some(member) = sender {
+            self.listed = Instant::now();
+            let daemon = Arc::clone(&self.daemon);
+            tokio::spawn(async move { crate::dial::compare_members(&daemon, &member).await });
+        }
+    }
+
+    /// A list costs both sides in proportion to the members.
+    fn list_every(&self) -> Duration {
+        LIST_EVERY * u32::try_from(1 + self.sized_for / 32).unwrap_or(u32::MAX)
     }
 
     fn command(&mut self, command: Command) {
@@ -264,7 +304,10 @@ impl Task {
     fn take_over(&mut self) {
         let alive: Vec<Member> = self.foca.iter_members().map(|m| m.id().0.clone()).filter(acceptable).collect();
         let count = alive.len() + 1;
-        self.daemon.set_me(self.foca.identity().0.clone());
+        let me = self.foca.identity().0.clone();
+        self.digest = ctl::peer::digest(alive.iter().chain([&me]));
+        self.changed = Instant::now();
+        self.daemon.set_me(me);
         self.daemon.members_alive(alive);
         // Only the bounds that depend on the size, and only when it has changed much.
         if count > self.sized_for * 3 / 2 || count * 2 < self.sized_for {
@@ -275,12 +318,12 @@ impl Task {
         }
     }
 
-    /// Once a second: the newest loads to a random member; the members again if none is alive.
+    /// The newest loads to a random member; the members again if none is alive.
     fn pulse(&mut self) {
         let entries = self.daemon.pulse_entries(PULSE_ENTRIES);
         let target = self.foca.iter_members().choose(&mut self.rng).map(|m| m.id().0.address);
         match target {
-            Some(address) => self.send(address, &Datagram::Pulse(entries)),
+            Some(address) => self.send(address, &Datagram::Pulse { digest: self.digest, entries }),
             None => self.daemon.enter_again(),
         }
         self.daemon.save_members_if_changed();
@@ -314,7 +357,7 @@ fn config(nodes: usize) -> Config {
         probe_rtt: Duration::from_millis(400),
         num_indirect_probes: some(3),
         max_transmissions: lan.max_transmissions.max(NonZeroU8::new(4).unwrap_or(NonZeroU8::MIN)),
-        suspect_to_down_after: Duration::from_millis(if nodes <= 32 { 2000 } else { 4000 }),
+        suspect_to_down_after: Duration::from_millis(if nodes <= 32 { 2000 } else { 3000 }),
         remove_down_after: Some(Duration::from_secs(3600)),
         max_packet_size: some(DATAGRAM_BYTES - OVERHEAD_BYTES - ENVELOPE_BYTES),
         notify_down_members: true,
@@ -323,6 +366,6 @@ fn config(nodes: usize) -> Config {
             frequency: Duration::from_secs(2),
             num_members: some(2),
         }),
-        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(200), num_members: some(3) }),
+        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(100), num_members: some(3) }),
     }
 }

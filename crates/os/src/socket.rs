@@ -12,8 +12,8 @@ pub const FDS_MAX: usize = 8;
 /// A connected pair, close-on-exec.
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
-    // SAFETY: two descriptors are written into an array of two.
     check(
+        // SAFETY: two descriptors are written into an array of two.
         unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()) },
         || "socketpair".into(),
     )?;
@@ -122,8 +122,8 @@ pub fn peer(socket: impl AsFd) -> Result<(i32, u32, u32)> {
     let mut who: libc::ucred = unsafe { std::mem::zeroed() };
     let mut bytes = size_of::<libc::ucred>() as u32;
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `bytes` into `who`.
     check(
+        // SAFETY: the kernel writes at most `bytes` into `who`.
         unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut who).cast(), &mut bytes) },
         || "asking who is at the other end".into(),
     )?;

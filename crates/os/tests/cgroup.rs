@@ -1,5 +1,7 @@
 //! Control groups of the real kernel: limits hold, usage is counted, nothing is left behind.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const DESCRIPTORS_MAX: usize = 4;
 /// Who is at the other end of a socket, as it was when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process.
+    /// Process; 0: one that this process' PID namespace does not show.
     pub pid: i32,
     /// Effective user.
     pub uid: u32,
@@ -90,8 +90,23 @@ pub fn set_timeout(socket: impl AsFd, timeout: Option<Duration>) -> io::Result<(
 /// # Errors
 /// As getsockopt(2).
 pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
-    let credentials = sockopt::socket_peercred(&socket)?;
-    Ok(Peer { pid: credentials.pid.as_raw_nonzero().get(), uid: credentials.uid.as_raw() })
+    // Not by rustix, which takes a PID of 0 for an error.
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `credentials` is writable for `length` bytes, which the kernel does not exceed; both live over the call.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    };
+    match done {
+        0 => Ok(Peer { pid: credentials.pid, uid: credentials.uid }),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Sends one packet.

@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The way to the home.
 pub trait Uplink: Send + Sync {
@@ -28,7 +29,7 @@ pub trait Uplink: Send + Sync {
 const READERS_PER_MOUNT: usize = 2;
 
 /// How long a reader waits before it looks again whether its device is mounted (before that, reading is EPERM, and nothing tells).
-pub const UNTIL_MOUNTED: std::time::Duration = std::time::Duration::from_micros(200);
+pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
 
 /// The room's end of all mounts of one home.
 pub struct Client {
@@ -148,7 +149,7 @@ impl Client {
                 // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
                 // Not mounted yet: the room is being made.
-                Err(rustix::io::Errno::PERM) => std::thread::sleep(UNTIL_MOUNTED),
+                Err(rustix::io::Errno::PERM) if !lock(&self.order).closed => std::thread::sleep(UNTIL_MOUNTED),
                 Err(errno) => {
                     tracing::debug!(index, %errno, "mount is gone");
                     return;

@@ -23,9 +23,12 @@ pub enum Malformed {
         /// Bytes there are.
         have: usize,
     },
-    /// Not a file name: empty, `.`, `..`, too long, with a slash, or without its end.
+    /// Not a file name: empty, `.`, `..`, with a slash, or without its end.
     #[error("FUSE request holds no proper file name")]
     Name,
+    /// A file name longer than [`NAME_MAX`].
+    #[error("file name has {0} bytes, more than {NAME_MAX}")]
+    NameTooLong(usize),
 }
 
 /// A request: its header and what follows.
@@ -101,8 +104,10 @@ impl<'a> Args<'a> {
     pub fn name(&mut self) -> Result<&'a CStr, Malformed> {
         let name = self.string()?;
         let bytes = name.to_bytes();
-        let proper =
-            !bytes.is_empty() && bytes.len() <= NAME_MAX && bytes != b"." && bytes != b".." && !bytes.contains(&b'/');
+        if bytes.len() > NAME_MAX {
+            return Err(Malformed::NameTooLong(bytes.len()));
+        }
+        let proper = !bytes.is_empty() && bytes != b"." && bytes != b".." && !bytes.contains(&b'/');
         if proper { Ok(name) } else { Err(Malformed::Name) }
     }
 

@@ -5,14 +5,14 @@ use super::handles::Kind;
 use super::names::valid_s;
 use super::nodes::{Node, reopen};
 use super::{Server, proc_path};
-use crate::proto::{self, Attr, AttrOut, GetattrIn, Kstatfs, ReplyBuf, SetattrIn, StatxIn, StatxOut, SxTime, fattr};
+use crate::proto::{self, Attr, AttrOut, GetattrIn, Kstatfs, ReplyBuf, SetattrIn, fattr};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 pub(super) fn stat(fd: impl AsFd) -> Result<Statx> {
-    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
 }
 
 /// The kernel's `new_encode_dev`.
@@ -41,40 +41,11 @@ pub(super) fn attr_of(stat: &Statx) -> Attr {
     }
 }
 
-fn statx_of(stat: &Statx) -> proto::Statx {
-    let time = |t: rustix::fs::StatxTimestamp| SxTime { sec: t.tv_sec, nsec: t.tv_nsec, reserved: 0 };
-    proto::Statx {
-        mask: stat.stx_mask,
-        blksize: stat.stx_blksize,
-        nlink: stat.stx_nlink,
-        uid: stat.stx_uid,
-        gid: stat.stx_gid,
-        mode: stat.stx_mode,
-        ino: stat.stx_ino,
-        size: stat.stx_size,
-        blocks: stat.stx_blocks,
-        atime: time(stat.stx_atime),
-        btime: time(stat.stx_btime),
-        ctime: time(stat.stx_ctime),
-        mtime: time(stat.stx_mtime),
-        rdev_major: stat.stx_rdev_major,
-        rdev_minor: stat.stx_rdev_minor,
-        ..Default::default()
-    }
-}
-
 impl Server {
     pub(super) fn getattr(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         let get = call.request.args().take::<GetattrIn>()?;
         let stat = self.stat_node(&call.node, (get.getattr_flags & proto::GETATTR_FH != 0).then_some(get.fh))?;
         Ok(self.attr_answer(&call.node, &stat, buf))
-    }
-
-    pub(super) fn statx(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
-        let get = call.request.args().take::<StatxIn>()?;
-        let stat = self.stat_node(&call.node, (get.getattr_flags & proto::GETATTR_FH != 0).then_some(get.fh))?;
-        buf.push(&StatxOut { attr_valid: valid_s(&call.node), stat: statx_of(&stat), ..Default::default() });
-        Ok(Answer::Attr(call.node.clone()))
     }
 
     fn attr_answer(&self, node: &Arc<Node>, stat: &Statx, buf: &mut ReplyBuf) -> Answer {

@@ -1,6 +1,8 @@
 //! Real labs: what a node sees, how commands end, links, limits, and that nothing is left behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -16,17 +18,12 @@ use lab::{Lab, LabName, Options};
 /// Long enough for anything on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-fn binary() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    own.ancestors().nth(2).unwrap().join("examples/lab")
-}
-
 fn bare(nodes: u32) -> Options {
-    Options { daemons: false, ..Options::new(Lab::fresh_name("test").unwrap(), nodes) }
+    Options { daemons: false, ..common::options(nodes) }
 }
 
 fn up(options: &Options) -> Lab {
-    Lab::up(binary(), options).unwrap()
+    common::lab_of(options)
 }
 
 fn wait_for(what: &str, condition: impl Fn() -> bool) {
@@ -240,7 +237,7 @@ fn several_labs_and_nothing_left_behind() {
     let (first, second) = (up(&bare(2)), up(&bare(2)));
     let name = first.state().options.name.clone();
     assert!(!traces(&name).is_empty(), "the test looks in the wrong places");
-    let twice = Lab::up(binary(), &Options { name: name.clone(), ..bare(2) }).unwrap_err();
+    let twice = Lab::up(common::tern(), &Options { name: name.clone(), ..bare(2) }).unwrap_err();
     assert!(twice.to_string().contains("already up"), "{twice}");
     let pids: Vec<i32> = first.state().nodes.iter().map(|n| n.init.pid).chain([first.state().hub.pid]).collect();
     let busy = first.spawn("n1", ["sleep", "1000"]).unwrap();
@@ -279,15 +276,15 @@ fn crashes_are_repaired() {
     assert_eq!(traces(&options.name), Vec::<String>::new());
 
     // `up` dies at any moment: the lab ends by itself or can be ended.
-    for delay_ms in [0, 2, 4, 6, 8, 10, 13, 16, 20, 30] {
+    for delay_ms in [0, 2, 4, 6, 8, 10, 13, 16, 20, 30, 50, 80, 120, 160] {
         let name = options.name.as_str();
-        let mut tool = Command::new(binary());
-        tool.args(["lab", "--name", name, "up", "--nodes", "3", "--bare"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut tool = Command::new(common::tern());
+        tool.args(["lab", "--name", name, "up", "--nodes", "3"]).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = tool.spawn().unwrap();
         sleep(Duration::from_millis(delay_ms));
         child.kill().unwrap();
         child.wait().unwrap();
-        let down = Command::new(binary()).args(["lab", "--name", name, "down"]).output().unwrap();
+        let down = Command::new(common::tern()).args(["lab", "--name", name, "down"]).output().unwrap();
         assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
         wait_for("the rest to go", || traces(&options.name).is_empty());
     }
@@ -297,11 +294,33 @@ fn crashes_are_repaired() {
 fn many_nodes_are_quick() {
     for nodes in [16, 100] {
         let start = Instant::now();
-        let lab = up(&bare(nodes));
+        let lab = common::lab_of(&common::options(nodes));
         let took = start.elapsed();
         println!("{nodes} nodes: {} ms", took.as_millis());
-        assert!(took < Duration::from_secs(20), "{took:?}");
+        assert!(took < Duration::from_secs(120), "{took:?}");
         let last = format!("n{nodes}");
         assert!(reaches(&lab, &last, "n2", DEADLINE) && reaches(&lab, "n1", &last, DEADLINE));
+    }
+}
+
+#[test]
+fn up_means_that_every_daemon_lists_all_nodes_alive() {
+    for nodes in [1, 5] {
+        let lab = common::lab_of(&common::options(nodes));
+        for node in &lab.state().nodes {
+            let output = lab.exec(&node.name, ["tern", "nodes", "--json"]).unwrap();
+            let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let seen: BTreeSet<(String, String)> = rows
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| (row["name"].as_str().unwrap().into(), row["state"].as_str().unwrap().into()))
+                .collect();
+            let all = (1..=nodes).map(|n| (format!("n{n}"), "alive".to_owned())).collect();
+            assert_eq!(seen, all, "on {}", node.name);
+        }
+        let status = lab.command("status").output().unwrap();
+        let line = format!("{nodes} of {nodes} nodes alive");
+        assert!(String::from_utf8_lossy(&status.stdout).contains(&line), "{status:?}");
     }
 }

@@ -1,0 +1,141 @@
+//! The link between client and server: one ordered queue each way, with random delays.
+
+use homefs::client::{Client, Uplink};
+use homefs::invalidation::Invalidation;
+use homefs::server::{Outlet, Server};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+enum Down {
+    Reply(u16, Vec<u8>, u64),
+    Invalidate(u64, Vec<u8>),
+}
+
+enum Up {
+    Request(u16, Vec<u8>),
+    Applied(u64),
+}
+
+/// Messages and bytes that passed.
+#[derive(Default)]
+pub struct Counts {
+    pub requests: AtomicU64,
+    pub replies: AtomicU64,
+    pub invalidations: AtomicU64,
+    pub by_opcode: Mutex<std::collections::BTreeMap<u32, u64>>,
+}
+
+pub struct UpEnd(Sender<Up>, Arc<Counts>);
+pub struct DownEnd(Sender<Down>, Arc<Counts>);
+
+impl Uplink for UpEnd {
+    fn request(&self, mount: u16, bytes: &[u8]) {
+        self.1.requests.fetch_add(1, Ordering::Relaxed);
+        let opcode = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
+        tracing::debug!(opcode, bytes = bytes.len(), "request");
+        *self.1.by_opcode.lock().unwrap().entry(opcode).or_default() += 1;
+        let _ = self.0.send(Up::Request(mount, bytes.to_vec()));
+    }
+    fn applied(&self, seq: u64) {
+        let _ = self.0.send(Up::Applied(seq));
+    }
+}
+
+impl Outlet for DownEnd {
+    fn reply(&self, mount: u16, bytes: &[u8], seq: u64) {
+        tracing::debug!(bytes = bytes.len(), seq, errno = i32::from_le_bytes(bytes[4..8].try_into().unwrap()), "reply");
+        self.1.replies.fetch_add(1, Ordering::Relaxed);
+        let _ = self.0.send(Down::Reply(mount, bytes.to_vec(), seq));
+    }
+    fn invalidate(&self, seq: u64, invalidation: &Invalidation) {
+        self.1.invalidations.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        invalidation.encode(&mut bytes);
+        let _ = self.0.send(Down::Invalidate(seq, bytes));
+    }
+}
+
+/// A small generator: delays differ, and the same run can be had again.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed | 1)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// Longest delay of a message, microseconds; 0 for none.
+fn delay(random: &mut Random, most_us: u64) {
+    if most_us > 0 && random.below(4) == 0 {
+        std::thread::sleep(Duration::from_micros(random.below(most_us)));
+    }
+}
+
+pub struct Link {
+    pub up: Arc<UpEnd>,
+    pub down: Arc<DownEnd>,
+    pub counts: Arc<Counts>,
+    up_rx: Receiver<Up>,
+    down_rx: Receiver<Down>,
+}
+
+impl Link {
+    pub fn new() -> Link {
+        let counts = Arc::new(Counts::default());
+        let ((up, up_rx), (down, down_rx)) = (channel(), channel());
+        Link {
+            up: Arc::new(UpEnd(up, counts.clone())),
+            down: Arc::new(DownEnd(down, counts.clone())),
+            counts,
+            up_rx,
+            down_rx,
+        }
+    }
+
+    /// Joins the two ends.
+    pub fn join(self, server: &Arc<Server>, client: &Arc<OnceLock<Arc<Client>>>, most_delay_us: u64) {
+        let (jobs, jobs_rx) = channel::<(u16, Vec<u8>)>();
+        let jobs_rx = Arc::new(Mutex::new(jobs_rx));
+        for _ in 0..4 {
+            let (server, jobs) = (server.clone(), jobs_rx.clone());
+            std::thread::spawn(move || {
+                loop {
+                    let job = jobs.lock().unwrap().recv();
+                    let Ok((mount, bytes)) = job else { return };
+                    server.request(mount, &bytes);
+                }
+            });
+        }
+        let applied = server.clone();
+        std::thread::spawn(move || {
+            let mut random = Random::new(0x1234_5678_9abc_def1);
+            for message in self.up_rx {
+                delay(&mut random, most_delay_us);
+                match message {
+                    Up::Request(mount, bytes) => drop(jobs.send((mount, bytes))),
+                    Up::Applied(seq) => applied.applied(seq),
+                }
+            }
+        });
+        let client = client.clone();
+        std::thread::spawn(move || {
+            let mut random = Random::new(0xfeed_beef_dead_cafe);
+            for message in self.down_rx {
+                delay(&mut random, most_delay_us);
+                let client = client.wait();
+                match message {
+                    Down::Reply(mount, bytes, seq) => client.deliver(mount, &bytes, seq),
+                    Down::Invalidate(seq, bytes) => client.invalidate(seq, Invalidation::decode(&bytes).unwrap()),
+                }
+            }
+        });
+    }
+}

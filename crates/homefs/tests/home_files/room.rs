@@ -1,0 +1,158 @@
+//! Builds a room for one case, runs the case, and takes everything away again.
+
+use crate::Case;
+use crate::link::{Counts, Link};
+use homefs::client::Client;
+use homefs::server::{Callers, Credentials, ExportPath, Server};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Generous: only a case that hangs reaches it.
+const DEADLINE: Duration = Duration::from_secs(600);
+/// Where the ids of the room's users lie on this machine.
+const FIRST_ID: u32 = 1 << 31;
+
+/// Root, two users with their own groups, and a group that both are in.
+pub const SHARED_GROUP: u32 = 3000;
+
+struct Hosted;
+
+impl Callers for Hosted {
+    fn credentials(&self, _tid: u32, uid: u32, gid: u32) -> Option<Credentials> {
+        match uid {
+            0 => Some(Credentials { uid, gid, groups: [].into(), caps: u64::MAX }),
+            1000 | 1001 => Some(Credentials { uid, gid, groups: [SHARED_GROUP].into(), caps: 0 }),
+            _ => None,
+        }
+    }
+}
+
+/// A directory that goes away with this value.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new(base: &Path) -> TempDir {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = base.join(format!("homefs-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        TempDir(path)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Ends client and server, so that nothing waits for an answer that will not come.
+struct Ends(Arc<Client>, Arc<Server>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.close();
+        self.1.close();
+    }
+}
+
+fn spawn(role: &str, case: &Case, dir: &Path) -> (Agent, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([role, case.name]).arg(dir).stdin(Stdio::from(OwnedFd::from(theirs)));
+    (Agent(command.spawn().unwrap()), ours)
+}
+
+/// A copy of a descriptor of the room's process.
+fn take_descriptor(from: &Agent, number: i32) -> rustix::io::Result<OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let pid = Pid::from_child(&from.0);
+    pidfd_getfd(pidfd_open(pid, PidfdFlags::empty())?, number, PidfdGetfdFlags::empty())
+}
+
+pub fn run(case: &Case, base: &Path) -> Result<(), String> {
+    let (home_dir, mount_dir) = (TempDir::new(base), TempDir::new(base));
+    let link = Link::new();
+    let counts = link.counts.clone();
+    // Cases of this name see all that this machine has.
+    let whole = case.name.starts_with("root_");
+    let exports = [ExportPath { path: if whole { "/".into() } else { home_dir.0.clone() } }];
+    let server = Server::start(&exports, Arc::new(Hosted), link.down.clone()).map_err(|e| e.to_string())?;
+    let (room, room_stream) = spawn("__room", case, &mount_dir.0);
+    let mut from_room = BufReader::new(room_stream.try_clone().unwrap());
+    let mut line = String::new();
+    from_room.read_line(&mut line).map_err(|e| e.to_string())?;
+    let number = line.trim_end().parse().map_err(|_| format!("the room did not come up: {line:?}"))?;
+    let device = take_descriptor(&room, number).map_err(|e| format!("taking the room's device: {e}"))?;
+
+    let up = link.up.clone();
+    let client = Arc::new(OnceLock::new());
+    let delay_us = if case.name.ends_with("bench") { 0 } else { 400 };
+    link.join(&server, &client, delay_us);
+    let started = Client::start(vec![device], up).map_err(|e| e.to_string())?;
+    let _ = client.set(started.clone());
+    let _ends = Ends(started.clone(), server.clone());
+    let (home, home_stream) = spawn("__home", case, &home_dir.0);
+
+    for map in ["uid_map", "gid_map"] {
+        let path = format!("/proc/{}/{map}", room.0.id());
+        std::fs::write(path, format!("0 {FIRST_ID} {}", FIRST_ID - 2)).map_err(|e| format!("{map}: {e}"))?;
+    }
+    (&room_stream).write_all(b"mapped\n").map_err(|e| e.to_string())?;
+
+    carry(from_room, home_stream.try_clone().unwrap(), || ());
+    let wait = move || started.wait_applied(server.flush_events());
+    carry(BufReader::new(home_stream), room_stream, wait);
+    let outcome = wait_for(room, "room").and(wait_for(home, "home"));
+    if std::env::var_os("HOMEFS_COUNTS").is_some() {
+        report(&counts);
+    }
+    outcome
+}
+
+fn report(counts: &Counts) {
+    use std::sync::atomic::Ordering::Relaxed;
+    let (requests, invalidations) = (counts.requests.load(Relaxed), counts.invalidations.load(Relaxed));
+    println!("  {requests} requests, {invalidations} invalidations; by opcode {:?}", counts.by_opcode.lock().unwrap());
+}
+
+/// Carries lines from one agent to the other; `before` runs between hearing a line and passing it on.
+fn carry(mut from: BufReader<UnixStream>, mut to: UnixStream, before: impl Fn() + Send + 'static) {
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while from.read_line(&mut line).is_ok_and(|n| n > 0) {
+            before();
+            if to.write_all(line.as_bytes()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+        let _ = to.shutdown(std::net::Shutdown::Write);
+    });
+}
+
+fn wait_for(mut agent: Agent, what: &str) -> Result<(), String> {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        match agent.0.try_wait().map_err(|e| e.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("{what}: {status}")),
+            None if Instant::now() > until => return Err(format!("{what} does not end")),
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The cluster in a lab: n1 founds it, the others are invited and join, and all of them see all.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ctl::codec::encode;
+use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request, Status};
+
+use crate::error::{Error, Result};
+use crate::exec::{LOG, daemon_has_ended, start_daemon};
+use crate::state::{NodeState, State};
+
+/// How long the cluster may take, beside [`PER_NODE`].
+const LIMIT: Duration = Duration::from_secs(60);
+/// More for every node.
+const PER_NODE: Duration = Duration::from_millis(500);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long one daemon may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Founds the cluster and starts all daemons; returns when every daemon lists all nodes alive.
+pub fn found(state: &State) -> Result<()> {
+    let Some((home, others)) = state.nodes.split_first() else { return Ok(()) };
+    let end = Instant::now() + LIMIT + PER_NODE * state.options.nodes;
+    let mut daemons = vec![Daemon::start(home, &["init".into()])?];
+    daemons[0].wait(end, |_| true)?;
+    let tokens = invitations(home, others.len())?;
+    for (node, token) in others.iter().zip(tokens) {
+        daemons.push(Daemon::start(node, &["join".into(), token])?);
+    }
+    let complete = |status: &Status| status.alive == state.options.nodes && status.known == state.options.nodes;
+    daemons.iter().try_for_each(|daemon| daemon.wait(end, complete))
+}
+
+/// What the daemon of a node says about itself; `None` if there is none.
+pub fn status(node: &NodeState) -> Option<Status> {
+    match ask(node, &Request::Status)? {
+        Answer::Status(status) => Some(status),
+        _ => None,
+    }
+}
+
+struct Daemon<'a> {
+    node: &'a NodeState,
+}
+
+impl Daemon<'_> {
+    /// `tern init` or `tern join TOKEN` on the node, which goes on as its daemon.
+    fn start<'a>(node: &'a NodeState, command: &[String]) -> Result<Daemon<'a>> {
+        let address = node.address.to_string();
+        let options = ["--name", &node.name, "--addr", &address, "--daemon"];
+        let words = std::iter::once("tern").chain(command.iter().map(String::as_str)).chain(options);
+        let argv: Vec<OsString> = words.map(OsString::from).collect();
+        start_daemon(node, &argv)?;
+        Ok(Daemon { node })
+    }
+
+    /// Waits until the daemon's state is as wanted.
+    fn wait(&self, end: Instant, wanted: impl Fn(&Status) -> bool) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let seen = status(self.node);
+            if seen.as_ref().is_some_and(&wanted) {
+                return Ok(());
+            }
+            if seen.is_none() && daemon_has_ended(&inside(self.node, LOG)) {
+                return Err(Error::Setup { who: format!("ternd on {}", self.node.name), reason: self.last_words() });
+            }
+            if Instant::now() >= end {
+                let detail = match seen {
+                    Some(status) => format!("; it sees {} of {} nodes alive", status.alive, status.known),
+                    None => "; it does not answer".into(),
+                };
+                let what = format!("ternd on {} to see all nodes", self.node.name);
+                return Err(Error::Timeout { what, seconds: start.elapsed().as_secs(), detail });
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(inside(self.node, LOG)).unwrap_or_default();
+        let last: Vec<&str> = text.lines().rev().take(3).collect();
+        let words = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+        if words.is_empty() { "it ended without a word".into() } else { words }
+    }
+}
+
+fn invitations(home: &NodeState, count: usize) -> Result<Vec<String>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let refused = |reason: String| Error::Setup { who: format!("invitation by {}", home.name), reason };
+    let request = Request::Invite { valid_s: 600, count: u32::try_from(count).unwrap_or(u32::MAX), authority: true };
+    match ask(home, &request) {
+        Some(Answer::Invited { tokens, .. }) if tokens.len() == count => Ok(tokens),
+        Some(Answer::Failed { reason, .. }) => Err(refused(reason)),
+        _ => Err(refused("ternd did not answer as it should".into())),
+    }
+}
+
+/// Asks the daemon of a node; `None` if it cannot be reached or does not answer.
+fn ask(node: &NodeState, request: &Request) -> Option<Answer> {
+    let path = ctl::paths::daemon_socket(&inside(node, ctl::paths::RUN_DIR));
+    let socket = packet::connect(&path).ok()?;
+    packet::set_timeout(&socket, Some(ANSWER_LIMIT)).ok()?;
+    packet::send(&socket, &encode(request, REQUEST_BYTES).ok()?, &[]).ok()?;
+    let mut assembly = Assembly::default();
+    loop {
+        let packet = packet::receive(&socket, PACKET_BYTES).ok()?;
+        if packet.bytes.is_empty() {
+            return None;
+        }
+        if let Some(answer) = assembly.take(&packet.bytes).ok()? {
+            return Some(answer);
+        }
+    }
+}
+
+/// A path of the node, as this machine reaches it.
+fn inside(node: &NodeState, path: &str) -> PathBuf {
+    Path::new("/proc").join(node.init.pid.to_string()).join("root").join(path.trim_start_matches('/'))
+}

@@ -1,0 +1,52 @@
+//! What the tests of the whole have in common.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test program uses a part; a test that cannot go on has failed")]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use lab::{Lab, Options, Output};
+
+/// The tern to be tested: `TERN_BINARY` (`cargo xtask test` gives the optimised one), else the one that was built with the test.
+pub fn tern() -> PathBuf {
+    std::env::var_os("TERN_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_tern").into(), PathBuf::from)
+}
+
+/// A plain lab of a name of its own.
+pub fn options(nodes: u32) -> Options {
+    Options::new(Lab::fresh_name("test").unwrap(), nodes)
+}
+
+/// A lab that runs the tern to be tested.
+pub fn lab_of(options: &Options) -> Lab {
+    Lab::up(tern(), options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a command to its end with this on its standard input.
+pub fn run_with_input(mut command: Command, input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A command need not read all of its input.
+            let _ = pipe.write_all(input);
+        });
+        child.wait_with_output().unwrap()
+    });
+    Output { status: output.status, stdout: output.stdout, stderr: output.stderr }
+}
+
+/// `CC1` becomes the path of gcc's compiler proper.
+pub fn resolve(word: &str) -> String {
+    if word != "CC1" {
+        return word.into();
+    }
+    let output = Command::new("gcc").arg("-print-prog-name=cc1").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().into()
+}
+
+/// Is there a program of this name on the search path?
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}

@@ -1,0 +1,114 @@
+//! The guests at home under the filter that placed ones have: what the table serves is done by the kernel, what it does not serve yet is
+//! refused. So a row that a guest needs and that is not served is found without placing.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use os::seccomp::{self, Answer, Instruction, Notice};
+use systable::filter::Action;
+use systable::{Class, Served};
+
+use crate::program;
+use crate::run::{Outcome, Scratch, arguments, complaint, run};
+
+/// How often a call was handed over, and whether it was refused.
+type Seen = BTreeMap<String, (u32, bool)>;
+
+/// The table's filter; what stops in the tracer is let through, as there is none.
+fn program() -> Vec<Instruction> {
+    let (trace, allow) = (Action::Trace.code(), Action::Allow.code());
+    let program = systable::filter::program();
+    let untraced = |k: u32| if k == trace { allow } else { k };
+    program.insns().iter().map(|i| Instruction { code: i.code, jt: i.jt, jf: i.jf, k: untraced(i.k) }).collect()
+}
+
+fn verdict(notice: &Notice) -> Answer {
+    let refused = |errno: systable::Errno| Answer::Value(-i64::from(errno.0));
+    match systable::row(notice.nr) {
+        _ if notice.arch != systable::filter::ARCH => refused(systable::errno::ENOSYS),
+        Some(row) => match (row.served, row.class) {
+            (Served::Later(errno), _) => refused(errno),
+            (Served::Now, Class::Unused) => refused(systable::errno::ENOSYS),
+            (Served::Now, _) => Answer::Continue,
+        },
+        None => refused(systable::errno::ENOSYS),
+    }
+}
+
+/// Answers until the last process with the filter is gone.
+fn supervise(socket: &OwnedFd) -> Seen {
+    let mut seen = Seen::new();
+    let (_, mut fds) = os::socket::receive(socket.as_fd(), &mut [0; 8], 0).unwrap();
+    let Some(listener) = fds.pop() else { return seen };
+    loop {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let mut waiting = [PollFd::new(&listener, PollFlags::IN)];
+        if poll(&mut waiting, None).is_err() {
+            continue;
+        }
+        if waiting[0].revents().contains(PollFlags::HUP) {
+            return seen;
+        }
+        let Some(notice) = seccomp::receive(listener.as_fd()).unwrap() else { continue };
+        let answer = verdict(&notice);
+        let name = systable::name(notice.nr).map_or_else(|| notice.nr.to_string(), String::from);
+        let entry = seen.entry(name).or_insert((0, false));
+        *entry = (entry.0 + 1, entry.1 || answer != Answer::Continue);
+        seccomp::answer(listener.as_fd(), notice.id, answer).unwrap();
+    }
+}
+
+/// Runs a command under the filter.
+fn filtered(command: &mut Command) -> (Outcome, Seen) {
+    let (ours, theirs) = os::socket::pair().unwrap();
+    let filter = program();
+    // SAFETY: between fork and exec only system calls are made, and a small allocation (glibc's is usable after fork).
+    unsafe {
+        command.pre_exec(move || {
+            seccomp::no_new_privileges().map_err(|e| e.source)?;
+            let listener = seccomp::install(&filter).map_err(|e| e.source)?;
+            let part = [std::io::IoSlice::new(b"listener")];
+            os::socket::send(theirs.as_fd(), &part, &[listener.as_fd()], 0).map_err(|e| e.source)
+        });
+    }
+    std::thread::scope(|scope| {
+        let supervisor = scope.spawn(move || supervise(&ours));
+        let outcome = run(command);
+        (outcome, supervisor.join().unwrap())
+    })
+}
+
+/// Calls that guests make in order to see them refused, or that they do not need.
+const MAY_BE_REFUSED: &[(&str, &str)] = &[("no_such_call", "5000")];
+
+#[test]
+fn guests_need_nothing_that_is_not_served() {
+    let mut complaints = Vec::new();
+    for program in program::build("") {
+        let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        let arguments = arguments(&program);
+        let mut command = Command::new(&arguments[0]);
+        let (outcome, seen) =
+            filtered(command.args(&arguments[1..]).current_dir(scratch.path()).env("GUEST_VALUE", "v"));
+        complaints.extend(complaint(&program, &outcome));
+        let excused = |call: &str| MAY_BE_REFUSED.contains(&(program.name.as_str(), call));
+        let refused = seen.iter().filter(|(call, (_, refused))| *refused && !excused(call));
+        complaints.extend(refused.map(|(call, _)| format!("{}: needs {call}", program.name)));
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// `TERN_COMMAND='python3 x.py' cargo test -p tern --test guests one_command -- --ignored --nocapture` says which calls would be handed over.
+#[test]
+#[ignore = "a tool for looking at one command"]
+fn one_command() {
+    let line = std::env::var("TERN_COMMAND").unwrap_or_else(|_| "true".into());
+    let (outcome, seen) = filtered(Command::new("sh").args(["-c", &format!("exec {line}")]));
+    println!("{}{}{:?}", outcome.stdout, outcome.stderr, outcome.end);
+    for (call, (count, refused)) in seen {
+        println!("{count:>8} {call}{}", if refused { " REFUSED" } else { "" });
+    }
+}

@@ -1,0 +1,28 @@
+// Scheduling.
+// calls: sched_getaffinity sched_setaffinity sched_getscheduler sched_setscheduler sched_getparam sched_setparam sched_get_priority_max sched_get_priority_min sched_rr_get_interval sched_getattr sched_setattr ioprio_get ioprio_set
+#include "guest.h"
+
+int main(int argc, char **argv) {
+    (void)argc, (void)argv;
+    cpu_set_t set, one;
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set)) {
+            CPU_SET(i, &one);
+            break;
+        }
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    GUEST_POINT();
+    struct sched_param p = {0};
+    CHECK(sched_getparam(0, &p) == 0 && sched_setparam(0, &p) == 0);
+    SAY("policy %d, priority %d, real-time %d to %d", sched_getscheduler(0), p.sched_priority, sched_get_priority_min(SCHED_FIFO), sched_get_priority_max(SCHED_FIFO));
+    CHECK(sched_setscheduler(0, SCHED_BATCH, &p) == 0 && sched_getscheduler(0) == SCHED_BATCH);
+    struct timespec t;
+    CHECK(sched_rr_get_interval(0, &t) == 0);
+    uint32_t attributes[14] = {56};
+    CHECK(RAW(sched_getattr, 0, attributes, 56, 0) == 0 && attributes[1] == SCHED_BATCH && RAW(sched_setattr, 0, attributes, 0) == 0);
+    CHECK(RAW(ioprio_set, 1, 0, (2 << 13) | 6) == 0 && RAW(ioprio_get, 1, 0) == ((2 << 13) | 6));
+    FAILS(EINVAL, sched_setscheduler(0, 99, &p));
+    SUCCESS();
+}
