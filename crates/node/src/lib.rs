@@ -6,6 +6,7 @@ mod daemon;
 mod dial;
 mod error;
 mod facts;
+mod hosted;
 mod local;
 mod log;
 mod members;
