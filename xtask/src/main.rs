@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(test::Extent::Normal),
         ["test", "--quick"] => test::run(test::Extent::Quick),
         ["test", "--full"] => test::run(test::Extent::Full),
-        ["demo"] => demo::run(),
+        ["demo"] => demo::run_demo(),
         ["lab", ref rest @ ..] => tool::build_release().and_then(|tern| tool::pass_on(&tern, rest)),
         _ => Err(USAGE.into()),
     };

@@ -102,8 +102,12 @@ fn run_program(program: &Executable, extent: Extent, tern: &Path) -> Count {
     let mut count = None;
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
     for line in lines.map_while(std::result::Result::ok) {
-        count = count.or(result(&line));
-        if !(line.is_empty() || line.ends_with("... ok") || line.contains("... ignored") || line.starts_with("running"))
+        if let Some(found) = result(&line) {
+            count = Some(found);
+        } else if !(line.is_empty()
+            || line.ends_with("... ok")
+            || line.contains("... ignored")
+            || line.starts_with("running"))
         {
             println!("    {line}");
         }

@@ -10,7 +10,14 @@ use rustix::thread::ThreadNameSpaceType;
 use crate::error::{Context, Error, Result};
 use crate::options::Options;
 use crate::state::State;
-use crate::{process, teardown};
+use crate::{
+    cluster,
+    process::{self, Process},
+    teardown,
+};
+
+/// How long the end of a node may take.
+const NODE_END: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A lab that goes down when this is dropped.
 #[derive(Debug)]
@@ -161,8 +168,16 @@ impl Lab {
 
     /// Does `work` in a thread whose network is the node's: sockets made there are the node's.
     pub fn in_network<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let init = self.state.node(node)?.init;
-        let pidfd = init.open().ok_or_else(|| Error::NodeDown(node.into()))?;
+        self.in_network_of(self.state.node(node)?.init, node, work)
+    }
+
+    /// Does `work` in a thread whose network is that of the switch, where all frames between nodes pass.
+    pub fn in_switch<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        self.in_network_of(self.state.hub, "switch", work)
+    }
+
+    fn in_network_of<T: Send>(&self, process: Process, name: &str, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let pidfd = process.open().ok_or_else(|| Error::NodeDown(name.into()))?;
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 process::enter(&pidfd, ThreadNameSpaceType::NETWORK)?;
@@ -170,6 +185,30 @@ impl Lab {
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// Kills the node's daemon without warning, if there is one.
+    pub fn kill_daemon(&self, node: &str) -> Result<()> {
+        cluster::kill_daemon(self.state.node(node)?)
+    }
+
+    /// Kills the node's daemon without warning and starts another, which answers when this returns.
+    pub fn restart_daemon(&self, node: &str) -> Result<()> {
+        self.plain("restart", &[node])
+    }
+
+    /// Kills everything that runs on the node, as if it had lost its power. It cannot come back in this lab.
+    pub fn kill_node(&self, node: &str) -> Result<()> {
+        let init = self.state.node(node)?.init;
+        init.signal(rustix::process::Signal::KILL);
+        match init.wait(NODE_END) {
+            true => Ok(()),
+            false => Err(Error::Timeout {
+                what: format!("the end of {node}"),
+                seconds: NODE_END.as_secs(),
+                detail: String::new(),
+            }),
+        }
     }
 
     /// PIDs of a node's processes, as this machine numbers them.

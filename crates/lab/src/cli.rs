@@ -8,7 +8,7 @@ use clap::Subcommand;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::error::{Context, Error, Result, chain};
-use crate::exec::{end_like, run as run_in_node};
+use crate::exec::{end_like, run as run_in_node, run_at_switch};
 use crate::options::{LabName, Options, node_index, parse_bits, parse_bytes, parse_delay};
 use crate::process::in_network;
 use crate::state::{NodeState, State, all};
@@ -23,6 +23,9 @@ pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
+
+/// In place of a node: the switch.
+const SWITCH: &str = "switch";
 
 /// What to do with a lab.
 #[derive(Debug, Subcommand)]
@@ -53,7 +56,7 @@ pub enum Command {
     },
     /// Run a command in a node; its exit status is passed on.
     Exec {
-        /// The node.
+        /// The node; `switch`: this machine's files, the network that joins all nodes (`tcpdump -i lab0`).
         node: String,
         /// The command.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -93,6 +96,11 @@ pub enum Command {
         /// The other; all others if not given.
         b: Option<String>,
     },
+    /// Kill a node's daemon without warning and start another.
+    Restart {
+        /// The node.
+        node: String,
+    },
     /// End the lab; nothing is left.
     Down {
         /// All labs of this machine.
@@ -128,6 +136,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
             let state = up::up(options)?;
             println!("lab {} is up: {}", state.options.name, nodes_in_words(&state));
         }
+        Command::Exec { node, command } if node == SWITCH => match run_at_switch(&State::load(&name)?, &command)? {},
         Command::Exec { node, command } => {
             return Ok(end_like(run_in_node(State::load(&name)?.node(&node)?, &command)?));
         }
@@ -141,6 +150,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
         }
         Command::Cut { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), false)?,
         Command::Heal { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), true)?,
+        Command::Restart { node } => cluster::restart_daemon(State::load(&name)?.node(&node)?)?,
         Command::Down { all: every } => {
             let names = if every { all() } else { vec![name] };
             for name in names {

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use ctl::codec::encode;
 use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request, Status};
+use rustix::process::Signal;
 
 use crate::error::{Error, Result};
 use crate::exec::{LOG, daemon_has_ended, start_daemon};
+use crate::process::{Process, members};
 use crate::state::{NodeState, State};
 
 /// How long the cluster may take, beside [`PER_NODE`].
@@ -41,6 +43,26 @@ pub fn status(node: &NodeState) -> Option<Status> {
         Answer::Status(status) => Some(status),
         _ => None,
     }
+}
+
+/// Kills the node's daemon without warning, if there is one.
+pub fn kill_daemon(node: &NodeState) -> Result<()> {
+    for pid in members(node.init)? {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if arguments.split(|b| *b == 0).next() == Some(b"ternd") {
+            let daemon = Process::of(pid)?;
+            daemon.signal(Signal::KILL);
+            daemon.wait(ANSWER_LIMIT);
+        }
+    }
+    Ok(())
+}
+
+/// Kills the node's daemon and starts another; returns when that answers.
+pub fn restart_daemon(node: &NodeState) -> Result<()> {
+    kill_daemon(node)?;
+    start_daemon(node, &["ternd".into()])?;
+    Daemon { node }.wait(Instant::now() + LIMIT, |_| true)
 }
 
 struct Daemon<'a> {

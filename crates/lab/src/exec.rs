@@ -15,7 +15,7 @@ use rustix::thread::ThreadNameSpaceType as Namespaces;
 use crate::cgroup;
 use crate::error::{Context, Error, Result, chain};
 use crate::process::enter;
-use crate::state::NodeState;
+use crate::state::{NodeState, State};
 
 /// How a command in a node ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,15 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     let pid = start(node, argv, Standard::Kept)?;
     forward_signals(pid);
     wait(pid)
+}
+
+/// Runs `argv` with this machine's files in the network of the lab's switch, where all frames pass (`lab0`). Replaces this process.
+pub fn run_at_switch(state: &State, argv: &[OsString]) -> Result<std::convert::Infallible> {
+    let hub = state.hub.open().ok_or_else(|| Error::NoLab(state.options.name.to_string()))?;
+    enter(hub, Namespaces::NETWORK)?;
+    let (program, arguments) = argv.split_first().ok_or_else(no_command)?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(error).context(|| format!("run {} at the switch", program.to_string_lossy()))
 }
 
 fn wait(pid: i32) -> Result<Ended> {
@@ -95,9 +104,7 @@ fn become_command(
     argv: &[OsString],
     standard: Standard,
 ) -> Result<std::convert::Infallible, (i32, Error)> {
-    let (program, arguments) = argv.split_first().ok_or_else(|| {
-        (125, Error::Invalid { what: "command", value: String::new(), reason: "a program's name is needed".into() })
-    })?;
+    let (program, arguments) = argv.split_first().ok_or_else(|| (125, no_command()))?;
     let place = std::env::current_dir().unwrap_or_else(|_| "/".into());
     cgroup::join(&node.cgroups).map_err(|e| (125, e))?;
     let all = Namespaces::MOUNT
@@ -118,6 +125,10 @@ fn become_command(
         .exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Err((code, Error::System { what: format!("run {} on {}", program.to_string_lossy(), node.name), source: error }))
+}
+
+fn no_command() -> Error {
+    Error::Invalid { what: "command", value: String::new(), reason: "a program's name is needed".into() }
 }
 
 fn detach() -> Result<()> {

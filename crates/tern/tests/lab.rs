@@ -241,6 +241,7 @@ fn several_labs_and_nothing_left_behind() {
     assert!(twice.to_string().contains("already up"), "{twice}");
     let pids: Vec<i32> = first.state().nodes.iter().map(|n| n.init.pid).chain([first.state().hub.pid]).collect();
     let busy = first.spawn("n1", ["sleep", "1000"]).unwrap();
+    wait_for("the command to be in its node", || first.processes("n1").unwrap().len() == 2);
     first.down().unwrap();
     assert_eq!(traces(&name), Vec::<String>::new());
     for pid in pids {
@@ -323,4 +324,25 @@ fn up_means_that_every_daemon_lists_all_nodes_alive() {
         let line = format!("{nodes} of {nodes} nodes alive");
         assert!(String::from_utf8_lossy(&status.stdout).contains(&line), "{status:?}");
     }
+}
+
+#[test]
+fn daemons_and_nodes_die_and_daemons_return() {
+    let lab = common::lab_of(&common::options(3));
+    let alive_on = |node: &str| {
+        let output = lab.exec(node, ["tern", "status", "--json"]).unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (status["pid"].as_i64(), status["alive"].as_i64())
+    };
+    let (first, alive) = alive_on("n2");
+    assert_eq!(alive, Some(3));
+    lab.restart_daemon("n2").unwrap();
+    let (second, _) = alive_on("n2");
+    assert!(second.is_some() && second != first);
+    wait_for("all nodes to see n2 again", || ["n1", "n2", "n3"].iter().all(|node| alive_on(node).1 == Some(3)));
+    lab.kill_daemon("n3").unwrap();
+    assert_eq!(alive_on("n3"), (None, None));
+    lab.kill_node("n3").unwrap();
+    wait_for("n3 to be missed", || ["n1", "n2"].iter().all(|node| alive_on(node).1 == Some(2)));
+    assert_eq!(lab.in_node("n3", ["true"]).output().unwrap().status.code(), Some(125));
 }
