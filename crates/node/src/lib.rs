@@ -2,6 +2,7 @@
 
 mod admit;
 mod answers;
+mod client;
 mod daemon;
 mod dial;
 mod error;

@@ -169,7 +169,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Er
         }
         Err(why) => {
             if let Ok(steward) = Steward::await_start(run_dir, room) {
-                let _ = steward.order(&ToSteward::Close, &[]);
+                let _ = steward.close();
             }
             Err(failed(why))
         }
@@ -306,7 +306,7 @@ pub(crate) fn vacate(daemon: &Daemon, host: Option<&str>) -> Result<(), String> 
         }
         idle.push(steward);
     }
-    idle.iter().try_for_each(|steward| steward.order(&ToSteward::Close, &[]))
+    idle.iter().try_for_each(Steward::close)
 }
 
 #[cfg(test)]
