@@ -59,6 +59,23 @@ impl Steward {
         }
     }
 
+    /// Ends the room. A steward that ends before its answer has gone out has done as told.
+    pub(crate) fn close(&self) -> Result<(), String> {
+        match self.ask(&ToSteward::Close, &[]) {
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Ok(()),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                ) =>
+            {
+                Ok(())
+            }
+            Err(e) => Err(format!("the steward does not answer: {e}")),
+        }
+    }
+
     /// Host, whether connected, and who is away.
     pub(crate) fn list(&self) -> Result<(String, bool, Vec<Guest>), String> {
         match self.ask(&ToSteward::List, &[]) {
