@@ -197,7 +197,7 @@ impl Daemon {
     }
 
     pub(crate) fn load(&self) -> Load {
-        facts::load(crate::rooms::count(&self.options.run_dir, "warden"), self.options.rooms_max)
+        facts::load(crate::hosted::count(&self.options.run_dir), self.options.rooms_max)
     }
 
     /// Looks for the others, unless that is under way.

@@ -2,10 +2,12 @@
 
 mod admit;
 mod answers;
+mod client;
 mod daemon;
 mod dial;
 mod error;
 mod facts;
+mod hosted;
 mod local;
 mod log;
 mod members;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ctl::paths::{log_dir, rooms_dir, steward_socket, warden_socket};
+use ctl::paths::{log_dir, rooms_dir, steward_socket};
 use ctl::peer::{Member, PeerRequest};
 use ctl::steward::{RoomId, ToSteward};
 use identity::NodeName;
@@ -17,7 +17,7 @@ use crate::daemon::{Daemon, lock};
 use crate::dial::Session;
 use crate::placement::{self, Candidate, Refusal, Survey};
 use crate::steward::{Steward, is_absent};
-use crate::{Error, spawn};
+use crate::{Error, hosted, spawn};
 
 /// How long a warden may take from its start to its connection here.
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
@@ -25,6 +25,8 @@ const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
 const SURVEY_AGE: Duration = Duration::from_secs(5);
 /// A choice counts as load for so long: until load averages show it.
 const CHOICE_AGE: Duration = Duration::from_secs(15);
+/// End of the names of stewards' sockets.
+const STEWARD: &str = "steward";
 /// Most rooms hosted for one home. It needs one; more are about to end.
 const ROOMS_PER_HOME_MAX: usize = 8;
 /// Most choices remembered.
@@ -43,8 +45,8 @@ pub(crate) struct Rooms {
     arrivals: Mutex<HashMap<RoomId, SyncSender<Result<(), String>>>>,
     /// For each host with a room: when it was surveyed, and whether it is a target.
     verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
-    /// Rooms hosted here: whose they are, and when they were asked for.
-    hosted: Mutex<HashMap<RoomId, (NodeName, Instant)>>,
+    /// Held while a room of another home is taken in: they are counted one by one.
+    taking_in: Mutex<()>,
     choices: Mutex<VecDeque<(Instant, String)>>,
 }
 
@@ -167,7 +169,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Er
         }
         Err(why) => {
             if let Ok(steward) = Steward::await_start(run_dir, room) {
-                let _ = steward.order(&ToSteward::Close, &[]);
+                let _ = steward.close();
             }
             Err(failed(why))
         }
@@ -206,31 +208,29 @@ pub(crate) fn arrived(daemon: &Daemon, room: RoomId, socket: &OwnedFd) {
 
 /// Hosts a room of `home`: starts the warden, which finds its way to the steward.
 pub(crate) fn host(daemon: &Daemon, room: RoomId, home: &NodeName, address: SocketAddr) -> Result<(), Error> {
+    let _one_by_one = lock(&daemon.rooms.taking_in);
     let me = daemon.me().name;
-    let (rooms, rooms_max) = (count(&daemon.options.run_dir, "warden"), daemon.options.rooms_max);
+    let failed = |why: String| Error::Room { node: me.clone(), why };
+    let hosted = hosted::living(&daemon.options.run_dir);
+    let (rooms, rooms_max) = (u32::try_from(hosted.len()).unwrap_or(u32::MAX), daemon.options.rooms_max);
     if rooms_max == 0 {
         return Err(Refusal::NoGuests { name: me }.into());
     }
     if rooms >= rooms_max {
         return Err(Refusal::Full { name: me, rooms, rooms_max }.into());
     }
-    if warden_socket(&daemon.options.run_dir, room).exists() {
-        return Err(Error::Room { node: me, why: "a room of this id is there already".into() });
+    if hosted.iter().filter(|h| h.home == home.as_str()).count() >= ROOMS_PER_HOME_MAX {
+        return Err(failed(format!("it hosts {ROOMS_PER_HOME_MAX} rooms of {home} already")));
     }
-    let mut hosted = lock(&daemon.rooms.hosted);
-    hosted.retain(|id, (_, since)| {
-        since.elapsed() < ARRIVAL_WITHIN || warden_socket(&daemon.options.run_dir, *id).exists()
-    });
-    if hosted.values().filter(|(whose, _)| whose == home).count() >= ROOMS_PER_HOME_MAX {
-        return Err(Error::Room { node: me, why: format!("it hosts {ROOMS_PER_HOME_MAX} rooms of {home} already") });
+    if hosted::is_noted(&daemon.options.run_dir, room) {
+        return Err(failed("a room of this id is there already".into()));
     }
-    start_role(daemon, "__warden", room, &["--home", home.as_str(), "--connect", &address.to_string()])
-        .map_err(|e| Error::Room { node: me, why: format!("the warden cannot be started: {e}") })?;
-    hosted.insert(room, (home.clone(), Instant::now()));
-    Ok(())
+    let pid = start_role(daemon, "__warden", room, &["--home", home.as_str(), "--connect", &address.to_string()])
+        .map_err(|e| failed(format!("the warden cannot be started: {e}")))?;
+    hosted::note(&daemon.options.run_dir, room, home.as_str(), pid).map_err(|e| failed(format!("cannot be noted: {e}")))
 }
 
-fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<()> {
+fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<u32> {
     let options = &daemon.options;
     let id = room.to_string();
     let mut all = vec!["--room".as_ref(), id.as_ref()];
@@ -239,7 +239,7 @@ fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::
     spawn::detached(role, all, &log_dir(&options.run_dir).join(crate::log::FILE))
 }
 
-/// Ids of the rooms with a socket of this kind (`steward`, `warden`).
+/// Ids of the rooms with a file of this kind.
 pub(crate) fn ids(run_dir: &Path, kind: &str) -> Vec<RoomId> {
     let Ok(entries) = std::fs::read_dir(rooms_dir(run_dir)) else { return Vec::new() };
     entries
@@ -257,9 +257,9 @@ fn parse(hex: &str) -> Option<RoomId> {
     u128::from_str_radix(hex, 16).ok().map(|n| RoomId(n.to_be_bytes()))
 }
 
-/// How many rooms have a socket of this kind.
-pub(crate) fn count(run_dir: &Path, kind: &str) -> u32 {
-    u32::try_from(ids(run_dir, kind).len()).unwrap_or(u32::MAX)
+/// How many rooms of this home have a steward.
+pub(crate) fn count(run_dir: &Path) -> u32 {
+    u32::try_from(ids(run_dir, STEWARD).len()).unwrap_or(u32::MAX)
 }
 
 /// Stewards that serve; sockets that a dead one left are removed.
@@ -273,17 +273,11 @@ pub(crate) fn stewards(run_dir: &Path) -> Vec<(RoomId, Steward)> {
             None
         }
     };
-    ids(run_dir, "steward").into_iter().filter_map(live).collect()
+    ids(run_dir, STEWARD).into_iter().filter_map(live).collect()
 }
 
 /// A daemon that starts anew finds the rooms that outlived the last one.
 pub(crate) fn adopt(daemon: &Daemon) {
-    for id in ids(&daemon.options.run_dir, "warden") {
-        let path = warden_socket(&daemon.options.run_dir, id);
-        if packet::connect(&path).is_err_and(|e| is_absent(&e)) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
     for (id, steward) in stewards(&daemon.options.run_dir) {
         match steward.list() {
             Ok((host, true, guests)) => {
@@ -312,7 +306,7 @@ pub(crate) fn vacate(daemon: &Daemon, host: Option<&str>) -> Result<(), String> 
         }
         idle.push(steward);
     }
-    idle.iter().try_for_each(|steward| steward.order(&ToSteward::Close, &[]))
+    idle.iter().try_for_each(Steward::close)
 }
 
 #[cfg(test)]
