@@ -12,7 +12,7 @@ use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
 use packet::Peer;
 
 use crate::daemon::{Daemon, lock};
-use crate::{Error, answers, client, rooms, steward};
+use crate::{Error, answers, choice, client, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -177,7 +177,7 @@ fn place(
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
     let mut again = true;
     loop {
-        let (node, steward) = rooms::choose(daemon, on)?;
+        let (node, steward) = choice::choose(daemon, on)?;
         match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
             Ok(FromSteward::Ok) => return Ok(Answer::Placing { node }),
             Ok(FromSteward::Failed { reason }) => return Err(Error::Room { node, why: reason }),
