@@ -43,8 +43,23 @@ fn difference(program: &Program, native: &Outcome, placed: &Outcome) -> Option<S
     Some(format!("{}: {:?} -> {:?}; native, placed: {first:?}{errors}", program.name, native.end, placed.end))
 }
 
+/// What is known to differ, and why. A guest that does the same must be taken off, unless it is a matter of time.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
+    ("session", "/dev/tty is not there yet"),
+    ("tty_devtty", "/dev/tty is not there yet"),
+    ("tty_kind", "a terminal's name is not known yet"),
+    ("stdio_kind", "names in /proc/self/fd are the stand-ins'"),
+];
+
+/// What differs at times.
+const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[
+    ("flock", "a lock goes a little after its last descriptor: the kernel does not wait for RELEASE"),
+    ("locks", "the same for locks of open files"),
+    ("exit_thread", "what a process writes after the end of its first thread may be lost"),
+];
+
 #[test]
-#[ignore = "placing is not there yet: run with --ignored"]
 fn guests_do_the_same_placed() {
     let programs = program::build("");
     let only = std::env::var("TERN_GUEST").ok();
@@ -58,6 +73,12 @@ fn guests_do_the_same_placed() {
         let (native, placed) = (once(false), once(true));
         let found = complaint(program, &native).map(|c| format!("native: {c}"));
         let found = found.or_else(|| difference(program, &native, &placed));
+        let found = match DIFFERENT.iter().find(|(name, _)| *name == program.name) {
+            Some((name, why)) if found.is_none() => Some(format!("{name}: does the same now, though {why}")),
+            Some(_) => None,
+            None if DIFFERENT_AT_TIMES.iter().any(|(name, _)| *name == program.name) => None,
+            None => found,
+        };
         // At once, as some wait long for their end.
         found.iter().for_each(|complaint| eprintln!("{complaint}"));
         complaints.extend(found);
@@ -66,7 +87,6 @@ fn guests_do_the_same_placed() {
 }
 
 #[test]
-#[ignore = "placing is not there yet: run with --ignored"]
 fn attacks_get_nowhere() {
     let options = Options { memory_bytes: Some(NODE_BYTES), ..Options::new(Lab::fresh_name("attacks").unwrap(), 2) };
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &options).unwrap();
@@ -76,7 +96,6 @@ fn attacks_get_nowhere() {
     let port = listener.local_addr().unwrap().port().to_string();
     let mut complaints = Vec::new();
     for attack in program::build("attacks") {
-        eprintln!("{}", attack.name);
         let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
         std::os::unix::fs::chown(scratch.path(), Some(1234), Some(1234)).unwrap();
         let tern = lab.binary().to_str().unwrap();

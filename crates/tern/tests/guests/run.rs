@@ -1,7 +1,7 @@
 //! Running a guest: its input, its directory, its end.
 
 use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -62,6 +62,14 @@ pub fn run_guest(program: &Program, command: &mut Command) -> Outcome {
 
 /// Runs a command to its end with the guests' input.
 pub fn run(command: &mut Command) -> Outcome {
+    // Whatever this test was started with is not the guest's.
+    // SAFETY: one system call between fork and exec.
+    unsafe {
+        command.pre_exec(|| match libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
     let (stdout, stderr) = (Reader::start(child.stdout.take()), Reader::start(child.stderr.take()));
