@@ -79,8 +79,11 @@ impl Leases {
         }
     }
 
+    /// No lease is taken or heard of any more; those that are held go.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        let held: Vec<_> = lock(&self.by_fd).values().filter_map(Weak::upgrade).collect();
+        held.iter().for_each(|node| self.give_up(&mut lock(&node.content)));
         sys::signal_thread(self.keeper_tid.load(Ordering::Relaxed), break_signal());
     }
 
@@ -100,6 +103,9 @@ impl Leases {
     }
 
     fn take(&self, node: &Arc<Node>, content: &mut Content, file: &Arc<OwnedFd>) -> bool {
+        if self.closed.load(Ordering::Acquire) {
+            return false;
+        }
         lock(&self.by_fd).insert(file.as_raw_fd(), Arc::downgrade(node));
         if sys::take_lease(file.as_fd(), self.keeper_tid.load(Ordering::Relaxed), break_signal()).is_err() {
             lock(&self.by_fd).remove(&file.as_raw_fd());

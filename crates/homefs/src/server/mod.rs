@@ -88,6 +88,20 @@ pub struct Server {
     own_pid: i32,
 }
 
+/// Raises this process' limit of open descriptors as far as it may go, and yields it.
+fn most_descriptors() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(errno) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%errno, "the limit of open files could not be raised");
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(MANY_DESCRIPTORS).min(MANY_DESCRIPTORS)
+}
+
+/// More descriptors than this are not used, even where there is no limit.
+const MANY_DESCRIPTORS: u64 = 1 << 18;
+
 /// A lock whose holder panicked still holds whole data here: critical sections are plain assignments.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,7 +119,9 @@ impl Server {
     ) -> Result<Arc<Server>, ServeError> {
         let setup = |what| move |source: rustix::io::Errno| ServeError::Setup { what, source: source.into() };
         let authority = Authority::of_this_thread().map_err(setup("reading capabilities"))?;
-        let nodes = Nodes::new(authority);
+        // Of three parts of the descriptors one is for names, one for open files, and one for all else: locks, and the steward's own.
+        let part = usize::try_from(most_descriptors()).unwrap_or(usize::MAX) / 3;
+        let nodes = Nodes::new(authority, part);
         let events = Events::new();
         if let Err(errno) = &events {
             tracing::warn!(%errno, "no fanotify with names here: rooms cannot cache this home's files");
@@ -117,7 +133,7 @@ impl Server {
         let server = Arc::new(Server {
             exports,
             nodes,
-            handles: Handles::default(),
+            handles: Handles::new(part),
             callers,
             outlet,
             authority,

@@ -15,9 +15,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// O_PATH descriptors kept; a steward has room for many more (RLIMIT_NOFILE is mostly at least this times two).
-const KEPT_DESCRIPTORS: usize = 8192;
-
 /// One inode known to the room.
 pub(super) struct Node {
     pub(super) id: u64,
@@ -68,12 +65,15 @@ pub(super) struct Nodes {
     maps: Mutex<Maps>,
     next_id: AtomicU64,
     kept: Mutex<VecDeque<Weak<Node>>>,
+    /// O_PATH descriptors kept at most.
+    most_kept: usize,
     authority: Authority,
 }
 
 impl Nodes {
-    pub(super) fn new(authority: Authority) -> Nodes {
+    pub(super) fn new(authority: Authority, most_kept: usize) -> Nodes {
         Nodes {
+            most_kept,
             maps: Mutex::default(),
             next_id: AtomicU64::new(crate::proto::ROOT_ID + 1),
             kept: Mutex::default(),
@@ -179,7 +179,7 @@ impl Nodes {
 
     /// Second chance: a descriptor used since it was last looked at stays.
     fn evict(&self, queue: &mut VecDeque<Weak<Node>>) {
-        while queue.len() > KEPT_DESCRIPTORS {
+        while queue.len() > self.most_kept {
             let Some(oldest) = queue.pop_front() else { return };
             let Some(node) = oldest.upgrade() else { continue };
             if node.fd_used.swap(false, Ordering::Relaxed) {
