@@ -24,8 +24,9 @@ pub(super) enum Kind {
     Reader {
         cached: bool,
     },
-    /// Open for writing, and perhaps for reading. The lock orders appends.
+    /// Open for writing, and perhaps for reading; cached as above. The lock orders appends.
     Writer {
+        cached: bool,
         appends: Mutex<()>,
     },
     Dir(Mutex<Listing>),

@@ -33,6 +33,10 @@ pub(super) struct Node {
     pub(super) changed: AtomicU64,
     /// Newest invalidation of a name in it.
     pub(super) names_changed: AtomicU64,
+    /// Somebody else has opened it since the room opened it for writing.
+    pub(super) opened_elsewhere: AtomicBool,
+    /// Directories through which the room was told of the node since it was last told to forget something of it. Changed in order.
+    pub(super) named_in: Mutex<Vec<u64>>,
     pub(super) content: Mutex<Content>,
 }
 
@@ -111,6 +115,8 @@ impl Nodes {
             watched: AtomicBool::new(false),
             changed: AtomicU64::new(0),
             names_changed: AtomicU64::new(0),
+            opened_elsewhere: AtomicBool::new(false),
+            named_in: Mutex::default(),
             content: Mutex::default(),
         });
         maps.by_id.insert(node.id, node.clone());
