@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ctl::codec::{decode, encode};
-use ctl::steward::ToSteward;
+use ctl::steward::{FromSteward, ToSteward};
 use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
 use packet::Peer;
 
 use crate::daemon::{Daemon, lock};
-use crate::{Error, answers, client, rooms};
+use crate::{Error, answers, choice, client, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -173,11 +173,18 @@ fn place(
     let stays = |why| Error::StaysHome { why };
     client::check_program(program).map_err(stays)?;
     client::check_process(peer.pid).map_err(stays)?;
-    let (node, steward) = rooms::choose(daemon, on)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    match steward.order(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
-        Ok(()) => Ok(Answer::Placing { node }),
-        Err(why) => Err(Error::Room { node, why }),
+    let mut again = true;
+    loop {
+        let (node, steward) = choice::choose(daemon, on)?;
+        match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
+            Ok(FromSteward::Ok) => return Ok(Answer::Placing { node }),
+            Ok(FromSteward::Failed { reason }) => return Err(Error::Room { node, why: reason }),
+            Ok(_) => return Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
+            // Its room was just ending, and nothing was placed: one more try, in a new one.
+            Err(e) if again && steward::has_ended(&e) => again = false,
+            Err(e) => return Err(Error::Room { node, why: format!("the steward does not answer: {e}") }),
+        }
     }
 }

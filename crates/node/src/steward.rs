@@ -64,14 +64,7 @@ impl Steward {
         match self.ask(&ToSteward::Close, &[]) {
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Ok(()),
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-                ) =>
-            {
-                Ok(())
-            }
+            Err(e) if has_ended(&e) => Ok(()),
             Err(e) => Err(format!("the steward does not answer: {e}")),
         }
     }
@@ -85,6 +78,11 @@ impl Steward {
             Err(e) => Err(format!("the steward does not answer: {e}")),
         }
     }
+}
+
+/// The steward closed the connection before it answered.
+pub(crate) fn has_ended(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 /// Nobody serves the socket (any more, or yet).
