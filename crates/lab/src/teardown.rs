@@ -1,10 +1,13 @@
 //! Ending a lab, and removing what an earlier one has left.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 use rustix::process::Signal;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::cgroup;
 use crate::error::{Context, Error, Result};
@@ -84,7 +87,7 @@ pub fn end_children(name: &LabName, inits: &mut Vec<i32>) -> Result<()> {
         let ended = reap();
         inits.retain(|pid| !ended.contains(pid));
         if start.elapsed() > PATIENCE && !aborted {
-            abort_fuse(name);
+            abort_fuse(name)?;
             aborted = true;
         }
         if start.elapsed() > LIMIT {
@@ -97,15 +100,27 @@ pub fn end_children(name: &LabName, inits: &mut Vec<i32>) -> Result<()> {
 }
 
 /// A process that serves a FUSE mount and has a file of it open cannot exit, not even by SIGKILL, until its connection is broken. This
-/// breaks the connections of all FUSE mounts that the lab's processes see and this machine does not.
-fn abort_fuse(name: &LabName) {
+/// breaks the connections of all FUSE mounts that the lab's processes see and this machine does not. Only for processes with one thread.
+fn abort_fuse(name: &LabName) -> Result<()> {
     let own = fuse_connections(Path::new("/proc/self/mountinfo"));
-    for pid in cgroup::processes(name) {
-        let mounts = format!("/proc/{pid}/mountinfo");
-        for connection in fuse_connections(Path::new(&mounts)).into_iter().filter(|c| !own.contains(c)) {
-            let _ = fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1");
-        }
+    let all = cgroup::processes(name)
+        .into_iter()
+        .flat_map(|pid| fuse_connections(&PathBuf::from(format!("/proc/{pid}/mountinfo"))));
+    let foreign: BTreeSet<u32> = all.filter(|connection| !own.contains(connection)).collect();
+    if foreign.is_empty() {
+        return Ok(());
     }
+    // The control files may not be mounted on this machine, and it must not notice that they are here.
+    // SAFETY: a mount namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.context(|| "make a mount namespace")?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).context(|| "make mounts private")?;
+    let control = directory(name).join("root");
+    mount("fusectl", &control, "fusectl", MountFlags::empty(), None).context(|| "mount FUSE's control files")?;
+    for connection in foreign {
+        // One that has ended by itself is gone.
+        let _ = fs::write(control.join(connection.to_string()).join("abort"), "1");
+    }
+    unmount(&control, UnmountFlags::DETACH).context(|| "unmount FUSE's control files")
 }
 
 /// Minor device numbers of the FUSE mounts in a mountinfo file: the kernel's names of their connections.
