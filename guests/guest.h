@@ -44,6 +44,7 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 #include <utime.h>
@@ -82,6 +83,12 @@ _Noreturn static inline void failed(const char *file, int line, const char *what
         CHECK(!fflush(stdout));  \
         return 0;                \
     } while (0)
+
+// Asks whoever sits at the terminal to type this; control characters are written as ^C, the end of a line as $. Only for guests with `// terminal: yes`.
+static inline void please_type(const char *keys) {
+    printf("TYPE:%s\n", keys);
+    CHECK(!fflush(stdout));
+}
 
 // Makes a file with this content.
 static inline void put_file(const char *path, const char *content) {

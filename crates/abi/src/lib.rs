@@ -11,9 +11,6 @@ pub const DATA_BYTES: usize = 128 << 10;
 /// Stack of a deputy thread, bytes.
 pub const STACK_BYTES: usize = 32 << 10;
 
-/// The most pointers inside the data of one request that the deputy relocates (iovec bases and the like).
-pub const RELOCS_MAX: usize = 64;
-
 /// Run the system call `nr`.
 pub const OP_CALL: u32 = 1;
 /// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID.
@@ -39,8 +36,6 @@ pub struct Request {
     pub args: [u64; 6],
     /// Bit i: `args[i]` is an offset into the data that follows, to become an address.
     pub pointers: u32,
-    /// Words inside the data that are offsets too: so many u32 positions stand first in the data.
-    pub relocs: u32,
     /// What of the data goes back with the reply: from here ...
     pub out_offset: u32,
     /// ... so many bytes ...
@@ -49,6 +44,8 @@ pub struct Request {
     pub out_per_result: u32,
     /// Bytes of data behind this header.
     pub data_bytes: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Kind of an answer to a [`Request`].

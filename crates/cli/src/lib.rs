@@ -13,6 +13,7 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 
 use ctl::facts::{Finding, Grade};
+use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
 use serde::Serialize;
 
@@ -24,8 +25,8 @@ pub use error::Error;
 pub struct Host {
     /// Probes this machine's kernel.
     pub probe: fn() -> Vec<Finding>,
-    /// Turns this process into the deputy at the end of the socket.
-    pub become_deputy: fn(OwnedFd) -> !,
+    /// Turns this process into the deputy of the program, at the end of the socket.
+    pub become_deputy: fn(OwnedFd, &Program) -> !,
     /// Goes on as the daemon.
     pub become_daemon: fn(&Dirs) -> u8,
 }
@@ -44,7 +45,10 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
     let ask = |request| client::ask(&dirs.run_dir, &request);
     match command {
-        Command::Run(args) => (host.become_deputy)(run::place(&dirs.run_dir, args)?),
+        Command::Run(args) => {
+            let (channel, program) = run::place(&dirs.run_dir, args)?;
+            (host.become_deputy)(channel, &program)
+        }
         Command::Init(args) => {
             let identity = join::init(&dirs.state, &args.node)?;
             print(&format!("node {} is the first of cluster {}\n", identity.node(), identity.about().cluster));

@@ -16,7 +16,7 @@ use crate::{Error, args, client};
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Asks for a place; on success the socket is the deputy's channel.
-pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<OwnedFd, Error> {
+pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
     let path = resolve(name, std::env::var_os("PATH").as_deref())?;
     let program = Program {
@@ -27,7 +27,7 @@ pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<OwnedFd, Error> 
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
     let (answer, socket) = client::ask_with(run_dir, &Request::Run { on: args.on.clone() }, &[sealed.as_fd()])?;
     match answer {
-        Answer::Placing { .. } => Ok(socket),
+        Answer::Placing { .. } => Ok((socket, program)),
         _ => Err(client::unexpected()),
     }
 }

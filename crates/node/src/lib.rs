@@ -86,11 +86,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     let socket = ctl::paths::daemon_socket(&daemon.options.run_dir);
     let control = packet::listen(&socket, 0o666, BACKLOG)
         .map_err(|e| Error::socket(format!("listen on {}", socket.display()), e))?;
-    let serving = Arc::clone(&daemon);
-    std::thread::Builder::new()
-        .name("control".into())
-        .spawn(move || local::run(&serving, &control))
-        .map_err(|e| Error::socket("start a thread", e))?;
+    local::Workers::start(Arc::clone(&daemon), control).map_err(|e| Error::socket("start a thread", e))?;
     let me = daemon.me();
     tracing::info!("node {} serves at {}", me.name, me.address);
     wait_for_end(&daemon).await?;

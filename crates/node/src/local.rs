@@ -1,7 +1,8 @@
-//! The control socket: one thread a request, blocking, bounded. The kernel says who asks.
+//! The control socket: threads that accept and serve, blocking, bounded. The kernel says who asks.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ const CLIENT_WITHIN: Duration = Duration::from_secs(5);
 /// Requests served at once, in all and for one user.
 const SERVED_MAX: usize = 512;
 const SERVED_PER_USER_MAX: usize = 128;
+/// Threads that may wait for requests; what a burst needs beyond them ends after it.
+const IDLE_MAX: usize = 8;
+/// Stack of such a thread, bytes.
+const STACK_BYTES: usize = 512 << 10;
 
 /// How many requests are served for each user.
 #[derive(Default)]
@@ -54,37 +59,66 @@ impl Drop for Place {
     }
 }
 
-/// Serves until the process ends.
-pub(crate) fn run(daemon: &Arc<Daemon>, listener: &OwnedFd) {
-    let served = Arc::new(Served::default());
-    loop {
-        let accepted = packet::accept(listener).and_then(|socket| packet::peer(&socket).map(|peer| (socket, peer)));
-        let (socket, peer) = match accepted {
-            Ok(client) => client,
-            Err(e) => {
-                tracing::warn!("control socket: {e}");
-                std::thread::sleep(Duration::from_millis(50));
-                continue;
+/// The threads that serve: some always wait in accept(2), so that a request is served by the thread that it wakes.
+pub(crate) struct Workers {
+    daemon: Arc<Daemon>,
+    listener: OwnedFd,
+    served: Arc<Served>,
+    idle: AtomicUsize,
+}
+
+impl Workers {
+    /// Starts serving; it ends with the process.
+    ///
+    /// # Errors
+    /// If not even one thread can be made.
+    pub(crate) fn start(daemon: Arc<Daemon>, listener: OwnedFd) -> std::io::Result<()> {
+        Arc::new(Workers { daemon, listener, served: Arc::default(), idle: AtomicUsize::new(0) }).add()
+    }
+
+    fn add(self: &Arc<Self>) -> std::io::Result<()> {
+        let workers = Arc::clone(self);
+        self.idle.fetch_add(1, Ordering::AcqRel);
+        let spawned =
+            std::thread::Builder::new().name("request".into()).stack_size(STACK_BYTES).spawn(move || workers.work());
+        if spawned.is_err() {
+            self.idle.fetch_sub(1, Ordering::AcqRel);
+        }
+        spawned.map(drop)
+    }
+
+    /// Counted as idle on entry and whenever it waits. Ends when enough others wait.
+    fn work(self: Arc<Self>) {
+        loop {
+            let accepted =
+                packet::accept(&self.listener).and_then(|socket| packet::peer(&socket).map(|peer| (socket, peer)));
+            if self.idle.fetch_sub(1, Ordering::AcqRel) == 1
+                && let Err(e) = self.add()
+            {
+                tracing::warn!("no further thread for requests: {e}");
             }
-        };
-        let Some(place) = served.take(peer.uid) else {
-            let _ = packet::set_timeout(&socket, Some(Duration::from_millis(100)));
-            respond(
-                &socket,
-                &Answer::Failed {
-                    reason: "ternd serves too many requests at once".into(),
-                    hint: Some("try again".into()),
-                },
-            );
-            continue;
-        };
-        let daemon = Arc::clone(daemon);
-        let spawned = std::thread::Builder::new().name("request".into()).stack_size(256 << 10).spawn(move || {
-            client(&daemon, &socket, peer);
-            drop(place);
-        });
-        if let Err(e) = spawned {
-            tracing::warn!("no thread for a request: {e}");
+            match accepted {
+                Ok((socket, peer)) => self.serve(&socket, peer),
+                Err(e) => {
+                    tracing::warn!("control socket: {e}");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+            if self.idle.fetch_add(1, Ordering::AcqRel) >= IDLE_MAX {
+                self.idle.fetch_sub(1, Ordering::AcqRel);
+                return;
+            }
+        }
+    }
+
+    fn serve(&self, socket: &OwnedFd, peer: Peer) {
+        match self.served.take(peer.uid) {
+            Some(_place) => client(&self.daemon, socket, peer),
+            None => {
+                let _ = packet::set_timeout(socket, Some(Duration::from_millis(100)));
+                let reason = "ternd serves too many requests at once".into();
+                respond(socket, &Answer::Failed { reason, hint: Some("try again".into()) });
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use ctl::facts::Load;
 use ctl::peer::{Member, PulseEntry};
 
 /// How long a name is kept for a newcomer that was admitted but has not come yet.
-const ADMITTED_FOR: Duration = Duration::from_secs(600);
+const ADMITTED_FOR: Duration = Duration::from_secs(120);
 /// Loads older than this are not passed on.
 const LOAD_MAX_AGE: Duration = Duration::from_secs(60);
 

@@ -25,18 +25,26 @@ const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
 const SURVEY_AGE: Duration = Duration::from_secs(5);
 /// A choice counts as load for so long: until load averages show it.
 const CHOICE_AGE: Duration = Duration::from_secs(15);
+/// Most rooms hosted for one home. It needs one; more are about to end.
+const ROOMS_PER_HOME_MAX: usize = 8;
 /// Most choices remembered.
 const CHOICES_MAX: usize = 4096;
 
 /// The room on one host, if there is one. Who sets it up holds the lock: others wait and share it.
 type Slot = Arc<Mutex<Option<RoomId>>>;
 
+/// Whether a node is a target.
+type Verdict = Result<(), Refusal>;
+
 /// This home's rooms.
 #[derive(Default)]
 pub(crate) struct Rooms {
     slots: Mutex<HashMap<String, Slot>>,
     arrivals: Mutex<HashMap<RoomId, SyncSender<Result<(), String>>>>,
-    surveys: Mutex<HashMap<String, (Instant, Survey)>>,
+    /// For each host with a room: when it was surveyed, and whether it is a target.
+    verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
+    /// Rooms hosted here: whose they are, and when they were asked for.
+    hosted: Mutex<HashMap<RoomId, (NodeName, Instant)>>,
     choices: Mutex<VecDeque<(Instant, String)>>,
 }
 
@@ -113,7 +121,7 @@ fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
 
 /// A room that lives is judged by the last survey, which is renewed in the background: placing does not wait for the network.
 fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
-    let known = lock(&daemon.rooms.surveys).get(&member.name).cloned();
+    let known = lock(&daemon.rooms.verdicts).get(&member.name).cloned();
     if known.as_ref().is_none_or(|(at, _)| at.elapsed() > SURVEY_AGE) {
         let (daemon, member) = (Arc::clone(daemon), member.clone());
         let handle = daemon.runtime.clone();
@@ -123,16 +131,14 @@ fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
             }
         });
     }
-    match known {
-        Some((_, survey)) => Ok(placement::check(daemon.facts(), &member.name, &survey, true)?),
-        None => Ok(()),
-    }
+    known.map_or(Ok(()), |(_, verdict)| Ok(verdict?))
 }
 
 async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), Error> {
     let mut session = Session::open(daemon, member).await?;
     let survey = session.survey(daemon).await?;
-    lock(&daemon.rooms.surveys).insert(member.name.clone(), (Instant::now(), survey.clone()));
+    let verdict = placement::check(daemon.facts(), &member.name, &survey, true);
+    lock(&daemon.rooms.verdicts).insert(member.name.clone(), (Instant::now(), verdict));
     Ok((session, survey))
 }
 
@@ -211,8 +217,17 @@ pub(crate) fn host(daemon: &Daemon, room: RoomId, home: &NodeName, address: Sock
     if warden_socket(&daemon.options.run_dir, room).exists() {
         return Err(Error::Room { node: me, why: "a room of this id is there already".into() });
     }
+    let mut hosted = lock(&daemon.rooms.hosted);
+    hosted.retain(|id, (_, since)| {
+        since.elapsed() < ARRIVAL_WITHIN || warden_socket(&daemon.options.run_dir, *id).exists()
+    });
+    if hosted.values().filter(|(whose, _)| whose == home).count() >= ROOMS_PER_HOME_MAX {
+        return Err(Error::Room { node: me, why: format!("it hosts {ROOMS_PER_HOME_MAX} rooms of {home} already") });
+    }
     start_role(daemon, "__warden", room, &["--home", home.as_str(), "--connect", &address.to_string()])
-        .map_err(|e| Error::Room { node: me, why: format!("the warden cannot be started: {e}") })
+        .map_err(|e| Error::Room { node: me, why: format!("the warden cannot be started: {e}") })?;
+    hosted.insert(room, (home.clone(), Instant::now()));
+    Ok(())
 }
 
 fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<()> {

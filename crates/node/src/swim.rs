@@ -124,6 +124,8 @@ pub(crate) struct Task {
     sized_for: usize,
     /// Of the members alive, this node included.
     digest: u64,
+    /// They have changed, which is still to be taken over.
+    changes: bool,
     /// When they last changed.
     changed: Instant,
     /// When a member's list was last asked for.
@@ -147,6 +149,7 @@ impl Task {
             rng: rng(),
             sized_for: 1,
             digest: ctl::peer::digest([&me].into_iter()),
+            changes: false,
             changed: Instant::now(),
             listed: Instant::now(),
         })
@@ -178,6 +181,7 @@ impl Task {
                 }
             }
             self.drain();
+            self.take_over();
         }
     }
 
@@ -291,17 +295,17 @@ impl Task {
             self.timers_made += 1;
             self.timers.push(Reverse(Due { at: Instant::now() + after, number: self.timers_made, timer }));
         }
-        let mut changed = false;
         while let Some(notification) = self.runtime.to_notify() {
             tracing::debug!("membership: {notification:?}");
-            changed = true;
-        }
-        if changed {
-            self.take_over();
+            self.changes = true;
         }
     }
 
+    /// Takes over who is alive, if that has changed since the last time.
     fn take_over(&mut self) {
+        if !std::mem::take(&mut self.changes) {
+            return;
+        }
         let alive: Vec<Member> = self.foca.iter_members().map(|m| m.id().0.clone()).filter(acceptable).collect();
         let count = alive.len() + 1;
         let me = self.foca.identity().0.clone();

@@ -23,7 +23,7 @@ pub const CPU_PERIOD_US: u64 = 10_000;
 const CPU_QUOTA_MIN_US: u64 = 1_000;
 
 /// Where processes go that stand in the way of a version 2 group's controllers.
-const LEAF: &str = "main";
+const LEAF: &str = "tern-main";
 
 /// What a group may use. `None`: no limit of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

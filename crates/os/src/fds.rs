@@ -43,3 +43,18 @@ pub fn child_signals() -> Result<OwnedFd> {
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }
+
+/// Closes all descriptors of this process but 0, 1, 2 and those named.
+pub fn close_others(kept: &[i32]) {
+    let mut kept = kept.to_vec();
+    kept.extend([0, 1, 2]);
+    kept.sort_unstable();
+    let mut from = 0;
+    for number in kept.into_iter().chain([i32::MAX]) {
+        if number > from {
+            // SAFETY: the caller owns what this process holds, and names what it goes on using.
+            unsafe { libc::syscall(libc::SYS_close_range, from, number - 1, 0) };
+        }
+        from = number.saturating_add(1);
+    }
+}

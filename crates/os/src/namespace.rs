@@ -121,6 +121,12 @@ pub fn become_user(uid: [u32; 3], gid: [u32; 3], groups: &[u32]) -> Result<()> {
     Ok(())
 }
 
+/// Whether others of the same user may look into this process (PR_SET_DUMPABLE).
+pub fn set_dumpable(on: bool) -> Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, i32::from(on), 0, 0, 0) }, || "setting dumpable".into()).map(drop)
+}
+
 /// Takes all but these capabilities out of the bounding set, so that no exec brings them back.
 pub fn keep_capabilities(keep: u64) {
     for capability in 0..64 {

@@ -8,6 +8,13 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 #[derive(Debug)]
 pub struct PidFd(OwnedFd);
 
+impl From<OwnedFd> for PidFd {
+    /// A descriptor that clone3(2) gave.
+    fn from(fd: OwnedFd) -> PidFd {
+        PidFd(fd)
+    }
+}
+
 impl PidFd {
     /// Holds process `pid` of the caller's namespace.
     pub fn open(pid: i32) -> Result<PidFd> {

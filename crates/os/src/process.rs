@@ -149,6 +149,13 @@ pub fn fd_info(pid: i32, fd: i32) -> Result<FdInfo> {
     parse().ok_or_else(|| odd(pid, &what))
 }
 
+/// Whether two descriptors of a process are one open file (kcmp(2)).
+pub fn same_file(pid: i32, a: i32, b: i32) -> bool {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_FILE, a, b) == 0 }
+}
+
 /// The PID of a process held by a pidfd of the caller, in the caller's namespace.
 pub fn pid_of(pidfd: std::os::fd::RawFd) -> Result<i32> {
     let what = format!("fdinfo/{pidfd}");

@@ -33,6 +33,8 @@ pub enum Event {
     Made(Stopped, HostTid),
     /// A new program runs; the number that the thread had before.
     Exec(Stopped, HostTid),
+    /// The end of a system call, after [`Stopped::resume_to_call_end`].
+    SystemCall(Stopped),
     /// The filter said RET_TRACE.
     Filter(Stopped),
     /// The thread stops for the tracer's interruption, at its birth, or with its group by this stop signal.
@@ -51,7 +53,8 @@ const OPTIONS: i32 = libc::PTRACE_O_EXITKILL
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACEEXEC
-    | libc::PTRACE_O_TRACESECCOMP;
+    | libc::PTRACE_O_TRACESECCOMP
+    | libc::PTRACE_O_TRACESYSGOOD;
 
 fn request(what: u32, tid: HostTid, addr: usize, data: usize) -> std::result::Result<i64, TraceError> {
     // SAFETY: callers pass addresses of live memory where the request wants them.
@@ -94,6 +97,7 @@ fn decode(tid: HostTid, status: i32) -> Event {
     let stopped = Stopped { tid };
     let signal = libc::WSTOPSIG(status);
     match status >> 16 {
+        0 if signal == libc::SIGTRAP | 0x80 => Event::SystemCall(stopped),
         0 => Event::Signal(stopped, signal),
         libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => match stopped.message() {
             Ok(child) => Event::Made(stopped, HostTid(child as i32)),
@@ -159,6 +163,11 @@ impl Stopped {
     /// Lets it run, with this signal delivered (0: none).
     pub fn resume(self, signal: i32) -> Traced<()> {
         request(libc::PTRACE_CONT, self.tid, 0, signal as usize).map(drop)
+    }
+
+    /// Lets it run to the end of the system call that it is in: an [`Event::SystemCall`] follows.
+    pub fn resume_to_call_end(self) -> Traced<()> {
+        request(libc::PTRACE_SYSCALL, self.tid, 0, 0).map(drop)
     }
 
     /// Leaves it in the stop of its group until SIGCONT.

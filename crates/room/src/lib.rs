@@ -1,1 +1,4 @@
 //! The hosting side: warden and porter.
+
+mod porter;
+pub mod warden;

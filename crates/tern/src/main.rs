@@ -4,7 +4,6 @@ mod daemon;
 mod doctor;
 mod logging;
 
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -63,7 +62,7 @@ fn main() -> ExitCode {
 }
 
 /// What the tool needs of the kernel's and the daemon's crates.
-const HOST: Host = Host { probe: doctor::findings, become_deputy, become_daemon: daemon::exec };
+const HOST: Host = Host { probe: doctor::findings, become_deputy: deputy::client::become_deputy, become_daemon: daemon::exec };
 
 /// The processes that the daemon and the lab start.
 fn role(argv: &[std::ffi::OsString]) -> ExitCode {
@@ -72,11 +71,11 @@ fn role(argv: &[std::ffi::OsString]) -> ExitCode {
         return ExitCode::from(status);
     }
     logging::to_stderr();
+    match text.split_first().map(|(role, args)| (role.as_str(), args)) {
+        Some(("__steward", args)) => return deputy::steward::main(args),
+        Some(("__warden", args)) => return room::warden::main(args),
+        _ => {}
+    }
     tracing::error!("{} is no role of this program", text.first().map_or("", String::as_str));
     ExitCode::from(2)
-}
-
-fn become_deputy(_channel: OwnedFd) -> ! {
-    eprintln!("tern: this build cannot become a deputy");
-    std::process::exit(125)
 }

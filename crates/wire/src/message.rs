@@ -19,8 +19,6 @@ pub struct Call {
     pub args: [u64; 6],
     /// Bit i: `args[i]` is an offset into `data`.
     pub pointers: u8,
-    /// Positions in `data` of words that are offsets into `data` too.
-    pub relocs: Vec<u32>,
     /// The memory that the call sees.
     pub data: Vec<u8>,
     /// What of `data` comes back: from here ...
@@ -198,13 +196,6 @@ pub enum ToRoom {
         /// poll(2) bits.
         events: u16,
     },
-    /// The parent of a process changed (its parent ended).
-    Parent {
-        /// The process.
-        pid: i32,
-        /// Its parent now.
-        ppid: i32,
-    },
     /// Say what the bodies use ([`ToHome::Usage`]).
     Report,
     /// End the room.
@@ -242,8 +233,6 @@ pub struct Mount {
 pub struct Place {
     /// PID.
     pub pid: i32,
-    /// Parent.
-    pub ppid: i32,
     /// Program, arguments, environment.
     pub program: Program,
     /// Working directory, absolute.
@@ -295,8 +284,4 @@ pub struct Descriptor {
     pub standin: StandinId,
     /// O_ flags of the open file.
     pub flags: i32,
-    /// `struct stat` as home's fstat gives it (144 bytes).
-    pub stat: Vec<u8>,
-    /// It is a terminal.
-    pub terminal: bool,
 }

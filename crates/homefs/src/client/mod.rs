@@ -28,8 +28,8 @@ pub trait Uplink: Send + Sync {
 /// Threads that read each mount's device: while one forwards, the other reads.
 const READERS_PER_MOUNT: usize = 2;
 
-/// How often it is looked whether a device has been mounted meanwhile.
-const MOUNT_PAUSE: Duration = Duration::from_millis(1);
+/// How long a reader waits before it looks again whether its device is mounted (before that, reading is EPERM, and nothing tells).
+pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
 
 /// The room's end of all mounts of one home.
 pub struct Client {
@@ -111,6 +111,11 @@ impl Client {
         self.queued.notify_one();
     }
 
+    /// Whether all invalidations up to `seq` are applied.
+    pub fn is_applied(&self, seq: u64) -> bool {
+        self.applied.load(Ordering::Acquire) >= seq
+    }
+
     /// Waits until all invalidations up to `seq` are applied: to be called before a guest may learn anything from a message that the
     /// home sent after it.
     pub fn wait_applied(&self, seq: u64) {
@@ -143,8 +148,8 @@ impl Client {
                 Ok(len) => self.forward(index as u16, mount, &buf[..len]),
                 // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-                // Not mounted yet.
-                Err(rustix::io::Errno::PERM) if !lock(&self.order).closed => std::thread::sleep(MOUNT_PAUSE),
+                // Not mounted yet: the room is being made.
+                Err(rustix::io::Errno::PERM) if !lock(&self.order).closed => std::thread::sleep(UNTIL_MOUNTED),
                 Err(errno) => {
                     tracing::debug!(index, %errno, "mount is gone");
                     return;

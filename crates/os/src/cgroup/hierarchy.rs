@@ -11,7 +11,7 @@ pub struct Hierarchy {
     pub unified: bool,
     /// Controllers to be used in it, out of [`super::CONTROLLERS`].
     pub controllers: Vec<String>,
-    /// Directory of the group that this process is in.
+    /// Directory of the group that this process is in; of its parent, if this process made way into [`super::LEAF`].
     pub own: PathBuf,
 }
 
@@ -82,10 +82,9 @@ fn below(mount: &Mount<'_>, path: &str) -> Option<PathBuf> {
         "/" => path,
         root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))?,
     };
-    Some(match inside.trim_start_matches('/') {
-        "" => PathBuf::from(mount.at),
-        inside => Path::new(mount.at).join(inside),
-    })
+    let inside = Path::new(inside.trim_start_matches('/'));
+    let inside = if mount.unified && inside.ends_with(super::LEAF) { inside.parent()? } else { inside };
+    Some(Path::new(mount.at).components().chain(inside.components()).collect())
 }
 
 #[cfg(test)]
@@ -118,6 +117,8 @@ mod tests {
         let all = |_: &Path| "cpuset cpu io memory pids".to_string();
         let found = parse(mounts, "0::/docker/ab/job\n", all);
         assert_eq!(summary(&found), [(true, "cpu,memory,pids".into(), "/sys/fs/cgroup/job")]);
+        let found = parse(mounts, "0::/docker/ab/job/tern-main\n", |dir| all(dir).replace("pids", ""));
+        assert_eq!(summary(&found), [(true, "cpu,memory".into(), "/sys/fs/cgroup/job")]);
         assert_eq!(parse(mounts, "0::/docker/abc\n", all), []);
         assert_eq!(parse(&mounts.replace("/docker/ab", "/../.."), "0::/\n", all), []);
     }

@@ -12,17 +12,18 @@ use systable::filter::Action;
 use systable::{Class, Served};
 
 use crate::program;
-use crate::run::{Outcome, Scratch, arguments, complaint, run};
+use crate::program::Program;
+use crate::run::{Outcome, Scratch, arguments, complaint, run, run_guest};
 
 /// How often a call was handed over, and whether it was refused.
 type Seen = BTreeMap<String, (u32, bool)>;
 
 /// The table's filter; what stops in the tracer is let through, as there is none.
-fn program() -> Vec<Instruction> {
+fn untraced() -> Vec<Instruction> {
     let (trace, allow) = (Action::Trace.code(), Action::Allow.code());
     let program = systable::filter::program();
-    let untraced = |k: u32| if k == trace { allow } else { k };
-    program.insns().iter().map(|i| Instruction { code: i.code, jt: i.jt, jf: i.jf, k: untraced(i.k) }).collect()
+    let k = |k: u32| if k == trace { allow } else { k };
+    program.insns().iter().map(|i| Instruction { code: i.code, jt: i.jt, jf: i.jf, k: k(i.k) }).collect()
 }
 
 fn verdict(notice: &Notice) -> Answer {
@@ -62,9 +63,9 @@ fn supervise(socket: &OwnedFd) -> Seen {
 }
 
 /// Runs a command under the filter.
-fn filtered(command: &mut Command) -> (Outcome, Seen) {
+fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen) {
     let (ours, theirs) = os::socket::pair().unwrap();
-    let filter = program();
+    let filter = untraced();
     // SAFETY: between fork and exec only system calls are made, and a small allocation (glibc's is usable after fork).
     unsafe {
         command.pre_exec(move || {
@@ -76,7 +77,10 @@ fn filtered(command: &mut Command) -> (Outcome, Seen) {
     }
     std::thread::scope(|scope| {
         let supervisor = scope.spawn(move || supervise(&ours));
-        let outcome = run(command);
+        let outcome = match program {
+            Some(program) => run_guest(program, command),
+            None => run(command),
+        };
         (outcome, supervisor.join().unwrap())
     })
 }
@@ -92,7 +96,7 @@ fn guests_need_nothing_that_is_not_served() {
         let arguments = arguments(&program);
         let mut command = Command::new(&arguments[0]);
         let (outcome, seen) =
-            filtered(command.args(&arguments[1..]).current_dir(scratch.path()).env("GUEST_VALUE", "v"));
+            filtered(Some(&program), command.args(&arguments[1..]).current_dir(scratch.path()).env("GUEST_VALUE", "v"));
         complaints.extend(complaint(&program, &outcome));
         let excused = |call: &str| MAY_BE_REFUSED.contains(&(program.name.as_str(), call));
         let refused = seen.iter().filter(|(call, (_, refused))| *refused && !excused(call));
@@ -106,7 +110,7 @@ fn guests_need_nothing_that_is_not_served() {
 #[ignore = "a tool for looking at one command"]
 fn one_command() {
     let line = std::env::var("TERN_COMMAND").unwrap_or_else(|_| "true".into());
-    let (outcome, seen) = filtered(Command::new("sh").args(["-c", &format!("exec {line}")]));
+    let (outcome, seen) = filtered(None, Command::new("sh").args(["-c", &format!("exec {line}")]));
     println!("{}{}{:?}", outcome.stdout, outcome.stderr, outcome.end);
     for (call, (count, refused)) in seen {
         println!("{count:>8} {call}{}", if refused { " REFUSED" } else { "" });

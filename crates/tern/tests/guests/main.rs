@@ -5,13 +5,14 @@ mod filtered;
 mod placed;
 mod program;
 mod run;
+mod terminal;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
 use program::End;
-use run::{Scratch, arguments, complaint, run};
+use run::{Scratch, arguments, complaint, run, run_guest};
 use systable::{Class, Served};
 
 #[test]
@@ -22,7 +23,7 @@ fn guests_do_the_same_everywhere_natively() {
             let scratch = Scratch::below(parent);
             let arguments = arguments(&program);
             let mut command = Command::new(&arguments[0]);
-            run(command.args(&arguments[1..]).current_dir(scratch.path()).env("GUEST_VALUE", "v"))
+            run_guest(&program, command.args(&arguments[1..]).current_dir(scratch.path()).env("GUEST_VALUE", "v"))
         };
         let (disk, memory) = (on(Path::new(env!("CARGO_TARGET_TMPDIR"))), on(Path::new("/dev/shm")));
         complaints.extend(complaint(&program, &disk));

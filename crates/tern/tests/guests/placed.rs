@@ -7,7 +7,7 @@ use std::process::Command;
 use lab::{Lab, Options};
 
 use crate::program::{self, End, Program};
-use crate::run::{Outcome, Scratch, arguments, complaint, run};
+use crate::run::{Outcome, Scratch, arguments, complaint, run, run_guest};
 
 /// An ordinary user of the home, for attacks: what a superuser may do at home is no harm.
 const USER: &str = "1234";
@@ -53,7 +53,7 @@ fn guests_do_the_same_placed() {
     for program in programs.iter().filter(|p| only.as_ref().is_none_or(|name| *name == p.name)) {
         let once = |placed: bool| {
             let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
-            run(&mut at_home(&lab, scratch.path(), placed, arguments(program)))
+            run_guest(program, &mut at_home(&lab, scratch.path(), placed, arguments(program)))
         };
         let (native, placed) = (once(false), once(true));
         // `lab exec` ends as a shell says it: 128 and the signal.

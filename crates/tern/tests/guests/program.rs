@@ -19,6 +19,8 @@ pub struct Program {
     /// Rows of the system-call table that it is about.
     pub calls: BTreeSet<String>,
     pub end: End,
+    /// It runs on a terminal.
+    pub terminal: bool,
 }
 
 fn sources(folder: &str) -> Vec<PathBuf> {
@@ -70,7 +72,13 @@ fn program(source: PathBuf, into: &Path) -> (PathBuf, Program) {
     let text = std::fs::read_to_string(&source).unwrap();
     let name = source.file_stem().unwrap().to_str().unwrap().to_string();
     let calls = field(&text, "calls").unwrap_or_default().split_whitespace().map(String::from).collect();
-    let program = Program { binary: into.join(&name), calls, end: end(&text), name };
+    let program = Program {
+        binary: into.join(&name),
+        calls,
+        end: end(&text),
+        terminal: field(&text, "terminal").is_some(),
+        name,
+    };
     (source, program)
 }
 

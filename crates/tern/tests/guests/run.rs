@@ -53,6 +53,11 @@ pub fn arguments(program: &Program) -> Vec<String> {
     vec![program.binary.to_str().unwrap().into(), "a1".into(), "b c".into()]
 }
 
+/// Runs a guest by this command, on a terminal if it wants one.
+pub fn run_guest(program: &Program, command: &mut Command) -> Outcome {
+    if program.terminal { crate::terminal::run_on_terminal(command) } else { run(command) }
+}
+
 /// Runs a command to its end with the guests' input.
 pub fn run(command: &mut Command) -> Outcome {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -77,7 +82,7 @@ fn text(pipe: Option<&mut impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn wait(child: &mut Child) -> ExitStatus {
+pub fn wait(child: &mut Child) -> ExitStatus {
     let deadline = Instant::now() + DEADLINE;
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -91,13 +96,14 @@ fn wait(child: &mut Child) -> ExitStatus {
     }
 }
 
-fn end(status: ExitStatus) -> End {
+pub fn end(status: ExitStatus) -> End {
     status.code().map_or_else(|| End::Signal(status.signal().unwrap_or(0)), End::Exit)
 }
 
 /// The guest's own words say that it found what it should, and it ended as its source says.
 pub fn complaint(program: &Program, outcome: &Outcome) -> Option<String> {
-    let good = outcome.stdout.lines().any(|line| line == "EXIT-SUCCESS") && outcome.end == program.end;
+    let good =
+        outcome.stdout.lines().any(|line| line.trim_end_matches('\r') == "EXIT-SUCCESS") && outcome.end == program.end;
     (!good).then(|| {
         let lines: Vec<&str> = outcome.stdout.lines().collect();
         let last = lines[lines.len().saturating_sub(4)..].join(" | ");

@@ -11,6 +11,11 @@ use serde_json::Value;
 /// Generous: this machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// The tern to be tested: `TERN_BINARY` (`cargo xtask test` gives the optimised one), else the one that was built with the test.
+fn tern() -> PathBuf {
+    std::env::var_os("TERN_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_tern").into(), PathBuf::from)
+}
+
 /// Waits until `condition` gives something.
 pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -58,7 +63,7 @@ impl Node {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tern"));
+        let mut command = Command::new(tern());
         command.args(args).env("TERN_STATE", self.state()).env("TERN_RUN", self.run_dir());
         command
     }

@@ -1,0 +1,47 @@
+//! The steward: the home's side of one room. It serves the home's files to the room, and has the room's deputies run what must be run at home.
+
+mod args;
+mod channel;
+mod control;
+mod deputies;
+mod files;
+mod messages;
+mod mounts;
+mod place;
+mod poller;
+mod privileged;
+mod setup;
+mod shared;
+
+pub use args::{ArgsError, StewardArgs};
+
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// Why a steward ended.
+#[derive(Debug, Error)]
+pub enum StewardError {
+    /// The command line.
+    #[error(transparent)]
+    Args(#[from] ArgsError),
+    /// The kernel refused something.
+    #[error(transparent)]
+    Os(#[from] os::Error),
+    /// Node certificate and key.
+    #[error(transparent)]
+    Identity(#[from] identity::Error),
+    /// The home's files cannot be served.
+    #[error(transparent)]
+    Files(#[from] homefs::server::ServeError),
+}
+
+/// Runs a steward until its room ends. `args` are those behind the role's name.
+pub fn main(args: &[String]) -> ExitCode {
+    match StewardArgs::parse(args).map_err(StewardError::from).and_then(setup::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            tracing::error!("steward: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a daemon tells a steward that it starts.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// `--room ID --host NODE --run-dir DIR --state DIR`
+#[derive(Clone, Debug)]
+pub struct StewardArgs {
+    /// Name of the room, 32 hexadecimal digits.
+    pub room: String,
+    /// Node that hosts the room.
+    pub host: String,
+    /// Directory of sockets.
+    pub run_dir: PathBuf,
+    /// Directory of the node's identity.
+    pub state: PathBuf,
+}
+
+/// The command line is none of a steward's.
+#[derive(Debug, Error)]
+#[error("steward: {0}")]
+pub struct ArgsError(String);
+
+impl StewardArgs {
+    /// Reads the words behind the role's name.
+    pub fn parse(words: &[String]) -> Result<StewardArgs, ArgsError> {
+        let value = |name: &str| {
+            let at = words.iter().position(|w| w == name).ok_or_else(|| ArgsError(format!("{name} is missing")))?;
+            words.get(at + 1).cloned().ok_or_else(|| ArgsError(format!("{name} has no value")))
+        };
+        let room = value("--room")?;
+        if room.len() != 32 || !room.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(ArgsError("--room is no room's name".into()));
+        }
+        Ok(StewardArgs { room, host: value("--host")?, run_dir: value("--run-dir")?.into(), state: value("--state")?.into() })
+    }
+}

@@ -1,0 +1,121 @@
+//! Packets to and from deputy threads: the structs of `abi` as bytes.
+
+use abi::{DATA_BYTES, Reply, Request};
+use wire::message::Call;
+
+/// Bytes of a request's header.
+const REQUEST_BYTES: usize = size_of::<Request>();
+/// Bytes of a reply's header.
+const REPLY_BYTES: usize = size_of::<Reply>();
+/// The largest packet that comes from a deputy.
+pub const REPLY_BYTES_MAX: usize = REPLY_BYTES + DATA_BYTES;
+
+/// What a deputy thread says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It is there; its TID.
+    Ready(i32),
+    /// A request is done.
+    Reply {
+        /// As the kernel returned it.
+        result: i64,
+        /// What the call wrote.
+        out: Vec<u8>,
+    },
+    /// A signal arrived.
+    Signal([u8; 128]),
+}
+
+fn encode(request: &Request, data: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(REQUEST_BYTES + data.len());
+    out.extend(request.op.to_le_bytes());
+    out.extend(request.nr.to_le_bytes());
+    request.args.iter().for_each(|a| out.extend(a.to_le_bytes()));
+    for word in [request.pointers, request.out_offset, request.out_bytes, request.out_per_result, request.data_bytes, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(data);
+    out
+}
+
+/// A request without a system call.
+pub fn order(op: u32, args: [u64; 2], data: &[u8]) -> Vec<u8> {
+    let request = Request {
+        op,
+        nr: 0,
+        args: [args[0], args[1], 0, 0, 0, 0],
+        pointers: 0,
+        out_offset: 0,
+        out_bytes: 0,
+        out_per_result: 0,
+        data_bytes: data.len() as u32,
+        reserved: 0,
+    };
+    encode(&request, data)
+}
+
+/// A system call; `None` if its memory does not fit a deputy's buffer.
+pub fn call(call: &Call) -> Option<Vec<u8>> {
+    let out_end = (call.out_offset as usize).checked_add(call.out_bytes as usize)?;
+    if call.data.len() > DATA_BYTES || out_end > DATA_BYTES {
+        return None;
+    }
+    let pointers_fit = (0..6).all(|i| call.pointers & (1 << i) == 0 || call.args[i] <= DATA_BYTES as u64);
+    let request = Request {
+        op: abi::OP_CALL,
+        nr: call.nr,
+        args: call.args,
+        pointers: u32::from(call.pointers),
+        out_offset: call.out_offset,
+        out_bytes: call.out_bytes,
+        out_per_result: call.out_per_result,
+        data_bytes: call.data.len() as u32,
+        reserved: 0,
+    };
+    pointers_fit.then(|| encode(&request, &call.data))
+}
+
+/// Reads a packet of a deputy: an unprivileged process, so anything may come.
+pub fn said(packet: &[u8]) -> Option<Said> {
+    let (head, data) = packet.split_at_checked(REPLY_BYTES)?;
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let result = (u64::from(word(12)) << 32 | u64::from(word(8))) as i64;
+    if word(4) as usize != data.len() {
+        return None;
+    }
+    match word(0) {
+        abi::READY => Some(Said::Ready(i32::try_from(result).ok()?)),
+        abi::REPLY => Some(Said::Reply { result, out: data.to_vec() }),
+        abi::SIGNAL => Some(Said::Signal(data.try_into().ok()?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_call() -> Call {
+        Call { nr: 0, args: [1, 0, 5, 0, 0, 0], pointers: 2, data: vec![], out_offset: 0, out_bytes: 5, out_per_result: 1 }
+    }
+
+    #[test]
+    fn calls_that_do_not_fit_are_refused() {
+        assert_eq!(call(&a_call()).map(|p| p.len()), Some(REQUEST_BYTES));
+        assert!(call(&Call { out_bytes: u32::MAX, ..a_call() }).is_none());
+        assert!(call(&Call { data: vec![0; DATA_BYTES + 1], ..a_call() }).is_none());
+        assert!(call(&Call { args: [1, 1 << 40, 5, 0, 0, 0], ..a_call() }).is_none());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert_eq!(said(&[]), None);
+        assert_eq!(said(&[0; 16]), None);
+        let mut packet = [0; 16];
+        packet[..4].copy_from_slice(&abi::READY.to_le_bytes());
+        packet[8] = 9;
+        assert_eq!(said(&packet), Some(Said::Ready(9)));
+        packet[4] = 1;
+        assert_eq!(said(&packet), None);
+    }
+}

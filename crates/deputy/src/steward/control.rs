@@ -1,0 +1,116 @@
+//! The steward's socket: what the local daemon wants.
+
+use super::privileged::Order;
+use super::setup;
+use super::shared::{RoomState, Shared};
+use ctl::steward::{FromSteward, Guest, ToSteward};
+use std::io::{IoSlice, Read, Seek};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use wire::ToRoom;
+use wire::message::Program;
+
+/// Arguments and environment of a program: execve's own bound is 2 MiB at the usual stack limit; twice that fits any.
+const PROGRAM_BYTES_MAX: u64 = 4 << 20;
+
+/// Serves the socket for ever: one thread per connection, and daemons keep few.
+pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
+    loop {
+        match os::socket::accept(listener.as_fd()) {
+            Ok(socket) => {
+                let room = room.clone();
+                let spawned = std::thread::Builder::new().name("control".into()).spawn(move || converse(&room, &socket));
+                if let Err(e) = spawned {
+                    tracing::error!("no thread for a daemon's connection: {e}");
+                }
+            }
+            Err(e) => {
+                tracing::error!("{e}");
+                return;
+            }
+        }
+    }
+}
+
+fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
+    let mut packet = vec![0; 64 << 10];
+    while let Ok((n, fds)) = os::socket::receive(socket.as_fd(), &mut packet, 0)
+        && n > 0
+    {
+        let answer = match postcard::from_bytes(&packet[..n]) {
+            Ok(message) => obey(room, message, fds).unwrap_or_else(|reason| FromSteward::Failed { reason }),
+            Err(e) => FromSteward::Failed { reason: format!("malformed message: {e}") },
+        };
+        let sent = postcard::to_stdvec(&answer).map(|bytes| os::socket::send(socket.as_fd(), &[IoSlice::new(&bytes)], &[], 0));
+        if !matches!(sent, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromSteward, String> {
+    let mut fds = fds.into_iter();
+    let mut fd = || fds.next().ok_or_else(|| "a descriptor is missing".to_owned());
+    match message {
+        ToSteward::Warden => setup::connect(room, TcpStream::from(fd()?)).map(|()| FromSteward::Ok),
+        ToSteward::Place => {
+            let (socket, memfd) = (fd()?, fd()?);
+            place(room, socket, memfd)
+        }
+        ToSteward::List => {
+            room.refresh_usage();
+            Ok(list(room))
+        }
+        ToSteward::Why { pid } => Ok(FromSteward::Why { lines: why(room, pid) }),
+        ToSteward::Close => {
+            room.tell(&ToRoom::Close);
+            room.lost("the room was closed");
+            Ok(FromSteward::Ok)
+        }
+    }
+}
+
+fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, String> {
+    if let RoomState::Lost(why) = &room.table().room {
+        return Err(why.clone());
+    }
+    let (pid, _, _) = os::socket::peer(&socket).map_err(|e| e.to_string())?;
+    let program = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
+    room.poller.order(Order::Arrive { pid, channel: socket, program });
+    Ok(FromSteward::Ok)
+}
+
+fn read_program(memfd: OwnedFd) -> std::io::Result<Program> {
+    let mut file = std::fs::File::from(memfd);
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(PROGRAM_BYTES_MAX).read_to_end(&mut bytes)?;
+    let ctl::steward::Program { path, argv, envp } = postcard::from_bytes(&bytes).map_err(std::io::Error::other)?;
+    Ok(Program { path, argv, envp })
+}
+
+fn list(room: &Shared) -> FromSteward {
+    let table = room.table();
+    let guests = table.deputies.iter().map(|(pid, deputy)| {
+        let usage = deputy.usage.as_ref();
+        Guest {
+            pid: *pid,
+            uid: deputy.credentials.uid[0],
+            state: usage.map_or('S', |u| u.state),
+            cpu_us: usage.map_or(0, |u| u.cpu_us),
+            rss_bytes: usage.map_or(0, |u| u.rss_bytes),
+            threads: usage.map_or(deputy.threads.len() as u32, |u| u.threads),
+            command: deputy.program.argv.iter().map(|a| String::from_utf8_lossy(a)).collect::<Vec<_>>().join(" "),
+        }
+    });
+    FromSteward::Guests { host: room.args.host.clone(), connected: table.room == RoomState::Ready, guests: guests.collect() }
+}
+
+fn why(room: &Shared, pid: i32) -> Vec<String> {
+    let table = room.table();
+    let Some(deputy) = table.deputies.get(&pid) else { return Vec::new() };
+    let mut lines = vec![format!("process {pid} runs on {}: it was placed there", room.args.host)];
+    lines.extend(deputy.refusals.iter().cloned());
+    lines
+}

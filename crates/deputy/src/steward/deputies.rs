@@ -1,0 +1,272 @@
+//! The deputies of a room, and what each of their threads is doing. No I/O but packets on their channels.
+
+use super::channel::{self, Said};
+use os::pidfd::PidFd;
+use os::socket;
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use wire::message::{BodyUsage, CallId, Credentials, StandinId};
+
+/// The most refusals that are remembered of one process.
+const REFUSALS_MAX: usize = 32;
+const EINTR: i64 = -4;
+
+/// What a thread was asked to do.
+#[derive(Debug)]
+pub struct Job {
+    packet: Vec<u8>,
+    fd: Option<OwnedFd>,
+    cancelled: bool,
+    /// What its reply is for.
+    pub purpose: Purpose,
+}
+
+/// What a reply is for.
+#[derive(Debug)]
+pub enum Purpose {
+    /// A forwarded call; if it changed ids, they are read anew.
+    Call {
+        /// Its number.
+        id: CallId,
+        /// System-call number.
+        nr: u32,
+    },
+    /// A new thread.
+    Thread {
+        /// The number of the request.
+        id: CallId,
+        /// Our end of the thread's channel.
+        channel: OwnedFd,
+    },
+    /// Nobody waits for it.
+    Nothing,
+}
+
+impl Job {
+    /// A job whose packet is `packet`.
+    pub fn new(packet: Vec<u8>, purpose: Purpose) -> Job {
+        Job { packet, fd: None, cancelled: false, purpose }
+    }
+
+    /// As [`Job::new`], with a descriptor for the deputy.
+    pub fn with_fd(packet: Vec<u8>, fd: OwnedFd, purpose: Purpose) -> Job {
+        Job { fd: Some(fd), ..Job::new(packet, purpose) }
+    }
+
+    /// It is this forwarded call.
+    pub fn is_call(&self, wanted: CallId) -> bool {
+        matches!(self.purpose, Purpose::Call { id, .. } if id == wanted)
+    }
+}
+
+/// One thread of a deputy.
+#[derive(Debug)]
+pub struct Thread {
+    channel: OwnedFd,
+    current: Option<Job>,
+    queue: VecDeque<Job>,
+}
+
+impl Thread {
+    fn new(channel: OwnedFd) -> Thread {
+        Thread { channel, current: None, queue: VecDeque::new() }
+    }
+
+    /// The steward's end of its channel.
+    pub fn channel(&self) -> &OwnedFd {
+        &self.channel
+    }
+
+    fn is_idle(&self) -> bool {
+        self.current.is_none()
+    }
+
+    /// Has it do this, at once or when it has done what came before.
+    pub fn give(&mut self, job: Job) {
+        self.queue.push_back(job);
+        self.next();
+    }
+
+    fn next(&mut self) {
+        if self.current.is_none()
+            && let Some(job) = self.queue.pop_front()
+        {
+            self.send(&job);
+            self.current = Some(job);
+        }
+    }
+
+    fn send(&self, job: &Job) {
+        let fds: Vec<_> = job.fd.iter().map(AsFd::as_fd).collect();
+        // A deputy that is gone is noticed by its pidfd.
+        if let Err(e) = socket::send(self.channel.as_fd(), &[IoSlice::new(&job.packet)], &fds, libc::MSG_DONTWAIT) {
+            tracing::debug!("deputy: {e}");
+        }
+    }
+
+    /// Its reply: the job that is done, or `None` if it goes on: a call that a signal interrupted is made again, unless the body was interrupted too.
+    pub fn replied(&mut self, result: i64) -> Option<(Job, i64)> {
+        let job = self.current.take()?;
+        let interrupted = result == EINTR || result == abi::NOT_EXECUTED;
+        if interrupted && !job.cancelled {
+            self.send(&job);
+            self.current = Some(job);
+            return None;
+        }
+        self.next();
+        Some((job, if interrupted { EINTR } else { result }))
+    }
+
+    /// The body does not wait for this call any more: `Some` if it had not begun, and is out of the queue now; else its thread must be interrupted.
+    pub fn cancel(&mut self, id: CallId) -> Option<Job> {
+        if let Some(at) = self.queue.iter().position(|j| j.is_call(id)) {
+            return self.queue.remove(at);
+        }
+        if let Some(job) = self.current.as_mut().filter(|j| j.is_call(id)) {
+            job.cancelled = true;
+        }
+        None
+    }
+
+    /// Whether it is in a call that is to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.current.as_ref().is_some_and(|j| j.cancelled)
+    }
+
+    /// This comes next, and what is under way is to end.
+    fn preempt(&mut self, job: Job) {
+        if let Some(current) = self.current.as_mut() {
+            current.cancelled = true;
+        }
+        self.queue.clear();
+        self.queue.push_back(job);
+        self.next();
+    }
+}
+
+/// Where a deputy is in its life.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The original process has not become a deputy yet.
+    Arriving,
+    /// Its body is being made.
+    Placing,
+    /// Its body runs.
+    Away,
+    /// It was told to end.
+    Ending,
+}
+
+/// A process whose body is in the room.
+#[derive(Debug)]
+pub struct Deputy {
+    /// Holds the process.
+    pub pidfd: Arc<PidFd>,
+    /// Life.
+    pub phase: Phase,
+    /// Who it is, as the kernel says.
+    pub credentials: Credentials,
+    /// Effective capabilities.
+    pub capabilities: u64,
+    /// Program and arguments.
+    pub program: wire::message::Program,
+    /// Its threads by TID.
+    pub threads: HashMap<i32, Thread>,
+    /// Descriptors that stand-ins stand for.
+    pub standins: HashMap<StandinId, Vec<i32>>,
+    /// What was refused to it.
+    pub refusals: VecDeque<String>,
+    /// What the body used at the last report.
+    pub usage: Option<BodyUsage>,
+}
+
+impl Deputy {
+    /// A process that is about to become a deputy; its first thread's channel.
+    pub fn new(pid: i32, pidfd: PidFd, program: wire::message::Program, channel: OwnedFd) -> Deputy {
+        Deputy {
+            pidfd: Arc::new(pidfd),
+            phase: Phase::Arriving,
+            credentials: Credentials { uid: [u32::MAX; 3], gid: [u32::MAX; 3], groups: Vec::new() },
+            capabilities: 0,
+            program,
+            threads: HashMap::from([(pid, Thread::new(channel))]),
+            standins: HashMap::new(),
+            refusals: VecDeque::new(),
+            usage: None,
+        }
+    }
+
+    /// A thread that runs this call for `tid`; any other if that is not known.
+    pub fn thread(&mut self, tid: i32) -> Option<&mut Thread> {
+        let tid = if self.threads.contains_key(&tid) { tid } else { self.any()? };
+        self.threads.get_mut(&tid)
+    }
+
+    fn any(&self) -> Option<i32> {
+        let idle = self.threads.iter().find(|(_, t)| t.is_idle()).map(|(tid, _)| *tid);
+        idle.or_else(|| self.threads.keys().next().copied())
+    }
+
+    /// Has whichever thread is free do this.
+    pub fn give_any(&mut self, job: Job) {
+        if let Some(thread) = self.any().and_then(|tid| self.threads.get_mut(&tid)) {
+            thread.give(job);
+        }
+    }
+
+    /// A thread comes.
+    pub fn add_thread(&mut self, tid: i32, channel: OwnedFd) {
+        self.threads.insert(tid, Thread::new(channel));
+    }
+
+    /// The body's thread is gone: its deputy thread ends.
+    pub fn end_thread(&mut self, tid: i32) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.preempt(Job::new(channel::order(abi::OP_THREAD_EXIT, [0; 2], &[]), Purpose::Nothing));
+        }
+    }
+
+    /// The deputy ends with this packet, after `words` went to its standard error.
+    pub fn end(&mut self, packet: Vec<u8>, words: Option<&str>) {
+        self.phase = Phase::Ending;
+        let Some(thread) = self.any().and_then(|tid| self.threads.get_mut(&tid)) else { return };
+        let last = Job::new(packet, Purpose::Nothing);
+        match words.and_then(|w| channel::call(&message(w))) {
+            Some(first) => {
+                thread.preempt(Job::new(first, Purpose::Nothing));
+                thread.give(last);
+            }
+            None => thread.preempt(last),
+        }
+    }
+
+    /// Remembers what was refused.
+    pub fn refused(&mut self, line: String) {
+        if self.refusals.back() == Some(&line) {
+            return;
+        }
+        if self.refusals.len() == REFUSALS_MAX {
+            self.refusals.pop_front();
+        }
+        self.refusals.push_back(line);
+    }
+}
+
+/// write(2, words)
+fn message(words: &str) -> wire::message::Call {
+    let data = words.as_bytes().to_vec();
+    let args = [2, 0, data.len() as u64, 0, 0, 0];
+    wire::message::Call { nr: libc::SYS_write as u32, args, pointers: 0b10, data, out_offset: 0, out_bytes: 0, out_per_result: 0 }
+}
+
+/// Takes what a thread says now; `None` when there is nothing more. `Err`: its end is closed, or it spoke nonsense.
+pub fn hear(channel: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Said>, ()> {
+    match socket::receive(channel.as_fd(), buffer, libc::MSG_DONTWAIT) {
+        Ok((0, _)) => Err(()),
+        Ok((n, _)) => channel::said(&buffer[..n]).map(Some).ok_or(()),
+        Err(e) if e.errno() == libc::EAGAIN => Ok(None),
+        Err(_) => Err(()),
+    }
+}

@@ -1,0 +1,144 @@
+//! What the room says, and what follows from it. Runs in threads that serve files with borrowed rights: nothing here needs privilege.
+
+use super::channel;
+use super::deputies::{Job, Phase, Purpose};
+use super::privileged::Order;
+use super::shared::Shared;
+use wire::message::{Call, CallId, Ending};
+use wire::{ToHome, ToRoom};
+
+/// Obeys one message. `Err`: why the room is to end.
+pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
+    match message {
+        ToHome::Hello { .. } => return Err("the room introduced itself twice".into()),
+        ToHome::RoomReady => room.ready(),
+        ToHome::RoomFailed { reason } => return Err(reason),
+        ToHome::Placed { pid, result } => placed(room, pid, result),
+        ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, &call),
+        ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
+        ToHome::NewThread { id, pid, tid } => new_thread(room, id, pid, tid),
+        ToHome::ThreadGone { pid, tid } => {
+            if let Some(deputy) = room.table().deputies.get_mut(&pid) {
+                deputy.end_thread(tid);
+            }
+        }
+        ToHome::Exited { pid, how, .. } => exited(room, pid, how),
+        ToHome::Exec { pid, arguments, comm } => exec(room, pid, &arguments, &comm),
+        ToHome::Watch { pid, standin, events } => room.poller.order(Order::Watch { pid, standin, events }),
+        ToHome::Close { pid, standin } => room.poller.order(Order::Close { pid, standin }),
+        ToHome::Refused { pid, nr, why } => {
+            if let Some(deputy) = room.table().deputies.get_mut(&pid) {
+                deputy.refused(format!("{} was refused: {why}", systable::name(nr).unwrap_or("an unknown call")));
+            }
+        }
+        ToHome::Usage { bodies } => {
+            let mut table = room.table();
+            for body in bodies {
+                if let Some(deputy) = table.deputies.get_mut(&body.pid) {
+                    deputy.usage = Some(body);
+                }
+            }
+            drop(table);
+            room.reported();
+        }
+    }
+    Ok(())
+}
+
+/// Calls that a room may ask for. The hosting node has the body in its hands, so it may do what the body may; but the deputy must not be made to
+/// change what the steward relies on.
+fn may_be_forwarded(nr: u32) -> bool {
+    use systable::Class;
+    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll);
+    transfer || systable::row(nr).is_some_and(|row| matches!(row.class, Class::Home | Class::Special(_)) && row.class != Class::Special(systable::Special::Clone))
+}
+
+fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: &Call) {
+    let mut table = room.table();
+    let refuse = |errno: i32| ToRoom::Return { id, result: -i64::from(errno), out: Vec::new() };
+    let packet = may_be_forwarded(call.nr).then(|| channel::call(call)).flatten();
+    let answer = match (packet, table.deputies.get_mut(&pid)) {
+        (None, _) => Some(refuse(libc::EINVAL)),
+        (_, None) => Some(refuse(libc::ESRCH)),
+        (Some(packet), Some(deputy)) => match deputy.thread(tid) {
+            Some(thread) => {
+                thread.give(Job::new(packet, Purpose::Call { id, nr: call.nr }));
+                table.calls.insert(id, (pid, tid));
+                None
+            }
+            None => Some(refuse(libc::ESRCH)),
+        },
+    };
+    drop(table);
+    if let Some(answer) = answer {
+        room.tell(&answer);
+    }
+}
+
+fn new_thread(room: &Shared, id: CallId, pid: i32, tid: i32) {
+    let refuse = |errno: i32| room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new() });
+    let Ok((channel, theirs)) = os::socket::pair() else { return refuse(libc::EAGAIN) };
+    let mut table = room.table();
+    let job = Job::with_fd(channel::order(abi::OP_THREAD, [0; 2], &[]), theirs, Purpose::Thread { id, channel });
+    match table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
+        Some(thread) => thread.give(job),
+        None => {
+            drop(table);
+            refuse(libc::ESRCH);
+        }
+    }
+}
+
+fn placed(room: &Shared, pid: i32, result: Result<(), (i32, String)>) {
+    let mut table = room.table();
+    let Some(deputy) = table.deputies.get_mut(&pid) else {
+        drop(table);
+        // It ended while its body was being made.
+        if result.is_ok() {
+            room.tell(&ToRoom::Kill { pid });
+        }
+        return;
+    };
+    match result {
+        Ok(()) if deputy.phase == Phase::Placing => deputy.phase = Phase::Away,
+        Ok(()) => {}
+        Err((errno, what)) => {
+            // As env(1) does: 127 not found, 126 not executable; else the tool's own failure.
+            let status = match errno {
+                libc::ENOENT => 127,
+                libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::ETXTBSY | libc::EISDIR => 126,
+                _ => 125,
+            };
+            let program = String::from_utf8_lossy(&deputy.program.path).into_owned();
+            let reason = std::io::Error::from_raw_os_error(errno);
+            let words = format!("tern: cannot run {program} on {}: {what}: {reason}\n", room.args.host);
+            deputy.end(channel::order(abi::OP_EXIT, [status, 0], &[]), Some(&words));
+        }
+    }
+}
+
+fn exited(room: &Shared, pid: i32, how: Ending) {
+    if let Some(deputy) = room.table().deputies.get_mut(&pid) {
+        let packet = match how {
+            Ending::Exit(status) => channel::order(abi::OP_EXIT, [u64::from(status), 0], &[]),
+            Ending::Signal(signal) => channel::order(abi::OP_DIE, [u64::from(signal), 0], &[]),
+        };
+        deputy.end(packet, None);
+    }
+}
+
+/// The deputy shows what the body runs now.
+fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8]) {
+    const PR_SET_NAME: u64 = 15;
+    let mut table = room.table();
+    let Some(deputy) = table.deputies.get_mut(&pid) else { return };
+    deputy.program.argv = arguments.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
+    let shown = &arguments[..arguments.len().min(abi::DATA_BYTES)];
+    deputy.give_any(Job::new(channel::order(abi::OP_ARGUMENTS, [shown.len() as u64, 0], shown), Purpose::Nothing));
+    let mut name = comm[..comm.len().min(15)].to_vec();
+    name.push(0);
+    let call = Call { nr: libc::SYS_prctl as u32, args: [PR_SET_NAME, 0, 0, 0, 0, 0], pointers: 0b10, data: name, out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    if let Some(packet) = channel::call(&call) {
+        deputy.give_any(Job::new(packet, Purpose::Nothing));
+    }
+}

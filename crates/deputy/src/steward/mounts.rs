@@ -1,0 +1,91 @@
+//! Which of the home's file systems are seen in a room (proc_pid_mountinfo(5)).
+
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Where it is mounted.
+    pub path: PathBuf,
+    /// Nothing can be written through this mount.
+    pub read_only: bool,
+}
+
+/// File systems that a room has of its own, or that are about the home's kernel alone.
+const NOT_SEEN: [&str; 22] = [
+    "autofs", "bdev", "binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "cpuset", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "hugetlbfs",
+    "mqueue", "nsfs", "proc", "pstore", "securityfs", "sysfs", "tracefs",
+];
+
+/// Places that a room has of its own.
+const OWN_PLACES: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Directories below /dev that are ordinary file systems.
+const ORDINARY: [&str; 1] = ["/dev/shm"];
+
+/// The home's file systems, `/` first, each before those that are mounted in it. What another mount covers is not among them.
+pub fn seen(mountinfo: &str) -> Vec<Seen> {
+    let mut found: Vec<Seen> = Vec::new();
+    for line in mountinfo.lines() {
+        let Some((path, read_only, kind)) = parse(line) else { continue };
+        // A later mount on the same place, or above it, covers the earlier one.
+        found.retain(|s| !s.path.starts_with(&path));
+        let own = OWN_PLACES.iter().any(|p| path.starts_with(p)) && !ORDINARY.iter().any(|p| path == Path::new(p));
+        if !own && !NOT_SEEN.contains(&kind) && path.is_dir() {
+            found.push(Seen { path, read_only });
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+fn parse(line: &str) -> Option<(PathBuf, bool, &str)> {
+    let (mount, super_block) = line.split_once(" - ")?;
+    let fields: Vec<&str> = mount.split(' ').collect();
+    let read_only = fields.get(5)?.split(',').any(|o| o == "ro");
+    Some((unescape(fields.get(4)?), read_only, super_block.split(' ').next()?))
+}
+
+/// Space, tab, newline and backslash are written as three octal digits.
+fn unescape(text: &str) -> PathBuf {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let octal = (*first == b'\\' && tail.len() >= 3)
+            .then(|| std::str::from_utf8(&tail[..3]).ok().and_then(|d| u8::from_str_radix(d, 8).ok()))
+            .flatten();
+        out.push(octal.unwrap_or(*first));
+        rest = if octal.is_some() { &tail[3..] } else { tail };
+    }
+    std::ffi::OsString::from_vec(out).into()
+}
+
+/// As bytes, for the wire.
+pub fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_file_systems_only() {
+        let text = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n3 1 0:6 / /dev rw - devtmpfs d rw\n\
+                    4 3 0:7 / /dev/shm rw - tmpfs t rw\n5 1 0:8 / /tmp ro,nosuid - tmpfs t rw\n";
+        let paths: Vec<_> = seen(text).into_iter().map(|s| (s.path.display().to_string(), s.read_only)).collect();
+        assert_eq!(paths, [("/".into(), false), ("/dev/shm".into(), false), ("/tmp".into(), true)]);
+    }
+
+    #[test]
+    fn covered_mounts_are_not_seen() {
+        let text = "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /usr ro - ext4 b rw\n3 1 8:3 / / rw - ext4 c rw\n";
+        assert_eq!(seen(text).len(), 1);
+    }
+
+    #[test]
+    fn odd_characters() {
+        assert_eq!(unescape("/a\\040b\\134"), PathBuf::from("/a b\\"));
+    }
+}

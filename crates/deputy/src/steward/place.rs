@@ -1,0 +1,48 @@
+//! What a process is that is to be placed: from the kernel's mouth, not from the process'.
+
+use os::{Error, Result, process};
+use std::os::unix::ffi::OsStrExt;
+use wire::message::{Credentials, Descriptor, Place, Program, StandinId};
+
+/// Who a process is now; its effective capabilities.
+pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
+    let status = process::status(pid)?;
+    let ids = |ids: [u32; 4]| [ids[0], ids[1], ids[2]];
+    Ok((Credentials { uid: ids(status.uid), gid: ids(status.gid), groups: status.groups }, status.capabilities))
+}
+
+/// Reads everything that the body needs. `next_standin` numbers its descriptors.
+pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<Place> {
+    let status = process::status(pid)?;
+    let cwd = process::link(pid, "cwd")?;
+    if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
+        return Err(Error::new(format!("using working directory {}", cwd.display()), std::io::Error::from_raw_os_error(libc::ENOENT)));
+    }
+    let (credentials, _) = credentials(pid)?;
+    Ok(Place {
+        pid,
+        program,
+        cwd: cwd.as_os_str().as_bytes().to_vec(),
+        umask: status.umask,
+        credentials,
+        ignored: status.ignored,
+        blocked: 0,
+        limits: process::limits(pid)?,
+        nice: process::times(pid)?.1,
+        descriptors: descriptors(pid, &mut next_standin)?,
+    })
+}
+
+/// The open descriptors that an exec would keep. Those of one open file get one stand-in.
+fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result<Vec<Descriptor>> {
+    let mut found: Vec<Descriptor> = Vec::new();
+    for fd in process::descriptors(pid)? {
+        let flags = process::fd_info(pid, fd)?.flags;
+        if flags & libc::O_CLOEXEC != 0 {
+            continue;
+        }
+        let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
+        found.push(Descriptor { fd, standin: same.unwrap_or_else(&mut *next_standin), flags });
+    }
+    Ok(found)
+}

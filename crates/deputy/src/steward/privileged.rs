@@ -1,0 +1,314 @@
+//! The poller's thread: what deputies say is carried to the room, and what needs privilege is done.
+
+use super::channel::{self, Said};
+use super::deputies::{Deputy, Job, Phase, Purpose, hear};
+use super::place;
+use super::poller::Source;
+use super::shared::{RoomState, Shared};
+use os::pidfd::PidFd;
+use rustix::event::epoll::EventFlags;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use wire::ToRoom;
+use wire::message::{CallId, Program, StandinId};
+
+/// What other threads leave to this one.
+#[derive(Debug)]
+pub enum Order {
+    /// A process comes.
+    Arrive {
+        /// It.
+        pid: i32,
+        /// Its channel.
+        channel: OwnedFd,
+        /// What it wants to be.
+        program: Program,
+    },
+    /// The body was interrupted in this call.
+    Cancel(CallId),
+    /// Tell when this is ready.
+    Watch {
+        /// Process.
+        pid: i32,
+        /// Which descriptor.
+        standin: StandinId,
+        /// poll(2) bits.
+        events: u16,
+    },
+    /// The body closed it.
+    Close {
+        /// Process.
+        pid: i32,
+        /// Which descriptor.
+        standin: StandinId,
+    },
+}
+
+/// How often a deputy thread that should leave its call is told so, until it has: the signal may come just before the call.
+const NUDGE_MS: u32 = 2;
+
+/// State of this thread alone.
+struct Privileged {
+    room: Arc<Shared>,
+    buffer: Vec<u8>,
+    /// Duplicates of watched descriptors.
+    watched: HashMap<(i32, StandinId), (OwnedFd, u64)>,
+}
+
+/// Runs until the room is lost and its last deputy has ended.
+pub fn run(room: Arc<Shared>) {
+    let mut this = Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], watched: HashMap::new() };
+    let mut ready = Vec::new();
+    loop {
+        let nudge = this.nudge();
+        this.room.poller.wait(nudge.then_some(NUDGE_MS), &mut ready);
+        for (key, source, flags) in &ready {
+            match *source {
+                Source::Bell => {}
+                Source::Channel { pid, tid } => this.listen(*key, pid, tid),
+                Source::End { pid } => this.ended(*key, pid),
+                Source::Standin { pid, standin } => this.standin_ready(pid, standin, *flags),
+            }
+        }
+        while let Some(order) = this.room.poller.next_order() {
+            this.obey(order);
+        }
+        let table = this.room.table();
+        if matches!(table.room, RoomState::Lost(_)) && table.deputies.is_empty() {
+            return;
+        }
+    }
+}
+
+impl Privileged {
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Arrive { pid, channel, program } => {
+                if let Err(e) = self.arrive(pid, channel, program) {
+                    tracing::warn!("process {pid} cannot be placed: {e}");
+                }
+            }
+            Order::Cancel(id) => self.cancel(id),
+            Order::Watch { pid, standin, events } => {
+                if let Err(e) = self.watch(pid, standin, events) {
+                    tracing::debug!("{e}");
+                    // What cannot be waited for (a regular file) is always ready.
+                    self.room.tell(&ToRoom::Readiness { pid, standin, events });
+                }
+            }
+            Order::Close { pid, standin } => self.close(pid, standin),
+        }
+    }
+
+    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program) -> os::Result<()> {
+        let pidfd = PidFd::open(pid)?;
+        let deputy = Deputy::new(pid, pidfd, program, channel);
+        let pidfd = deputy.pidfd.clone();
+        let mut table = self.room.table();
+        let deputy = table.deputies.entry(pid).insert_entry(deputy);
+        for thread in deputy.get().threads.values() {
+            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
+        }
+        self.room.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        Ok(())
+    }
+
+    fn listen(&mut self, key: u64, pid: i32, tid: i32) {
+        loop {
+            let said = {
+                let table = self.room.table();
+                let Some(thread) = table.deputies.get(&pid).and_then(|d| d.threads.get(&tid)) else { break };
+                hear(thread.channel(), &mut self.buffer)
+            };
+            match said {
+                Ok(Some(said)) => self.said(pid, tid, said),
+                Ok(None) => return,
+                Err(()) => break,
+            }
+        }
+        self.room.poller.forget(key);
+        if let Some(deputy) = self.room.table().deputies.get_mut(&pid) {
+            deputy.threads.remove(&tid);
+        }
+    }
+
+    fn said(&mut self, pid: i32, tid: i32, said: Said) {
+        match said {
+            Said::Ready(_) => self.describe(pid),
+            Said::Signal(info) => self.signal(pid, tid, info),
+            Said::Reply { result, out } => {
+                let done = {
+                    let mut table = self.room.table();
+                    table.deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)).and_then(|t| t.replied(result))
+                };
+                if let Some((job, result)) = done {
+                    self.done(pid, job, result, out);
+                }
+            }
+        }
+    }
+
+    /// The original process is a deputy now: its body can be made.
+    fn describe(&mut self, pid: i32) {
+        let mut table = self.room.table();
+        let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone()) else { return };
+        let mut last = table.last_standin;
+        let next = || {
+            last += 1;
+            StandinId(last)
+        };
+        let described = place::describe(pid, program, next).and_then(|place| Ok((place, place::credentials(pid)?)));
+        table.last_standin = last;
+        let Some(deputy) = table.deputies.get_mut(&pid) else { return };
+        match described {
+            Ok((place, (credentials, capabilities))) => {
+                deputy.phase = Phase::Placing;
+                deputy.credentials = credentials;
+                deputy.capabilities = capabilities;
+                for descriptor in &place.descriptors {
+                    deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
+                }
+                drop(table);
+                self.room.place(place);
+            }
+            Err(e) => deputy.end(channel::order(abi::OP_EXIT, [125, 0], &[]), Some(&format!("tern: {e}\n"))),
+        }
+    }
+
+    fn signal(&self, pid: i32, tid: i32, info: [u8; 128]) {
+        const SI_TKILL: i32 = -6;
+        let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
+        let tid = (code == SI_TKILL).then_some(tid);
+        self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+    }
+
+    fn done(&mut self, pid: i32, job: Job, result: i64, out: Vec<u8>) {
+        match job.purpose {
+            Purpose::Call { id, nr } => {
+                self.room.table().calls.remove(&id);
+                if changes_ids(nr) {
+                    self.read_ids(pid);
+                }
+                self.room.tell(&ToRoom::Return { id, result, out });
+            }
+            Purpose::Thread { id, channel } => {
+                if let Ok(tid) = i32::try_from(result)
+                    && tid > 0
+                {
+                    let added = self.room.poller.add(channel.as_fd(), Source::Channel { pid, tid }, EventFlags::IN);
+                    if let Some(deputy) = self.room.table().deputies.get_mut(&pid).filter(|_| added.is_ok()) {
+                        deputy.add_thread(tid, channel);
+                    }
+                }
+                self.room.tell(&ToRoom::Return { id, result, out });
+            }
+            Purpose::Nothing => {}
+        }
+    }
+
+    fn read_ids(&self, pid: i32) {
+        if let (Ok((credentials, capabilities)), Some(deputy)) = (place::credentials(pid), self.room.table().deputies.get_mut(&pid)) {
+            deputy.credentials = credentials;
+            deputy.capabilities = capabilities;
+        }
+    }
+
+    fn ended(&mut self, key: u64, pid: i32) {
+        self.room.poller.forget(key);
+        self.watched.retain(|(p, _), (_, key)| {
+            if *p == pid {
+                self.room.poller.forget(*key);
+            }
+            *p != pid
+        });
+        let gone = {
+            let mut table = self.room.table();
+            table.calls.retain(|_, (p, _)| *p != pid);
+            table.waiting.retain(|w| w.pid != pid);
+            table.deputies.remove(&pid)
+        };
+        if gone.is_some_and(|d| matches!(d.phase, Phase::Placing | Phase::Away)) {
+            self.room.tell(&ToRoom::Kill { pid });
+        }
+    }
+
+    fn cancel(&mut self, id: CallId) {
+        let mut table = self.room.table();
+        let Some((pid, tid)) = table.calls.get(&id).copied() else { return };
+        let removed = table.deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)).and_then(|t| t.cancel(id));
+        if removed.is_some() {
+            table.calls.remove(&id);
+            drop(table);
+            self.room.tell(&ToRoom::Return { id, result: -i64::from(libc::EINTR), out: Vec::new() });
+        }
+    }
+
+    /// Interrupts the threads that are to leave their calls; whether there are any.
+    fn nudge(&self) -> bool {
+        let table = self.room.table();
+        let mut any = false;
+        for (pid, deputy) in &table.deputies {
+            for (tid, _) in deputy.threads.iter().filter(|(_, t)| t.is_cancelled()) {
+                any = true;
+                // SAFETY: the process is held by its pidfd and has not been reaped by us; a reused TID inside it is its own thread.
+                unsafe { libc::syscall(libc::SYS_tgkill, *pid, *tid, abi::CANCEL_SIGNAL) };
+            }
+        }
+        any
+    }
+
+    fn watch(&mut self, pid: i32, standin: StandinId, events: u16) -> os::Result<()> {
+        let flags = EventFlags::from_bits_truncate(u32::from(events)) | EventFlags::ONESHOT;
+        if let Some((fd, key)) = self.watched.get(&(pid, standin)) {
+            return self.room.poller.again(fd.as_fd(), *key, flags);
+        }
+        let found = self.room.table().deputies.get(&pid).and_then(|d| Some((d.pidfd.clone(), *d.standins.get(&standin)?.first()?)));
+        let Some((pidfd, number)) = found else { return Ok(()) };
+        let fd = pidfd.get_fd(number)?;
+        let key = self.room.poller.add(fd.as_fd(), Source::Standin { pid, standin }, flags)?;
+        self.watched.insert((pid, standin), (fd, key));
+        Ok(())
+    }
+
+    fn standin_ready(&self, pid: i32, standin: StandinId, flags: EventFlags) {
+        self.room.tell(&ToRoom::Readiness { pid, standin, events: flags.bits() as u16 });
+    }
+
+    fn close(&mut self, pid: i32, standin: StandinId) {
+        if let Some((_, key)) = self.watched.remove(&(pid, standin)) {
+            self.room.poller.forget(key);
+        }
+        let mut table = self.room.table();
+        let Some(deputy) = table.deputies.get_mut(&pid).filter(|d| d.phase == Phase::Away) else { return };
+        for fd in deputy.standins.remove(&standin).unwrap_or_default() {
+            let call = wire::message::Call {
+                nr: libc::SYS_close as u32,
+                args: [fd as u64, 0, 0, 0, 0, 0],
+                pointers: 0,
+                data: Vec::new(),
+                out_offset: 0,
+                out_bytes: 0,
+                out_per_result: 0,
+            };
+            if let Some(packet) = channel::call(&call) {
+                deputy.give_any(Job::new(packet, Purpose::Nothing));
+            }
+        }
+    }
+}
+
+fn changes_ids(nr: u32) -> bool {
+    matches!(
+        i64::from(nr),
+        libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setgroups
+            | libc::SYS_setfsuid
+            | libc::SYS_setfsgid
+    )
+}

@@ -1,0 +1,139 @@
+//! From the command line to a steward that serves, and to its end.
+
+use super::args::StewardArgs;
+use super::files::{Hosted, ToTheRoom};
+use super::messages;
+use super::mounts;
+use super::poller::Poller;
+use super::privileged;
+use super::shared::Shared;
+use super::{StewardError, control};
+use homefs::server::{ExportPath, Server};
+use link::{LinkError, Receiver};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::message::{Home, Mount};
+use wire::{Kind, ToHome, ToRoom};
+
+/// Threads that serve the room: each takes the next frame while the others run theirs.
+const WORKERS: usize = 6;
+
+/// Runs the steward until its room is gone and its last deputy has ended.
+pub fn run(args: StewardArgs) -> Result<(), StewardError> {
+    let rooms = args.run_dir.join("rooms");
+    std::fs::create_dir_all(&rooms).map_err(|e| os::Error::new(format!("making {}", rooms.display()), e))?;
+    let path = rooms.join(format!("{}.steward", args.room));
+    let listener = os::socket::listen(&path)?;
+    let room = Arc::new(Shared::new(args, Poller::new()?));
+    let serving = room.clone();
+    std::thread::Builder::new()
+        .name("socket".into())
+        .spawn(move || control::serve(&serving, &listener))
+        .map_err(|e| os::Error::new("starting a thread", e))?;
+    privileged::run(room);
+    let _ = std::fs::remove_file(path);
+    Ok(())
+}
+
+/// The warden's connection came: TLS, introductions, and from then on the room is served.
+pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
+    if room.downlink.get().is_some() {
+        return Err("the room has its warden already".into());
+    }
+    let identity = identity::Identity::load(&room.args.state).map_err(|e| e.to_string())?;
+    let (downlink, mut uplink, certificates) = link::accept(socket, identity.server_config()).map_err(|e| e.to_string())?;
+    let peer = identity::peer_node(Some(&certificates)).map_err(|e| e.to_string())?;
+    if peer.as_str() != room.args.host {
+        return Err(format!("node {peer} came instead of {}", room.args.host));
+    }
+    let mut body = Vec::new();
+    let hello = uplink.receive(&mut body).ok().filter(|h| h.kind == Kind::Message).and_then(|_| postcard::from_bytes(&body).ok());
+    match hello {
+        Some(ToHome::Hello { version }) if version == wire::VERSION => {}
+        Some(ToHome::Hello { version }) => return Err(format!("it speaks version {version} of the room protocol, this node {}: upgrade one of them", wire::VERSION)),
+        _ => return Err("it did not introduce itself".into()),
+    }
+    room.downlink.set(downlink).map_err(|_| "the room has its warden already".to_owned())?;
+    open(room).map_err(|e| e.to_string())?;
+    receive(room, uplink)
+}
+
+/// Serves the files, and says what the home looks like.
+fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
+    let info = std::fs::read_to_string("/proc/self/mountinfo").map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))?;
+    let seen = mounts::seen(&info);
+    let mounts = seen.iter().map(|s| Mount { path: mounts::bytes(&s.path), read_only: s.read_only }).collect();
+    let exports: Vec<ExportPath> = seen.into_iter().map(|s| ExportPath { path: s.path }).collect();
+    let files = Server::start(&exports, Arc::new(Hosted(Arc::downgrade(room))), Arc::new(ToTheRoom(room.clone())))?;
+    let _ = room.files.set(files);
+    let uname = rustix::system::uname();
+    let home = Home {
+        version: wire::VERSION,
+        hostname: uname.nodename().to_bytes().to_vec(),
+        domainname: uname.domainname().to_bytes().to_vec(),
+        monotonic_ns: os::namespace::clock_ns(libc::CLOCK_MONOTONIC),
+        boottime_ns: os::namespace::clock_ns(libc::CLOCK_BOOTTIME),
+        mounts,
+    };
+    room.tell(&ToRoom::Open(home));
+    Ok(())
+}
+
+fn receive(room: &Arc<Shared>, uplink: Receiver) -> Result<(), String> {
+    let uplink = Arc::new(Mutex::new(uplink));
+    for n in 0..WORKERS {
+        let (room, uplink) = (room.clone(), uplink.clone());
+        std::thread::Builder::new().name(format!("worker-{n}")).spawn(move || work(&room, &uplink)).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Takes frames in turn with the other workers. Messages are obeyed before the next frame is taken, for their order matters; requests for files are not.
+fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
+    let Some(files) = room.files.get().cloned() else { return };
+    let mut body = Vec::new();
+    loop {
+        let mut receiver = uplink.lock().unwrap_or_else(PoisonError::into_inner);
+        let head = match receiver.receive(&mut body) {
+            Ok(head) => head,
+            Err(e) => return lost(room, &e),
+        };
+        match head.kind {
+            Kind::Fuse => {
+                drop(receiver);
+                files.request(head.mount, &body);
+            }
+            Kind::Applied => files.applied(head.seq),
+            Kind::Message => {
+                let obeyed = match postcard::from_bytes::<ToHome>(&body) {
+                    Ok(message) => messages::obey(room, message),
+                    Err(e) => Err(format!("node {} sent a message that is none: {e}", room.args.host)),
+                };
+                if let Err(why) = obeyed {
+                    end(room, &why);
+                    return;
+                }
+            }
+            Kind::Invalidate => return end(room, "the room sent what only a home sends"),
+        }
+    }
+}
+
+fn lost(room: &Shared, e: &LinkError) {
+    let why = match e {
+        LinkError::Closed => "it closed the connection".to_owned(),
+        other => other.to_string(),
+    };
+    end(room, &why);
+}
+
+fn end(room: &Shared, why: &str) {
+    tracing::info!("room ends: {why}");
+    if let Some(files) = room.files.get() {
+        files.close();
+    }
+    if let Some(downlink) = room.downlink.get() {
+        downlink.close();
+    }
+    room.lost(why);
+}

@@ -1,0 +1,145 @@
+//! What the steward's threads share.
+
+use super::args::StewardArgs;
+use super::channel;
+use super::deputies::{Deputy, Phase};
+use super::poller::Poller;
+use homefs::server::Server;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use wire::message::{CallId, Place};
+use wire::{Kind, ToRoom};
+
+/// One room, seen from home.
+pub struct Shared {
+    /// Who hosts it, and where its files are.
+    pub args: StewardArgs,
+    /// To the room, once its warden has come.
+    pub downlink: OnceLock<link::Sender>,
+    /// The home's files, likewise.
+    pub files: OnceLock<Arc<Server>>,
+    /// Watches channels and processes.
+    pub poller: Poller,
+    table: Mutex<Table>,
+    reported: Condvar,
+}
+
+/// The room's state.
+#[derive(Default)]
+pub struct Table {
+    /// Processes whose bodies are in the room (or on their way).
+    pub deputies: HashMap<i32, Deputy>,
+    /// Which thread runs a forwarded call.
+    pub calls: HashMap<CallId, (i32, i32)>,
+    /// What waits for the room to stand.
+    pub waiting: Vec<Place>,
+    /// Whether it stands.
+    pub room: RoomState,
+    /// The last number given to a stand-in.
+    pub last_standin: u32,
+    /// Reports of usage so far.
+    pub reports: u64,
+}
+
+/// Whether bodies can come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RoomState {
+    /// The warden has not said that the room stands.
+    #[default]
+    Making,
+    /// They can.
+    Ready,
+    /// They cannot, and why.
+    Lost(String),
+}
+
+impl Shared {
+    /// A room without deputies.
+    pub fn new(args: StewardArgs, poller: Poller) -> Shared {
+        Shared { args, downlink: OnceLock::new(), files: OnceLock::new(), poller, table: Mutex::default(), reported: Condvar::new() }
+    }
+
+    /// The state.
+    pub fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the room something; after all that has changed in the home's files until now.
+    pub fn tell(&self, message: &ToRoom) {
+        let Some(downlink) = self.downlink.get() else { return };
+        let seq = self.files.get().map_or(0, |f| f.flush_events());
+        match postcard::to_stdvec(message) {
+            // A link that fails is noticed by its receiver.
+            Ok(bytes) => drop(downlink.send(Kind::Message, 0, seq, &[&bytes])),
+            Err(e) => tracing::error!("encoding a message to the room: {e}"),
+        }
+    }
+
+    /// A body can be made, now or when the room stands.
+    pub fn place(&self, place: Place) {
+        let mut table = self.table();
+        match table.room.clone() {
+            RoomState::Making => table.waiting.push(place),
+            RoomState::Ready => {
+                drop(table);
+                self.tell(&ToRoom::Place(Box::new(place)));
+            }
+            RoomState::Lost(why) => {
+                let words = format!("tern: cannot run on {}: {why}\n", self.args.host);
+                if let Some(deputy) = table.deputies.get_mut(&place.pid) {
+                    deputy.end(channel::order(abi::OP_EXIT, [125, 0], &[]), Some(&words));
+                }
+            }
+        }
+    }
+
+    /// The room stands.
+    pub fn ready(&self) {
+        let waiting = {
+            let mut table = self.table();
+            table.room = RoomState::Ready;
+            std::mem::take(&mut table.waiting)
+        };
+        waiting.into_iter().for_each(|place| self.tell(&ToRoom::Place(Box::new(place))));
+    }
+
+    /// The room is gone, or could not be made: every deputy ends, as if killed if its program ran.
+    pub fn lost(&self, why: &str) {
+        let mut table = self.table();
+        if matches!(table.room, RoomState::Lost(_)) {
+            return;
+        }
+        table.room = RoomState::Lost(why.to_owned());
+        table.waiting.clear();
+        for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase != Phase::Ending) {
+            let (packet, words) = if deputy.phase == Phase::Away {
+                let words = format!("tern: process {pid} ran on {}, which is lost ({why}): it ends as if killed\n", self.args.host);
+                (channel::order(abi::OP_DIE, [libc::SIGKILL as u64, 0], &[]), words)
+            } else {
+                (channel::order(abi::OP_EXIT, [125, 0], &[]), format!("tern: cannot run on {}: {why}\n", self.args.host))
+            };
+            deputy.end(packet, Some(&words));
+        }
+        drop(table);
+        self.poller.wake();
+    }
+
+    /// Usage was reported.
+    pub fn reported(&self) {
+        self.table().reports += 1;
+        self.reported.notify_all();
+    }
+
+    /// Asks the room what the bodies use, and waits for the answer a moment: an old answer is better than none.
+    pub fn refresh_usage(&self) {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let before = self.table().reports;
+        if self.table().room != RoomState::Ready {
+            return;
+        }
+        self.tell(&ToRoom::Report);
+        let table = self.table();
+        drop(self.reported.wait_timeout_while(table, PATIENCE, |t| t.reports == before));
+    }
+}

@@ -1,0 +1,200 @@
+//! PID 1 of a room: mounts what the home looks like, starts bodies under their home's numbers, and reaps. It is the only process of tern inside.
+//!
+//! It is forked from the warden before that has threads, so it is single-threaded and may fork in its turn.
+
+mod body;
+mod setup;
+
+use os::namespace;
+use serde::{Deserialize, Serialize};
+use std::io::{IoSlice, Read, Seek};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use wire::message::{Home, Place};
+
+pub use body::{MARK_FAILED, MARK_FILTERED, MARK_WORD};
+
+/// Warden to porter; each is answered by one [`Answer`] on the same socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// Look like this home.
+    Setup(Setup),
+    /// Start a body; a memfd with a postcard [`Place`] comes with it.
+    Start,
+    /// The next thread or process made in the room gets the number behind this one.
+    LastPid(i32),
+}
+
+/// What the porter needs to know of the room.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// The home.
+    pub home: Home,
+    /// This machine's clocks when `home` was received, nanoseconds.
+    pub here_monotonic_ns: i64,
+    /// As above.
+    pub here_boottime_ns: i64,
+    /// Numbers of the FUSE devices that the porter opened: one per mount of `home`, then the stand-ins'.
+    pub devices: Vec<i32>,
+}
+
+/// Porter to warden.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// To [`Command::Setup`]: number of the stand-ins' mount, and what could not be mounted.
+    Ready {
+        /// As in /proc/PID/fdinfo.
+        standin_mount_id: u64,
+        /// In words.
+        missing: Vec<String>,
+    },
+    /// To the others.
+    Done,
+    /// What was tried and why it failed.
+    Failed {
+        /// Error number.
+        errno: i32,
+        /// In words.
+        what: String,
+    },
+}
+
+/// What happens in the room unasked; on the second socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Notice {
+    /// A body was reaped: its number is free.
+    Reaped {
+        /// Number in the room.
+        pid: i32,
+    },
+    /// A body could not be made ready for its program.
+    BodyFailed {
+        /// Number in the room.
+        pid: i32,
+        /// Error number.
+        errno: i32,
+        /// In words.
+        what: String,
+    },
+}
+
+/// The porter's ends of its two sockets.
+pub struct Channels {
+    /// Commands and answers.
+    pub commands: OwnedFd,
+    /// Notices.
+    pub notices: OwnedFd,
+}
+
+/// Sends one message as a packet.
+pub fn tell<T: Serialize>(socket: BorrowedFd<'_>, message: &T, fds: &[BorrowedFd<'_>]) -> os::Result<()> {
+    let bytes = postcard::to_stdvec(message).map_err(|e| os::Error::new("encoding a message", std::io::Error::other(e)))?;
+    os::socket::send(socket, &[IoSlice::new(&bytes)], fds, 0)
+}
+
+/// Receives one message; `None` when the other end is gone.
+pub fn hear<T: for<'a> Deserialize<'a>>(socket: BorrowedFd<'_>) -> os::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut packet = vec![0; 64 << 10];
+    let (n, fds) = os::socket::receive(socket, &mut packet, 0)?;
+    if n == 0 {
+        return Ok(None);
+    }
+    let message = postcard::from_bytes(&packet[..n]).map_err(|e| os::Error::new("decoding a message", std::io::Error::other(e)))?;
+    Ok(Some((message, fds)))
+}
+
+/// Runs the porter: in the child, in the room's new namespaces. Ends when the warden's socket closes; the kernel then kills whoever is left in the room.
+/// It opens `devices` FUSE connections first, as whom it was forked: user and group are not mapped yet.
+pub fn main(channels: Channels, devices: usize) -> ! {
+    let outcome = open_devices(&channels, devices).and_then(|()| run(&channels));
+    if let Err(e) = outcome {
+        eprintln!("porter: {e}");
+    }
+    std::process::exit(0)
+}
+
+fn open_devices(channels: &Channels, count: usize) -> os::Result<()> {
+    let opened = (0..count).map(|_| os::mount::open_fuse()).collect::<os::Result<Vec<_>>>()?;
+    let numbers: Vec<i32> = opened.into_iter().map(IntoRawFd::into_raw_fd).collect();
+    tell(channels.commands.as_fd(), &numbers, &[])
+}
+
+struct Porter<'a> {
+    channels: &'a Channels,
+    room: Option<setup::Room>,
+}
+
+fn run(channels: &Channels) -> os::Result<()> {
+    let children = os::fds::child_signals()?;
+    let mut porter = Porter { channels, room: None };
+    loop {
+        let mut polled = [poll_in(channels.commands.as_fd()), poll_in(children.as_fd())];
+        // SAFETY: two live pollfds.
+        unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) };
+        if polled[1].revents != 0 {
+            let _ = rustix::io::read(&children, &mut [0u8; 128]);
+            porter.reap()?;
+        }
+        if polled[0].revents != 0 {
+            let Some((command, fds)) = hear::<Command>(channels.commands.as_fd())? else { return Ok(()) };
+            let answer = porter.obey(command, fds).unwrap_or_else(|e| Answer::Failed { errno: e.errno(), what: e.to_string() });
+            tell(channels.commands.as_fd(), &answer, &[])?;
+        }
+    }
+}
+
+fn poll_in(fd: BorrowedFd<'_>) -> libc::pollfd {
+    libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+impl Porter<'_> {
+    fn obey(&mut self, command: Command, fds: Vec<OwnedFd>) -> os::Result<Answer> {
+        match command {
+            Command::Setup(setup) => {
+                let (room, missing) = setup::make(&setup)?;
+                let standin_mount_id = os::mount::mount_id(room.standins.as_fd())?;
+                self.room = Some(room);
+                Ok(Answer::Ready { standin_mount_id, missing })
+            }
+            Command::LastPid(last) => {
+                let room = self.room()?;
+                let number = last.to_string();
+                rustix::io::pwrite(&room.last_pid, number.as_bytes(), 0)
+                    .map_err(|e| os::Error::new(format!("reserving the number behind {last}"), e))?;
+                Ok(Answer::Done)
+            }
+            Command::Start => {
+                let place = read_place(fds)?;
+                let room = self.room()?;
+                // SAFETY: the porter has one thread.
+                match unsafe { namespace::fork_as(place.pid)? } {
+                    Some(_) => Ok(Answer::Done),
+                    None => body::run(&place, room, self.channels.notices.as_fd()),
+                }
+            }
+        }
+    }
+
+    fn room(&self) -> os::Result<&setup::Room> {
+        self.room.as_ref().ok_or_else(|| os::Error::new("using a room that is not set up", std::io::Error::from_raw_os_error(libc::ENXIO)))
+    }
+
+    fn reap(&self) -> os::Result<()> {
+        loop {
+            // SAFETY: no status is asked for: the tracer has it.
+            match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG | libc::__WALL) } {
+                pid if pid > 0 => tell(self.channels.notices.as_fd(), &Notice::Reaped { pid }, &[])?,
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+fn read_place(fds: Vec<OwnedFd>) -> os::Result<Place> {
+    let failed = |e: std::io::Error| os::Error::new("reading what is to be placed", e);
+    let Some(fd) = fds.into_iter().next() else { return Err(failed(std::io::ErrorKind::InvalidInput.into())) };
+    let mut file = std::fs::File::from(fd);
+    let mut bytes = Vec::new();
+    file.rewind().map_err(failed)?;
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    postcard::from_bytes(&bytes).map_err(|e| failed(std::io::Error::other(e)))
+}

@@ -1,0 +1,170 @@
+//! From a fresh child of the porter to the program: descriptors, directory, limits, identity, filter, exec.
+
+use super::{Notice, setup, tell};
+use os::{Error, Result, namespace, seccomp};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use wire::message::{Place, StandinId};
+
+/// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
+pub const MARK_WORD: u64 = 0x7465_726e_2d62_6f64;
+/// First argument of a mark: the filter is there, and the third argument is its listener's number.
+pub const MARK_FILTERED: u64 = 1;
+/// First argument of a mark: exec failed, and the third argument is the error number.
+pub const MARK_FAILED: u64 = 2;
+
+/// What a guest of user 0 may do with files inside the room's user namespace, and with its own ids; nothing else (capabilities(7): CHOWN, DAC_OVERRIDE,
+/// DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP not).
+const KEPT_CAPABILITIES: u64 = 0b1111_1111;
+
+/// Becomes the program; never returns to the porter's loop.
+pub fn run(place: &Place, room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
+    if let Err(e) = become_program(place, room) {
+        let notice = Notice::BodyFailed { pid: place.pid, errno: e.errno(), what: e.to_string() };
+        let _ = tell(notices, &notice, &[]);
+    }
+    // SAFETY: ends this process without running the porter's exit handlers.
+    unsafe { libc::_exit(125) }
+}
+
+fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
+    let program = Strings::of(place)?;
+    default_signals(place.ignored);
+    open_standins(place, room)?;
+    set_limits(&place.limits);
+    // SAFETY: plain numbers.
+    unsafe {
+        libc::umask(place.umask);
+        libc::setpriority(libc::PRIO_PROCESS, 0, place.nice);
+    }
+    namespace::keep_capabilities(KEPT_CAPABILITIES);
+    let who = &place.credentials;
+    namespace::become_user(who.uid, who.gid, &who.groups)?;
+    std::env::set_current_dir(std::ffi::OsStr::from_bytes(&place.cwd))
+        .map_err(|e| Error::new(format!("entering {}", String::from_utf8_lossy(&place.cwd)), e))?;
+    seccomp::no_new_privileges()?;
+    set_mask(place.blocked);
+    let listener = seccomp::install(&filter())?;
+    mark(MARK_FILTERED, listener.as_raw_fd() as u64);
+    drop(listener);
+    // SAFETY: arrays of live strings that end with null.
+    let errno = unsafe {
+        libc::execve(program.path.as_ptr(), program.argv.as_ptr(), program.envp.as_ptr());
+        *libc::__errno_location()
+    };
+    mark(MARK_FAILED, errno as u64);
+    Ok(())
+}
+
+/// Stops in the tracer with a word.
+fn mark(what: u64, value: u64) {
+    // SAFETY: the tracer never lets this call through.
+    unsafe { libc::syscall(libc::SYS_clone, what, MARK_WORD, value, 0, 0) };
+}
+
+fn filter() -> Vec<seccomp::Instruction> {
+    let program = systable::filter::program();
+    program.insns().iter().map(|i| seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
+}
+
+struct Strings {
+    path: CString,
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    _owned: Vec<CString>,
+}
+
+impl Strings {
+    fn of(place: &Place) -> Result<Strings> {
+        let c = |bytes: &Vec<u8>| CString::new(bytes.as_slice()).map_err(|_| Error::new("passing arguments", std::io::Error::from_raw_os_error(libc::EINVAL)));
+        let program = &place.program;
+        let argv = program.argv.iter().map(c).collect::<Result<Vec<_>>>()?;
+        let envp = program.envp.iter().map(c).collect::<Result<Vec<_>>>()?;
+        let pointers = |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect();
+        let (argv_pointers, envp_pointers) = (pointers(&argv), pointers(&envp));
+        Ok(Strings { path: c(&program.path)?, argv: argv_pointers, envp: envp_pointers, _owned: argv.into_iter().chain(envp).collect() })
+    }
+}
+
+/// What exec would leave: default for all, but ignored what the home's process ignores.
+fn default_signals(ignored: u64) {
+    for signal in 1..=64 {
+        let action = if ignored & (1 << (signal - 1)) != 0 { libc::SIG_IGN } else { libc::SIG_DFL };
+        // SAFETY: no handler is installed; libc refuses the two signals that it keeps for itself, which have no handler here.
+        unsafe { libc::signal(signal, action) };
+    }
+}
+
+fn set_mask(blocked: u64) {
+    // SAFETY: eight bytes of mask, as the kernel wants them.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &blocked, 0, 8) };
+}
+
+/// The home's limits as far as this machine allows them; those about the number of processes, locked memory and the like hold at home.
+fn set_limits(limits: &[(u64, u64)]) {
+    const AT_HOME: [u32; 1] = [libc::RLIMIT_NPROC];
+    for (which, &(soft, hard)) in (0u32..).zip(limits) {
+        if AT_HOME.contains(&which) {
+            continue;
+        }
+        // SAFETY: all zero is a valid limit; the kernel reads and writes live limits.
+        unsafe {
+            let mut here: libc::rlimit64 = std::mem::zeroed();
+            if libc::getrlimit64(which, &mut here) == 0 {
+                let hard = hard.min(here.rlim_max);
+                libc::setrlimit64(which, &libc::rlimit64 { rlim_cur: soft.min(hard), rlim_max: hard });
+            }
+        }
+    }
+}
+
+/// Opens the stand-ins and puts them at the home's numbers; everything else of the porter's is closed or closes at exec.
+fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
+    let base = place.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64);
+    let directory = move_up(room.standins.as_fd(), base)?;
+    let mut opened: HashMap<StandinId, OwnedFd> = HashMap::new();
+    for descriptor in &place.descriptors {
+        if !opened.contains_key(&descriptor.standin) {
+            let file = open_standin(directory.as_fd(), descriptor.standin, descriptor.flags)?;
+            opened.insert(descriptor.standin, move_up(file.as_fd(), base)?);
+        }
+    }
+    close_at_exec(base);
+    for descriptor in &place.descriptors {
+        if let Some(file) = opened.get(&descriptor.standin) {
+            // SAFETY: numbers of descriptors only.
+            os_check(unsafe { libc::dup2(file.as_raw_fd(), descriptor.fd) }, "placing a descriptor")?;
+        }
+    }
+    Ok(())
+}
+
+/// Numbers below `base` are the program's: what the porter has there closes at exec, and dup2 replaces what is in the way.
+fn close_at_exec(base: RawFd) {
+    // SAFETY: sets flags only.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, base - 1, libc::CLOSE_RANGE_CLOEXEC) };
+}
+
+fn move_up(fd: BorrowedFd<'_>, base: RawFd) -> Result<OwnedFd> {
+    // SAFETY: returns a new descriptor, which is ours alone.
+    unsafe {
+        let moved = os_check(libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, base), "moving a descriptor")?;
+        Ok(OwnedFd::from_raw_fd(moved))
+    }
+}
+
+fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Result<OwnedFd> {
+    let name = CString::new(standin.0.to_string()).map_err(|e| Error::new("naming a stand-in", std::io::Error::other(e)))?;
+    let wanted = flags & (libc::O_ACCMODE | libc::O_NONBLOCK);
+    // SAFETY: a live string; returns a new descriptor.
+    unsafe {
+        let fd = os_check(libc::openat(directory.as_raw_fd(), name.as_ptr(), wanted | libc::O_CLOEXEC), "opening a stand-in")?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+fn os_check(result: i32, doing: &str) -> Result<i32> {
+    if result < 0 { Err(Error::last(doing)) } else { Ok(result) }
+}

@@ -1,0 +1,101 @@
+//! Making the room look like the home.
+
+use super::Setup;
+use os::{Error, Result, mount, namespace};
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What the porter keeps of a room that is set up.
+pub struct Room {
+    /// Root directory of the stand-ins' file system, which is mounted nowhere.
+    pub standins: OwnedFd,
+    /// /proc/sys/kernel/ns_last_pid of the room.
+    pub last_pid: File,
+}
+
+/// Devices that are the node's own: what is read from or written to them is the same everywhere.
+const OWN_DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+/// Links of /dev that every Linux has.
+const DEV_LINKS: [(&str, &str); 4] = [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")];
+
+/// Mounts everything and enters it. The second part of the result says what is missing in the room, and why.
+pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
+    // Ids of the new user namespace, before anything is touched through FUSE: an unmapped id would be EOVERFLOW there.
+    namespace::become_user([0; 3], [0; 3], &[])?;
+    // Taking ids made /proc/self the machine's root's; the offsets of time are written there below.
+    namespace::set_dumpable(true)?;
+    mount::make_private()?;
+    let (standins_device, devices) = setup.devices.split_last().ok_or_else(|| odd("no FUSE device"))?;
+    let root = ["/tmp", "/mnt", "/run"].map(PathBuf::from).into_iter().find(|p| p.is_dir()).ok_or_else(|| odd("no directory to mount on"))?;
+    let mut missing = Vec::new();
+    for (place, device) in setup.home.mounts.iter().zip(devices) {
+        let target = below(&root, &place.path);
+        let flags = libc::MS_NODEV | libc::MS_NOSUID | if place.read_only { libc::MS_RDONLY } else { 0 };
+        let done = mount::mount("tern", &target, "fuse", flags, &mount::fuse_options(*device));
+        match done {
+            Err(e) if place.path != b"/" => missing.push(e.to_string()),
+            other => other?,
+        }
+    }
+    for done in [own_proc(&root), own_dev(&root), own_sys(&root)] {
+        missing.extend(done.err().map(|e| e.to_string()));
+    }
+    // SAFETY: this process opened it and keeps it open until below.
+    let device = unsafe { BorrowedFd::borrow_raw(*standins_device) };
+    let standins = mount::fuse_detached(device, "tern-standins")?;
+    mount::enter_root(&root)?;
+    for device in &setup.devices {
+        // SAFETY: the numbers are the porter's own copies; the warden serves the connections.
+        unsafe { libc::close(*device) };
+    }
+    namespace::set_names(&setup.home.hostname, &setup.home.domainname)?;
+    namespace::shift_time(setup.home.monotonic_ns - setup.here_monotonic_ns, setup.home.boottime_ns - setup.here_boottime_ns)?;
+    let last_pid = File::options().write(true).open("/proc/sys/kernel/ns_last_pid").map_err(|e| Error::new("opening ns_last_pid", e))?;
+    // Guests of user 0 shall not look into this process.
+    namespace::set_dumpable(false)?;
+    Ok((Room { standins, last_pid }, missing))
+}
+
+fn odd(what: &str) -> Error {
+    Error::new(what, std::io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+fn below(root: &Path, absolute: &[u8]) -> PathBuf {
+    let relative = absolute.strip_prefix(b"/").unwrap_or(absolute);
+    root.join(std::ffi::OsStr::from_bytes(relative))
+}
+
+/// The room's own processes, under the numbers that they have at home.
+fn own_proc(root: &Path) -> Result<()> {
+    mount::mount("proc", &root.join("proc"), "proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, "")
+}
+
+/// The hosting machine's hardware: what runs here computes here.
+fn own_sys(root: &Path) -> Result<()> {
+    mount::mount("sysfs", &root.join("sys"), "sysfs", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY, "")
+}
+
+fn own_dev(root: &Path) -> Result<()> {
+    let dev = root.join("dev");
+    mount::mount("tern-dev", &dev, "tmpfs", libc::MS_NOSUID | libc::MS_NOEXEC, "mode=755,size=64k")?;
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |e| Error::new(format!("making {}", path.display()), e)
+    };
+    for name in OWN_DEVICES {
+        let path = dev.join(name);
+        File::create(&path).map_err(failed(&path))?;
+        mount::bind(&Path::new("/dev").join(name), &path)?;
+    }
+    for (name, target) in DEV_LINKS {
+        let path = dev.join(name);
+        std::os::unix::fs::symlink(target, &path).map_err(failed(&path))?;
+    }
+    let shm = dev.join("shm");
+    std::fs::create_dir(&shm).map_err(failed(&shm))?;
+    std::fs::set_permissions(&shm, std::fs::Permissions::from_mode(0o1777)).map_err(failed(&shm))
+}

@@ -1,0 +1,145 @@
+//! What becomes of a call that the filter handed over: the row of the table decides.
+
+mod ioctl;
+mod standing;
+
+use super::guests::{Waiting, Who};
+use super::marshal;
+use super::shared::{Pending, Shared};
+use os::ptrace::HostTid;
+use os::seccomp::{Answer, Notice};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use systable::{Class, Served, Special};
+use wire::message::Call;
+
+/// One call of a guest, waiting for its answer.
+pub struct Asked {
+    room: Arc<Shared>,
+    waiting: Waiting,
+    who: Who,
+    nr: u32,
+    args: [u64; 6],
+    row: &'static systable::Row,
+}
+
+/// Serves one call: answers it, or asks home, whose answer will.
+pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
+    let host_tid = HostTid(notice.host_tid);
+    let waiting = Waiting { listener: listener.clone(), id: notice.id, host_tid };
+    let who = room.guests().who(host_tid);
+    let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
+    match (who, row) {
+        (Some(who), Some(row)) => Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve(),
+        (Some(who), None) => {
+            room.refused(who.pid, notice.nr, "a call that tern does not know (newer than its table, or of a 32-bit program)");
+            waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
+        }
+        (None, _) => waiting.answer(Answer::Value(-i64::from(libc::ENOSYS))),
+    }
+}
+
+impl Asked {
+    fn serve(self) {
+        match (self.row.class, self.row.served) {
+            (_, Served::Later(errno)) => self.refuse(i32::from(errno.0)),
+            (Class::Local | Class::Unused, _) => self.here(),
+            (Class::Home, _) => self.forward(),
+            (Class::GoHome, _) => self.refuse(libc::EPERM),
+            (Class::Special(special), _) => self.special(special),
+        }
+    }
+
+    fn special(self, special: Special) {
+        match special {
+            Special::Ioctl => ioctl::serve(self),
+            Special::Stat => standing::stat(self),
+            Special::Seek => standing::seek(self),
+            Special::Splice => standing::splice(self),
+            Special::Fcntl => standing::fcntl(self),
+            Special::Signal => self.signal(),
+            Special::SharedMapping => self.shared_mapping(),
+            // The first process of a room has no children here: home knows.
+            Special::Wait => self.forward(),
+            Special::Credentials => self.credentials(),
+            Special::Disposition | Special::Limits | Special::Prctl => self.here(),
+            Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
+        }
+    }
+
+    /// The hosting kernel makes the call.
+    fn here(self) {
+        self.waiting.answer(Answer::Continue);
+    }
+
+    fn value(self, value: i64) {
+        self.waiting.answer(Answer::Value(value));
+    }
+
+    /// Not served; the row says why.
+    fn refuse(self, errno: i32) {
+        let why = self.row.why;
+        self.refuse_for(errno, why);
+    }
+
+    fn refuse_for(self, errno: i32, why: &str) {
+        self.room.refused(self.who.pid, self.nr, why);
+        self.value(-i64::from(errno));
+    }
+
+    /// The deputy makes the call, as the row describes it.
+    fn forward(self) {
+        self.forward_and_then(false);
+    }
+
+    fn forward_and_then(self, here: bool) {
+        let host = self.waiting.host_tid.0;
+        let read = |from, into: &mut [u8]| os::vm::read(host, from, into).map_err(|_| libc::EFAULT);
+        match marshal::pack(self.nr, self.row, &self.args, read) {
+            Ok((call, back)) => self.ask(call, back, here),
+            Err(marshal::Unable(errno)) => self.value(-i64::from(errno)),
+        }
+    }
+
+    fn ask(self, call: Call, back: Vec<marshal::Back>, then_here: bool) {
+        let Asked { room, waiting, who, .. } = self;
+        room.call_home(who.pid, who.tid, call, Pending::Notified { waiting, back, then_here });
+    }
+
+    /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.
+    fn credentials(self) {
+        if matches!(self.nr as i64, libc::SYS_capget | libc::SYS_capset) {
+            return self.here();
+        }
+        self.forward_and_then(true);
+    }
+
+    /// kill and its kin: the own process' signals that end nothing at home are the hosting kernel's; all others are sent at home, where all processes are.
+    fn signal(self) {
+        let own = match self.nr as i64 {
+            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => self.args[0] as i32 == self.who.pid,
+            libc::SYS_tkill => {
+                let guests = self.room.guests();
+                guests.host(self.args[0] as i32).and_then(|h| guests.who(h)).is_some_and(|w| w.pid == self.who.pid)
+            }
+            _ => false,
+        };
+        match (own, self.nr as i64) {
+            (true, _) => self.here(),
+            (false, libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill) => self.forward(),
+            (false, _) => self.refuse(libc::ENOSYS),
+        }
+    }
+
+    /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.
+    fn shared_mapping(self) {
+        let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
+        let open_for_writing =
+            os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32).is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
+        if writable && open_for_writing {
+            self.refuse_for(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
+        } else {
+            self.here();
+        }
+    }
+}

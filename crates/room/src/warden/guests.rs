@@ -1,0 +1,112 @@
+//! Who lives in the room: threads by the hosting kernel's number and by the home's.
+
+use os::ptrace::HostTid;
+use os::seccomp::Answer;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wire::message::{Descriptor, StandinId};
+
+/// A thread of a guest, by the home's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Who {
+    /// Process.
+    pub pid: i32,
+    /// Thread.
+    pub tid: i32,
+}
+
+/// A process that lives here.
+#[derive(Debug)]
+pub struct Guest {
+    /// What its deputy holds for it.
+    pub descriptors: Vec<Descriptor>,
+}
+
+impl Guest {
+    /// Number at home of the descriptor that a stand-in stands for.
+    pub fn home_fd(&self, standin: StandinId) -> Option<i32> {
+        self.descriptors.iter().find(|d| d.standin == standin).map(|d| d.fd)
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Guests {
+    processes: HashMap<i32, Guest>,
+    threads: HashMap<HostTid, Who>,
+    hosts: HashMap<i32, HostTid>,
+}
+
+impl Guests {
+    /// A process comes.
+    pub fn add(&mut self, pid: i32, guest: Guest) {
+        self.processes.insert(pid, guest);
+    }
+
+    /// A thread comes.
+    pub fn add_thread(&mut self, host: HostTid, who: Who) {
+        self.threads.insert(host, who);
+        self.hosts.insert(who.tid, host);
+    }
+
+    /// A thread goes.
+    pub fn remove_thread(&mut self, host: HostTid) -> Option<Who> {
+        let who = self.threads.remove(&host)?;
+        if self.hosts.get(&who.tid) == Some(&host) {
+            self.hosts.remove(&who.tid);
+        }
+        Some(who)
+    }
+
+    /// A process goes.
+    pub fn remove(&mut self, pid: i32) -> Option<Guest> {
+        self.processes.remove(&pid)
+    }
+
+    /// Who a thread of this machine is at home.
+    pub fn who(&self, host: HostTid) -> Option<Who> {
+        self.threads.get(&host).copied()
+    }
+
+    /// The thread of this machine that has this number at home.
+    pub fn host(&self, tid: i32) -> Option<HostTid> {
+        self.hosts.get(&tid).copied()
+    }
+
+    /// A process, by its number at home.
+    pub fn get(&self, pid: i32) -> Option<&Guest> {
+        self.processes.get(&pid)
+    }
+
+    /// Processes that live here.
+    pub fn pids(&self) -> Vec<i32> {
+        self.processes.keys().copied().collect()
+    }
+
+    /// Threads of a process.
+    pub fn threads_of(&self, pid: i32) -> Vec<(HostTid, Who)> {
+        self.threads.iter().filter(|(_, w)| w.pid == pid).map(|(h, w)| (*h, *w)).collect()
+    }
+}
+
+/// A guest's call that waits at a listener for its answer.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// The listener.
+    pub listener: Arc<OwnedFd>,
+    /// The call's name there.
+    pub id: u64,
+    /// Whose memory its pointers mean.
+    pub host_tid: HostTid,
+}
+
+impl Waiting {
+    /// Lets the caller go on.
+    pub fn answer(&self, answer: Answer) {
+        use std::os::fd::AsFd;
+        if let Err(e) = os::seccomp::answer(self.listener.as_fd(), self.id, answer) {
+            tracing::warn!("{e}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What the bodies use, for `tern ps` at home.
+
+use super::shared::Shared;
+use wire::ToHome;
+use wire::message::BodyUsage;
+
+/// Tells home what every body uses now.
+pub fn tell(room: &Shared) {
+    let hosts: Vec<(i32, i32)> = {
+        let guests = room.guests();
+        guests.pids().into_iter().filter_map(|pid| Some((pid, guests.host(pid)?.0))).collect()
+    };
+    let bodies = hosts.into_iter().filter_map(|(pid, host)| usage(pid, host)).collect();
+    room.tell(&ToHome::Usage { bodies });
+}
+
+fn usage(pid: i32, host: i32) -> Option<BodyUsage> {
+    let status = os::process::status(host).ok()?;
+    let (cpu_us, _) = os::process::times(host).ok()?;
+    // A tracee that waits for its tracer shows `t`; to the home that is sleeping.
+    let state = if status.state == 't' { 'S' } else { status.state };
+    Some(BodyUsage { pid, state, cpu_us, rss_bytes: status.rss_bytes, threads: status.threads })
+}

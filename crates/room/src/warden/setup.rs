@@ -1,0 +1,196 @@
+//! From the command line to a room that serves, and to its end.
+
+use super::args::WardenArgs;
+use super::notices::Listeners;
+use super::shared::Shared;
+use super::standins::{self, Device};
+use super::tracer::{self, Orders, Parts};
+use super::uplink::Files;
+use super::{WardenError, home};
+use crate::porter::{self, Answer, Channels, Command, Setup};
+use ctl::steward::{Preamble, RoomId};
+use homefs::client::Client;
+use link::Receiver;
+use os::cgroup;
+use os::pidfd::PidFd;
+use os::ptrace::HostTid;
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use wire::message::Home;
+use wire::{Kind, ToHome, ToRoom};
+
+/// Ids of a room's user namespace on this machine: one large extent, for whatever ids home uses.
+const ID_BASE: u32 = 1 << 31;
+const ID_COUNT: u32 = (1 << 31) - 2;
+/// Processes and threads that one room may have.
+const PIDS_MAX: u64 = 4096;
+/// How long the kernel may take to end the guests of a room.
+const EMPTY_WITHIN: Duration = Duration::from_secs(5);
+/// How long a home may take to be reached.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Runs the room until it ends.
+pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
+    let identity = identity::Identity::load(&args.state)?;
+    let (uplink, mut downlink) = connect(args, &identity)?;
+    send(&uplink, &ToHome::Hello { version: wire::VERSION })?;
+    let home = opened(&mut downlink)?;
+    let (here_monotonic_ns, here_boottime_ns) =
+        (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME));
+    let children = os::fds::child_signals()?;
+    // One FUSE connection per mount, and one for the stand-ins.
+    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 1)?;
+    let group = limit(RoomId(args.room), porter);
+    let (end, ended) = mpsc::channel();
+    let room = serve(uplink, downlink, devices, &end)?;
+    let setup = Setup { home, here_monotonic_ns, here_boottime_ns, devices: numbers };
+    let outcome = set_up(&channels, setup).and_then(|standin_mount_id| {
+        room.shared.standins.set_mount_id(standin_mount_id);
+        trace(&room, porter, channels, children, &end)
+    });
+    match outcome {
+        Ok(()) => room.shared.tell(&ToHome::RoomReady),
+        Err(e) => {
+            room.shared.tell(&ToHome::RoomFailed { reason: e.to_string() });
+            return Err(e);
+        }
+    }
+    // The first thread to end, ends the room: the kernel kills the guests with their tracer, and the group is empty soon.
+    let why: &str = ended.recv().unwrap_or("all threads ended");
+    tracing::info!("room ends: {why}");
+    // SAFETY: the porter is this process' child and not waited for: the number is its own.
+    unsafe { libc::kill(porter.0, libc::SIGKILL) };
+    if let Some(group) = group {
+        group.end(EMPTY_WITHIN)?;
+    }
+    Ok(())
+}
+
+fn connect(args: &WardenArgs, identity: &identity::Identity) -> Result<(link::Sender, Receiver), WardenError> {
+    let failed = |source| WardenError::Connect { home: args.home.clone(), at: args.connect.to_string(), source };
+    let mut socket = TcpStream::connect_timeout(&args.connect, CONNECT_WITHIN).map_err(failed)?;
+    socket.write_all(&Preamble::Room(RoomId(args.room)).encode()).map_err(failed)?;
+    let home = identity::server_name(&identity::NodeName::new(args.home.as_str())?)?;
+    let (sender, receiver, _) = link::connect(socket, identity.client_config(), home)?;
+    Ok((sender, receiver))
+}
+
+fn send(uplink: &link::Sender, message: &ToHome) -> Result<(), WardenError> {
+    let bytes = postcard::to_stdvec(message).map_err(|e| WardenError::Protocol(e.to_string()))?;
+    Ok(uplink.send(Kind::Message, 0, 0, &[&bytes])?)
+}
+
+/// The first message of a home says what it looks like.
+fn opened(downlink: &mut Receiver) -> Result<Home, WardenError> {
+    let mut body = Vec::new();
+    let head = downlink.receive(&mut body)?;
+    match (head.kind, postcard::from_bytes(&body)) {
+        (Kind::Message, Ok(ToRoom::Open(home))) if home.version == wire::VERSION => Ok(home),
+        (Kind::Message, Ok(ToRoom::Open(home))) => {
+            Err(WardenError::Protocol(format!("version {} of the room protocol; this node speaks {}: upgrade one of them", home.version, wire::VERSION)))
+        }
+        _ => Err(WardenError::Protocol("something before it opened the room".into())),
+    }
+}
+
+type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
+
+/// The kernel mounts a FUSE connection only in the user namespace in which its device was opened, so the porter opens them, and the warden takes duplicates.
+fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
+    let (commands, their_commands) = os::socket::pair()?;
+    let (notices, their_notices) = os::socket::pair()?;
+    // SAFETY: this process has one thread yet.
+    let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
+        os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd()]);
+        porter::main(Channels { commands: their_commands, notices: their_notices }, devices);
+    };
+    drop((their_commands, their_notices));
+    let pidfd = PidFd::from(pidfd);
+    let numbers: Vec<i32> = match porter::hear(commands.as_fd())? {
+        Some((numbers, _)) => numbers,
+        None => return Err(WardenError::Room("the porter could not open /dev/fuse (its log says why)".into())),
+    };
+    let devices = numbers.iter().map(|n| pidfd.get_fd(*n)).collect::<os::Result<Vec<_>>>()?;
+    os::namespace::map_ids(pid, ID_BASE, ID_COUNT)?;
+    Ok((HostTid(pid), Channels { commands, notices }, numbers, devices))
+}
+
+/// A control group for the room. A machine that has none to give still hosts, without the limits.
+fn limit(room: RoomId, porter: HostTid) -> Option<cgroup::Group> {
+    let limits = cgroup::Limits { pids: Some(PIDS_MAX), ..cgroup::Limits::default() };
+    let made = cgroup::Group::create(&format!("tern-{room}"), &limits).and_then(|group| {
+        group.attach(porter.0)?;
+        Ok(group)
+    });
+    made.inspect_err(|e| tracing::warn!("no limits for the room: {e}")).ok()
+}
+
+/// The serving threads.
+struct Serving {
+    shared: Arc<Shared>,
+    listeners: Arc<Listeners>,
+}
+
+fn serve(uplink: link::Sender, downlink: Receiver, mut devices: Vec<OwnedFd>, end: &mpsc::Sender<&'static str>) -> Result<Serving, WardenError> {
+    let failed = |e| os::Error::new("starting a thread", e);
+    let standins_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
+    let shared = Arc::new(Shared::new(uplink, Orders::new()?, Device::new(standins_device)));
+    let client = Client::start(devices, Arc::new(Files::new(shared.clone()))).map_err(|e| os::Error::new("serving home's files", e))?;
+    let listeners = Arc::new(Listeners::new()?);
+    let thread = |name: &str, run: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(failed);
+    let room = shared.clone();
+    thread("standins", Box::new(move || standins::serve(&room)))?;
+    let (room, from) = (shared.clone(), listeners.clone());
+    thread("calls", Box::new(move || super::notices::serve(&room, &from)))?;
+    let (room, ended) = (shared.clone(), end.clone());
+    thread(
+        "home",
+        Box::new(move || {
+            let why = super::uplink::receive(downlink, &room, &client);
+            client.close();
+            let _ = ended.send(why);
+        }),
+    )?;
+    Ok(Serving { shared, listeners })
+}
+
+fn set_up(channels: &Channels, setup: Setup) -> Result<u64, WardenError> {
+    porter::tell(channels.commands.as_fd(), &Command::Setup(setup), &[])?;
+    match porter::hear(channels.commands.as_fd())? {
+        Some((Answer::Ready { standin_mount_id, missing }, _)) => {
+            missing.iter().for_each(|m| tracing::warn!("the room lacks something: {m}"));
+            Ok(standin_mount_id)
+        }
+        Some((Answer::Failed { what, .. }, _)) => Err(WardenError::Room(what)),
+        _ => Err(WardenError::Room("the porter ended".into())),
+    }
+}
+
+fn trace(room: &Serving, porter: HostTid, channels: Channels, children: OwnedFd, end: &mpsc::Sender<&'static str>) -> Result<(), WardenError> {
+    let parts = Parts { room: room.shared.clone(), porter, channels, children, listeners: room.listeners.clone() };
+    let end = end.clone();
+    std::thread::Builder::new()
+        .name("tracer".into())
+        .spawn(move || {
+            if let Err(e) = tracer::run(parts) {
+                tracing::error!("{e}");
+            }
+            let _ = end.send("the porter ended");
+        })
+        .map(drop)
+        .map_err(|e| os::Error::new("starting a thread", e).into())
+}
+
+/// One message from home, at its place in the order.
+pub fn obey(room: &Shared, bytes: &[u8]) -> bool {
+    match postcard::from_bytes::<ToRoom>(bytes) {
+        Ok(message) => home::obey(room, message),
+        Err(e) => {
+            tracing::error!("home sent a message that is none: {e}");
+            false
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the warden's threads share.
+
+use super::guests::{Guests, Waiting};
+use super::marshal::Back;
+use super::tracer::Orders;
+use link::LinkError;
+use os::ptrace::HostTid;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wire::message::{Call, CallId, StandinId};
+use wire::{Kind, ToHome};
+
+/// A room, as its warden's threads see it.
+pub struct Shared {
+    /// To the home.
+    pub uplink: link::Sender,
+    /// Who lives here.
+    guests: Mutex<Guests>,
+    /// What the home has been asked.
+    pending: Mutex<HashMap<CallId, Pending>>,
+    next_call: AtomicU64,
+    /// To the tracer.
+    pub orders: Orders,
+    /// Device of the stand-ins' file system.
+    pub standins: super::standins::Device,
+}
+
+/// What is to be done when the home has answered.
+#[derive(Debug)]
+pub enum Pending {
+    /// Answer a guest's call that waits at its listener.
+    Notified {
+        /// Where.
+        waiting: Waiting,
+        /// Where the bytes go that the call wrote.
+        back: Vec<Back>,
+        /// The hosting kernel makes the same call, if home's succeeded.
+        then_here: bool,
+    },
+    /// Answer a request for a stand-in.
+    Standin(super::standins::Asked),
+    /// The number of a thread that the tracer waits for.
+    NewThread {
+        /// The thread that makes it.
+        host: HostTid,
+    },
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// A room without guests.
+    pub fn new(uplink: link::Sender, orders: Orders, standins: super::standins::Device) -> Shared {
+        let next_call = AtomicU64::new(1);
+        Shared { uplink, guests: Mutex::default(), pending: Mutex::default(), next_call, orders, standins }
+    }
+
+    /// Who lives here.
+    pub fn guests(&self) -> MutexGuard<'_, Guests> {
+        lock(&self.guests)
+    }
+
+    /// Tells the home something. A link that fails ends the room by its receiver.
+    pub fn tell(&self, message: &ToHome) {
+        let sent = match postcard::to_stdvec(message) {
+            Ok(bytes) => self.uplink.send(Kind::Message, 0, 0, &[&bytes]),
+            Err(e) => {
+                tracing::error!("encoding a message to home: {e}");
+                return;
+            }
+        };
+        match sent {
+            Ok(()) | Err(LinkError::Socket { .. } | LinkError::Closed) => {}
+            Err(e) => tracing::error!("telling home: {e}"),
+        }
+    }
+
+    /// Notes what the next answer with this number is for.
+    pub fn expect(&self, pending: Pending) -> CallId {
+        let id = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
+        lock(&self.pending).insert(id, pending);
+        id
+    }
+
+    /// What the answer with this number is for.
+    pub fn take(&self, id: CallId) -> Option<Pending> {
+        lock(&self.pending).remove(&id)
+    }
+
+    /// Has the home run `call` in the deputy thread `tid` of `pid`.
+    pub fn call_home(&self, pid: i32, tid: i32, call: Call, pending: Pending) -> CallId {
+        let id = self.expect(pending);
+        self.tell(&ToHome::Call { id, pid, tid, call });
+        id
+    }
+
+    /// The number of the request that the kernel knows as `unique`.
+    pub fn asked_by(&self, unique: u64) -> Option<CallId> {
+        lock(&self.pending).iter().find(|(_, p)| matches!(p, Pending::Standin(a) if a.unique == unique)).map(|(id, _)| *id)
+    }
+
+    /// A guest's interrupted call at a listener, if it is under way.
+    pub fn notified_by(&self, host: HostTid) -> Option<CallId> {
+        lock(&self.pending).iter().find(|(_, p)| matches!(p, Pending::Notified { waiting, .. } if waiting.host_tid == host)).map(|(id, _)| *id)
+    }
+
+    /// Which stand-in a guest's descriptor is, if it is one.
+    pub fn standin_of(&self, host: HostTid, fd: i32) -> Option<StandinId> {
+        let info = os::process::fd_info(host.0, fd).ok()?;
+        self.standins.standin(info.mount_id, info.inode)
+    }
+
+    /// A call was refused: for `tern why`, and for the log.
+    pub fn refused(&self, pid: i32, nr: u32, why: &str) {
+        tracing::info!(pid, call = systable::name(nr).unwrap_or("?"), "refused: {why}");
+        self.tell(&ToHome::Refused { pid, nr, why: why.to_owned() });
+    }
+}

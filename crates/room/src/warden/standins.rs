@@ -1,0 +1,292 @@
+//! Stand-ins: in the room an open file, at home a descriptor of the deputy. A file system of its own serves them, mounted nowhere.
+//!
+//! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's descriptor is recognised.
+
+use super::guests::Who;
+use super::shared::{Pending, Shared};
+use homefs::proto::{
+    self, Attr, AttrOut, EntryOut, InitIn, InitOut, OUT_HEADER_BYTES, OpenOut, Opcode, OutHeader, PollIn, PollOut, ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
+};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use wire::ToHome;
+use wire::message::{Call, StandinId};
+use zerocopy::IntoBytes;
+
+/// Bytes of one read or write: a packet to the deputy carries them.
+const IO_BYTES: u32 = 128 << 10;
+/// Attributes of a stand-in never change.
+const FOR_EVER_S: u64 = 1 << 32;
+/// The size that a stand-in shows: no offset is behind its end.
+const HUGE: u64 = 1 << 62;
+
+/// The device of the stand-ins' file system.
+pub struct Device {
+    device: OwnedFd,
+    mount_id: AtomicU64,
+    /// Who polls: by stand-in, the kernel's handle.
+    polls: Mutex<HashMap<(i32, StandinId), u64>>,
+}
+
+/// What the kernel waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The request.
+    pub unique: u64,
+    /// What it was.
+    pub what: What,
+}
+
+/// Kind of request that home answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// READ
+    Read,
+    /// WRITE
+    Write,
+    /// POLL
+    Poll,
+}
+
+fn node(standin: StandinId) -> u64 {
+    u64::from(standin.0) + 2
+}
+
+fn standin(node: u64) -> Option<StandinId> {
+    node.checked_sub(2).and_then(|n| u32::try_from(n).ok()).map(StandinId)
+}
+
+impl Device {
+    /// Serves this FUSE connection.
+    pub fn new(device: OwnedFd) -> Device {
+        Device { device, mount_id: AtomicU64::new(0), polls: Mutex::default() }
+    }
+
+    /// The number under which the room mounted it.
+    pub fn set_mount_id(&self, id: u64) {
+        self.mount_id.store(id, Ordering::Relaxed);
+    }
+
+    /// Which stand-in lies on this mount with this inode number, if any.
+    pub fn standin(&self, mount_id: u64, inode: u64) -> Option<StandinId> {
+        (mount_id == self.mount_id.load(Ordering::Relaxed)).then(|| standin(inode)).flatten()
+    }
+
+    fn reply(&self, bytes: &[u8]) {
+        // ENOENT: the request was interrupted or its caller died; nobody waits.
+        if let Err(e) = rustix::io::write(&self.device, bytes)
+            && e != rustix::io::Errno::NOENT
+        {
+            tracing::warn!("answering a request for a stand-in: {e}");
+        }
+    }
+
+    fn error(&self, unique: u64, errno: i32) {
+        self.reply(&proto::status(unique, errno));
+    }
+
+    fn value<T: IntoBytes + zerocopy::Immutable>(&self, unique: u64, value: &T) {
+        let mut reply = ReplyBuf::default();
+        reply.clear();
+        reply.push(value);
+        self.reply(reply.finish(unique));
+    }
+
+    /// Ends a request that home has answered.
+    pub fn finish(&self, asked: Asked, result: i64, out: &[u8]) {
+        match (asked.what, usize::try_from(result)) {
+            (_, Err(_)) => self.error(asked.unique, -result as i32),
+            (What::Read, Ok(n)) => {
+                let data = &out[..n.min(out.len())];
+                let header = OutHeader { len: (OUT_HEADER_BYTES + data.len()) as u32, error: 0, unique: asked.unique };
+                self.reply(&[header.as_bytes(), data].concat());
+            }
+            (What::Write, Ok(n)) => self.value(asked.unique, &WriteOut { size: n as u32, padding: 0 }),
+            // `struct pollfd`: fd, events, revents.
+            (What::Poll, Ok(_)) => {
+                let revents = out.get(6..8).and_then(|b| b.try_into().ok()).map_or(0, u16::from_le_bytes);
+                self.value(asked.unique, &PollOut { revents: u32::from(revents), padding: 0 });
+            }
+        }
+    }
+
+    /// Home says that a stand-in is ready: whoever polls asks again.
+    pub fn ready(&self, pid: i32, standin: StandinId) {
+        let handle = self.polls.lock().unwrap_or_else(PoisonError::into_inner).remove(&(pid, standin));
+        if let Some(handle) = handle {
+            let _ = rustix::io::write(&self.device, &proto::notify_poll(handle));
+        }
+    }
+}
+
+/// Serves the device until the room is gone; one such thread is enough, for none of its answers waits.
+pub fn serve(room: &Shared) {
+    let mut buffer = vec![0; proto::MAX_REQUEST_BYTES];
+    loop {
+        match rustix::io::read(&room.standins.device, &mut buffer) {
+            Ok(n) => match Request::parse(&buffer[..n]) {
+                Ok(request) => handle(room, &request),
+                Err(e) => tracing::error!("stand-ins: {e}"),
+            },
+            Err(rustix::io::Errno::NODEV) => return,
+            // Not mounted yet: the porter is about to.
+            Err(rustix::io::Errno::PERM) => std::thread::sleep(homefs::client::UNTIL_MOUNTED),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::NOENT | rustix::io::Errno::AGAIN) => {}
+            Err(e) => {
+                tracing::error!("reading requests for stand-ins: {e}");
+                return;
+            }
+        }
+    }
+}
+
+fn handle(room: &Shared, request: &Request<'_>) {
+    let unique = request.header.unique;
+    let device = &room.standins;
+    let done = match request.opcode {
+        Some(Opcode::Init) => request.args().take().map(|init: InitIn| device.value(unique, &init_reply(&init))).map_err(|_| libc::EPROTO),
+        Some(Opcode::Lookup) => lookup(request).map(|entry| device.value(unique, &entry)),
+        Some(Opcode::Getattr) => {
+            let out = AttrOut { attr_valid: FOR_EVER_S, attr: attributes(request.header.nodeid), ..AttrOut::default() };
+            device.value(unique, &out);
+            Ok(())
+        }
+        Some(Opcode::Open) => {
+            use proto::fopen::{DIRECT_IO, PARALLEL_DIRECT_WRITES, STREAM};
+            device.value(unique, &OpenOut { fh: 0, open_flags: DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES, backing_id: 0 });
+            Ok(())
+        }
+        Some(Opcode::Read) => read(room, request),
+        Some(Opcode::Write) => write(room, request),
+        Some(Opcode::Poll) => poll(room, request),
+        Some(Opcode::Interrupt) => return interrupt(room, request),
+        Some(Opcode::Forget | Opcode::BatchForget) => return,
+        Some(Opcode::Release) => {
+            release(room, request);
+            device.error(unique, 0);
+            Ok(())
+        }
+        Some(Opcode::Flush | Opcode::Fsync) => {
+            device.error(unique, 0);
+            Ok(())
+        }
+        Some(Opcode::Setattr) => Err(libc::EINVAL),
+        _ => Err(libc::ENOSYS),
+    };
+    if let Err(errno) = done {
+        device.error(unique, errno);
+    }
+}
+
+fn init_reply(init: &InitIn) -> InitOut {
+    InitOut {
+        major: proto::KERNEL_VERSION,
+        minor: init.minor.min(proto::KERNEL_MINOR_VERSION),
+        max_readahead: 0,
+        flags: (proto::init::BIG_WRITES | proto::init::MAX_PAGES) as u32,
+        max_background: 64,
+        congestion_threshold: 48,
+        max_write: IO_BYTES,
+        time_gran: 1,
+        max_pages: (IO_BYTES / 4096) as u16,
+        ..InitOut::default()
+    }
+}
+
+fn attributes(node: u64) -> Attr {
+    let (mode, size) = if node == proto::ROOT_ID { (libc::S_IFDIR | 0o555, 0) } else { (libc::S_IFREG | 0o666, HUGE) };
+    Attr { ino: node, mode, size, nlink: 1, blksize: 4096, ..Attr::default() }
+}
+
+fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
+    let name = request.args().name().map_err(|_| libc::ENOENT)?;
+    let number: u32 = name.to_str().ok().and_then(|n| n.parse().ok()).ok_or(libc::ENOENT)?;
+    let nodeid = node(StandinId(number));
+    Ok(EntryOut { nodeid, entry_valid: FOR_EVER_S, attr_valid: FOR_EVER_S, attr: attributes(nodeid), ..EntryOut::default() })
+}
+
+/// Who asks for which stand-in, and which descriptor of the deputy that is.
+fn asker(room: &Shared, request: &Request<'_>) -> Result<(Who, StandinId, i32), i32> {
+    let guests = room.guests();
+    let tid = request.header.pid as i32;
+    let who = guests.host(tid).and_then(|host| guests.who(host)).ok_or(libc::ESRCH)?;
+    let standin = standin(request.header.nodeid).ok_or(libc::EINVAL)?;
+    let fd = guests.get(who.pid).and_then(|g| g.home_fd(standin)).ok_or(libc::EBADF)?;
+    Ok((who, standin, fd))
+}
+
+fn ask(room: &Shared, who: Who, unique: u64, what: What, call: Call) {
+    room.call_home(who.pid, who.tid, call, Pending::Standin(Asked { unique, what }));
+}
+
+fn call(nr: i64, args: [u64; 6]) -> Call {
+    Call { nr: nr as u32, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
+}
+
+fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
+    let arguments: ReadIn = request.args().take().map_err(|_| libc::EPROTO)?;
+    let (who, _, fd) = asker(room, request)?;
+    let size = arguments.size.min(IO_BYTES);
+    let call = Call { pointers: 0b10, out_bytes: size, out_per_result: 1, ..call(libc::SYS_read, [fd as u64, 0, u64::from(size), 0, 0, 0]) };
+    ask(room, who, request.header.unique, What::Read, call);
+    Ok(())
+}
+
+fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
+    let mut args = request.args();
+    let arguments: WriteIn = args.take().map_err(|_| libc::EPROTO)?;
+    let data = args.bytes(arguments.size as usize).map_err(|_| libc::EPROTO)?.to_vec();
+    let (who, _, fd) = asker(room, request)?;
+    let call = Call { pointers: 0b10, data, ..call(libc::SYS_write, [fd as u64, 0, u64::from(arguments.size), 0, 0, 0]) };
+    ask(room, who, request.header.unique, What::Write, call);
+    Ok(())
+}
+
+fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
+    let arguments: PollIn = request.args().take().map_err(|_| libc::EPROTO)?;
+    let (who, standin, fd) = asker(room, request)?;
+    // The kernel asks for all bits; home's answer is what is ready of those that poll(2) knows.
+    let events = (arguments.events as u16) & (libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP) as u16;
+    if arguments.flags & proto::POLL_SCHEDULE_NOTIFY != 0 {
+        room.standins.polls.lock().unwrap_or_else(PoisonError::into_inner).insert((who.pid, standin), arguments.kh);
+        room.tell(&ToHome::Watch { pid: who.pid, standin, events });
+    }
+    let mut data = (fd as u32).to_le_bytes().to_vec();
+    data.extend(events.to_le_bytes());
+    data.extend([0; 2]);
+    let call = Call { pointers: 1, data, out_bytes: 8, ..call(libc::SYS_poll, [0, 1, 0, 0, 0, 0]) };
+    ask(room, who, request.header.unique, What::Poll, call);
+    Ok(())
+}
+
+fn interrupt(room: &Shared, request: &Request<'_>) {
+    let Ok(arguments) = request.args().take::<proto::InterruptIn>() else { return };
+    if let Some(id) = room.asked_by(arguments.unique) {
+        room.tell(&ToHome::Cancel { id });
+    }
+}
+
+/// The last duplicate of a stand-in was closed: the deputy closes its descriptor too, unless the body is gone and its deputy ends anyway.
+fn release(room: &Shared, request: &Request<'_>) {
+    let Some(standin) = standin(request.header.nodeid) else { return };
+    let guests = room.guests();
+    let holder = guests.pids().into_iter().find(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some()));
+    drop(guests);
+    if let Some(pid) = holder {
+        room.tell(&ToHome::Close { pid, standin });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(standin(node(StandinId(7))), Some(StandinId(7)));
+        assert_eq!(standin(1), None);
+        assert_eq!(standin(u64::MAX), None);
+    }
+}

@@ -1,0 +1,181 @@
+//! The tracer: one thread, for ptrace belongs to a thread. It starts bodies, numbers their threads, carries signals, and sees how they end.
+
+mod births;
+mod bodies;
+mod porters;
+mod signals;
+
+use super::shared::Shared;
+use crate::porter::{Answer, Channels, Notice, hear};
+use births::Births;
+use bodies::Bodies;
+use os::ptrace::{self, Event, HostTid};
+use porters::Porter;
+use signals::Signals;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::message::{CallId, Place};
+
+/// What other threads want of the tracer.
+#[derive(Debug)]
+pub enum Order {
+    /// Start a body.
+    Place(Box<Place>),
+    /// Home made a thread (its number), or could not (negative error number).
+    NewThread {
+        /// Who waits for it.
+        host: HostTid,
+        /// The number.
+        result: i64,
+    },
+    /// A signal arrived at the deputy.
+    Signal {
+        /// The process.
+        pid: i32,
+        /// The thread, if it was for one.
+        tid: Option<i32>,
+        /// siginfo.
+        info: [u8; 128],
+    },
+    /// End a body.
+    Kill {
+        /// The process.
+        pid: i32,
+    },
+}
+
+/// The way to the tracer.
+pub struct Orders {
+    queue: Mutex<VecDeque<Order>>,
+    bell: OwnedFd,
+}
+
+impl Orders {
+    /// An empty queue.
+    pub fn new() -> os::Result<Orders> {
+        Ok(Orders { queue: Mutex::default(), bell: os::fds::event()? })
+    }
+
+    /// Puts an order at the end.
+    pub fn give(&self, order: Order) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
+        os::fds::wake(self.bell.as_fd());
+    }
+
+    fn next(&self) -> Option<Order> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// The tracer's own state.
+struct Tracer {
+    room: Arc<Shared>,
+    porter: Porter,
+    births: Births,
+    bodies: Bodies,
+    signals: Signals,
+    listeners: Arc<super::notices::Listeners>,
+}
+
+/// What the tracer starts with.
+pub struct Parts {
+    /// The room.
+    pub room: Arc<Shared>,
+    /// The porter, in the warden's numbers.
+    pub porter: HostTid,
+    /// The warden's ends of the porter's sockets.
+    pub channels: Channels,
+    /// Becomes readable with SIGCHLD.
+    pub children: OwnedFd,
+    /// Where new listeners go.
+    pub listeners: Arc<super::notices::Listeners>,
+}
+
+/// Runs until the porter is gone.
+pub fn run(parts: Parts) -> os::Result<()> {
+    let Parts { room, porter, channels, children, listeners } = parts;
+    if let Err(e) = ptrace::seize(porter) {
+        return Err(os::Error::new("tracing the porter", std::io::Error::other(e)));
+    }
+    let mut tracer = Tracer {
+        porter: Porter::new(porter, channels),
+        births: Births::default(),
+        bodies: Bodies::default(),
+        signals: Signals::default(),
+        room,
+        listeners,
+    };
+    loop {
+        let room = tracer.room.clone();
+        let watched = [children.as_fd(), room.orders.bell.as_fd(), tracer.porter.commands(), tracer.porter.notices()];
+        let mut polled = watched.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        // SAFETY: live pollfds.
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+        os::fds::drain(room.orders.bell.as_fd());
+        let _ = rustix::io::read(&children, &mut [0u8; 1024]);
+        if polled[2].revents != 0 {
+            let Some((answer, _)) = hear::<Answer>(tracer.porter.commands())? else { return Ok(()) };
+            tracer.porter_answered(answer);
+        }
+        if polled[3].revents != 0 {
+            let Some((notice, _)) = hear::<Notice>(tracer.porter.notices())? else { return Ok(()) };
+            tracer.porter_noticed(notice);
+        }
+        while let Some(order) = room.orders.next() {
+            tracer.obey(order);
+        }
+        while let Some((tid, event)) = ptrace::poll()? {
+            if tid == porter && matches!(event, Event::Exited(_) | Event::Killed(_)) {
+                return Ok(());
+            }
+            tracer.event(tid, event);
+        }
+    }
+}
+
+impl Tracer {
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Place(place) => self.place(*place),
+            Order::NewThread { host, result } => self.thread_reserved(host, result),
+            Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::Kill { pid } => self.kill(pid),
+        }
+    }
+
+    fn event(&mut self, tid: HostTid, event: Event) {
+        let handled = match event {
+            Event::Signal(stopped, signal) => self.signal_stop(stopped, signal),
+            Event::SystemCall(stopped) => self.clone_done(stopped),
+            Event::Filter(stopped) => self.filter_stop(stopped),
+            Event::Exec(stopped, former) => self.exec_stop(stopped, former),
+            Event::Halt(stopped, signal) => self.halt_stop(stopped, signal),
+            Event::Made(stopped, _) => self.resume_after_birth(stopped),
+            Event::Other(stopped) => stopped.resume(0),
+            Event::Exited(status) => {
+                self.ended(tid, wire::message::Ending::Exit(status));
+                Ok(())
+            }
+            Event::Killed(signal) => {
+                self.ended(tid, wire::message::Ending::Signal(signal));
+                Ok(())
+            }
+        };
+        match handled {
+            // A thread that was killed in its stop: its end is reported next.
+            Ok(()) | Err(ptrace::TraceError::Gone) => {}
+            Err(e) => tracing::error!("tracing {}: {e}", tid.0),
+        }
+    }
+
+    fn refuse_call(&self, host: HostTid, nr: u32, why: &str) {
+        if let Some(who) = self.room.guests().who(host) {
+            self.room.refused(who.pid, nr, why);
+        }
+    }
+
+    fn expect_thread(&self, host: HostTid) -> CallId {
+        self.room.expect(super::shared::Pending::NewThread { host })
+    }
+}

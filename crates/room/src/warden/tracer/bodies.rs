@@ -1,0 +1,185 @@
+//! Bodies from their start to their end.
+
+use super::Tracer;
+use super::porters::Then;
+use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD};
+use crate::warden::guests::{Guest, Who};
+use os::ptrace::{HostTid, Stopped, TraceError};
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use wire::ToHome;
+use wire::message::{Ending, Place};
+
+/// Where each body is in its life.
+#[derive(Debug, Default)]
+pub struct Bodies {
+    phases: HashMap<i32, Phase>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The porter makes it ready for its program.
+    Starting,
+    /// The program runs.
+    Running,
+    /// It ended so, and waits for the porter to reap it.
+    Ended(Ending, u64),
+}
+
+impl Bodies {
+    /// A body that was starting will not run. False if that is known already.
+    pub fn fail(&mut self, pid: i32) -> bool {
+        if matches!(self.phases.get(&pid), Some(Phase::Starting)) {
+            self.phases.remove(&pid);
+            return true;
+        }
+        false
+    }
+
+    fn is_starting(&self, pid: i32) -> bool {
+        matches!(self.phases.get(&pid), Some(Phase::Starting))
+    }
+}
+
+impl Tracer {
+    pub fn place(&mut self, place: Place) {
+        let pid = place.pid;
+        let packed = memfd(&place);
+        let guest = Guest { descriptors: place.descriptors };
+        self.room.guests().add(pid, guest);
+        self.bodies.phases.insert(pid, Phase::Starting);
+        match packed {
+            Ok(fd) => self.porter.ask(Command::Start, Some(fd), Then::Placed { pid }),
+            Err(e) => {
+                self.bodies.phases.remove(&pid);
+                self.room.guests().remove(pid);
+                self.room.tell(&ToHome::Placed { pid, result: Err((e.errno(), e.to_string())) });
+            }
+        }
+    }
+
+    /// A thread that is seen for the first time: the room's numbers say who it is.
+    pub fn meet(&mut self, host: HostTid) -> Option<Who> {
+        if host == self.porter.host {
+            return None;
+        }
+        if let Some(who) = self.room.guests().who(host) {
+            return Some(who);
+        }
+        let status = os::process::status(host.0).ok()?;
+        let tid = *status.ns_tids.last()?;
+        let pid = if status.tgid == host.0 { tid } else { os::process::inner_tid(status.tgid).ok()? };
+        let who = Who { pid, tid };
+        self.room.guests().add_thread(host, who);
+        Some(who)
+    }
+
+    /// A word from a body that is starting; `false` if the stop is none.
+    pub fn mark(&mut self, stopped: &mut Stopped) -> Result<bool, TraceError> {
+        let mut registers = stopped.registers()?;
+        if registers.rsi != MARK_WORD || registers.orig_rax != libc::SYS_clone as u64 {
+            return Ok(false);
+        }
+        let Some(who) = self.meet(stopped.tid()).filter(|who| self.bodies.is_starting(who.pid)) else { return Ok(false) };
+        match registers.rdi {
+            MARK_FILTERED => {
+                if let Err(e) = self.listeners.add(stopped.tid(), registers.rdx as i32) {
+                    tracing::error!("{e}");
+                    self.kill(who.pid);
+                }
+            }
+            MARK_FAILED => {
+                if self.bodies.fail(who.pid) {
+                    self.room.guests().remove(who.pid);
+                    let result = Err((registers.rdx as i32, "executing the program".to_owned()));
+                    self.room.tell(&ToHome::Placed { pid: who.pid, result });
+                }
+            }
+            _ => return Ok(false),
+        }
+        registers.orig_rax = u64::MAX;
+        registers.rax = 0;
+        stopped.set_registers(&registers)?;
+        Ok(true)
+    }
+
+    pub fn exec_stop(&mut self, stopped: Stopped, former: HostTid) -> Result<(), TraceError> {
+        let host = stopped.tid();
+        let Some(who) = self.meet(host) else { return stopped.resume(0) };
+        if self.bodies.is_starting(who.pid) {
+            self.bodies.phases.insert(who.pid, Phase::Running);
+            self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
+        } else {
+            self.other_threads_gone(who, former);
+            let arguments = os::process::arguments(host.0).unwrap_or_default();
+            let comm = os::process::comm(host.0).unwrap_or_default();
+            self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm });
+        }
+        stopped.resume(0)
+    }
+
+    /// An exec ended all other threads, and the one that made it has the first one's number now.
+    fn other_threads_gone(&mut self, who: Who, former: HostTid) {
+        let gone: Vec<(HostTid, Who)> = self.room.guests().threads_of(who.pid).into_iter().filter(|(_, w)| w.tid != w.pid).collect();
+        for (host, other) in gone {
+            // Those that the tracer has not yet seen end are reported when it does; the one that became the first is never seen to end.
+            if host == former {
+                self.room.guests().remove_thread(host);
+                self.room.tell(&ToHome::ThreadGone { pid: other.pid, tid: other.tid });
+            }
+        }
+    }
+
+    /// The tracer has seen the last of a thread.
+    pub fn ended(&mut self, host: HostTid, how: Ending) {
+        self.births.forget(host);
+        let Some(who) = self.room.guests().remove_thread(host) else { return };
+        if who.tid != who.pid {
+            self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
+            return;
+        }
+        match self.bodies.phases.get(&who.pid) {
+            Some(Phase::Running) => {
+                let cpu_us = self.cpu_us(host);
+                self.bodies.phases.insert(who.pid, Phase::Ended(how, cpu_us));
+            }
+            Some(Phase::Starting) => {
+                self.bodies.phases.remove(&who.pid);
+                self.room.guests().remove(who.pid);
+                self.room.tell(&ToHome::Placed { pid: who.pid, result: Err((libc::EIO, format!("the body ended before its program ran: {how:?}"))) });
+            }
+            _ => {}
+        }
+    }
+
+    /// What a body used, while the porter has not reaped it.
+    fn cpu_us(&self, host: HostTid) -> u64 {
+        os::process::times(host.0).map_or(0, |(cpu_us, _)| cpu_us)
+    }
+
+    /// The porter reaped a body: its number is free, and its deputy may end.
+    pub fn reaped(&mut self, pid: i32) {
+        if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
+            self.room.guests().remove(pid);
+            self.room.tell(&ToHome::Exited { pid, how, cpu_us });
+        }
+    }
+
+    pub fn kill(&mut self, pid: i32) {
+        let host = self.room.guests().host(pid);
+        if let Some(host) = host {
+            // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+            unsafe { libc::kill(host.0, libc::SIGKILL) };
+        }
+    }
+}
+
+fn memfd(place: &Place) -> os::Result<OwnedFd> {
+    let failed = |e: std::io::Error| os::Error::new("packing what is to be placed", e);
+    let bytes = postcard::to_stdvec(place).map_err(|e| failed(std::io::Error::other(e)))?;
+    let fd = rustix::fs::memfd_create("place", rustix::fs::MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+    let mut file = std::fs::File::from(fd);
+    file.write_all(&bytes).map_err(failed)?;
+    Ok(file.into())
+}

@@ -1,0 +1,169 @@
+//! Signals from home to bodies, with exactly what they carried.
+//!
+//! A process may not send another a siginfo that claims to come from the kernel or kill(2), so those travel with a ticket in the value, and the
+//! tracer puts the true siginfo in place when the signal is about to be delivered.
+
+use super::Tracer;
+use os::ptrace::{Stopped, TraceError};
+use std::collections::HashMap;
+
+/// Siginfos that wait for their signal.
+#[derive(Debug, Default)]
+pub struct Signals {
+    tickets: HashMap<u64, [u8; 128]>,
+    last_ticket: u64,
+}
+
+/// Marks a siginfo of ours: si_code SI_QUEUE, si_pid and si_uid this, then the ticket.
+const TICKET_MARK: u64 = 0x7465_726e_7469_636b;
+const SI_QUEUE: i32 = -1;
+/// kill(2)'s and the kernel's codes are not negative; tkill's is this.
+const SI_TKILL: i32 = -6;
+
+/// Offsets in siginfo_t on x86-64: si_signo 0, si_errno 4, si_code 8, then the union at 16 (pid and uid, then value at 24).
+const AT_CODE: usize = 8;
+const AT_SENDER: usize = 16;
+const AT_VALUE: usize = 24;
+
+fn word(info: &[u8; 128], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&info[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+fn number(info: &[u8; 128], at: usize) -> i32 {
+    word(info, at & !7) .wrapping_shr(8 * (at as u32 & 7)) as i32
+}
+
+impl Signals {
+    /// The siginfo to send for `info`.
+    fn ticket(&mut self, info: [u8; 128]) -> [u8; 128] {
+        let code = number(&info, AT_CODE);
+        if code < 0 && code != SI_TKILL {
+            return info;
+        }
+        self.last_ticket += 1;
+        self.tickets.insert(self.last_ticket, info);
+        let mut sent = [0; 128];
+        sent[..4].copy_from_slice(&info[..4]);
+        sent[AT_CODE..AT_CODE + 4].copy_from_slice(&SI_QUEUE.to_le_bytes());
+        sent[AT_SENDER..AT_SENDER + 8].copy_from_slice(&TICKET_MARK.to_le_bytes());
+        sent[AT_VALUE..AT_VALUE + 8].copy_from_slice(&self.last_ticket.to_le_bytes());
+        sent
+    }
+
+    /// The true siginfo of one that is about to be delivered, if it is one of ours.
+    fn redeem(&mut self, sent: &[u8; 128]) -> Option<[u8; 128]> {
+        let ours = number(sent, AT_CODE) == SI_QUEUE && word(sent, AT_SENDER) == TICKET_MARK;
+        ours.then(|| self.tickets.remove(&word(sent, AT_VALUE))).flatten()
+    }
+}
+
+impl Tracer {
+    pub fn signal_from_home(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
+        let host = self.room.guests().host(tid.unwrap_or(pid)).or_else(|| self.room.guests().host(pid));
+        let Some(host) = host else { return };
+        let signal = number(&info, 0);
+        let sent = self.signals.ticket(info);
+        // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
+        let done = unsafe {
+            match tid {
+                Some(_) => {
+                    let group = self.room.guests().host(pid).unwrap_or(host);
+                    libc::syscall(libc::SYS_rt_tgsigqueueinfo, group.0, host.0, signal, sent.as_ptr())
+                }
+                None => libc::syscall(libc::SYS_rt_sigqueueinfo, host.0, signal, sent.as_ptr()),
+            }
+        };
+        if done < 0 {
+            tracing::debug!("signal {signal} to {pid}: {}", std::io::Error::last_os_error());
+        }
+    }
+
+    /// A signal is about to be delivered to a thread.
+    pub fn signal_stop(&mut self, mut stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+        self.labour_over(stopped.tid());
+        let sent = stopped.signal_info()?;
+        if let Some(true_info) = self.signals.redeem(&sent) {
+            stopped.set_signal_info(&true_info)?;
+        }
+        self.interrupted(&mut stopped)?;
+        stopped.resume(signal)
+    }
+
+    /// A read or write of a stand-in that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a
+    /// handler with SA_RESTART follows; and a call that waits at a listener is cancelled at home.
+    fn interrupted(&mut self, stopped: &mut Stopped) -> Result<(), TraceError> {
+        const EINTR: i64 = -4;
+        const ERESTARTSYS: i64 = -512;
+        let mut registers = stopped.registers()?;
+        let call = registers.orig_rax as i64;
+        match registers.rax as i64 {
+            EINTR if is_transfer(call) => {
+                registers.rax = ERESTARTSYS as u64;
+                stopped.set_registers(&registers)
+            }
+            ERESTARTSYS => {
+                if let Some(id) = self.room.notified_by(stopped.tid()) {
+                    self.room.tell(&wire::ToHome::Cancel { id });
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Birth, interruption, or a stop with the group.
+    pub fn halt_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+        self.meet(stopped.tid());
+        match signal {
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
+            _ => stopped.resume(0),
+        }
+    }
+}
+
+fn is_transfer(call: i64) -> bool {
+    matches!(
+        call,
+        libc::SYS_read
+            | libc::SYS_write
+            | libc::SYS_readv
+            | libc::SYS_writev
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_preadv
+            | libc::SYS_pwritev
+            | libc::SYS_preadv2
+            | libc::SYS_pwritev2
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(signal: i32, code: i32) -> [u8; 128] {
+        let mut info = [7; 128];
+        info[..4].copy_from_slice(&signal.to_le_bytes());
+        info[8..12].copy_from_slice(&code.to_le_bytes());
+        info
+    }
+
+    #[test]
+    fn tickets_are_redeemed_once() {
+        let mut signals = Signals::default();
+        let original = info(15, 0);
+        let sent = signals.ticket(original);
+        assert_eq!((number(&sent, 0), number(&sent, AT_CODE)), (15, SI_QUEUE));
+        assert_eq!(signals.redeem(&sent), Some(original));
+        assert_eq!(signals.redeem(&sent), None);
+    }
+
+    #[test]
+    fn queued_signals_travel_as_they_are() {
+        let original = info(34, SI_QUEUE);
+        assert_eq!(Signals::default().ticket(original), original);
+        assert_eq!(Signals::default().redeem(&original), None);
+    }
+}

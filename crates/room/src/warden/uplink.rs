@@ -1,0 +1,126 @@
+//! Frames to and from home. Answers for files may overtake invalidations (they decide themselves which); all other messages wait for those that were
+//! sent before them, in a thread of their own, so that files go on meanwhile.
+
+use super::setup::obey;
+use super::shared::Shared;
+use homefs::client::{Client, Uplink};
+use homefs::invalidation::Invalidation;
+use link::{LinkError, Receiver};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use wire::Kind;
+
+/// The files' way to home.
+pub struct Files {
+    room: Arc<Shared>,
+}
+
+impl Files {
+    /// Over the room's link.
+    pub fn new(room: Arc<Shared>) -> Files {
+        Files { room }
+    }
+}
+
+impl Uplink for Files {
+    fn request(&self, mount: u16, bytes: &[u8]) {
+        // A link that fails is noticed by its receiver, which closes the client.
+        let _ = self.room.uplink.send(Kind::Fuse, mount, 0, &[bytes]);
+    }
+
+    fn applied(&self, seq: u64) {
+        let _ = self.room.uplink.send(Kind::Applied, 0, seq, &[]);
+    }
+}
+
+/// Receives until the room is to end; says why.
+pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>) -> &'static str {
+    let waiting = Arc::new(Waiting::default());
+    let (held, held_room, held_client) = (waiting.clone(), room.clone(), client.clone());
+    let spawned = std::thread::Builder::new().name("held".into()).spawn(move || held.serve(&held_room, &held_client));
+    if spawned.is_err() {
+        return "no thread for messages that wait";
+    }
+    let mut body = Vec::new();
+    let why = loop {
+        let head = match downlink.receive(&mut body) {
+            Ok(head) => head,
+            Err(LinkError::Closed) => break "home closed the room",
+            Err(e) => {
+                tracing::warn!("{e}");
+                break "the link to home is lost";
+            }
+        };
+        match head.kind {
+            Kind::Fuse => client.deliver(head.mount, &body, head.seq),
+            Kind::Invalidate => match Invalidation::decode(&body) {
+                Ok(invalidation) => client.invalidate(head.seq, invalidation),
+                Err(_) => break "home sent an invalidation that is none",
+            },
+            Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
+            Kind::Message if obey(room, &body) => {}
+            Kind::Message => break "home ended the room",
+            Kind::Applied => break "home sent what only a room sends",
+        }
+    };
+    waiting.close();
+    why
+}
+
+/// Messages that wait for invalidations, in their order.
+#[derive(Default)]
+struct Waiting {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: VecDeque<(u64, Vec<u8>)>,
+    /// One is taken out and not obeyed yet.
+    busy: bool,
+    closed: bool,
+}
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn must_wait(&self, client: &Client, seq: u64) -> bool {
+        let queue = self.lock();
+        queue.busy || !queue.messages.is_empty() || !client.is_applied(seq)
+    }
+
+    fn push(&self, seq: u64, message: Vec<u8>) {
+        self.lock().messages.push_back((seq, message));
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    fn serve(&self, room: &Shared, client: &Client) {
+        while let Some((seq, message)) = self.take() {
+            client.wait_applied(seq);
+            obey(room, &message);
+            self.lock().busy = false;
+        }
+    }
+
+    fn take(&self) -> Option<(u64, Vec<u8>)> {
+        let mut queue = self.lock();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some(message) = queue.messages.pop_front() {
+                queue.busy = true;
+                return Some(message);
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

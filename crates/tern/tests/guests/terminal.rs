@@ -1,0 +1,84 @@
+//! A terminal with somebody at it who types what the guest asks for.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use crate::run::{Outcome, end, wait};
+
+/// Lines and columns.
+const SIZE: (u16, u16) = (40, 100);
+/// A line that asks for keys begins so.
+const ASK: &str = "TYPE:";
+
+/// Runs a command as the leader of a session on a terminal of its own; its output is what the terminal showed.
+pub fn run_on_terminal(command: &mut Command) -> Outcome {
+    let (keyboard, terminal) = open();
+    let handle = || Stdio::from(terminal.try_clone().unwrap());
+    command.stdin(handle()).stdout(handle()).stderr(handle());
+    // SAFETY: two system calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let done = libc::setsid() > 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
+            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        });
+    }
+    let mut child = command.spawn().unwrap();
+    // Only the child keeps the terminal open: with it ends the output.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    drop(terminal);
+    let (shown, status) = std::thread::scope(|scope| {
+        let person = scope.spawn(move || sit_at(File::from(keyboard)));
+        let status = wait(&mut child);
+        (person.join().unwrap(), status)
+    });
+    Outcome { stdout: shown, stderr: String::new(), end: end(status) }
+}
+
+fn open() -> (OwnedFd, OwnedFd) {
+    let (mut keyboard, mut terminal) = (-1, -1);
+    let size = libc::winsize { ws_row: SIZE.0, ws_col: SIZE.1, ws_xpixel: 0, ws_ypixel: 0 };
+    let (name, modes) = (std::ptr::null_mut(), std::ptr::null());
+    // SAFETY: two descriptors and no name are written; the size lives through the call.
+    let opened = unsafe { libc::openpty(&raw mut keyboard, &raw mut terminal, name, modes, &raw const size) };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: the call above made both for us.
+    let (keyboard, terminal) = unsafe { (OwnedFd::from_raw_fd(keyboard), OwnedFd::from_raw_fd(terminal)) };
+    for end in [&keyboard, &terminal] {
+        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC).unwrap();
+    }
+    (keyboard, terminal)
+}
+
+/// Reads what is shown to the end, and types what it asks for.
+fn sit_at(mut keyboard: File) -> String {
+    let (mut shown, mut looked, mut part) = (Vec::new(), 0, [0; 4096]);
+    // EIO: the last process has closed the terminal.
+    while let Ok(got @ 1..) = keyboard.read(&mut part) {
+        shown.extend_from_slice(&part[..got]);
+        while let Some(length) = shown[looked..].iter().position(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(&shown[looked..looked + length]).into_owned();
+            looked += length + 1;
+            if let Some(asked) = line.trim_end_matches('\r').strip_prefix(ASK) {
+                keyboard.write_all(&keys(asked)).unwrap();
+            }
+        }
+    }
+    String::from_utf8_lossy(&shown).into_owned()
+}
+
+/// `^C` is one key, `$` the end of a line.
+fn keys(asked: &str) -> Vec<u8> {
+    let mut keys = Vec::new();
+    let mut rest = asked.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'^' => keys.extend(rest.next().map(|key| key & 0x1f)),
+            b'$' => keys.push(b'\n'),
+            byte => keys.push(byte),
+        }
+    }
+    keys
+}

@@ -1,0 +1,71 @@
+//! Membership when links are cut: a lab of real daemons.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use lab::Lab;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn alive(lab: &Lab, node: &str) -> Vec<String> {
+    let output = lab.exec(node, ["tern", "nodes", "--json"]).unwrap();
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = rows.as_array().unwrap().iter().filter(|r| r["state"] == "alive");
+    rows.map(|r| r["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sees(lab: &Lab, node: &str, expected: &[&str]) {
+    let start = Instant::now();
+    while alive(lab, node) != expected {
+        assert!(start.elapsed() < DEADLINE, "{node} sees {:?} alive, not {expected:?}", alive(lab, node));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_node_that_is_cut_off_is_down_and_comes_back() {
+    let lab = common::lab_of(&common::options(4));
+    for other in ["n1", "n2", "n4"] {
+        lab.cut("n3", other).unwrap();
+    }
+    ["n1", "n2", "n4"].iter().for_each(|n| sees(&lab, n, &["n1", "n2", "n4"]));
+    sees(&lab, "n3", &["n3"]);
+    for other in ["n1", "n2", "n4"] {
+        lab.heal("n3", other).unwrap();
+    }
+    ["n1", "n2", "n3", "n4"].iter().for_each(|n| sees(&lab, n, &["n1", "n2", "n3", "n4"]));
+}
+
+#[test]
+fn who_is_reached_by_others_is_not_down() {
+    let lab = common::lab_of(&common::options(3));
+    lab.cut("n1", "n2").unwrap();
+    // Placing there is refused for what it is, in words; it takes as long as suspicion does.
+    let refused = lab.exec("n1", ["tern", "run", "--on", "n2", "--", "true"]).unwrap();
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(
+        refused.errors().contains("cannot reach node n2") && refused.errors().contains("hint:"),
+        "{}",
+        refused.errors()
+    );
+    let examined = lab.exec("n1", ["tern", "doctor", "n2"]).unwrap();
+    assert!(
+        examined.status.code() == Some(1) && examined.text().contains("no answer to 3 datagrams"),
+        "{}",
+        examined.text()
+    );
+    ["n1", "n2", "n3"].iter().for_each(|n| assert_eq!(alive(&lab, n), ["n1", "n2", "n3"], "seen by {n}"));
+}
+
+#[test]
+fn a_cluster_cut_in_halves_is_one_again() {
+    let lab = common::lab_of(&common::options(4));
+    let pairs = [("n1", "n3"), ("n1", "n4"), ("n2", "n3"), ("n2", "n4")];
+    pairs.iter().for_each(|(a, b)| lab.cut(a, b).unwrap());
+    ["n1", "n2"].iter().for_each(|n| sees(&lab, n, &["n1", "n2"]));
+    ["n3", "n4"].iter().for_each(|n| sees(&lab, n, &["n3", "n4"]));
+    pairs.iter().for_each(|(a, b)| lab.heal(a, b).unwrap());
+    ["n1", "n2", "n3", "n4"].iter().for_each(|n| sees(&lab, n, &["n1", "n2", "n3", "n4"]));
+}
