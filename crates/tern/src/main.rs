@@ -62,7 +62,8 @@ fn main() -> ExitCode {
 }
 
 /// What the tool needs of the kernel's and the daemon's crates.
-const HOST: Host = Host { probe: doctor::findings, become_deputy: deputy::client::become_deputy, become_daemon: daemon::exec };
+const HOST: Host =
+    Host { probe: doctor::findings, become_deputy: deputy::client::become_deputy, become_daemon: daemon::exec };
 
 /// The processes that the daemon and the lab start.
 fn role(argv: &[std::ffi::OsString]) -> ExitCode {

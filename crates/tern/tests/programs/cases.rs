@@ -51,6 +51,7 @@ with open('big', 'wb') as f:
 END
 gcc -O1 -pthread -o many_threads many_threads.c
 gcc -O1 -static -o static_program program.c -lm
+gcc -O2 -S -o assembly.s program.c
 if command -v go >/dev/null; then CGO_ENABLED=0 GOFLAGS=-mod=mod go build -o go_program compute.go; fi
 if command -v rustc >/dev/null; then rustc -O --edition 2024 -C target-feature=+crt-static -o rust_program compute.rs; fi
 mkdir tree; for i in 1 2 3 4 5 6 7 8 9; do mkdir -p tree/$i/$i; head -c ${i}0000 words > tree/$i/$i/text; ln -s $i/text tree/$i/link; done
@@ -111,9 +112,9 @@ pub const CASES: &[Case] = &[
     case("cp sparse", &["cp", "--sparse=always", "big", "sparse"]),
     case("split", &["split", "-n", "7", "big", "piece."]),
     // Compilers
-    case("cc1", &["CC1", "-quiet", "-O2", "program.c", "-o", "program.s"]),
+    case("cc1", &["CC1", "-quiet", "-imultiarch", "x86_64-linux-gnu", "-O2", "program.c", "-o", "program.s"]),
     case("cc1 with an error", &["CC1", "-quiet", "threads.py", "-o", "none.s"]),
-    case("as", &["as", "/dev/null", "-o", "empty.o"]),
+    case("as", &["as", "assembly.s", "-o", "assembly.o"]),
     case("nm", &["nm", "static_program"]),
     case("objdump", &["objdump", "-d", "--stop-address=0x402000", "static_program"]),
     // Databases, scripts, numbers
