@@ -102,15 +102,24 @@ impl Thread {
                 OP_CALL => self.run(&request),
                 OP_THREAD => (self.new_thread(fd), 0),
                 OP_ARGUMENTS => (self.set_arguments(&request), 0),
-                OP_THREAD_EXIT => loop {
-                    // SAFETY: ends the thread. Its area stays mapped: the stack under this very call.
-                    unsafe { sys::call(sys::EXIT, [0; 6]) };
-                },
+                OP_THREAD_EXIT => self.leave(),
                 OP_EXIT => sys::exit_group(request.args[0]),
                 OP_DIE => signals::die(request.args[0] as i32),
                 _ => (-38, 0),
             };
             self.reply(&request, result, out_bytes);
+        }
+    }
+
+    /// Ends the thread and frees its area: the stack under these very instructions, so nothing is called between the two.
+    fn leave(&self) -> ! {
+        let area = self as *const Thread as u64 + 64 - STACK_BYTES as u64;
+        // SAFETY: the channel and the area are this thread's own; the first thread's area lies in the region, and goes like the others.
+        unsafe {
+            sys::call(sys::CLOSE, [self.channel_fd as u64, 0, 0, 0, 0, 0]);
+            signals::mask(!0);
+            asm!("syscall", "xor edi, edi", "mov eax, {exit}", "syscall", "ud2", exit = const sys::EXIT,
+                 in("rax") sys::MUNMAP, in("rdi") area, in("rsi") THREAD_AREA_BYTES as u64, options(noreturn, nostack));
         }
     }
 

@@ -26,11 +26,6 @@ pub fn steward_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
     rooms_dir(run_dir).join(format!("{room}.steward"))
 }
 
-/// Socket of a room's warden.
-pub fn warden_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
-    rooms_dir(run_dir).join(format!("{room}.warden"))
-}
-
 /// Directory of logs.
 pub fn log_dir(run_dir: &Path) -> PathBuf {
     run_dir.join("log")

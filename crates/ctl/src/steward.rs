@@ -1,6 +1,6 @@
 //! What a daemon says to the stewards and wardens that it started, over their Unix sockets (SOCK_SEQPACKET, postcard, one message a packet).
 //!
-//! Sockets lie in `/run/tern/rooms`: `ROOM.steward` at home, `ROOM.warden` on the hosting node. A daemon that starts anew finds them there.
+//! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them there. (What it hosts it notes itself.)
 
 use serde::{Deserialize, Serialize};
 

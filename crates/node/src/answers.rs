@@ -13,7 +13,7 @@ use packet::Peer;
 
 use crate::daemon::Daemon;
 use crate::dial::{self, Session};
-use crate::{Error, log, pair, rooms};
+use crate::{Error, hosted, log, pair, rooms};
 
 /// Longest validity of an invitation, seconds: 30 days.
 const VALID_MAX_S: u64 = 30 * 24 * 3600;
@@ -138,7 +138,7 @@ fn invite(daemon: &Daemon, valid_s: u64, count: u32, grant: Grant) -> Result<Ans
 fn leave(daemon: &Arc<Daemon>) -> Result<Answer, Error> {
     let refused = |why: String| Error::Refused { node: daemon.me().name, reason: why };
     rooms::vacate(daemon, None).map_err(refused)?;
-    if rooms::count(&daemon.options.run_dir, "warden") > 0 {
+    if hosted::count(&daemon.options.run_dir) > 0 {
         daemon.runtime.block_on(ask_to_vacate(daemon))?;
     }
     daemon.runtime.block_on(dial::say_goodbye(daemon));
@@ -172,7 +172,7 @@ fn status(daemon: &Daemon) -> Status {
         pid: std::process::id(),
         alive: count(table.iter().filter(|k| k.alive).count() + 1),
         known: count(table.iter().count() + 1),
-        rooms_away: rooms::count(&daemon.options.run_dir, "steward"),
-        rooms_hosted: rooms::count(&daemon.options.run_dir, "warden"),
+        rooms_away: rooms::count(&daemon.options.run_dir),
+        rooms_hosted: hosted::count(&daemon.options.run_dir),
     }
 }

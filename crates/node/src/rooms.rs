@@ -1,6 +1,6 @@
 //! Rooms: one steward here and one warden there for each node that hosts processes of this home.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -8,27 +8,25 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ctl::paths::{log_dir, rooms_dir, steward_socket, warden_socket};
+use ctl::paths::{log_dir, rooms_dir, steward_socket};
 use ctl::peer::{Member, PeerRequest};
 use ctl::steward::{RoomId, ToSteward};
 use identity::NodeName;
 
 use crate::daemon::{Daemon, lock};
 use crate::dial::Session;
-use crate::placement::{self, Candidate, Refusal, Survey};
+use crate::placement::{self, Refusal, Survey};
 use crate::steward::{Steward, is_absent};
-use crate::{Error, spawn};
+use crate::{Error, hosted, spawn};
 
 /// How long a warden may take from its start to its connection here.
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
 /// A survey older than this is renewed (beside the placement that noticed).
 const SURVEY_AGE: Duration = Duration::from_secs(5);
-/// A choice counts as load for so long: until load averages show it.
-const CHOICE_AGE: Duration = Duration::from_secs(15);
+/// End of the names of stewards' sockets.
+const STEWARD: &str = "steward";
 /// Most rooms hosted for one home. It needs one; more are about to end.
 const ROOMS_PER_HOME_MAX: usize = 8;
-/// Most choices remembered.
-const CHOICES_MAX: usize = 4096;
 
 /// The room on one host, if there is one. Who sets it up holds the lock: others wait and share it.
 type Slot = Arc<Mutex<Option<RoomId>>>;
@@ -43,9 +41,8 @@ pub(crate) struct Rooms {
     arrivals: Mutex<HashMap<RoomId, SyncSender<Result<(), String>>>>,
     /// For each host with a room: when it was surveyed, and whether it is a target.
     verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
-    /// Rooms hosted here: whose they are, and when they were asked for.
-    hosted: Mutex<HashMap<RoomId, (NodeName, Instant)>>,
-    choices: Mutex<VecDeque<(Instant, String)>>,
+    /// Held while a room of another home is taken in: they are counted one by one.
+    taking_in: Mutex<()>,
 }
 
 impl Rooms {
@@ -53,55 +50,35 @@ impl Rooms {
         Arc::clone(lock(&self.slots).entry(host.to_owned()).or_default())
     }
 
-    fn chosen(&self, host: &str) -> u64 {
-        let mut choices = lock(&self.choices);
-        while choices.front().is_some_and(|(at, _)| at.elapsed() > CHOICE_AGE) || choices.len() > CHOICES_MAX {
-            choices.pop_front();
-        }
-        choices.iter().filter(|(_, name)| name == host).count() as u64
+    /// Hosts with a room. One that is just being set up need not be among them.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let slots = lock(&self.slots);
+        let in_use = slots.iter().filter(|(_, slot)| slot.try_lock().is_ok_and(|room| room.is_some()));
+        in_use.map(|(host, _)| host.clone()).collect()
     }
-}
 
-/// Where to place: the node asked for, or the least loaded one that will have it; and a connection to the steward for it.
-pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, Steward), Error> {
-    let me = daemon.me();
-    let Some(name) = on else { return choose_least_loaded(daemon, &me) };
-    if name == me.name {
-        return Err(Refusal::Here { name: me.name }.into());
+    /// This host does not answer any more.
+    pub(crate) fn is_silent(&self, host: &str) {
+        lock(&self.verdicts).insert(host.to_owned(), (Instant::now(), Err(Refusal::Silent { name: host.to_owned() })));
     }
-    let member = daemon.living_soon(name)?;
-    let steward = steward_on(daemon, &member)?;
-    lock(&daemon.rooms.choices).push_back((Instant::now(), member.name.clone()));
-    Ok((member.name, steward))
-}
 
-fn choose_least_loaded(daemon: &Arc<Daemon>, me: &Member) -> Result<(String, Steward), Error> {
-    let candidates = daemon
-        .table()
-        .iter()
-        .filter(|k| k.alive)
-        .map(|k| (k.member.name.clone(), k.load.map(|(l, _)| l)))
-        .collect::<Vec<_>>();
-    let candidates = candidates
-        .into_iter()
-        .map(|(name, load)| Candidate { chosen: daemon.rooms.chosen(&name), name, load })
-        .collect();
-    let mut reasons = Vec::new();
-    for candidate in placement::rank(candidates) {
-        match choose(daemon, Some(&candidate.name)) {
-            Ok(chosen) => return Ok(chosen),
-            Err(e) => reasons.push(e.chain()),
+    /// This host answers: if it was silent, the next who wants to place there surveys it anew.
+    pub(crate) fn heard_of(&self, host: &str) {
+        let mut verdicts = lock(&self.verdicts);
+        if matches!(verdicts.get(host), Some((_, Err(Refusal::Silent { .. })))) {
+            verdicts.remove(host);
         }
     }
-    if reasons.is_empty() {
-        reasons.push(format!("{} is alone", me.name));
+
+    /// Why this host was no target, if that was found out lately.
+    pub(crate) fn refused_lately(&self, host: &str, age: Duration) -> Option<Refusal> {
+        let verdicts = lock(&self.verdicts);
+        verdicts.get(host).filter(|(at, _)| at.elapsed() < age).and_then(|(_, verdict)| verdict.clone().err())
     }
-    reasons.truncate(5);
-    Err(Refusal::Nobody { reasons: reasons.join("; ") }.into())
 }
 
 /// The steward of the room on this member; both are made if need be.
-fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
+pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
     let slot = daemon.rooms.slot(&member.name);
     let mut room = lock(&slot);
     if let Some(id) = *room {
@@ -119,27 +96,41 @@ fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
     Ok(steward)
 }
 
-/// A room that lives is judged by the last survey, which is renewed in the background: placing does not wait for the network.
+/// A room that lives on a node that was a target is used at once; the verdict is renewed beside it. Else it is asked again.
 fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
     let known = lock(&daemon.rooms.verdicts).get(&member.name).cloned();
-    if known.as_ref().is_none_or(|(at, _)| at.elapsed() > SURVEY_AGE) {
-        let (daemon, member) = (Arc::clone(daemon), member.clone());
-        let handle = daemon.runtime.clone();
-        handle.spawn(async move {
-            if let Err(e) = survey(&daemon, &member).await {
-                tracing::info!("survey of {}: {}", member.name, e.chain());
-            }
-        });
+    match known {
+        Some((at, Ok(()))) if at.elapsed() < SURVEY_AGE => Ok(()),
+        Some((_, Ok(()))) => {
+            let (asking, member) = (Arc::clone(daemon), member.clone());
+            daemon.runtime.spawn(async move {
+                if let Err(e) = survey(&asking, &member).await {
+                    tracing::info!("survey of {}: {}", member.name, e.chain());
+                }
+            });
+            Ok(())
+        }
+        Some((_, Err(_))) | None => {
+            let (_, survey) = daemon.runtime.block_on(survey(daemon, member))?;
+            Ok(placement::check(daemon.facts(), &member.name, &survey, true)?)
+        }
     }
-    known.map_or(Ok(()), |(_, verdict)| Ok(verdict?))
 }
 
+/// Looks what the node is, and keeps the verdict.
 async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), Error> {
-    let mut session = Session::open(daemon, member).await?;
-    let survey = session.survey(daemon).await?;
-    let verdict = placement::check(daemon.facts(), &member.name, &survey, true);
+    let surveyed = async {
+        let mut session = Session::open(daemon, member).await?;
+        let survey = session.survey(daemon).await?;
+        Ok((session, survey))
+    };
+    let surveyed: Result<(Session, Survey), Error> = surveyed.await;
+    let verdict = match &surveyed {
+        Ok((_, survey)) => placement::check(daemon.facts(), &member.name, survey, true),
+        Err(_) => Err(Refusal::Silent { name: member.name.clone() }),
+    };
     lock(&daemon.rooms.verdicts).insert(member.name.clone(), (Instant::now(), verdict));
-    Ok((session, survey))
+    surveyed
 }
 
 fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Error> {
@@ -167,7 +158,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Er
         }
         Err(why) => {
             if let Ok(steward) = Steward::await_start(run_dir, room) {
-                let _ = steward.order(&ToSteward::Close, &[]);
+                let _ = steward.close();
             }
             Err(failed(why))
         }
@@ -206,31 +197,29 @@ pub(crate) fn arrived(daemon: &Daemon, room: RoomId, socket: &OwnedFd) {
 
 /// Hosts a room of `home`: starts the warden, which finds its way to the steward.
 pub(crate) fn host(daemon: &Daemon, room: RoomId, home: &NodeName, address: SocketAddr) -> Result<(), Error> {
+    let _one_by_one = lock(&daemon.rooms.taking_in);
     let me = daemon.me().name;
-    let (rooms, rooms_max) = (count(&daemon.options.run_dir, "warden"), daemon.options.rooms_max);
+    let failed = |why: String| Error::Room { node: me.clone(), why };
+    let hosted = hosted::living(&daemon.options.run_dir);
+    let (rooms, rooms_max) = (u32::try_from(hosted.len()).unwrap_or(u32::MAX), daemon.options.rooms_max);
     if rooms_max == 0 {
         return Err(Refusal::NoGuests { name: me }.into());
     }
     if rooms >= rooms_max {
         return Err(Refusal::Full { name: me, rooms, rooms_max }.into());
     }
-    if warden_socket(&daemon.options.run_dir, room).exists() {
-        return Err(Error::Room { node: me, why: "a room of this id is there already".into() });
+    if hosted.iter().filter(|h| h.home == home.as_str()).count() >= ROOMS_PER_HOME_MAX {
+        return Err(failed(format!("it hosts {ROOMS_PER_HOME_MAX} rooms of {home} already")));
     }
-    let mut hosted = lock(&daemon.rooms.hosted);
-    hosted.retain(|id, (_, since)| {
-        since.elapsed() < ARRIVAL_WITHIN || warden_socket(&daemon.options.run_dir, *id).exists()
-    });
-    if hosted.values().filter(|(whose, _)| whose == home).count() >= ROOMS_PER_HOME_MAX {
-        return Err(Error::Room { node: me, why: format!("it hosts {ROOMS_PER_HOME_MAX} rooms of {home} already") });
+    if hosted::is_noted(&daemon.options.run_dir, room) {
+        return Err(failed("a room of this id is there already".into()));
     }
-    start_role(daemon, "__warden", room, &["--home", home.as_str(), "--connect", &address.to_string()])
-        .map_err(|e| Error::Room { node: me, why: format!("the warden cannot be started: {e}") })?;
-    hosted.insert(room, (home.clone(), Instant::now()));
-    Ok(())
+    let pid = start_role(daemon, "__warden", room, &["--home", home.as_str(), "--connect", &address.to_string()])
+        .map_err(|e| failed(format!("the warden cannot be started: {e}")))?;
+    hosted::note(&daemon.options.run_dir, room, home.as_str(), pid).map_err(|e| failed(format!("cannot be noted: {e}")))
 }
 
-fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<()> {
+fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<u32> {
     let options = &daemon.options;
     let id = room.to_string();
     let mut all = vec!["--room".as_ref(), id.as_ref()];
@@ -239,7 +228,7 @@ fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::
     spawn::detached(role, all, &log_dir(&options.run_dir).join(crate::log::FILE))
 }
 
-/// Ids of the rooms with a socket of this kind (`steward`, `warden`).
+/// Ids of the rooms with a file of this kind.
 pub(crate) fn ids(run_dir: &Path, kind: &str) -> Vec<RoomId> {
     let Ok(entries) = std::fs::read_dir(rooms_dir(run_dir)) else { return Vec::new() };
     entries
@@ -257,9 +246,9 @@ fn parse(hex: &str) -> Option<RoomId> {
     u128::from_str_radix(hex, 16).ok().map(|n| RoomId(n.to_be_bytes()))
 }
 
-/// How many rooms have a socket of this kind.
-pub(crate) fn count(run_dir: &Path, kind: &str) -> u32 {
-    u32::try_from(ids(run_dir, kind).len()).unwrap_or(u32::MAX)
+/// How many rooms of this home have a steward.
+pub(crate) fn count(run_dir: &Path) -> u32 {
+    u32::try_from(ids(run_dir, STEWARD).len()).unwrap_or(u32::MAX)
 }
 
 /// Stewards that serve; sockets that a dead one left are removed.
@@ -273,17 +262,11 @@ pub(crate) fn stewards(run_dir: &Path) -> Vec<(RoomId, Steward)> {
             None
         }
     };
-    ids(run_dir, "steward").into_iter().filter_map(live).collect()
+    ids(run_dir, STEWARD).into_iter().filter_map(live).collect()
 }
 
 /// A daemon that starts anew finds the rooms that outlived the last one.
 pub(crate) fn adopt(daemon: &Daemon) {
-    for id in ids(&daemon.options.run_dir, "warden") {
-        let path = warden_socket(&daemon.options.run_dir, id);
-        if packet::connect(&path).is_err_and(|e| is_absent(&e)) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
     for (id, steward) in stewards(&daemon.options.run_dir) {
         match steward.list() {
             Ok((host, true, guests)) => {
@@ -312,7 +295,7 @@ pub(crate) fn vacate(daemon: &Daemon, host: Option<&str>) -> Result<(), String> 
         }
         idle.push(steward);
     }
-    idle.iter().try_for_each(|steward| steward.order(&ToSteward::Close, &[]))
+    idle.iter().try_for_each(Steward::close)
 }
 
 #[cfg(test)]

@@ -165,9 +165,20 @@ pub fn pid_of(pidfd: std::os::fd::RawFd) -> Result<i32> {
     text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok()).ok_or_else(|| odd(me, &what))
 }
 
+/// Number of resource limits.
+const LIMITS: usize = 16;
+
 /// Soft and hard limits by number (getrlimit(2)), `u64::MAX` for none.
 pub fn limits(pid: i32) -> Result<Vec<(u64, u64)>> {
-    (0..16)
+    match limits_by_call(pid) {
+        // Another user's limits ask for CAP_SYS_RESOURCE, which root lacks in many containers; the file does not.
+        Err(_) => limits_by_file(pid),
+        found => found,
+    }
+}
+
+fn limits_by_call(pid: i32) -> Result<Vec<(u64, u64)>> {
+    (0..LIMITS as u32)
         .map(|which| {
             // SAFETY: all zero is a valid limit.
             let mut limit: libc::rlimit64 = unsafe { std::mem::zeroed() };
@@ -178,6 +189,21 @@ pub fn limits(pid: i32) -> Result<Vec<(u64, u64)>> {
             Ok((limit.rlim_cur, limit.rlim_max))
         })
         .collect()
+}
+
+/// /proc/PID/limits: a header, then a line for each limit, in the order of their numbers (fs/proc/base.c).
+fn limits_by_file(pid: i32) -> Result<Vec<(u64, u64)>> {
+    /// Where the soft limit begins: behind the name.
+    const NAME_BYTES: usize = 26;
+    let text = slurp(pid, "limits")?;
+    let text = String::from_utf8_lossy(&text);
+    let value = |word: &str| if word == "unlimited" { Some(u64::MAX) } else { word.parse().ok() };
+    let line = |line: &str| {
+        let mut words = line.get(NAME_BYTES..)?.split_whitespace();
+        Some((value(words.next()?)?, value(words.next()?)?))
+    };
+    let found: Option<Vec<_>> = text.lines().skip(1).take(LIMITS).map(line).collect();
+    found.filter(|limits| limits.len() == LIMITS).ok_or_else(|| odd(pid, "limits"))
 }
 
 #[cfg(test)]
@@ -191,6 +217,7 @@ mod tests {
         assert_eq!(status.tgid, me);
         assert_eq!(status.ns_tids.last(), Some(&me));
         assert_eq!(limits(me).unwrap().len(), 16);
+        assert_eq!(limits_by_file(me).unwrap(), limits_by_call(me).unwrap());
         assert!(descriptors(me).unwrap().contains(&0));
         assert!(arguments(me).unwrap().ends_with(&[0]));
         times(me).unwrap();

@@ -67,11 +67,13 @@ pub struct Thread {
     channel: OwnedFd,
     current: Option<Job>,
     queue: VecDeque<Job>,
+    /// It was told to end: it does nothing more.
+    leaving: bool,
 }
 
 impl Thread {
     fn new(channel: OwnedFd) -> Thread {
-        Thread { channel, current: None, queue: VecDeque::new() }
+        Thread { channel, current: None, queue: VecDeque::new(), leaving: false }
     }
 
     /// The steward's end of its channel.
@@ -200,13 +202,15 @@ impl Deputy {
 
     /// A thread that runs this call for `tid`; any other if that is not known.
     pub fn thread(&mut self, tid: i32) -> Option<&mut Thread> {
-        let tid = if self.threads.contains_key(&tid) { tid } else { self.any()? };
+        let stays = self.threads.get(&tid).is_some_and(|t| !t.leaving);
+        let tid = if stays { tid } else { self.any()? };
         self.threads.get_mut(&tid)
     }
 
     fn any(&self) -> Option<i32> {
-        let idle = self.threads.iter().find(|(_, t)| t.is_idle()).map(|(tid, _)| *tid);
-        idle.or_else(|| self.threads.keys().next().copied())
+        let staying = || self.threads.iter().filter(|(_, t)| !t.leaving);
+        let idle = staying().find(|(_, t)| t.is_idle());
+        idle.or_else(|| staying().next()).map(|(tid, _)| *tid)
     }
 
     /// Has whichever thread is free do this.
@@ -224,6 +228,7 @@ impl Deputy {
     /// The body's thread is gone: its deputy thread ends.
     pub fn end_thread(&mut self, tid: i32) {
         if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.leaving = true;
             thread.preempt(Job::new(channel::order(abi::OP_THREAD_EXIT, [0; 2], &[]), Purpose::Nothing));
         }
     }
@@ -268,5 +273,54 @@ pub fn hear(channel: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Said>, ()> {
         Ok((n, _)) => channel::said(&buffer[..n]).map(Some).ok_or(()),
         Err(e) if e.errno() == libc::EAGAIN => Ok(None),
         Err(_) => Err(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deputy() -> (Deputy, OwnedFd) {
+        let pid = std::process::id() as i32;
+        let (ours, theirs) = socket::pair().unwrap();
+        let program = wire::message::Program { path: vec![], argv: vec![], envp: vec![] };
+        (Deputy::new(pid, PidFd::open(pid).unwrap(), program, ours), theirs)
+    }
+
+    fn next(channel: &OwnedFd) -> u32 {
+        let mut packet = [0; 4096];
+        let (n, _) = socket::receive(channel.as_fd(), &mut packet, libc::MSG_DONTWAIT).unwrap();
+        assert!(n >= 4);
+        u32::from_le_bytes([packet[0], packet[1], packet[2], packet[3]])
+    }
+
+    /// Failed once: the order to end went to a thread that had ended, because the first one was busy.
+    #[test]
+    fn the_end_goes_to_a_thread_that_lives() {
+        let (mut deputy, first) = deputy();
+        let pid = std::process::id() as i32;
+        let (ours, second) = socket::pair().unwrap();
+        deputy.add_thread(1, ours);
+        deputy.end_thread(1);
+        assert_eq!(next(&second), abi::OP_THREAD_EXIT);
+        deputy.give_any(Job::new(channel::order(abi::OP_ARGUMENTS, [0; 2], &[]), Purpose::Nothing));
+        deputy.end(channel::order(abi::OP_EXIT, [0; 2], &[]), None);
+        assert_eq!(next(&first), abi::OP_ARGUMENTS);
+        assert!(deputy.threads.get_mut(&pid).unwrap().replied(0).is_some());
+        assert_eq!(next(&first), abi::OP_EXIT);
+    }
+
+    #[test]
+    fn interrupted_calls_are_made_again_unless_cancelled() {
+        let (mut deputy, first) = deputy();
+        let pid = std::process::id() as i32;
+        let id = CallId(7);
+        let thread = deputy.threads.get_mut(&pid).unwrap();
+        thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0 }));
+        next(&first);
+        assert!(thread.replied(abi::NOT_EXECUTED).is_none());
+        assert_eq!(next(&first), abi::OP_CALL);
+        assert!(thread.cancel(id).is_none() && thread.is_cancelled());
+        assert_eq!(thread.replied(abi::NOT_EXECUTED).map(|(_, result)| result), Some(EINTR));
     }
 }

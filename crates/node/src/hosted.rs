@@ -1,0 +1,91 @@
+//! Which rooms of others are hosted here: one file for each, `rooms/ROOM.hosted`, so that the next daemon knows too.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ctl::paths::rooms_dir;
+use ctl::steward::RoomId;
+use serde::{Deserialize, Serialize};
+
+/// End of the files' names.
+const SUFFIX: &str = "hosted";
+
+/// The warden of a hosted room. PID and start time together name one process for ever.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hosted {
+    pub(crate) home: String,
+    pid: u32,
+    /// Field 22 of /proc/PID/stat, clock ticks since boot.
+    started: u64,
+}
+
+impl Hosted {
+    fn is_alive(&self) -> bool {
+        start_time(self.pid) == Some(self.started)
+    }
+}
+
+/// Notes that the process `pid` is the warden of this room.
+pub(crate) fn note(run_dir: &Path, room: RoomId, home: &str, pid: u32) -> io::Result<()> {
+    // Already gone: it will say why in the log, and there is nothing to note.
+    let Some(started) = start_time(pid) else { return Ok(()) };
+    let hosted = Hosted { home: home.to_owned(), pid, started };
+    fs::write(path(run_dir, room), serde_json::to_vec(&hosted)?)
+}
+
+/// The room is, or lately was, hosted here.
+pub(crate) fn is_noted(run_dir: &Path, room: RoomId) -> bool {
+    path(run_dir, room).exists()
+}
+
+/// Hosted rooms whose warden lives; notes on others are removed.
+pub(crate) fn living(run_dir: &Path) -> Vec<Hosted> {
+    let read = |id: RoomId| {
+        let path = path(run_dir, id);
+        let hosted: Option<Hosted> = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let alive = hosted.filter(Hosted::is_alive);
+        if alive.is_none() {
+            let _ = fs::remove_file(path);
+        }
+        alive
+    };
+    crate::rooms::ids(run_dir, SUFFIX).into_iter().filter_map(read).collect()
+}
+
+/// How many there are.
+pub(crate) fn count(run_dir: &Path) -> u32 {
+    u32::try_from(living(run_dir).len()).unwrap_or(u32::MAX)
+}
+
+fn path(run_dir: &Path, room: RoomId) -> PathBuf {
+    rooms_dir(run_dir).join(format!("{room}.{SUFFIX}"))
+}
+
+/// Start time of a process that is not a zombie.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; behind it come the state (field 3) and so on.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    if fields.next()? == "Z" { None } else { fields.nth(18)?.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_live_as_long_as_the_warden() {
+        let run_dir = std::env::temp_dir().join(format!("tern-hosted-{}", std::process::id()));
+        fs::create_dir_all(rooms_dir(&run_dir)).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let room = RoomId([5; 16]);
+        note(&run_dir, room, "n1", child.id()).unwrap();
+        assert_eq!((count(&run_dir), living(&run_dir)[0].home.as_str()), (1, "n1"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(count(&run_dir), 0);
+        assert!(!is_noted(&run_dir, room));
+        fs::remove_dir_all(&run_dir).unwrap();
+    }
+}

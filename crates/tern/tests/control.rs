@@ -1,0 +1,168 @@
+//! The daemons' part in placing: rooms are shared, outlive daemons, and are given up; who sees what.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lab::Lab;
+use serde_json::Value;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Runs a command as a user without rights.
+const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+fn tern(lab: &Lab, node: &str, args: &[&str]) -> lab::Output {
+    lab.exec(node, [&["tern"], args].concat()).unwrap()
+}
+
+fn json(lab: &Lab, node: &str, args: &[&str]) -> Value {
+    serde_json::from_slice(&tern(lab, node, args).stdout).unwrap_or(Value::Null)
+}
+
+/// Commands that are away from n1, as asked by a prefix of arguments (another user).
+fn away(lab: &Lab, prefix: &[&str]) -> Vec<String> {
+    let output = lab.exec("n1", [prefix, &["tern", "ps", "--json"]].concat()).unwrap();
+    assert!(output.status.success(), "{}", output.errors());
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    rows.as_array().unwrap().iter().map(|r| r["guest"]["command"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A placed program that runs until it is told to end.
+struct Guest(Child);
+
+impl Guest {
+    fn start(lab: &Lab, prefix: &[&str], seconds: &str) -> Guest {
+        let argv = [prefix, &["tern", "run", "--on", "n2", "--", "sleep", seconds]].concat();
+        let child = quiet(lab.in_node("n1", argv)).spawn().unwrap();
+        let guest = Guest(child);
+        let command = format!("sleep {seconds}");
+        eventually(&format!("{command} is away"), || away(lab, &[]).contains(&command));
+        guest
+    }
+
+    /// Ends the program by its PID at home, and waits.
+    fn end(mut self, lab: &Lab, seconds: &str) {
+        let rows = json(lab, "n1", &["ps", "--json"]);
+        let command = format!("sleep {seconds}");
+        let row = rows.as_array().unwrap().iter().find(|r| r["guest"]["command"] == command.as_str()).unwrap();
+        let pid = row["guest"]["pid"].to_string();
+        assert!(lab.exec("n1", ["kill", &pid]).unwrap().status.success());
+        eventually("the program ends", || self.0.try_wait().unwrap().is_some());
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn quiet(mut command: Command) -> Command {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn rooms(lab: &Lab, node: &str, kind: &str) -> u64 {
+    json(lab, node, &["status", "--json"])[kind].as_u64().unwrap()
+}
+
+fn kill_daemon(lab: &Lab, node: &str) {
+    let pid = json(lab, node, &["status", "--json"])["pid"].to_string();
+    // Other nodes hold no `kill`: theirs is this machine's PID, found by the number inside.
+    let inside = |pid_here: &i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid_here}/status")).unwrap_or_default();
+        let line = status.lines().find(|l| l.starts_with("NSpid:")).unwrap_or_default().to_owned();
+        line.split_whitespace().last() == Some(pid.as_str())
+    };
+    let here = lab.processes(node).unwrap().into_iter().find(inside).unwrap();
+    // SAFETY: a plain system call; the process is the lab's daemon.
+    assert_eq!(unsafe { libc::kill(here, libc::SIGKILL) }, 0);
+    eventually("the daemon is dead", || !tern(lab, node, &["status"]).status.success());
+}
+
+fn start_daemon(lab: &Lab, node: &str) -> Guest {
+    let daemon = Guest(quiet(lab.in_node(node, ["ternd"])).spawn().unwrap());
+    eventually("the daemon serves", || tern(lab, node, &["status"]).status.success());
+    daemon
+}
+
+#[test]
+fn placements_at_once_share_a_room() {
+    let lab = common::lab_of(&common::options(2));
+    let runs: Vec<Child> = (0..16)
+        .map(|_| quiet(lab.in_node("n1", ["tern", "run", "--on", "n2", "--", "/bin/true"])).spawn().unwrap())
+        .collect();
+    for mut run in runs {
+        assert!(run.wait().unwrap().success());
+    }
+    assert_eq!(rooms(&lab, "n1", "rooms_away"), 1);
+    assert_eq!(rooms(&lab, "n2", "rooms_hosted"), 1);
+}
+
+#[test]
+fn users_see_their_own_processes() {
+    let lab = common::lab_of(&common::options(2));
+    let roots = Guest::start(&lab, &[], "1001");
+    let nobodys = Guest::start(&lab, &AS_NOBODY, "1002");
+    assert_eq!(away(&lab, &[]).len(), 2);
+    assert_eq!(away(&lab, &AS_NOBODY), ["sleep 1002"]);
+    nobodys.end(&lab, "1002");
+    roots.end(&lab, "1001");
+    eventually("nobody is away", || away(&lab, &[]).is_empty());
+}
+
+#[test]
+fn who_lives_in_a_container_stays_home() {
+    let lab = common::lab_of(&common::options(2));
+    for (flag, what) in [("--uts", "another host name namespace"), ("--net", "another network namespace")] {
+        let refused = lab.exec("n1", ["unshare", flag, "tern", "run", "--on", "n2", "--", "/bin/true"]).unwrap();
+        assert_eq!(refused.status.code(), Some(125));
+        assert!(refused.errors().contains(what), "{}", refused.errors());
+    }
+}
+
+#[test]
+fn daemons_die_and_rooms_go_on() {
+    let lab = common::lab_of(&common::options(2));
+    let guest = Guest::start(&lab, &[], "1003");
+    kill_daemon(&lab, "n1");
+    kill_daemon(&lab, "n2");
+    let _daemons = (start_daemon(&lab, "n1"), start_daemon(&lab, "n2"));
+    assert_eq!(away(&lab, &[]), ["sleep 1003"]);
+    let again = tern(&lab, "n1", &["run", "--on", "n2", "--", "/bin/true"]);
+    assert!(again.status.success(), "{}", again.errors());
+    assert_eq!(rooms(&lab, "n1", "rooms_away"), 1, "the room that lived on was used");
+    guest.end(&lab, "1003");
+}
+
+#[test]
+fn nobody_leaves_with_guests() {
+    let lab = common::lab_of(&common::options(3));
+    let guest = Guest::start(&lab, &[], "1004");
+    for node in ["n1", "n2"] {
+        let refused = tern(&lab, node, &["leave"]);
+        assert!(
+            !refused.status.success() && refused.errors().contains("1 processes of n1 are on n2"),
+            "{}",
+            refused.errors()
+        );
+    }
+    guest.end(&lab, "1004");
+    eventually("nobody is away", || away(&lab, &[]).is_empty());
+    let left = tern(&lab, "n2", &["leave"]);
+    assert!(left.status.success(), "{}", left.errors());
+    eventually("the room is gone", || rooms(&lab, "n1", "rooms_away") == 0);
+    let refused = tern(&lab, "n1", &["run", "--on", "n2", "--", "/bin/true"]);
+    assert!(refused.errors().contains("no node n2; known: n1, n3"), "{}", refused.errors());
+}
