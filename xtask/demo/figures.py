@@ -14,7 +14,7 @@ CASES = [
 
 def seconds(command):
     start = time.perf_counter()
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=30)
     return time.perf_counter() - start
 
 

@@ -23,6 +23,9 @@ pub(crate) fn lab(nodes: u32) -> Lab {
     common::lab_of(&common::options(nodes))
 }
 
+/// What hangs fails.
+const LIMITED: [&str; 4] = ["timeout", "--foreground", "--signal=KILL", "120"];
+
 /// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -34,7 +37,7 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// `tern run --on NODE -- ARGV` at home, to its end.
 pub(crate) fn placed(lab: &Lab, node: &str, argv: &[&str]) -> Output {
-    lab.exec("n1", [&["tern", "run", "--on", node, "--"], argv].concat()).unwrap()
+    lab.exec("n1", [&LIMITED[..], &["tern", "run", "--on", node, "--"], argv].concat()).unwrap()
 }
 
 /// A placed program under way, started by a shell at home that says its PID first.
@@ -48,7 +51,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(lab: &Lab, node: &str, argv: &[&str]) -> Running {
         let shell = ["sh", "-c", "echo $$; exec tern run --on \"$0\" -- \"$@\"", node];
-        let mut child = lab.spawn("n1", [&shell[..], argv].concat()).unwrap();
+        let mut child = lab.spawn("n1", [&LIMITED[..], &shell[..], argv].concat()).unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();

@@ -23,6 +23,9 @@ const USERS: [User; 4] = [ROOT, (1001, &[]), (1002, &[]), (1003, &[2000, 2001])]
 /// Longest piece of a difference that is shown, characters.
 const SHOWN: usize = 600;
 
+/// How long one run may take, seconds.
+const LIMIT_S: &str = "60";
+
 #[derive(Clone, Copy)]
 enum Mode {
     Native,
@@ -90,7 +93,8 @@ impl Bench {
 
     fn start(&self, case: &Case, uid: u32, groups: &[u32], mode: Mode) -> Output {
         let program: Vec<String> = case.command.iter().map(|word| common::resolve(word)).collect();
-        let mut words: Vec<String> = Vec::new();
+        // What hangs is a difference, not the end of the test.
+        let mut words: Vec<String> = ["timeout", "--foreground", "--signal=KILL", LIMIT_S].map(str::to_owned).into();
         if uid != 0 {
             let list = groups.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
             let groups = if groups.is_empty() { "--clear-groups".into() } else { format!("--groups={list}") };
