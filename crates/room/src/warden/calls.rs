@@ -62,7 +62,8 @@ impl Asked {
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
-            Special::Disposition | Special::Limits | Special::Prctl => self.here(),
+            Special::Prctl => self.prctl(),
+            Special::Disposition | Special::Limits => self.here(),
             Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
         }
     }
@@ -126,9 +127,28 @@ impl Asked {
         };
         match (own, self.nr as i64) {
             (true, _) => self.here(),
+            // A descriptor of a process can only be had of the guest's own.
+            (false, libc::SYS_pidfd_open) if self.args[0] as i32 == self.who.pid => self.here(),
+            (false, libc::SYS_pidfd_send_signal) => self.here(),
             (false, libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill) => self.forward(),
             (false, _) => self.refuse(libc::ENOSYS),
         }
+    }
+
+    /// A filter of the program's own is refused: what it sent to the tracer or to a listener would be taken for ours.
+    fn prctl(self) {
+        match self.args[0] as i32 {
+            libc::PR_SET_SECCOMP => self.refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others"),
+            libc::PR_GET_SECCOMP => self.value(0),
+            _ => self.here(),
+        }
+    }
+
+    /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.
+    fn is_memory(&self, fd: i32) -> bool {
+        const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
+        // A room's files are the home's, behind FUSE: tmpfs is nothing but memfd there.
+        rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0)).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)
     }
 
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.
@@ -136,7 +156,7 @@ impl Asked {
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
         let open_for_writing =
             os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32).is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
-        if writable && open_for_writing {
+        if writable && open_for_writing && !self.is_memory(self.args[4] as i32) {
             self.refuse_for(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
         } else {
             self.here();
