@@ -263,7 +263,15 @@ impl Deputy {
 fn message(words: &str) -> wire::message::Call {
     let data = words.as_bytes().to_vec();
     let args = [2, 0, data.len() as u64, 0, 0, 0];
-    wire::message::Call { nr: libc::SYS_write as u32, args, pointers: 0b10, data, out_offset: 0, out_bytes: 0, out_per_result: 0 }
+    wire::message::Call {
+        nr: libc::SYS_write as u32,
+        args,
+        pointers: 0b10,
+        data,
+        out_offset: 0,
+        out_bytes: 0,
+        out_per_result: 0,
+    }
 }
 
 /// Takes what a thread says now; `None` when there is nothing more. `Err`: its end is closed, or it spoke nonsense.

@@ -50,7 +50,11 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
 fn may_be_forwarded(nr: u32) -> bool {
     use systable::Class;
     let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll);
-    transfer || systable::row(nr).is_some_and(|row| matches!(row.class, Class::Home | Class::Special(_)) && row.class != Class::Special(systable::Special::Clone))
+    transfer
+        || systable::row(nr).is_some_and(|row| {
+            matches!(row.class, Class::Home | Class::Special(_))
+                && row.class != Class::Special(systable::Special::Clone)
+        })
 }
 
 fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: &Call) {
@@ -137,7 +141,15 @@ fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8]) {
     deputy.give_any(Job::new(channel::order(abi::OP_ARGUMENTS, [shown.len() as u64, 0], shown), Purpose::Nothing));
     let mut name = comm[..comm.len().min(15)].to_vec();
     name.push(0);
-    let call = Call { nr: libc::SYS_prctl as u32, args: [PR_SET_NAME, 0, 0, 0, 0, 0], pointers: 0b10, data: name, out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    let call = Call {
+        nr: libc::SYS_prctl as u32,
+        args: [PR_SET_NAME, 0, 0, 0, 0, 0],
+        pointers: 0b10,
+        data: name,
+        out_offset: 0,
+        out_bytes: 0,
+        out_per_result: 0,
+    };
     if let Some(packet) = channel::call(&call) {
         deputy.give_any(Job::new(packet, Purpose::Nothing));
     }

@@ -152,7 +152,10 @@ impl Privileged {
     /// The original process is a deputy now: its body can be made.
     fn describe(&mut self, pid: i32) {
         let mut table = self.room.table();
-        let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone()) else { return };
+        let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone())
+        else {
+            return;
+        };
         let mut last = table.last_standin;
         let next = || {
             last += 1;
@@ -208,7 +211,9 @@ impl Privileged {
     }
 
     fn read_ids(&self, pid: i32) {
-        if let (Ok((credentials, capabilities)), Some(deputy)) = (place::credentials(pid), self.room.table().deputies.get_mut(&pid)) {
+        if let (Ok((credentials, capabilities)), Some(deputy)) =
+            (place::credentials(pid), self.room.table().deputies.get_mut(&pid))
+        {
             deputy.credentials = credentials;
             deputy.capabilities = capabilities;
         }
@@ -263,7 +268,12 @@ impl Privileged {
         if let Some((fd, key)) = self.watched.get(&(pid, standin)) {
             return self.room.poller.again(fd.as_fd(), *key, flags);
         }
-        let found = self.room.table().deputies.get(&pid).and_then(|d| Some((d.pidfd.clone(), *d.standins.get(&standin)?.first()?)));
+        let found = self
+            .room
+            .table()
+            .deputies
+            .get(&pid)
+            .and_then(|d| Some((d.pidfd.clone(), *d.standins.get(&standin)?.first()?)));
         let Some((pidfd, number)) = found else { return Ok(()) };
         let fd = pidfd.get_fd(number)?;
         let key = self.room.poller.add(fd.as_fd(), Source::Standin { pid, standin }, flags)?;

@@ -30,9 +30,15 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let who = room.guests().who(host_tid);
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {
-        (Some(who), Some(row)) => Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve(),
+        (Some(who), Some(row)) => {
+            Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve()
+        }
         (Some(who), None) => {
-            room.refused(who.pid, notice.nr, "a call that tern does not know (newer than its table, or of a 32-bit program)");
+            room.refused(
+                who.pid,
+                notice.nr,
+                "a call that tern does not know (newer than its table, or of a 32-bit program)",
+            );
             waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
         }
         (None, _) => waiting.answer(Answer::Value(-i64::from(libc::ENOSYS))),
@@ -117,7 +123,9 @@ impl Asked {
     /// kill and its kin: the own process' signals that end nothing at home are the hosting kernel's; all others are sent at home, where all processes are.
     fn signal(self) {
         let own = match self.nr as i64 {
-            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => self.args[0] as i32 == self.who.pid,
+            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => {
+                self.args[0] as i32 == self.who.pid
+            }
             libc::SYS_tkill => {
                 let guests = self.room.guests();
                 guests.host(self.args[0] as i32).and_then(|h| guests.who(h)).is_some_and(|w| w.pid == self.who.pid)
@@ -134,8 +142,8 @@ impl Asked {
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.
     fn shared_mapping(self) {
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
-        let open_for_writing =
-            os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32).is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
+        let open_for_writing = os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
+            .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
         if writable && open_for_writing {
             self.refuse_for(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
         } else {

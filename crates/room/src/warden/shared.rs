@@ -99,12 +99,18 @@ impl Shared {
 
     /// The number of the request that the kernel knows as `unique`.
     pub fn asked_by(&self, unique: u64) -> Option<CallId> {
-        lock(&self.pending).iter().find(|(_, p)| matches!(p, Pending::Standin(a) if a.unique == unique)).map(|(id, _)| *id)
+        lock(&self.pending)
+            .iter()
+            .find(|(_, p)| matches!(p, Pending::Standin(a) if a.unique == unique))
+            .map(|(id, _)| *id)
     }
 
     /// A guest's interrupted call at a listener, if it is under way.
     pub fn notified_by(&self, host: HostTid) -> Option<CallId> {
-        lock(&self.pending).iter().find(|(_, p)| matches!(p, Pending::Notified { waiting, .. } if waiting.host_tid == host)).map(|(id, _)| *id)
+        lock(&self.pending)
+            .iter()
+            .find(|(_, p)| matches!(p, Pending::Notified { waiting, .. } if waiting.host_tid == host))
+            .map(|(id, _)| *id)
     }
 
     /// Which stand-in a guest's descriptor is, if it is one.

@@ -186,7 +186,8 @@ fn wanted(host: HostTid, registers: &libc::user_regs_struct) -> Wanted {
         libc::SYS_clone3 => {
             let mut word = [0; 8];
             // An unreadable struct is EFAULT in the kernel, whichever way it goes there.
-            os::vm::read(host.0, registers.rdi, &mut word).map_or(libc::CLONE_THREAD as u64, |()| u64::from_le_bytes(word))
+            os::vm::read(host.0, registers.rdi, &mut word)
+                .map_or(libc::CLONE_THREAD as u64, |()| u64::from_le_bytes(word))
         }
         _ => 0,
     };

@@ -81,7 +81,9 @@ impl Tracer {
         if registers.rsi != MARK_WORD || registers.orig_rax != libc::SYS_clone as u64 {
             return Ok(false);
         }
-        let Some(who) = self.meet(stopped.tid()).filter(|who| self.bodies.is_starting(who.pid)) else { return Ok(false) };
+        let Some(who) = self.meet(stopped.tid()).filter(|who| self.bodies.is_starting(who.pid)) else {
+            return Ok(false);
+        };
         match registers.rdi {
             MARK_FILTERED => {
                 if let Err(e) = self.listeners.add(stopped.tid(), registers.rdx as i32) {
@@ -121,7 +123,8 @@ impl Tracer {
 
     /// An exec ended all other threads, and the one that made it has the first one's number now.
     fn other_threads_gone(&mut self, who: Who, former: HostTid) {
-        let gone: Vec<(HostTid, Who)> = self.room.guests().threads_of(who.pid).into_iter().filter(|(_, w)| w.tid != w.pid).collect();
+        let gone: Vec<(HostTid, Who)> =
+            self.room.guests().threads_of(who.pid).into_iter().filter(|(_, w)| w.tid != w.pid).collect();
         for (host, other) in gone {
             // Those that the tracer has not yet seen end are reported when it does; the one that became the first is never seen to end.
             if host == former {
@@ -147,7 +150,10 @@ impl Tracer {
             Some(Phase::Starting) => {
                 self.bodies.phases.remove(&who.pid);
                 self.room.guests().remove(who.pid);
-                self.room.tell(&ToHome::Placed { pid: who.pid, result: Err((libc::EIO, format!("the body ended before its program ran: {how:?}"))) });
+                self.room.tell(&ToHome::Placed {
+                    pid: who.pid,
+                    result: Err((libc::EIO, format!("the body ended before its program ran: {how:?}"))),
+                });
             }
             _ => {}
         }

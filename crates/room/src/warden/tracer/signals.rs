@@ -32,7 +32,7 @@ fn word(info: &[u8; 128], at: usize) -> u64 {
 }
 
 fn number(info: &[u8; 128], at: usize) -> i32 {
-    word(info, at & !7) .wrapping_shr(8 * (at as u32 & 7)) as i32
+    word(info, at & !7).wrapping_shr(8 * (at as u32 & 7)) as i32
 }
 
 impl Signals {
