@@ -1,5 +1,7 @@
 //! What a subverted hosting node may send: the server refuses it, answers once, and goes on. Needs root.
 
+#![expect(clippy::unwrap_used, reason = "a test, which fails by panicking")]
+
 use homefs::invalidation::Invalidation;
 use homefs::proto::{CreateIn, GetattrIn, InHeader, OpenIn, OutHeader, ReadIn};
 use homefs::server::{Callers, Credentials, ExportPath, Outlet, Server};

@@ -11,6 +11,7 @@ use ctl::peer::{MEMBERS_MAX, Member, PulseEntry};
 use identity::{Identity, NodeName};
 use tokio::sync::Notify;
 
+use crate::choice::Choices;
 use crate::members::{Known, Table};
 use crate::placement::Refusal;
 use crate::rooms::Rooms;
@@ -44,6 +45,7 @@ pub(crate) struct Daemon {
     pub(crate) options: Options,
     pub(crate) identity: Identity,
     pub(crate) rooms: Rooms,
+    pub(crate) choices: Choices,
     pub(crate) swim: Swim,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
@@ -84,6 +86,7 @@ impl Daemon {
         Ok(Daemon {
             facts: OnceLock::new(),
             rooms: Rooms::default(),
+            choices: Choices::default(),
             started: Instant::now(),
             me: Mutex::new(me),
             table: Mutex::new(table),

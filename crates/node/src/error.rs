@@ -63,6 +63,12 @@ pub enum Error {
         /// What failed.
         why: String,
     },
+    /// A process that must stay at home.
+    #[error("this process cannot be placed: {why}")]
+    StaysHome {
+        /// Why.
+        why: String,
+    },
     /// Not allowed to this user.
     #[error("{what} is for root")]
     NotAllowed {

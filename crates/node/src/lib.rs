@@ -2,6 +2,8 @@
 
 mod admit;
 mod answers;
+mod choice;
+mod client;
 mod daemon;
 mod dial;
 mod error;
@@ -19,6 +21,7 @@ mod spawn;
 mod steward;
 mod stream;
 mod swim;
+mod watch;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -83,6 +86,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     tokio::spawn(task.run(commands));
     tokio::spawn(serve::run(Arc::clone(&daemon), tcp));
     tokio::spawn(keep_house(Arc::clone(&daemon)));
+    tokio::spawn(watch::run(Arc::clone(&daemon)));
     daemon.enter_again();
     let socket = ctl::paths::daemon_socket(&daemon.options.run_dir);
     let control = packet::listen(&socket, 0o666, BACKLOG)

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ctl::codec::{decode, encode};
-use ctl::steward::ToSteward;
+use ctl::steward::{FromSteward, ToSteward};
 use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
 use packet::Peer;
 
 use crate::daemon::{Daemon, lock};
-use crate::{Error, answers, rooms};
+use crate::{Error, answers, choice, client, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -113,7 +113,7 @@ impl Workers {
 
     fn serve(&self, socket: &OwnedFd, peer: Peer) {
         match self.served.take(peer.uid) {
-            Some(_place) => client(&self.daemon, socket, peer),
+            Some(_place) => attend(&self.daemon, socket, peer),
             None => {
                 let _ = packet::set_timeout(socket, Some(Duration::from_millis(100)));
                 let reason = "ternd serves too many requests at once".into();
@@ -123,7 +123,7 @@ impl Workers {
     }
 }
 
-fn client(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
+fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
     if packet::set_timeout(socket, Some(CLIENT_WITHIN)).is_err() {
         return;
     }
@@ -132,7 +132,7 @@ fn client(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         return;
     }
     let answer = match decode::<Request>(&packet.bytes) {
-        Ok(Request::Run { on }) => place(daemon, socket, &packet.descriptors, on.as_deref()),
+        Ok(Request::Run { on }) => place(daemon, socket, peer, &packet.descriptors, on.as_deref()),
         Ok(request) => answers::answer(daemon, peer, request),
         Err(e) => Err(e.into()),
     };
@@ -157,18 +157,34 @@ fn respond(socket: &OwnedFd, answer: &Answer) {
 }
 
 /// Hands the client and its program to the steward of the chosen node.
-fn place(daemon: &Arc<Daemon>, socket: &OwnedFd, descriptors: &[OwnedFd], on: Option<&str>) -> Result<Answer, Error> {
+fn place(
+    daemon: &Arc<Daemon>,
+    socket: &OwnedFd,
+    peer: Peer,
+    descriptors: &[OwnedFd],
+    on: Option<&str>,
+) -> Result<Answer, Error> {
     let [program] = descriptors else {
         return Err(ctl::codec::CodecError::Malformed {
             why: "a program's descriptor must come with the request".into(),
         }
         .into());
     };
-    let (node, steward) = rooms::choose(daemon, on)?;
+    let stays = |why| Error::StaysHome { why };
+    client::check_program(program).map_err(stays)?;
+    client::check_process(peer.pid).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    match steward.order(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
-        Ok(()) => Ok(Answer::Placing { node }),
-        Err(why) => Err(Error::Room { node, why }),
+    let mut again = true;
+    loop {
+        let (node, steward) = choice::choose(daemon, on)?;
+        match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
+            Ok(FromSteward::Ok) => return Ok(Answer::Placing { node }),
+            Ok(FromSteward::Failed { reason }) => return Err(Error::Room { node, why: reason }),
+            Ok(_) => return Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
+            // Its room was just ending, and nothing was placed: one more try, in a new one.
+            Err(e) if again && steward::has_ended(&e) => again = false,
+            Err(e) => return Err(Error::Room { node, why: format!("the steward does not answer: {e}") }),
+        }
     }
 }

@@ -24,6 +24,12 @@ pub enum Refusal {
         /// For how long, seconds.
         since_s: u64,
     },
+    /// Others hear of it, this node does not.
+    #[error("{name} did not answer this node")]
+    Silent {
+        /// Who.
+        name: String,
+    },
     /// The program was started there.
     #[error("{name} is this node: nothing to place")]
     Here {
@@ -106,6 +112,7 @@ impl Refusal {
             Refusal::Down { name, .. } => {
                 Some(format!("start ternd on {name}, or leave --on away to take another node"))
             }
+            Refusal::Silent { name } => Some(format!("`tern doctor {name}` tests the pair")),
             Refusal::Skew { .. } => Some("synchronise the clocks (NTP)".into()),
             Refusal::PidMax { name, ours, .. } => Some(format!("on {name}: sysctl kernel.pid_max={ours}")),
             Refusal::CannotHost { name, .. } => {

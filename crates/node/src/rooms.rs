@@ -1,6 +1,6 @@
 //! Rooms: one steward here and one warden there for each node that hosts processes of this home.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -15,7 +15,7 @@ use identity::NodeName;
 
 use crate::daemon::{Daemon, lock};
 use crate::dial::Session;
-use crate::placement::{self, Candidate, Refusal, Survey};
+use crate::placement::{self, Refusal, Survey};
 use crate::steward::{Steward, is_absent};
 use crate::{Error, hosted, spawn};
 
@@ -23,14 +23,10 @@ use crate::{Error, hosted, spawn};
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
 /// A survey older than this is renewed (beside the placement that noticed).
 const SURVEY_AGE: Duration = Duration::from_secs(5);
-/// A choice counts as load for so long: until load averages show it.
-const CHOICE_AGE: Duration = Duration::from_secs(15);
 /// End of the names of stewards' sockets.
 const STEWARD: &str = "steward";
 /// Most rooms hosted for one home. It needs one; more are about to end.
 const ROOMS_PER_HOME_MAX: usize = 8;
-/// Most choices remembered.
-const CHOICES_MAX: usize = 4096;
 
 /// The room on one host, if there is one. Who sets it up holds the lock: others wait and share it.
 type Slot = Arc<Mutex<Option<RoomId>>>;
@@ -47,7 +43,6 @@ pub(crate) struct Rooms {
     verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
     /// Held while a room of another home is taken in: they are counted one by one.
     taking_in: Mutex<()>,
-    choices: Mutex<VecDeque<(Instant, String)>>,
 }
 
 impl Rooms {
@@ -55,55 +50,35 @@ impl Rooms {
         Arc::clone(lock(&self.slots).entry(host.to_owned()).or_default())
     }
 
-    fn chosen(&self, host: &str) -> u64 {
-        let mut choices = lock(&self.choices);
-        while choices.front().is_some_and(|(at, _)| at.elapsed() > CHOICE_AGE) || choices.len() > CHOICES_MAX {
-            choices.pop_front();
-        }
-        choices.iter().filter(|(_, name)| name == host).count() as u64
+    /// Hosts with a room. One that is just being set up need not be among them.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let slots = lock(&self.slots);
+        let in_use = slots.iter().filter(|(_, slot)| slot.try_lock().is_ok_and(|room| room.is_some()));
+        in_use.map(|(host, _)| host.clone()).collect()
     }
-}
 
-/// Where to place: the node asked for, or the least loaded one that will have it; and a connection to the steward for it.
-pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, Steward), Error> {
-    let me = daemon.me();
-    let Some(name) = on else { return choose_least_loaded(daemon, &me) };
-    if name == me.name {
-        return Err(Refusal::Here { name: me.name }.into());
+    /// This host does not answer any more.
+    pub(crate) fn is_silent(&self, host: &str) {
+        lock(&self.verdicts).insert(host.to_owned(), (Instant::now(), Err(Refusal::Silent { name: host.to_owned() })));
     }
-    let member = daemon.living_soon(name)?;
-    let steward = steward_on(daemon, &member)?;
-    lock(&daemon.rooms.choices).push_back((Instant::now(), member.name.clone()));
-    Ok((member.name, steward))
-}
 
-fn choose_least_loaded(daemon: &Arc<Daemon>, me: &Member) -> Result<(String, Steward), Error> {
-    let candidates = daemon
-        .table()
-        .iter()
-        .filter(|k| k.alive)
-        .map(|k| (k.member.name.clone(), k.load.map(|(l, _)| l)))
-        .collect::<Vec<_>>();
-    let candidates = candidates
-        .into_iter()
-        .map(|(name, load)| Candidate { chosen: daemon.rooms.chosen(&name), name, load })
-        .collect();
-    let mut reasons = Vec::new();
-    for candidate in placement::rank(candidates) {
-        match choose(daemon, Some(&candidate.name)) {
-            Ok(chosen) => return Ok(chosen),
-            Err(e) => reasons.push(e.chain()),
+    /// This host answers: if it was silent, the next who wants to place there surveys it anew.
+    pub(crate) fn heard_of(&self, host: &str) {
+        let mut verdicts = lock(&self.verdicts);
+        if matches!(verdicts.get(host), Some((_, Err(Refusal::Silent { .. })))) {
+            verdicts.remove(host);
         }
     }
-    if reasons.is_empty() {
-        reasons.push(format!("{} is alone", me.name));
+
+    /// Why this host was no target, if that was found out lately.
+    pub(crate) fn refused_lately(&self, host: &str, age: Duration) -> Option<Refusal> {
+        let verdicts = lock(&self.verdicts);
+        verdicts.get(host).filter(|(at, _)| at.elapsed() < age).and_then(|(_, verdict)| verdict.clone().err())
     }
-    reasons.truncate(5);
-    Err(Refusal::Nobody { reasons: reasons.join("; ") }.into())
 }
 
 /// The steward of the room on this member; both are made if need be.
-fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
+pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
     let slot = daemon.rooms.slot(&member.name);
     let mut room = lock(&slot);
     if let Some(id) = *room {
@@ -121,27 +96,41 @@ fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
     Ok(steward)
 }
 
-/// A room that lives is judged by the last survey, which is renewed in the background: placing does not wait for the network.
+/// A room that lives on a node that was a target is used at once; the verdict is renewed beside it. Else it is asked again.
 fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
     let known = lock(&daemon.rooms.verdicts).get(&member.name).cloned();
-    if known.as_ref().is_none_or(|(at, _)| at.elapsed() > SURVEY_AGE) {
-        let (daemon, member) = (Arc::clone(daemon), member.clone());
-        let handle = daemon.runtime.clone();
-        handle.spawn(async move {
-            if let Err(e) = survey(&daemon, &member).await {
-                tracing::info!("survey of {}: {}", member.name, e.chain());
-            }
-        });
+    match known {
+        Some((at, Ok(()))) if at.elapsed() < SURVEY_AGE => Ok(()),
+        Some((_, Ok(()))) => {
+            let (asking, member) = (Arc::clone(daemon), member.clone());
+            daemon.runtime.spawn(async move {
+                if let Err(e) = survey(&asking, &member).await {
+                    tracing::info!("survey of {}: {}", member.name, e.chain());
+                }
+            });
+            Ok(())
+        }
+        Some((_, Err(_))) | None => {
+            let (_, survey) = daemon.runtime.block_on(survey(daemon, member))?;
+            Ok(placement::check(daemon.facts(), &member.name, &survey, true)?)
+        }
     }
-    known.map_or(Ok(()), |(_, verdict)| Ok(verdict?))
 }
 
+/// Looks what the node is, and keeps the verdict.
 async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), Error> {
-    let mut session = Session::open(daemon, member).await?;
-    let survey = session.survey(daemon).await?;
-    let verdict = placement::check(daemon.facts(), &member.name, &survey, true);
+    let surveyed = async {
+        let mut session = Session::open(daemon, member).await?;
+        let survey = session.survey(daemon).await?;
+        Ok((session, survey))
+    };
+    let surveyed: Result<(Session, Survey), Error> = surveyed.await;
+    let verdict = match &surveyed {
+        Ok((_, survey)) => placement::check(daemon.facts(), &member.name, survey, true),
+        Err(_) => Err(Refusal::Silent { name: member.name.clone() }),
+    };
     lock(&daemon.rooms.verdicts).insert(member.name.clone(), (Instant::now(), verdict));
-    Ok((session, survey))
+    surveyed
 }
 
 fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Error> {
@@ -169,7 +158,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Er
         }
         Err(why) => {
             if let Ok(steward) = Steward::await_start(run_dir, room) {
-                let _ = steward.order(&ToSteward::Close, &[]);
+                let _ = steward.close();
             }
             Err(failed(why))
         }
@@ -306,7 +295,7 @@ pub(crate) fn vacate(daemon: &Daemon, host: Option<&str>) -> Result<(), String> 
         }
         idle.push(steward);
     }
-    idle.iter().try_for_each(|steward| steward.order(&ToSteward::Close, &[]))
+    idle.iter().try_for_each(Steward::close)
 }
 
 #[cfg(test)]

@@ -59,6 +59,16 @@ impl Steward {
         }
     }
 
+    /// Ends the room. A steward that ends before its answer has gone out has done as told.
+    pub(crate) fn close(&self) -> Result<(), String> {
+        match self.ask(&ToSteward::Close, &[]) {
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Ok(()),
+            Err(e) if has_ended(&e) => Ok(()),
+            Err(e) => Err(format!("the steward does not answer: {e}")),
+        }
+    }
+
     /// Host, whether connected, and who is away.
     pub(crate) fn list(&self) -> Result<(String, bool, Vec<Guest>), String> {
         match self.ask(&ToSteward::List, &[]) {
@@ -68,6 +78,11 @@ impl Steward {
             Err(e) => Err(format!("the steward does not answer: {e}")),
         }
     }
+}
+
+/// The steward closed the connection before it answered.
+pub(crate) fn has_ended(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 /// Nobody serves the socket (any more, or yet).

@@ -172,6 +172,27 @@ fn garbage_closes_its_connection_and_nothing_else() {
 }
 
 #[test]
+fn a_program_comes_sealed() {
+    use std::os::fd::AsFd as _;
+    let keep = temp();
+    let n1 = founder(&keep, "n1");
+    let run = ctl::codec::encode(&ctl::tool::Request::Run { on: None }, 100).unwrap();
+    let refusal = |descriptors: &[std::os::fd::BorrowedFd<'_>]| {
+        let socket = packet::connect(&n1.run_dir().join("ternd.sock")).unwrap();
+        packet::send(&socket, &run, descriptors).unwrap();
+        match ctl::tool::Assembly::default().take(&packet::receive(&socket, 1 << 16).unwrap().bytes).unwrap() {
+            Some(ctl::tool::Answer::Failed { reason, .. }) => reason,
+            answer => panic!("{answer:?}"),
+        }
+    };
+    let (file, pipe) = (std::fs::File::open("/etc/passwd").unwrap(), std::io::pipe().unwrap());
+    assert!(refusal(&[file.as_fd()]).contains("sealed memfd"));
+    assert!(refusal(&[pipe.0.as_fd()]).contains("sealed memfd"));
+    assert!(refusal(&[]).contains("descriptor must come"));
+    assert!(refusal(&[file.as_fd(), pipe.0.as_fd()]).contains("descriptor must come"));
+}
+
+#[test]
 fn users_ask_but_do_not_administer() {
     let keep = temp();
     let nodes = cluster(&keep, 2);

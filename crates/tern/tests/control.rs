@@ -123,6 +123,16 @@ fn users_see_their_own_processes() {
 }
 
 #[test]
+fn who_lives_in_a_container_stays_home() {
+    let lab = common::lab_of(&common::options(2));
+    for (flag, what) in [("--uts", "another host name namespace"), ("--net", "another network namespace")] {
+        let refused = lab.exec("n1", ["unshare", flag, "tern", "run", "--on", "n2", "--", "/bin/true"]).unwrap();
+        assert_eq!(refused.status.code(), Some(125));
+        assert!(refused.errors().contains(what), "{}", refused.errors());
+    }
+}
+
+#[test]
 fn daemons_die_and_rooms_go_on() {
     let lab = common::lab_of(&common::options(2));
     let guest = Guest::start(&lab, &[], "1003");

@@ -60,6 +60,31 @@ fn who_is_reached_by_others_is_not_down() {
 }
 
 #[test]
+fn a_silent_host_is_not_chosen_though_it_has_a_room() {
+    let lab = common::lab_of(&common::options(3));
+    for node in ["n2", "n3"] {
+        let placed = lab.exec("n1", ["tern", "run", "--on", node, "--", "/bin/true"]).unwrap();
+        assert!(placed.status.success(), "{}", placed.errors());
+    }
+    lab.cut("n1", "n2").unwrap();
+    let start = Instant::now();
+    while !lab.exec("n1", ["tern", "log"]).unwrap().text().contains("n2 hosts a room of this node and does not answer")
+    {
+        assert!(start.elapsed() < DEADLINE, "n2 is not found silent");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for _ in 0..8 {
+        let placed = lab.exec("n1", ["tern", "run", "--", "/bin/true"]).unwrap();
+        assert!(placed.status.success(), "{}", placed.errors());
+    }
+    lab.heal("n1", "n2").unwrap();
+    let start = Instant::now();
+    while !lab.exec("n1", ["tern", "run", "--on", "n2", "--", "/bin/true"]).unwrap().status.success() {
+        assert!(start.elapsed() < DEADLINE, "n2 is no target again");
+    }
+}
+
+#[test]
 fn a_cluster_cut_in_halves_is_one_again() {
     let lab = common::lab_of(&common::options(4));
     let pairs = [("n1", "n3"), ("n1", "n4"), ("n2", "n3"), ("n2", "n4")];

@@ -4,8 +4,11 @@
 //! pass as the kernel's raw bytes; only INIT is answered here. Invalidations are applied by one thread of their own, in order, because
 //! the kernel may keep it waiting until a pending request has been answered: see [`order`] for which replies may overtake them.
 
+mod fifo;
 mod init;
 mod order;
+
+pub use fifo::is_open_call;
 
 use crate::invalidation::{Invalidation, What};
 use crate::proto::{self, MAX_REQUEST_BYTES, Opcode, Request};
@@ -23,6 +26,12 @@ pub trait Uplink: Send + Sync {
     fn request(&self, mount: u16, bytes: &[u8]);
     /// Tells the home that all invalidations up to this number are applied.
     fn applied(&self, seq: u64);
+    /// Is this thread (its number in the room) in a call that opens a file by its path? See [`is_open_call`]. Only asked when it looks up
+    /// a FIFO; where the answer is always no, a guest that opens a FIFO gets one of its own room.
+    fn is_opening(&self, tid: u32) -> bool {
+        let _ = tid;
+        false
+    }
 }
 
 /// Threads that read each mount's device: while one forwards, the other reads.
@@ -97,10 +106,16 @@ impl Client {
             tracing::debug!(mount, unique, "home answered what was not asked");
             return;
         };
+        let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
+        let bytes = stand_in.as_deref().unwrap_or(bytes);
         if seq > self.applied.load(Ordering::Acquire) && lock(&self.order).must_wait(mount, blocks, seq, bytes) {
             return;
         }
         at.write(bytes);
+    }
+
+    fn stand_in(&self, tid: u32, reply: &[u8]) -> Option<Vec<u8>> {
+        fifo::stand_in(reply).filter(|_| self.uplink.is_opening(tid))
     }
 
     /// Takes an invalidation from the home. Numbers ascend.

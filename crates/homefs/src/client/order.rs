@@ -6,20 +6,23 @@
 //! overtake: everything on a directory of which a name is being forgotten, reads and writes of a file whose content is being forgotten.
 
 use crate::invalidation::{Invalidation, What};
-use crate::proto::{Opcode, Request};
+use crate::proto::{Opcode, Request, STANDIN_BIT};
 
 /// What the kernel may hold locked while a request is unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
     nodes: [u64; 2],
     pages: bool,
+    /// The thread that looks a name up; 0 for all other requests.
+    pub(super) lookup_tid: u32,
 }
 
 impl Blocks {
     pub(super) fn of(request: &Request<'_>) -> Blocks {
         use Opcode::{CopyFileRange, Fallocate, Read, Readdir, Readdirplus, Write};
         let pages = matches!(request.opcode, Some(Read | Write | CopyFileRange | Fallocate | Readdir | Readdirplus));
-        Blocks { nodes: request.nodes(), pages }
+        let lookup_tid = if request.opcode == Some(Opcode::Lookup) { request.header.pid } else { 0 };
+        Blocks { nodes: request.nodes().map(|node| node & !STANDIN_BIT), pages, lookup_tid }
     }
 }
 
@@ -95,9 +98,9 @@ impl Order {
 mod tests {
     use super::*;
 
-    const READ: Blocks = Blocks { nodes: [7, 0], pages: true };
-    const STAT: Blocks = Blocks { nodes: [7, 0], pages: false };
-    const OTHER: Blocks = Blocks { nodes: [8, 0], pages: true };
+    const READ: Blocks = Blocks { nodes: [7, 0], pages: true, lookup_tid: 0 };
+    const STAT: Blocks = Blocks { nodes: [7, 0], pages: false, lookup_tid: 0 };
+    const OTHER: Blocks = Blocks { nodes: [8, 0], pages: true, lookup_tid: 0 };
 
     fn entry() -> What {
         What::Entry { name: b"x".to_vec(), expire: false }
@@ -113,7 +116,7 @@ mod tests {
     fn what_may_hold_an_invalidation_up_overtakes_it() {
         assert!(!pending(What::Content).must_wait(0, READ, 1, b""));
         assert!(!pending(entry()).must_wait(0, STAT, 1, b""));
-        assert!(!pending(entry()).must_wait(0, Blocks { nodes: [3, 7], pages: false }, 1, b""));
+        assert!(!pending(entry()).must_wait(0, Blocks { nodes: [3, 7], pages: false, lookup_tid: 0 }, 1, b""));
     }
 
     #[test]

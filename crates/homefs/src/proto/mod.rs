@@ -33,6 +33,12 @@ pub const MAX_REQUEST_BYTES: usize = MAX_IO_BYTES + 4096;
 /// Longest file name (NAME_MAX of every Linux file system).
 pub const NAME_MAX: usize = 255;
 
+/// Set in the node id of a FIFO's stand-in, which only the room's client gives out (ids of nodes are small numbers).
+pub const STANDIN_BIT: u64 = 1 << 63;
+/// Size that a FIFO's stand-in claims to have, bytes. Writers of more than that in one call hold each other up in the room's kernel; programs
+/// that read whole files set so much memory aside.
+pub const STANDIN_BYTES: u64 = 4 << 20;
+
 /// Operations, as in the header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]

@@ -4,7 +4,7 @@ use super::dispatch::{Answer, Call, Outcome};
 use super::handles::Kind;
 use super::names::valid_s;
 use super::nodes::{Node, reopen};
-use super::{Server, proc_path};
+use super::{Server, fifos, proc_path};
 use crate::proto::{self, Attr, AttrOut, GetattrIn, Kstatfs, ReplyBuf, SetattrIn, fattr};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, Result};
@@ -45,11 +45,15 @@ impl Server {
     pub(super) fn getattr(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         let get = call.request.args().take::<GetattrIn>()?;
         let stat = self.stat_node(&call.node, (get.getattr_flags & proto::GETATTR_FH != 0).then_some(get.fh))?;
-        Ok(self.attr_answer(&call.node, &stat, buf))
+        Ok(self.attr_answer(&call.node, call.stands_in, &stat, buf))
     }
 
-    fn attr_answer(&self, node: &Arc<Node>, stat: &Statx, buf: &mut ReplyBuf) -> Answer {
-        buf.push(&AttrOut { attr_valid: valid_s(node), attr: attr_of(stat), ..Default::default() });
+    fn attr_answer(&self, node: &Arc<Node>, stands_in: bool, stat: &Statx, buf: &mut ReplyBuf) -> Answer {
+        let mut attr = attr_of(stat);
+        if stands_in {
+            fifos::disguise(&mut attr);
+        }
+        buf.push(&AttrOut { attr_valid: valid_s(node), attr, ..Default::default() });
         Answer::Attr(node.clone())
     }
 
@@ -87,7 +91,7 @@ impl Server {
         }
         self.set_rest(&set, &fd)?;
         let stat = stat(&*fd)?;
-        Ok(self.attr_answer(&call.node, &stat, buf))
+        Ok(self.attr_answer(&call.node, call.stands_in, &stat, buf))
     }
 
     /// Truncates a file that the room has not open. Another room's lease may make it wait: then another thread goes on with it.
@@ -116,7 +120,7 @@ impl Server {
                 stat(&*path)
             });
             server.writer_gone(node);
-            Ok(server.attr_answer(node, &done?, buf))
+            Ok(server.attr_answer(node, false, &done?, buf))
         });
         Ok(Some(Answer::Later))
     }

@@ -3,7 +3,7 @@
 use super::nodes::Node;
 use super::{Export, Server, lock};
 use crate::proto::{
-    self, BatchForgetIn, ForgetIn, ForgetOne, InterruptIn, Malformed, Opcode, ROOT_ID, ReplyBuf, Request,
+    self, BatchForgetIn, ForgetIn, ForgetOne, InterruptIn, Malformed, Opcode, ROOT_ID, ReplyBuf, Request, STANDIN_BIT,
 };
 use rustix::io::{Errno, Result};
 use std::cell::RefCell;
@@ -20,6 +20,8 @@ pub(super) struct Call<'a> {
     pub(super) request: Request<'a>,
     /// The node that it names.
     pub(super) node: Arc<Node>,
+    /// It is named by its stand-in.
+    pub(super) stands_in: bool,
     /// Number of the newest invalidation before anything was looked at.
     pub(super) start: u64,
 }
@@ -85,7 +87,8 @@ impl Server {
         let Some(node) = self.node(mount, request.header.nodeid) else {
             return self.refuse(mount, unique, Errno::STALE);
         };
-        let call = Call { mount, request, node, start };
+        let stands_in = request.header.nodeid & STANDIN_BIT != 0;
+        let call = Call { mount, request, node, stands_in, start };
         BUFFER.with_borrow_mut(|buf| {
             buf.clear();
             match self.run(&call, buf) {
@@ -183,7 +186,7 @@ impl Server {
         if id == ROOT_ID {
             return Some(root.clone());
         }
-        self.nodes.by_id(id).filter(|node| node.export == mount && !Arc::ptr_eq(node, root))
+        self.nodes.by_id(id & !STANDIN_BIT).filter(|node| node.export == mount && !Arc::ptr_eq(node, root))
     }
 
     /// An O_PATH descriptor of a node. Get it before [`Server::assume`]: it may take the steward's own rights.

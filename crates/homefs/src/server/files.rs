@@ -54,7 +54,11 @@ impl Wanted {
 
 impl Server {
     pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
-        let wanted = Wanted::of(call.request.args().take::<OpenIn>()?.flags);
+        let flags = call.request.args().take::<OpenIn>()?.flags;
+        if !call.node.is_file() {
+            return self.open_fifo(call, flags);
+        }
+        let wanted = Wanted::of(flags);
         let path = self.watched_path(&call.node)?;
         let who = self.assume(call)?;
         match self.open_node(&call.node, &path, wanted, &who, false) {
@@ -236,9 +240,12 @@ impl Server {
         self.made_open(call, file, wanted, &who, buf)
     }
 
-    pub(super) fn read(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+    pub(super) fn read(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         let read = call.request.args().take::<ReadIn>()?;
         let open = self.handles.get(read.fh, call.node.id)?;
+        if matches!(open.kind, Kind::Stream) {
+            return self.read_fifo(call, &read, open);
+        }
         let keep = !matches!(open.kind, Kind::Reader { cached: true }) || self.may_cache_read(&call.node);
         let size = (read.size as usize).min(MAX_IO_BYTES);
         buf.fill(size, |space| read_fully(&open.file, space, read.offset))?;
@@ -252,11 +259,14 @@ impl Server {
         self.authority.assume(who.as_ref().unwrap_or(&open.opener))
     }
 
-    pub(super) fn write(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+    pub(super) fn write(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         let mut args = call.request.args();
         let write = args.take::<WriteIn>()?;
         let data = args.bytes(write.size as usize)?;
         let open = self.handles.get(write.fh, call.node.id)?;
+        if matches!(open.kind, Kind::Stream) {
+            return self.write_fifo(call, &write, data, open);
+        }
         let Kind::Writer { appends } = &open.kind else { return Err(Refused(Errno::BADF)) };
         let offset = i64::try_from(write.offset).map_err(|_| Errno::FBIG)?;
         self.assume_writer(call, &open)?;
@@ -299,7 +309,7 @@ impl Server {
                 drop(open);
                 self.writer_gone(&node);
             }
-            Kind::Dir(_) => {}
+            Kind::Dir(_) | Kind::Stream => {}
         }
     }
 

@@ -32,6 +32,8 @@ pub(super) enum Kind {
         appends: Mutex<()>,
     },
     Dir(Mutex<Listing>),
+    /// A FIFO, through its stand-in.
+    Stream,
 }
 
 #[derive(Default)]

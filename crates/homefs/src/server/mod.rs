@@ -10,6 +10,7 @@ mod dirs;
 mod dispatch;
 mod events;
 mod export;
+mod fifos;
 mod files;
 mod handles;
 mod locks;

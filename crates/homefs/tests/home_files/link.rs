@@ -1,8 +1,9 @@
 //! The link between client and server: one ordered queue each way, with random delays.
 
-use homefs::client::{Client, Uplink};
+use homefs::client::{Client, Uplink, is_open_call};
 use homefs::invalidation::Invalidation;
 use homefs::server::{Outlet, Server};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -27,20 +28,43 @@ pub struct Counts {
     pub by_opcode: Mutex<std::collections::BTreeMap<u32, u64>>,
 }
 
-pub struct UpEnd(Sender<Up>, Arc<Counts>);
+pub struct UpEnd {
+    to_home: Sender<Up>,
+    counts: Arc<Counts>,
+    /// The process whose children are the room's.
+    pub room: OnceLock<u32>,
+}
 pub struct DownEnd(Sender<Down>, Arc<Counts>);
 
 impl Uplink for UpEnd {
     fn request(&self, mount: u16, bytes: &[u8]) {
-        self.1.requests.fetch_add(1, Ordering::Relaxed);
+        self.counts.requests.fetch_add(1, Ordering::Relaxed);
         let opcode = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
         tracing::debug!(opcode, bytes = bytes.len(), "request");
-        *self.1.by_opcode.lock().unwrap().entry(opcode).or_default() += 1;
-        let _ = self.0.send(Up::Request(mount, bytes.to_vec()));
+        *self.counts.by_opcode.lock().unwrap().entry(opcode).or_default() += 1;
+        let _ = self.to_home.send(Up::Request(mount, bytes.to_vec()));
     }
     fn applied(&self, seq: u64) {
-        let _ = self.0.send(Up::Applied(seq));
+        let _ = self.to_home.send(Up::Applied(seq));
     }
+    fn is_opening(&self, tid: u32) -> bool {
+        let line = self.room.get().and_then(|room| syscall_of(*room, tid));
+        line.is_some_and(|line| is_open_call(&line))
+    }
+}
+
+/// `/proc/PID/syscall` of the process with this number in the room.
+fn syscall_of(room: u32, pid: u32) -> Option<String> {
+    let namespace = std::fs::read_link(format!("/proc/{room}/ns/pid_for_children")).ok()?;
+    let is_it = |dir: &Path| {
+        std::fs::read_link(dir.join("ns/pid")).is_ok_and(|ns| ns == namespace)
+            && std::fs::read_to_string(dir.join("status")).is_ok_and(|status| {
+                let line = status.lines().find(|l| l.starts_with("NSpid:"));
+                line.and_then(|l| l.split_whitespace().last()).is_some_and(|last| last == pid.to_string())
+            })
+    };
+    let dir = std::fs::read_dir("/proc").ok()?.filter_map(|e| Some(e.ok()?.path())).find(|dir| is_it(dir))?;
+    std::fs::read_to_string(dir.join("syscall")).ok()
 }
 
 impl Outlet for DownEnd {
@@ -92,7 +116,7 @@ impl Link {
         let counts = Arc::new(Counts::default());
         let ((up, up_rx), (down, down_rx)) = (channel(), channel());
         Link {
-            up: Arc::new(UpEnd(up, counts.clone())),
+            up: Arc::new(UpEnd { to_home: up, counts: counts.clone(), room: OnceLock::new() }),
             down: Arc::new(DownEnd(down, counts.clone())),
             counts,
             up_rx,

@@ -100,6 +100,7 @@ pub fn run(case: &Case, base: &Path) -> Result<(), String> {
     let device = take_descriptor(&room, number).map_err(|e| format!("taking the room's device: {e}"))?;
 
     let up = link.up.clone();
+    let _ = up.room.set(room.0.id());
     let client = Arc::new(OnceLock::new());
     let delay_us = if case.name.ends_with("bench") { 0 } else { 400 };
     link.join(&server, &client, delay_us);

@@ -3,6 +3,7 @@
 mod basic;
 mod battery;
 mod coherence;
+mod fifos;
 mod locks;
 mod mapped;
 mod programs;
@@ -14,6 +15,7 @@ pub const ALL: &[Case] = &[
     Case { name: "battery", home: battery::home, room: battery::room },
     Case { name: "coherence", home: coherence::home, room: coherence::room },
     Case { name: "mapped", home: mapped::home, room: mapped::room },
+    Case { name: "fifos", home: fifos::home, room: fifos::room },
     Case { name: "locks", home: locks::home, room: locks::room },
     Case { name: "root_programs", home: programs::home, room: programs::room },
     Case { name: "root_killed", home: programs::killed_home, room: programs::killed_room },
