@@ -183,6 +183,10 @@ impl Privileged {
         const SI_TKILL: i32 = -6;
         let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
         let tid = (code == SI_TKILL).then_some(tid);
+        let (signal, sender) = (i32::from_le_bytes([info[0], info[1], info[2], info[3]]), i32::from_le_bytes([info[16], info[17], info[18], info[19]]));
+        if signal == libc::SIGCHLD && code > 0 && self.room.table().deputies.get(&pid).is_some_and(|d| d.unborn.contains(&sender)) {
+            return;
+        }
         self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
     }
 
@@ -206,8 +210,28 @@ impl Privileged {
                 }
                 self.room.tell(&ToRoom::Return { id, result, out });
             }
+            Purpose::Fork { id, channel } => {
+                let result = match i32::try_from(result) {
+                    Ok(child) if child > 0 => self.child(pid, child, channel).map_or(-i64::from(libc::EAGAIN), |()| result),
+                    _ => result,
+                };
+                self.room.tell(&ToRoom::Return { id, result, out });
+            }
             Purpose::Nothing => {}
         }
+    }
+
+    /// A deputy has forked: its child is a deputy too.
+    fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
+        let pidfd = PidFd::open(pid)?;
+        let mut table = self.room.table();
+        let Some(child) = table.deputies.get(&parent).map(|p| p.child(pid, pidfd, channel)) else { return Ok(()) };
+        for thread in child.threads.values() {
+            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
+        }
+        self.room.poller.add(child.pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        table.deputies.insert(pid, child);
+        Ok(())
     }
 
     fn read_ids(&self, pid: i32) {

@@ -68,7 +68,8 @@ impl Asked {
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
-            Special::Disposition | Special::Limits | Special::Prctl => self.here(),
+            Special::Disposition => self.disposition(),
+            Special::Limits | Special::Prctl => self.here(),
             Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
         }
     }
@@ -118,6 +119,35 @@ impl Asked {
             return self.here();
         }
         self.forward_and_then(true);
+    }
+
+    /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at once, a background write to the terminal goes through.
+    fn disposition(self) {
+        const SIG_IGN: u64 = 1;
+        let signal = self.args[0] as u32;
+        let mut action = [0; 16];
+        let readable = os::vm::read(self.waiting.host_tid.0, self.args[1], &mut action).is_ok();
+        if readable && (1..=64).contains(&signal) {
+            let word = |at: usize| action[at..at + 8].iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b));
+            let flags = (signal == libc::SIGCHLD as u32).then(|| word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64);
+            self.mirror(1 << (signal - 1), word(0) == SIG_IGN, flags);
+        }
+        self.here();
+    }
+
+    fn mirror(&self, bit: u64, ignore: bool, child_flags: Option<u64>) {
+        let pid = self.who.pid;
+        let changed = {
+            let mut guests = self.room.guests();
+            let Some(guest) = guests.get_mut(pid) else { return };
+            let before = (guest.ignored, guest.child_flags);
+            guest.ignored = if ignore { guest.ignored | bit } else { guest.ignored & !bit };
+            guest.child_flags = child_flags.unwrap_or(guest.child_flags);
+            (before != (guest.ignored, guest.child_flags)).then_some((guest.ignored, guest.child_flags))
+        };
+        if let Some((ignored, child_flags)) = changed {
+            self.room.tell(&wire::ToHome::Ignores { pid, ignored, child_flags });
+        }
     }
 
     /// kill and its kin: the own process' signals that end nothing at home are the hosting kernel's; all others are sent at home, where all processes are.

@@ -17,10 +17,14 @@ pub struct Who {
 }
 
 /// A process that lives here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Guest {
     /// What its deputy holds for it.
     pub descriptors: Vec<Descriptor>,
+    /// Signals that it ignores, as its deputy knows (bit n-1 for signal n).
+    pub ignored: u64,
+    /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD, likewise.
+    pub child_flags: u64,
 }
 
 impl Guest {
@@ -77,6 +81,11 @@ impl Guests {
     /// A process, by its number at home.
     pub fn get(&self, pid: i32) -> Option<&Guest> {
         self.processes.get(&pid)
+    }
+
+    /// As [`Guests::get`], to change it.
+    pub fn get_mut(&mut self, pid: i32) -> Option<&mut Guest> {
+        self.processes.get_mut(&pid)
     }
 
     /// Processes that live here.

@@ -40,10 +40,17 @@ pub enum Pending {
     },
     /// Answer a request for a stand-in.
     Standin(super::standins::Asked),
-    /// The number of a thread that the tracer waits for.
-    NewThread {
+    /// The number of something new that the tracer waits for.
+    Birth {
         /// The thread that makes it.
         host: HostTid,
+    },
+    /// The caller was interrupted at its listener, and is held by the tracer until it is known whether the call was made.
+    Held {
+        /// The thread.
+        host: HostTid,
+        /// Where the bytes go that the call wrote.
+        back: Vec<Back>,
     },
 }
 
@@ -105,12 +112,14 @@ impl Shared {
             .map(|(id, _)| *id)
     }
 
-    /// A guest's interrupted call at a listener, if it is under way.
-    pub fn notified_by(&self, host: HostTid) -> Option<CallId> {
-        lock(&self.pending)
-            .iter()
-            .find(|(_, p)| matches!(p, Pending::Notified { waiting, .. } if waiting.host_tid == host))
-            .map(|(id, _)| *id)
+    /// A guest's call at a listener was interrupted: if it is under way at home, its answer goes to the tracer from now on.
+    pub fn hold(&self, host: HostTid) -> Option<CallId> {
+        let mut pending = lock(&self.pending);
+        let (id, found) = pending.iter_mut().find(|(_, p)| matches!(p, Pending::Notified { waiting, .. } if waiting.host_tid == host))?;
+        let Pending::Notified { back, .. } = found else { return None };
+        let back = std::mem::take(back);
+        *found = Pending::Held { host, back };
+        Some(*id)
     }
 
     /// Which stand-in a guest's descriptor is, if it is one.

@@ -174,7 +174,9 @@ fn handle(room: &Shared, request: &Request<'_>) {
             device.error(unique, 0);
             Ok(())
         }
-        Some(Opcode::Flush | Opcode::Fsync) => {
+        // ENOSYS: the kernel asks no more. Nothing is kept back here that a close could flush.
+        Some(Opcode::Flush) => Err(libc::ENOSYS),
+        Some(Opcode::Fsync) => {
             device.error(unique, 0);
             Ok(())
         }
@@ -286,15 +288,13 @@ fn interrupt(room: &Shared, request: &Request<'_>) {
     }
 }
 
-/// The last duplicate of a stand-in was closed: the deputy closes its descriptor too, unless the body is gone and its deputy ends anyway.
+/// The last duplicate of a stand-in was closed: the deputies that have its descriptor close it too.
 fn release(room: &Shared, request: &Request<'_>) {
     let Some(standin) = standin(request.header.nodeid) else { return };
     let guests = room.guests();
-    let holder = guests.pids().into_iter().find(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some()));
+    let holders: Vec<i32> = guests.pids().into_iter().filter(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some())).collect();
     drop(guests);
-    if let Some(pid) = holder {
-        room.tell(&ToHome::Close { pid, standin });
-    }
+    holders.into_iter().for_each(|pid| room.tell(&ToHome::Close { pid, standin }));
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let guest = Guest { descriptors: place.descriptors };
+        let guest = Guest { descriptors: place.descriptors, ignored: place.ignored, child_flags: 0 };
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -73,6 +73,25 @@ impl Tracer {
         let who = Who { pid, tid };
         self.room.guests().add_thread(host, who);
         Some(who)
+    }
+
+    /// A process that has no deputy that is known here.
+    pub fn is_unknown_process(&self, host: HostTid) -> bool {
+        if self.room.guests().who(host).is_some() {
+            return false;
+        }
+        let Ok(status) = os::process::status(host.0) else { return false };
+        status.tgid == host.0 && status.ns_tids.last().is_some_and(|pid| self.room.guests().get(*pid).is_none())
+    }
+
+    /// A child of a guest lives here too: it holds what its parent holds.
+    pub fn adopt(&mut self, child: HostTid, pid: i32, parent: Who) {
+        let mut guests = self.room.guests();
+        let like_its_parent = guests.get(parent.pid).cloned();
+        like_its_parent.into_iter().for_each(|guest| guests.add(pid, guest));
+        guests.add_thread(child, Who { pid, tid: pid });
+        drop(guests);
+        self.bodies.phases.insert(pid, Phase::Running);
     }
 
     /// A word from a body that is starting; `false` if the stop is none.
