@@ -20,7 +20,8 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Unborn { pid, number } => unborn(room, pid, number),
         ToHome::Ignores { pid, ignored, child_flags } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
-                deputy.give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
+                deputy
+                    .give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
             }
         }
         ToHome::ThreadGone { pid, tid } => {
@@ -112,7 +113,15 @@ fn unborn(room: &Shared, pid: i32, number: i32) {
     }
     parent.unborn.push(number);
     // The parent reaps it itself, so that no wait of the program's ever does.
-    let wait = Call { nr: libc::SYS_wait4 as u32, args: [number as u64, 0, 0, 0, 0, 0], pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    let wait = Call {
+        nr: libc::SYS_wait4 as u32,
+        args: [number as u64, 0, 0, 0, 0, 0],
+        pointers: 0,
+        data: Vec::new(),
+        out_offset: 0,
+        out_bytes: 0,
+        out_per_result: 0,
+    };
     if let Some(packet) = channel::call(&wait) {
         parent.give_any(Job::new(packet, Purpose::Nothing));
     }

@@ -183,8 +183,14 @@ impl Privileged {
         const SI_TKILL: i32 = -6;
         let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
         let tid = (code == SI_TKILL).then_some(tid);
-        let (signal, sender) = (i32::from_le_bytes([info[0], info[1], info[2], info[3]]), i32::from_le_bytes([info[16], info[17], info[18], info[19]]));
-        if signal == libc::SIGCHLD && code > 0 && self.room.table().deputies.get(&pid).is_some_and(|d| d.unborn.contains(&sender)) {
+        let (signal, sender) = (
+            i32::from_le_bytes([info[0], info[1], info[2], info[3]]),
+            i32::from_le_bytes([info[16], info[17], info[18], info[19]]),
+        );
+        if signal == libc::SIGCHLD
+            && code > 0
+            && self.room.table().deputies.get(&pid).is_some_and(|d| d.unborn.contains(&sender))
+        {
             return;
         }
         self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
@@ -212,7 +218,9 @@ impl Privileged {
             }
             Purpose::Fork { id, channel } => {
                 let result = match i32::try_from(result) {
-                    Ok(child) if child > 0 => self.child(pid, child, channel).map_or(-i64::from(libc::EAGAIN), |()| result),
+                    Ok(child) if child > 0 => {
+                        self.child(pid, child, channel).map_or(-i64::from(libc::EAGAIN), |()| result)
+                    }
                     _ => result,
                 };
                 self.room.tell(&ToRoom::Return { id, result, out });

@@ -11,6 +11,7 @@ use os::seccomp::{Answer, Notice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use systable::{Class, Served, Special};
+use wire::ToHome;
 use wire::message::Call;
 
 /// One call of a guest, waiting for its answer.
@@ -41,7 +42,9 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
             );
             waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
         }
-        (None, _) => waiting.answer(Answer::Value(-i64::from(libc::ENOSYS))),
+        (None, _) => {
+            waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
+        }
     }
 }
 
@@ -109,8 +112,16 @@ impl Asked {
     }
 
     fn ask(self, call: Call, back: Vec<marshal::Back>, then_here: bool) {
-        let Asked { room, waiting, who, .. } = self;
-        room.call_home(who.pid, who.tid, call, Pending::Notified { waiting, back, then_here });
+        let Asked { room, waiting, who, row, .. } = self;
+        let exact = matches!(row.class, Class::Special(Special::Wait | Special::Signal));
+        let caller = waiting.clone();
+        let id = room.expect(Pending::Notified { waiting, back, then_here, exact });
+        // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
+        if caller.still_waits() {
+            room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
+        } else {
+            room.withdraw(id);
+        }
     }
 
     /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.
@@ -129,7 +140,8 @@ impl Asked {
         let readable = os::vm::read(self.waiting.host_tid.0, self.args[1], &mut action).is_ok();
         if readable && (1..=64).contains(&signal) {
             let word = |at: usize| action[at..at + 8].iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b));
-            let flags = (signal == libc::SIGCHLD as u32).then(|| word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64);
+            let flags =
+                (signal == libc::SIGCHLD as u32).then(|| word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64);
             self.mirror(1 << (signal - 1), word(0) == SIG_IGN, flags);
         }
         self.here();
@@ -146,7 +158,7 @@ impl Asked {
             (before != (guest.ignored, guest.child_flags)).then_some((guest.ignored, guest.child_flags))
         };
         if let Some((ignored, child_flags)) = changed {
-            self.room.tell(&wire::ToHome::Ignores { pid, ignored, child_flags });
+            self.room.tell(&ToHome::Ignores { pid, ignored, child_flags });
         }
     }
 

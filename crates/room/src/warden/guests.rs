@@ -111,6 +111,12 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// The caller still waits for its answer.
+    pub fn still_waits(&self) -> bool {
+        use std::os::fd::AsFd;
+        os::seccomp::still_waits(self.listener.as_fd(), self.id)
+    }
+
     /// Lets the caller go on.
     pub fn answer(&self, answer: Answer) {
         use std::os::fd::AsFd;

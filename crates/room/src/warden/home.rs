@@ -29,16 +29,27 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
 }
 
 fn returned(room: &Shared, id: CallId, result: i64, out: &[u8]) {
-    match room.take(id) {
-        Some(Pending::Notified { waiting, back, then_here }) => answer(&waiting, result, out, &back, then_here),
-        Some(Pending::Standin(asked)) => room.standins.finish(asked, result, out),
-        Some(Pending::Birth { host }) => room.orders.give(Order::Reserved { host, result }),
-        Some(Pending::Held { host, back }) => {
-            let result = if write_back(host, result, out, &back) { result } else { -i64::from(libc::EFAULT) };
-            room.orders.give(Order::Ended { id, result });
+    room.answered(id, |pending| {
+        match pending {
+            Pending::Notified { waiting, back, exact: true, .. } => {
+                let host = waiting.host_tid;
+                let result = if write_back(host, result, out, &back) { result } else { -i64::from(libc::EFAULT) };
+                room.orders.give(Order::Answer { host });
+                return Some(Pending::Missed { host, result });
+            }
+            Pending::Notified { waiting, back, then_here, exact: false } => {
+                answer(&waiting, result, out, &back, then_here)
+            }
+            Pending::Standin(asked) => room.standins.finish(asked, result, out),
+            Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),
+            Pending::Held { host, back } => {
+                let result = if write_back(host, result, out, &back) { result } else { -i64::from(libc::EFAULT) };
+                room.orders.give(Order::Ended { id, result });
+            }
+            Pending::Missed { .. } => tracing::error!("home answered call {} twice", id.0),
         }
-        None => tracing::error!("home answered call {} that nobody made", id.0),
-    }
+        None
+    });
 }
 
 /// The memory of a call that failed is left alone. `false`: the guest has no such memory.
@@ -46,6 +57,8 @@ fn write_back(host: HostTid, result: i64, out: &[u8], back: &[Back]) -> bool {
     result < 0 || unpack(back, out).all(|(to, bytes)| os::vm::write(host.0, to, bytes).is_ok())
 }
 
+/// Answers the caller. If it was interrupted just before, the kernel has it make the call again, which does no harm. (Where it would, the tracer gives the
+/// result: a listener's answer can get lost although the kernel took it, when a signal wakes the caller at that moment; seccomp_do_user_notification.)
 fn answer(waiting: &Waiting, result: i64, out: &[u8], back: &[Back], then_here: bool) {
     let answer = match write_back(waiting.host_tid, result, out, back) {
         false => Answer::Value(-i64::from(libc::EFAULT)),

@@ -292,7 +292,11 @@ fn interrupt(room: &Shared, request: &Request<'_>) {
 fn release(room: &Shared, request: &Request<'_>) {
     let Some(standin) = standin(request.header.nodeid) else { return };
     let guests = room.guests();
-    let holders: Vec<i32> = guests.pids().into_iter().filter(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some())).collect();
+    let holders: Vec<i32> = guests
+        .pids()
+        .into_iter()
+        .filter(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some()))
+        .collect();
     drop(guests);
     holders.into_iter().for_each(|pid| room.tell(&ToHome::Close { pid, standin }));
 }

@@ -41,6 +41,11 @@ pub enum Order {
         /// siginfo.
         info: [u8; 128],
     },
+    /// Home has run the call that this thread waits in: the tracer gives the result.
+    Answer {
+        /// The thread.
+        host: HostTid,
+    },
     /// A call whose thread is held for it has ended at home.
     Ended {
         /// The call.
@@ -151,6 +156,8 @@ impl Tracer {
         match order {
             Order::Place(place) => self.place(*place),
             Order::Reserved { host, result } => self.reserved(host, result),
+            // Its stop follows, unless a signal has stopped it or it is dead.
+            Order::Answer { host } => drop(ptrace::interrupt(host)),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
             Order::Kill { pid } => self.kill(pid),

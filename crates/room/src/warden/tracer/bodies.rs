@@ -156,6 +156,7 @@ impl Tracer {
     /// The tracer has seen the last of a thread.
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
+        self.room.forget(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
         if who.tid != who.pid {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });

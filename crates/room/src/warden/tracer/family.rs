@@ -22,7 +22,8 @@ const VFORK: u64 = libc::CLONE_VFORK as u64;
 const THREAD: u64 = libc::CLONE_THREAD as u64;
 const PARENT: u64 = libc::CLONE_PARENT as u64;
 /// What a process may ask for besides: addresses that the kernel writes, and its thread's own.
-const PLAIN: u64 = (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::CLONE_SETTLS) as u64;
+const PLAIN: u64 =
+    (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::CLONE_SETTLS) as u64;
 const EXIT_SIGNAL: u64 = 0xff;
 
 /// A call in the terms of clone(2).
@@ -38,8 +39,17 @@ struct Clone {
 /// Reads the call that a thread is about to make. `Err`: why it cannot be made here.
 pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape, &'static str> {
     let call = match registers.orig_rax as i64 {
-        libc::SYS_fork => Clone { flags: 0, exit_signal: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 },
-        libc::SYS_vfork => Clone { flags: VM | VFORK, exit_signal: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 },
+        libc::SYS_fork => {
+            Clone { flags: 0, exit_signal: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }
+        }
+        libc::SYS_vfork => Clone {
+            flags: VM | VFORK,
+            exit_signal: libc::SIGCHLD as u64,
+            stack: 0,
+            parent_tid: 0,
+            child_tid: 0,
+            tls: 0,
+        },
         libc::SYS_clone => Clone {
             flags: registers.rdi & !EXIT_SIGNAL,
             exit_signal: registers.rdi & EXIT_SIGNAL,
@@ -67,7 +77,8 @@ pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape,
     let mut rewritten = *registers;
     rewritten.orig_rax = libc::SYS_clone as u64;
     rewritten.rdi = call.flags | PARENT;
-    (rewritten.rsi, rewritten.rdx, rewritten.r10, rewritten.r8) = (call.stack, call.parent_tid, call.child_tid, call.tls);
+    (rewritten.rsi, rewritten.rdx, rewritten.r10, rewritten.r8) =
+        (call.stack, call.parent_tid, call.child_tid, call.tls);
     Ok(Shape::Process(rewritten))
 }
 
@@ -83,7 +94,14 @@ fn clone3(host: HostTid, at: u64, bytes: u64) -> Option<Clone> {
     let stack = if stack == 0 { 0 } else { stack.wrapping_add(stack_bytes) };
     // What clone(2) does not know (set_tid, cgroup) makes the flags ones that are refused above.
     let beyond = if (8..11).any(|i| word(i) != 0) { 1 << 63 } else { 0 };
-    Some(Clone { flags: word(0) | beyond, exit_signal: word(4), stack, parent_tid: word(3), child_tid: word(2), tls: word(7) })
+    Some(Clone {
+        flags: word(0) | beyond,
+        exit_signal: word(4),
+        stack,
+        parent_tid: word(3),
+        child_tid: word(2),
+        tls: word(7),
+    })
 }
 
 /// Gives back the arguments that a rewritten call changed.
@@ -129,7 +147,13 @@ mod tests {
     #[test]
     fn what_cannot_be_made_is_refused() {
         let signal = libc::SIGCHLD as u64;
-        for flags in [libc::CLONE_FILES as u64 | signal, VM | signal, libc::CLONE_NEWPID as u64 | signal, libc::SIGUSR1 as u64, PARENT | signal] {
+        for flags in [
+            libc::CLONE_FILES as u64 | signal,
+            VM | signal,
+            libc::CLONE_NEWPID as u64 | signal,
+            libc::SIGUSR1 as u64,
+            PARENT | signal,
+        ] {
             assert!(shape(HostTid(0), &registers(libc::SYS_clone, flags)).is_err(), "{flags:#x}");
         }
         assert_eq!(shape(HostTid(0), &registers(libc::SYS_clone, THREAD | VM)), Ok(Shape::Thread));

@@ -2,6 +2,7 @@
 //! result stands; if not, the kernel restarts it or says EINTR, as the handler's flags want. So it happens exactly once.
 
 use super::Tracer;
+use crate::warden::shared::Interrupted;
 use os::ptrace::{Stopped, TraceError};
 use std::collections::HashMap;
 use wire::ToHome;
@@ -16,9 +17,18 @@ pub struct Held {
 impl Tracer {
     /// Holds a thread whose call home is running; gives it back if there is none.
     pub fn hold(&mut self, stopped: Stopped, signal: i32) -> Option<Stopped> {
-        let Some(id) = self.room.hold(stopped.tid()) else { return Some(stopped) };
-        self.held.threads.insert(id, (stopped, signal));
-        self.room.tell(&ToHome::Cancel { id });
+        match self.room.hold(stopped.tid()) {
+            Interrupted::NotHome => return Some(stopped),
+            Interrupted::Running(id) => {
+                self.held.threads.insert(id, (stopped, signal));
+                self.room.tell(&ToHome::Cancel { id });
+            }
+            Interrupted::Done(result) => {
+                if let Err(TraceError::Failed(e)) = release(stopped, signal, result) {
+                    tracing::error!("{e}");
+                }
+            }
+        }
         None
     }
 

@@ -119,8 +119,17 @@ impl Tracer {
         self.meet(stopped.tid());
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
+            _ if self.waited_at_listener(&stopped)? => match self.hold(stopped, 0) {
+                Some(stopped) => stopped.resume(0),
+                None => Ok(()),
+            },
             _ => stopped.resume(0),
         }
+    }
+
+    fn waited_at_listener(&self, stopped: &Stopped) -> Result<bool, TraceError> {
+        const ERESTARTSYS: i64 = -512;
+        Ok(stopped.registers()?.rax as i64 == ERESTARTSYS)
     }
 }
 
