@@ -55,7 +55,6 @@ struct Mount {
     device: OwnedFd,
     /// What each request under way concerns, by its `unique`.
     under_way: Mutex<HashMap<u64, Blocks>>,
-    expire_only: AtomicBool,
     epoch: AtomicBool,
 }
 
@@ -211,7 +210,7 @@ impl Client {
                 self.mounts[usize::from(mount)].write(&bytes);
             }
             // The home waits for content (a writer there may be held up by a lease); the rest may be told in one go.
-            if last || invalidation.what == What::Content {
+            if last || matches!(invalidation.what, What::Content { .. }) {
                 self.uplink.applied(seq);
             }
         }
@@ -233,8 +232,7 @@ impl Client {
 
 impl Mount {
     fn new(device: OwnedFd) -> Mount {
-        let no = || AtomicBool::new(false);
-        Mount { device, under_way: Mutex::default(), expire_only: no(), epoch: no() }
+        Mount { device, under_way: Mutex::default(), epoch: AtomicBool::new(false) }
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -245,14 +243,28 @@ impl Mount {
         }
     }
 
+    /// Waits until the kernel has looked at all replies to lookups and listings in this directory that it has got.
+    fn let_settle(&self, directory: u64) {
+        if directory != 0 {
+            // No file has this name; but looking for it takes the directory's lock.
+            self.write(&proto::notify_inval_entry(directory, b"/", 0));
+        }
+    }
+
     fn apply(&self, invalidation: &Invalidation) {
         let node = invalidation.node;
         match &invalidation.what {
-            What::Attr => self.write(&proto::notify_inval_attr(node)),
-            What::Content => self.write(&proto::notify_inval_content(node)),
-            What::Entry { name, expire } => {
-                let expire = *expire && self.expire_only.load(Ordering::Relaxed);
-                self.write(&proto::notify_inval_entry(node, name, if expire { proto::EXPIRE_ONLY } else { 0 }));
+            What::Attr { within } => {
+                self.let_settle(*within);
+                self.write(&proto::notify_inval_attr(node));
+            }
+            What::Content { within } => {
+                self.let_settle(*within);
+                self.write(&proto::notify_inval_content(node));
+            }
+            What::Entry(name) => {
+                // Not EXPIRE_ONLY: a revalidation that has its reply and has not looked at it yet would make the name valid again.
+                self.write(&proto::notify_inval_entry(node, name, 0));
                 // The cached listing and times of the directory: a name that the kernel does not know would leave them.
                 self.write(&proto::notify_inval_content(node));
             }

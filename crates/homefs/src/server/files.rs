@@ -3,7 +3,7 @@
 use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::{Node, reopen};
-use super::{Credentials, Server, lock, sys};
+use super::{Change, Credentials, Server, lock, sys};
 use crate::proto::{
     self, CopyFileRangeIn, CreateIn, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, MAX_IO_BYTES, OpenIn, OpenOut,
     ReadIn, ReleaseIn, ReplyBuf, WriteIn, WriteOut, fopen,
@@ -115,11 +115,11 @@ impl Server {
         who: &Credentials,
     ) -> Result<OpenOut> {
         let fh = self.handles.next();
-        let kind = Kind::Writer { appends: Default::default() };
-        let open = Open { node: node.clone(), file, kind, opener: who.clone() };
-        self.handles.insert(fh, open).inspect_err(|_| self.writer_gone(node))?;
         // Appended bytes land where the home's end of file is: not where the room's kernel would cache them.
         let cached = cached && !wanted.only_appends();
+        let kind = Kind::Writer { cached, appends: Default::default() };
+        let open = Open { node: node.clone(), file, kind, opener: who.clone() };
+        self.handles.insert(fh, open).inspect_err(|_| self.writer_gone(node))?;
         let open_flags = if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
         Ok(OpenOut { fh, open_flags, backing_id: 0 })
     }
@@ -177,8 +177,8 @@ impl Server {
         let (node, entry) = self.entry_of(&call.node, path)?;
         let file = Arc::new(file);
         let opened = if wanted.writes {
-            self.writer_made_it(&node);
-            self.opened_writer(&node, file, wanted, node.is_watched(), who)
+            let cached = self.writer_made_it(&node, &file);
+            self.opened_writer(&node, file, wanted, cached, who)
         } else {
             let fh = self.handles.next();
             let cached = self.reader_opened(&node, fh, &file);
@@ -246,7 +246,8 @@ impl Server {
         if matches!(open.kind, Kind::Stream) {
             return self.read_fifo(call, &read, open);
         }
-        let keep = !matches!(open.kind, Kind::Reader { cached: true }) || self.may_cache_read(&call.node);
+        let keep = !matches!(open.kind, Kind::Reader { cached: true } | Kind::Writer { cached: true, .. })
+            || self.may_cache_read(&call.node);
         let size = (read.size as usize).min(MAX_IO_BYTES);
         buf.fill(size, |space| read_fully(&open.file, space, read.offset))?;
         Ok(if keep { Answer::Plain } else { Answer::Uncached(call.node.clone()) })
@@ -267,7 +268,7 @@ impl Server {
         if matches!(open.kind, Kind::Stream) {
             return self.write_fifo(call, &write, data, open);
         }
-        let Kind::Writer { appends } = &open.kind else { return Err(Refused(Errno::BADF)) };
+        let Kind::Writer { appends, .. } = &open.kind else { return Err(Refused(Errno::BADF)) };
         let offset = i64::try_from(write.offset).map_err(|_| Errno::FBIG)?;
         self.assume_writer(call, &open)?;
         let size = if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
@@ -276,7 +277,7 @@ impl Server {
             let end = rustix::fs::tell(&*open.file)?;
             if end != write.offset + size as u64 {
                 // Others had appended: the room's kernel may have cached these bytes at the wrong place.
-                self.emit(&call.node, crate::invalidation::What::Content);
+                self.emit(&call.node, Change::Content);
             }
             size
         } else {
