@@ -86,7 +86,6 @@ pub(crate) const COUNTS: [&str; 3] = [
 ];
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn the_process_at_home_is_the_program() {
     let lab = lab(2);
     let script = "tern run --on n2 -- sh -c 'echo $$ $PPID; read line' <&3 & pid=$!; echo $pid $$; wait $pid";
@@ -110,7 +109,7 @@ fn the_process_at_home_is_the_program() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
+#[ignore = "until a body that waits in a stand-in can be killed"]
 fn signals_to_the_process_at_home_end_the_body() {
     let lab = lab(2);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT] {
@@ -133,7 +132,6 @@ pub(crate) fn comm(pid: i32) -> String {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn errors_have_their_status_and_words() {
     let lab = lab(3);
     let says = |output: Output, code: i32, words: &str| {

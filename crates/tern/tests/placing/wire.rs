@@ -10,7 +10,7 @@ use lab::Lab;
 
 use crate::{lab, wait_for};
 
-const MARKER: &[u8] = b"the guest's own secret, 5fe3c0b1";
+const MARKER: &[u8] = b"a secret of the guest, 5fe3c0b1";
 
 /// A socket that gets every frame of the switch (man 7 packet).
 fn capture(lab: &Lab) -> OwnedFd {
@@ -52,20 +52,18 @@ fn frames_during(lab: &Lab, work: impl FnOnce()) -> (usize, usize) {
                 }
                 // SAFETY: the buffer is writable for its length.
                 let got = unsafe { libc::recv(socket.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
-                match usize::try_from(got) {
-                    Ok(length) => {
-                        all += 1;
-                        marked += usize::from(frame[..length].windows(MARKER.len()).any(|w| w == MARKER));
-                    }
-                    Err(_) => {}
+                if let Ok(length) = usize::try_from(got) {
+                    all += 1;
+                    marked += usize::from(frame[..length].windows(MARKER.len()).any(|w| w == MARKER));
                 }
                 if at_end {
                     return (marked, all);
                 }
             }
         });
-        work();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         done.store(true, Ordering::Release);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         reader.join().unwrap()
     })
 }
@@ -86,7 +84,6 @@ fn the_capture_sees_what_is_not_encrypted() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn nothing_of_a_guest_passes_in_plain() {
     let lab = lab(2);
     let text = MARKER.repeat(1000);
