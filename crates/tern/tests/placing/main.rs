@@ -154,7 +154,6 @@ fn errors_have_their_status_and_words() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn whoever_was_told_sees_the_news() {
     let lab = lab(3);
     let program = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/placing/coherence.py")).unwrap();
