@@ -65,7 +65,6 @@ fn place(lab: &Lab, times: u32) {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn two_hundred_placements_leave_nothing() {
     let lab = lab(2);
     // The first ones make the room, fill caches, and start threads that stay.
