@@ -77,6 +77,7 @@ pub enum ToSteward {
     Warden,
     /// Place the process at the other end of the socket that comes with the message (first descriptor; its peer credentials say who it
     /// is), running what the second descriptor holds (a sealed memfd with a postcard [`Program`]).
+    /// The steward tells the process by [`crate::tool::placing`] before it answers; nobody else writes there any more.
     Place,
     /// Say who is away: answered by [`FromSteward::Guests`].
     List,
@@ -87,6 +88,8 @@ pub enum ToSteward {
     },
     /// End the room: bodies are killed, deputies exit as if killed.
     Close,
+    /// How much has passed between home and room? Answered by [`FromSteward::Traffic`].
+    Traffic,
 }
 
 /// Steward to daemon: answers.
@@ -112,6 +115,13 @@ pub enum FromSteward {
     Failed {
         /// The reason, in words.
         reason: String,
+    },
+    /// To [`ToSteward::Traffic`]: both directions together, since the room was made.
+    Traffic {
+        /// Frames.
+        frames: u64,
+        /// Bytes before encryption.
+        bytes: u64,
     },
 }
 

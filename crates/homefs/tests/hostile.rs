@@ -174,7 +174,9 @@ fn any_bytes_get_at_most_one_reply() {
             proptest::collection::vec(word, 0..12).prop_map(|words| words.as_bytes().to_vec()),
         ];
         let node = prop_oneof![Just(1u64), Just(mine), any::<u64>()];
-        let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: 2000, ..Default::default() });
+        // `PROPTEST_CASES` for more.
+        let cases = ProptestConfig::default().cases.max(2000);
+        let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..Default::default() });
         runner
             .run(&(opcodes, node, body), |(opcode, node, body)| {
                 let (error, _) = home.ask(opcode, node, USER, &body);

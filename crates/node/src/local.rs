@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -123,6 +124,17 @@ impl Workers {
     }
 }
 
+/// Does a daemon answer in this run directory?
+pub(crate) fn is_served(run_dir: &Path) -> bool {
+    let ask = || {
+        let socket = packet::connect(&ctl::paths::daemon_socket(run_dir))?;
+        packet::set_timeout(&socket, Some(Duration::from_secs(1)))?;
+        packet::send(&socket, &encode(&Request::Status, REQUEST_BYTES).map_err(std::io::Error::other)?, &[])?;
+        packet::receive(&socket, ctl::tool::PACKET_BYTES)
+    };
+    ask().is_ok_and(|answer| !answer.bytes.is_empty())
+}
+
 fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
     if packet::set_timeout(socket, Some(CLIENT_WITHIN)).is_err() {
         return;
@@ -132,7 +144,11 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         return;
     }
     let answer = match decode::<Request>(&packet.bytes) {
-        Ok(Request::Run { on }) => place(daemon, socket, peer, &packet.descriptors, on.as_deref()),
+        Ok(Request::Run { on }) => match place(daemon, socket, peer, &packet.descriptors, on.as_deref()) {
+            // The steward speaks on this socket from now on.
+            Ok(()) => return,
+            Err(e) => Err(e),
+        },
         Ok(request) => answers::answer(daemon, peer, request),
         Err(e) => Err(e.into()),
     };
@@ -163,7 +179,7 @@ fn place(
     peer: Peer,
     descriptors: &[OwnedFd],
     on: Option<&str>,
-) -> Result<Answer, Error> {
+) -> Result<(), Error> {
     let [program] = descriptors else {
         return Err(ctl::codec::CodecError::Malformed {
             why: "a program's descriptor must come with the request".into(),
@@ -175,16 +191,16 @@ fn place(
     client::check_process(peer.pid).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    let mut again = true;
-    loop {
-        let (node, steward) = choice::choose(daemon, on)?;
-        match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
-            Ok(FromSteward::Ok) => return Ok(Answer::Placing { node }),
-            Ok(FromSteward::Failed { reason }) => return Err(Error::Room { node, why: reason }),
-            Ok(_) => return Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
-            // Its room was just ending, and nothing was placed: one more try, in a new one.
-            Err(e) if again && steward::has_ended(&e) => again = false,
-            Err(e) => return Err(Error::Room { node, why: format!("the steward does not answer: {e}") }),
+    let (node, steward) = choice::choose(daemon, on)?;
+    match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
+        Ok(FromSteward::Ok) => Ok(()),
+        Ok(FromSteward::Failed { reason }) => Err(Error::Room { node, why: reason }),
+        Ok(_) => Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
+        // Whether it took the process over is not known: that ends with the socket, as a deputy or with a message.
+        Err(e) if steward::has_ended(&e) => {
+            tracing::warn!("the room on {node} ended while a program was handed to it");
+            Ok(())
         }
+        Err(e) => Err(Error::Room { node, why: format!("the steward does not answer: {e}") }),
     }
 }

@@ -4,11 +4,9 @@
 //! pass as the kernel's raw bytes; only INIT is answered here. Invalidations are applied by one thread of their own, in order, because
 //! the kernel may keep it waiting until a pending request has been answered: see [`order`] for which replies may overtake them.
 
-mod fifo;
 mod init;
 mod order;
-
-pub use fifo::is_open_call;
+mod peek;
 
 use crate::invalidation::{Invalidation, What};
 use crate::proto::{self, MAX_REQUEST_BYTES, Opcode, Request};
@@ -26,11 +24,12 @@ pub trait Uplink: Send + Sync {
     fn request(&self, mount: u16, bytes: &[u8]);
     /// Tells the home that all invalidations up to this number are applied.
     fn applied(&self, seq: u64);
-    /// Is this thread (its number in the room) in a call that opens a file by its path? See [`is_open_call`]. Only asked when it looks up
-    /// a FIFO; where the answer is always no, a guest that opens a FIFO gets one of its own room.
-    fn is_opening(&self, tid: u32) -> bool {
+    /// The line of `/proc/TID/syscall` of this thread (its number in the room), if it can be had. Asked when a thread looks up a FIFO, which it
+    /// may be about to open, and when file capabilities are looked for; the answer `None` costs a round trip, and gives guests that open
+    /// a FIFO by path one of their room's own.
+    fn current_call(&self, tid: u32) -> Option<String> {
         let _ = tid;
-        false
+        None
     }
 }
 
@@ -114,7 +113,7 @@ impl Client {
     }
 
     fn stand_in(&self, tid: u32, reply: &[u8]) -> Option<Vec<u8>> {
-        fifo::stand_in(reply).filter(|_| self.uplink.is_opening(tid))
+        peek::stand_in(reply).filter(|_| self.uplink.current_call(tid).is_some_and(|line| peek::is_open(&line)))
     }
 
     /// Takes an invalidation from the home. Numbers ascend.
@@ -181,6 +180,9 @@ impl Client {
         match request.opcode {
             Some(Opcode::Init) => return mount.write(&mount.negotiate(&request)),
             Some(op) if op.is_one_way() => {}
+            _ if peek::asks_for_capabilities(&request) && self.is_kernel_asking(request.header.pid) => {
+                return mount.write(&proto::status(unique, libc::ENODATA));
+            }
             _ => {
                 lock(&mount.under_way).insert(unique, Blocks::of(&request));
             }
@@ -192,6 +194,10 @@ impl Client {
             return;
         }
         self.uplink.request(index, bytes);
+    }
+
+    fn is_kernel_asking(&self, tid: u32) -> bool {
+        tid != 0 && self.uplink.current_call(tid).is_some_and(|line| peek::is_kernel_asking(&line))
     }
 
     fn apply_invalidations(&self) {

@@ -5,6 +5,7 @@
 
 mod attr;
 mod content;
+mod create;
 mod creds;
 mod dirs;
 mod dispatch;

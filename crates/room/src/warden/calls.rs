@@ -11,6 +11,7 @@ use os::seccomp::{Answer, Notice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use systable::{Class, Served, Special};
+use wire::ToHome;
 use wire::message::Call;
 
 /// One call of a guest, waiting for its answer.
@@ -30,12 +31,20 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let who = room.guests().who(host_tid);
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {
-        (Some(who), Some(row)) => Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve(),
+        (Some(who), Some(row)) => {
+            Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve()
+        }
         (Some(who), None) => {
-            room.refused(who.pid, notice.nr, "a call that tern does not know (newer than its table, or of a 32-bit program)");
+            room.refused(
+                who.pid,
+                notice.nr,
+                "a call that tern does not know (newer than its table, or of a 32-bit program)",
+            );
             waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
         }
-        (None, _) => waiting.answer(Answer::Value(-i64::from(libc::ENOSYS))),
+        (None, _) => {
+            waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
+        }
     }
 }
 
@@ -63,7 +72,8 @@ impl Asked {
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
             Special::Prctl => self.prctl(),
-            Special::Disposition | Special::Limits => self.here(),
+            Special::Disposition => self.disposition(),
+            Special::Limits => self.here(),
             Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
         }
     }
@@ -103,8 +113,16 @@ impl Asked {
     }
 
     fn ask(self, call: Call, back: Vec<marshal::Back>, then_here: bool) {
-        let Asked { room, waiting, who, .. } = self;
-        room.call_home(who.pid, who.tid, call, Pending::Notified { waiting, back, then_here });
+        let Asked { room, waiting, who, row, .. } = self;
+        let exact = matches!(row.class, Class::Special(Special::Wait | Special::Signal));
+        let caller = waiting.clone();
+        let id = room.expect(Pending::Notified { waiting, back, then_here, exact });
+        // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
+        if caller.still_waits() {
+            room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
+        } else {
+            room.withdraw(id);
+        }
     }
 
     /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.
@@ -115,10 +133,42 @@ impl Asked {
         self.forward_and_then(true);
     }
 
+    /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at once, a background write to the terminal goes through.
+    fn disposition(self) {
+        const SIG_IGN: u64 = 1;
+        let signal = self.args[0] as u32;
+        let mut action = [0; 16];
+        let readable = os::vm::read(self.waiting.host_tid.0, self.args[1], &mut action).is_ok();
+        if readable && (1..=64).contains(&signal) {
+            let word = |at: usize| action[at..at + 8].iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b));
+            let flags =
+                (signal == libc::SIGCHLD as u32).then(|| word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64);
+            self.mirror(1 << (signal - 1), word(0) == SIG_IGN, flags);
+        }
+        self.here();
+    }
+
+    fn mirror(&self, bit: u64, ignore: bool, child_flags: Option<u64>) {
+        let pid = self.who.pid;
+        let changed = {
+            let mut guests = self.room.guests();
+            let Some(guest) = guests.get_mut(pid) else { return };
+            let before = (guest.ignored, guest.child_flags);
+            guest.ignored = if ignore { guest.ignored | bit } else { guest.ignored & !bit };
+            guest.child_flags = child_flags.unwrap_or(guest.child_flags);
+            (before != (guest.ignored, guest.child_flags)).then_some((guest.ignored, guest.child_flags))
+        };
+        if let Some((ignored, child_flags)) = changed {
+            self.room.tell(&ToHome::Ignores { pid, ignored, child_flags });
+        }
+    }
+
     /// kill and its kin: the own process' signals that end nothing at home are the hosting kernel's; all others are sent at home, where all processes are.
     fn signal(self) {
         let own = match self.nr as i64 {
-            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => self.args[0] as i32 == self.who.pid,
+            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => {
+                self.args[0] as i32 == self.who.pid
+            }
             libc::SYS_tkill => {
                 let guests = self.room.guests();
                 guests.host(self.args[0] as i32).and_then(|h| guests.who(h)).is_some_and(|w| w.pid == self.who.pid)
@@ -154,8 +204,8 @@ impl Asked {
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.
     fn shared_mapping(self) {
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
-        let open_for_writing =
-            os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32).is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
+        let open_for_writing = os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
+            .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
         if writable && open_for_writing && !self.is_memory(self.args[4] as i32) {
             self.refuse_for(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
         } else {

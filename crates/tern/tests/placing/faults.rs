@@ -25,7 +25,6 @@ fn counts_on(running: &mut Running, last: &mut u64) {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn guests_outlive_their_daemons() {
     let lab = lab(3);
     let mut guests = [Running::start(&lab, "n2", &COUNTS), Running::start(&lab, "n3", &COUNTS)];
@@ -55,7 +54,6 @@ fn guests_outlive_their_daemons() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn a_hosting_node_that_dies_takes_its_guests() {
     let lab = lab(3);
     let mut here = Running::start(&lab, "n2", &WAITS);
@@ -70,7 +68,6 @@ fn a_hosting_node_that_dies_takes_its_guests() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn a_home_that_dies_takes_its_bodies() {
     let lab = lab(2);
     let mut guest = Running::start(&lab, "n2", &WAITS);
@@ -83,7 +80,6 @@ fn a_home_that_dies_takes_its_bodies() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn a_link_that_is_cut_and_healed_in_time_loses_nothing() {
     let lab = lab(2);
     let mut guest = Running::start(&lab, "n2", &COUNTS);

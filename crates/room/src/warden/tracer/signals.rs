@@ -32,7 +32,7 @@ fn word(info: &[u8; 128], at: usize) -> u64 {
 }
 
 fn number(info: &[u8; 128], at: usize) -> i32 {
-    word(info, at & !7) .wrapping_shr(8 * (at as u32 & 7)) as i32
+    word(info, at & !7).wrapping_shr(8 * (at as u32 & 7)) as i32
 }
 
 impl Signals {
@@ -61,17 +61,18 @@ impl Signals {
 
 impl Tracer {
     pub fn signal_from_home(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
-        let host = self.room.guests().host(tid.unwrap_or(pid)).or_else(|| self.room.guests().host(pid));
-        let Some(host) = host else { return };
+        let (host, group) = {
+            let guests = self.room.guests();
+            let group = guests.host(pid);
+            (tid.and_then(|tid| guests.host(tid)).or(group), group)
+        };
+        let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
         let sent = self.signals.ticket(info);
         // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
         let done = unsafe {
             match tid {
-                Some(_) => {
-                    let group = self.room.guests().host(pid).unwrap_or(host);
-                    libc::syscall(libc::SYS_rt_tgsigqueueinfo, group.0, host.0, signal, sent.as_ptr())
-                }
+                Some(_) => libc::syscall(libc::SYS_rt_tgsigqueueinfo, group.0, host.0, signal, sent.as_ptr()),
                 None => libc::syscall(libc::SYS_rt_sigqueueinfo, host.0, signal, sent.as_ptr()),
             }
         };
@@ -87,13 +88,18 @@ impl Tracer {
         if let Some(true_info) = self.signals.redeem(&sent) {
             stopped.set_signal_info(&true_info)?;
         }
-        self.interrupted(&mut stopped)?;
+        if self.interrupted(&mut stopped)? {
+            return match self.hold(stopped, signal) {
+                Some(stopped) => stopped.resume(signal),
+                None => Ok(()),
+            };
+        }
         stopped.resume(signal)
     }
 
     /// A read or write of a stand-in that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a
-    /// handler with SA_RESTART follows; and a call that waits at a listener is cancelled at home.
-    fn interrupted(&mut self, stopped: &mut Stopped) -> Result<(), TraceError> {
+    /// handler with SA_RESTART follows. `true`: the thread waited at a listener.
+    fn interrupted(&mut self, stopped: &mut Stopped) -> Result<bool, TraceError> {
         const EINTR: i64 = -4;
         const ERESTARTSYS: i64 = -512;
         let mut registers = stopped.registers()?;
@@ -101,25 +107,30 @@ impl Tracer {
         match registers.rax as i64 {
             EINTR if is_transfer(call) => {
                 registers.rax = ERESTARTSYS as u64;
-                stopped.set_registers(&registers)
+                stopped.set_registers(&registers)?;
+                Ok(false)
             }
-            ERESTARTSYS => {
-                if let Some(id) = self.room.notified_by(stopped.tid()) {
-                    self.room.tell(&wire::ToHome::Cancel { id });
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+            other => Ok(other == ERESTARTSYS),
         }
     }
 
     /// Birth, interruption, or a stop with the group.
     pub fn halt_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+        let Some(stopped) = self.first_stop(stopped)? else { return Ok(()) };
         self.meet(stopped.tid());
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
+            _ if self.waited_at_listener(&stopped)? => match self.hold(stopped, 0) {
+                Some(stopped) => stopped.resume(0),
+                None => Ok(()),
+            },
             _ => stopped.resume(0),
         }
+    }
+
+    fn waited_at_listener(&self, stopped: &Stopped) -> Result<bool, TraceError> {
+        const ERESTARTSYS: i64 = -512;
+        Ok(stopped.registers()?.rax as i64 == ERESTARTSYS)
     }
 }
 
