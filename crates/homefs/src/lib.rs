@@ -15,6 +15,8 @@
 //!   Only replies for which the kernel may hold the applier up overtake (`client::order`).
 //! - **Races**: a reply says that it is not to be cached if what it tells changed after it was looked at; and as the kernel may have a reply and
 //!   not have looked at it yet, forgetting a node first takes the lock of the directory in which it was named.
+//! - **Equal files**: what the home holds a lease on it offers by its hash ([`offer`]); where the hosting node has the same at the same path, reads
+//!   are answered from that until the lease ends. Both sides look in the background, and nothing waits for them.
 //! - What the room changes itself its kernel knows; events of this process are skipped. Other rooms' stewards are other processes.
 //!
 //! # Known limits
@@ -24,6 +26,9 @@
 //! home's; there is no write-back cache. File systems that fanotify cannot name inodes on are served uncached.
 
 pub mod client;
+mod digest;
 pub mod invalidation;
+pub mod offer;
 pub mod proto;
 pub mod server;
+mod sys;

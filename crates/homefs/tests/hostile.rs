@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test, which fails by panicking")]
 
 use homefs::invalidation::Invalidation;
+use homefs::offer::Offer;
 use homefs::proto::{CreateIn, GetattrIn, InHeader, OpenIn, OutHeader, ReadIn};
 use homefs::server::{Callers, Credentials, ExportPath, Outlet, Server};
 use proptest::prelude::*;
@@ -33,6 +34,7 @@ impl Outlet for Replies {
         self.0.lock().unwrap().push(bytes.to_vec());
     }
     fn invalidate(&self, _seq: u64, _invalidation: &Invalidation) {}
+    fn offer(&self, _seq: u64, _offer: &Offer) {}
 }
 
 struct Home {

@@ -17,6 +17,8 @@ pub enum Kind {
     Applied = 3,
     /// A [`crate::ToHome`] or [`crate::ToRoom`] message.
     Message = 4,
+    /// What may be read from the hosting node's own files (to room), or no longer; encoded by `homefs`.
+    Offer = 5,
 }
 
 /// The header of a frame.
@@ -66,6 +68,7 @@ impl Head {
             2 => Kind::Invalidate,
             3 => Kind::Applied,
             4 => Kind::Message,
+            5 => Kind::Offer,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

@@ -2,6 +2,7 @@
 
 use super::shared::Shared;
 use homefs::invalidation::Invalidation;
+use homefs::offer::Offer;
 use homefs::server::{Callers, Credentials, Outlet};
 use std::sync::{Arc, Weak};
 use wire::Kind;
@@ -21,6 +22,14 @@ impl Outlet for ToTheRoom {
         invalidation.encode(&mut bytes);
         if let Some(downlink) = self.0.downlink.get() {
             let _ = downlink.send(Kind::Invalidate, 0, seq, &[&bytes]);
+        }
+    }
+
+    fn offer(&self, seq: u64, offer: &Offer) {
+        let mut bytes = Vec::with_capacity(128);
+        offer.encode(&mut bytes);
+        if let Some(downlink) = self.0.downlink.get() {
+            let _ = downlink.send(Kind::Offer, 0, seq, &[&bytes]);
         }
     }
 }

@@ -128,7 +128,7 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
                     return;
                 }
             }
-            Kind::Invalidate => return end(room, "the room sent what only a home sends"),
+            Kind::Invalidate | Kind::Offer => return end(room, "the room sent what only a home sends"),
         }
     }
 }

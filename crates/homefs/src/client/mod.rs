@@ -5,11 +5,14 @@
 //! the kernel may keep it waiting until a pending request has been answered: see [`order`] for which replies may overtake them.
 
 mod init;
+mod local;
 mod order;
 mod peek;
 
 use crate::invalidation::{Invalidation, What};
-use crate::proto::{self, MAX_REQUEST_BYTES, Opcode, Request};
+use crate::offer::Offer;
+use crate::proto::{self, MAX_REQUEST_BYTES, Opcode, ReplyBuf, Request};
+use local::Locals;
 use order::{Blocks, Order};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -48,6 +51,7 @@ pub struct Client {
     applied_changed: Condvar,
     queue: Mutex<Queue>,
     queued: Condvar,
+    locals: Option<Locals>,
 }
 
 struct Mount {
@@ -70,8 +74,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Client {
     /// Starts serving: `devices` are the mounts' `/dev/fuse` descriptors in the order of the home's exports. Reader threads end when
-    /// their mount is gone; the rest when [`Client::close`] is called.
-    pub fn start(devices: Vec<OwnedFd>, uplink: Arc<dyn Uplink>) -> io::Result<Arc<Client>> {
+    /// their mount is gone; the rest when [`Client::close`] is called. `root` is the root directory of this node's own files, which are read
+    /// instead of equal ones of the home's; without it all are read from home.
+    pub fn start(devices: Vec<OwnedFd>, uplink: Arc<dyn Uplink>, root: Option<OwnedFd>) -> io::Result<Arc<Client>> {
         let mounts = devices.into_iter().map(Mount::new).collect();
         let client = Arc::new(Client {
             mounts,
@@ -81,6 +86,7 @@ impl Client {
             applied_changed: Condvar::new(),
             queue: Mutex::default(),
             queued: Condvar::new(),
+            locals: root.map(Locals::new),
         });
         for mount in 0..client.mounts.len() {
             for _ in 0..READERS_PER_MOUNT {
@@ -90,6 +96,12 @@ impl Client {
         }
         let applier = client.clone();
         std::thread::Builder::new().name("fuse-inval".into()).spawn(move || applier.apply_invalidations())?;
+        if client.locals.is_some() {
+            let looker = client.clone();
+            std::thread::Builder::new().name("fuse-local".into()).spawn(move || {
+                looker.locals.iter().for_each(|locals| locals.serve(|seq| looker.wait_applied(seq)));
+            })?;
+        }
         Ok(client)
     }
 
@@ -118,10 +130,27 @@ impl Client {
 
     /// Takes an invalidation from the home. Numbers ascend.
     pub fn invalidate(&self, seq: u64, invalidation: Invalidation) {
+        if let Some(locals) = &self.locals
+            && matches!(invalidation.what, What::Attr { .. } | What::Content { .. })
+        {
+            locals.forget(invalidation.mount, invalidation.node);
+        }
         let mut queue = lock(&self.queue);
         lock(&self.order).announce(seq, &invalidation);
         queue.items.push_back((seq, invalidation));
         self.queued.notify_one();
+    }
+
+    /// Takes an offer from the home, made at `seq`.
+    pub fn offer(&self, seq: u64, offer: Offer) {
+        if let Some(locals) = &self.locals {
+            locals.offer(seq, offer);
+        }
+    }
+
+    /// Bytes of home's files that were read from equal ones of this node's.
+    pub fn local_bytes(&self) -> u64 {
+        self.locals.as_ref().map_or(0, Locals::bytes)
     }
 
     /// Whether all invalidations up to `seq` are applied.
@@ -147,6 +176,7 @@ impl Client {
         self.queued.notify_all();
         lock(&self.order).closed = true;
         self.applied_changed.notify_all();
+        self.locals.iter().for_each(Locals::close);
         for mount in &self.mounts {
             let uniques: Vec<u64> = lock(&mount.under_way).drain().map(|(unique, _)| unique).collect();
             uniques.into_iter().for_each(|unique| mount.write(&proto::status(unique, libc::ENOTCONN)));
@@ -156,9 +186,10 @@ impl Client {
     fn read_requests(&self, index: usize) {
         let mount = &self.mounts[index];
         let mut buf = vec![0; MAX_REQUEST_BYTES];
+        let mut reply = ReplyBuf::default();
         loop {
             match rustix::io::read(&mount.device, &mut buf[..]) {
-                Ok(len) => self.forward(index as u16, mount, &buf[..len]),
+                Ok(len) => self.forward(index as u16, mount, &buf[..len], &mut reply),
                 // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
                 // Not mounted yet: the room is being made.
@@ -171,7 +202,7 @@ impl Client {
         }
     }
 
-    fn forward(&self, index: u16, mount: &Mount, bytes: &[u8]) {
+    fn forward(&self, index: u16, mount: &Mount, bytes: &[u8], reply: &mut ReplyBuf) {
         let Ok(request) = Request::parse(bytes) else {
             tracing::error!(index, bytes = bytes.len(), "the kernel sent a malformed FUSE request");
             return;
@@ -180,6 +211,9 @@ impl Client {
         match request.opcode {
             Some(Opcode::Init) => return mount.write(&mount.negotiate(&request)),
             Some(op) if op.is_one_way() => {}
+            Some(Opcode::Read) if self.locals.as_ref().is_some_and(|locals| locals.read(index, &request, reply)) => {
+                return mount.write(reply.finish(unique));
+            }
             _ if peek::asks_for_capabilities(&request) && self.is_kernel_asking(request.header.pid) => {
                 return mount.write(&proto::status(unique, libc::ENODATA));
             }

@@ -38,11 +38,28 @@ pub(super) struct Content {
     shared: bool,
     calm_until: Option<Instant>,
     breaks: u32,
+    /// Leases that there were, the present one included.
+    leases: u64,
+    /// The content was offered to the room under the present lease.
+    pub(super) offered: bool,
 }
 
 impl Content {
     fn is_calm(&self) -> bool {
         self.calm_until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// The file under the lease, and the lease's number.
+    pub(super) fn leased(&self) -> Option<(Arc<OwnedFd>, u64)> {
+        match &self.lease {
+            Lease::Held(file) => Some((file.clone(), self.leases)),
+            _ => None,
+        }
+    }
+
+    /// The content is what it was since this lease was taken.
+    pub(super) fn is_leased(&self, number: u64) -> bool {
+        matches!(self.lease, Lease::Held(_)) && self.leases == number
     }
 
     /// Content read now may stay in the room's cache.
@@ -111,6 +128,7 @@ impl Leases {
             return false;
         }
         content.lease = Lease::Held(file.clone());
+        content.leases += 1;
         true
     }
 
@@ -171,6 +189,7 @@ impl Server {
         let calm = CALM.saturating_mul(1 << content.breaks.min(8)).min(CALM_LONGEST);
         content.calm_until = Some(Instant::now() + calm);
         content.breaks += 1;
+        content.offered = false;
         // The list's lock is held across the sending, so that the room's answer finds the entry.
         let mut breaking = lock(&self.leases.breaking);
         let seq = self.emit(node, Change::Content);
@@ -209,7 +228,7 @@ impl Server {
             };
         }
         if matches!(content.lease, Lease::Held(_)) {
-            self.leases.give_up(&mut content);
+            self.end_lease(node, &mut content);
         }
         content.writers += 1;
         content.is_covered(node)
@@ -253,8 +272,16 @@ impl Server {
         let mut content = lock(&node.content);
         content.readers.retain(|(id, _)| *id != fh);
         if content.readers.is_empty() && matches!(content.lease, Lease::Held(_)) {
-            self.leases.give_up(&mut content);
+            self.end_lease(node, &mut content);
         }
+    }
+
+    /// The lease ends, and the room is not told to forget.
+    fn end_lease(&self, node: &Node, content: &mut Content) {
+        if std::mem::take(&mut content.offered) {
+            self.withdraw(node);
+        }
+        self.leases.give_up(content);
     }
 
     /// The room reads through its cache: false if what is read now must be forgotten after the reply.
@@ -269,7 +296,11 @@ impl Server {
             return false;
         }
         let Some(file) = file.or(content.readers.first().map(|(_, file)| file)).cloned() else { return false };
-        self.leases.take(node, content, &file)
+        let taken = self.leases.take(node, content, &file);
+        if taken {
+            self.offers.leased(node, &file);
+        }
+        taken
     }
 
     /// A lease would be granted: nobody has the file open or mapped for writing.

@@ -18,6 +18,8 @@ pub struct Export {
 }
 
 pub(super) struct OpenExport {
+    /// Where it is mounted.
+    pub(super) path: PathBuf,
     /// A private copy of the mount: walking in it never leaves the file system, and what other mounts cover is seen. O_PATH.
     pub(super) tree: Arc<OwnedFd>,
     /// The same directory opened for reading: handles are opened through it.
@@ -59,5 +61,5 @@ fn open_one<F: FnOnce(Errno) -> ServeError>(
     let stat = rustix::fs::fstatfs(&any).map_err(failed("reading its file system id (fstatfs)"))?;
     // SAFETY: fsid_t is two ints without padding.
     let fsid = unsafe { std::mem::transmute_copy(&stat.f_fsid) };
-    Ok(OpenExport { tree: Arc::new(tree), any, root, fsid, shares_file_system: false })
+    Ok(OpenExport { path: export.path.clone(), tree: Arc::new(tree), any, root, fsid, shares_file_system: false })
 }

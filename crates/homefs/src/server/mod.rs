@@ -17,7 +17,7 @@ mod handles;
 mod locks;
 mod names;
 mod nodes;
-mod sys;
+mod offers;
 mod waiting;
 mod xattr;
 
@@ -25,6 +25,8 @@ pub use creds::{Callers, Credentials};
 pub use export::Export as ExportPath;
 
 use crate::invalidation::{Invalidation, What};
+use crate::offer::Offer;
+use crate::sys;
 use content::Leases;
 use creds::Authority;
 use events::{Event, Events, Watch};
@@ -32,6 +34,7 @@ use export::OpenExport as Export;
 use handles::Handles;
 use locks::Locks;
 use nodes::{Node, Nodes};
+use offers::Offers;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -45,6 +48,8 @@ pub trait Outlet: Send + Sync {
     fn reply(&self, mount: u16, bytes: &[u8], seq: u64);
     /// Sends invalidation number `seq` (from 1, without gaps).
     fn invalidate(&self, seq: u64, invalidation: &Invalidation);
+    /// Sends an offer; `seq` is the number of the newest invalidation when it was made.
+    fn offer(&self, seq: u64, offer: &Offer);
 }
 
 /// Why a server could not start.
@@ -88,6 +93,7 @@ pub struct Server {
     authority: Authority,
     watch: Watch,
     leases: Leases,
+    offers: Arc<Offers>,
     waiting: Waiting,
     locks: Locks,
     seq: AtomicU64,
@@ -148,6 +154,7 @@ impl Server {
             authority,
             watch,
             leases: Leases::new(),
+            offers: Arc::default(),
             waiting: Waiting::default(),
             locks: Locks::default(),
             seq: AtomicU64::new(0),
@@ -158,6 +165,7 @@ impl Server {
         waiting::install_signal();
         let thread = |what| move |source| ServeError::Setup { what, source };
         Leases::start(&server).map_err(thread("starting the lease keeper"))?;
+        Offers::start(&server).map_err(thread("starting the thread that makes offers"))?;
         Server::start_listener(&server).map_err(thread("starting the event listener"))?;
         Ok(server)
     }
@@ -165,6 +173,7 @@ impl Server {
     /// Ends the server's own threads and gives up all leases. Requests that wait for a lock are interrupted.
     pub fn close(&self) {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.offers.close();
         self.leases.close();
         self.waiting.interrupt_all();
         self.applied(u64::MAX);
@@ -268,6 +277,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.offers.close();
         self.leases.close();
     }
 }

@@ -2,6 +2,7 @@
 
 use homefs::client::{Client, Uplink};
 use homefs::invalidation::Invalidation;
+use homefs::offer::Offer;
 use homefs::server::{Outlet, Server};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::time::Duration;
 enum Down {
     Reply(u16, Vec<u8>, u64),
     Invalidate(u64, Vec<u8>),
+    Offer(u64, Vec<u8>),
 }
 
 enum Up {
@@ -27,6 +29,13 @@ pub struct Counts {
     pub replies: AtomicU64,
     pub invalidations: AtomicU64,
     pub by_opcode: Mutex<std::collections::BTreeMap<u32, u64>>,
+}
+
+impl Counts {
+    /// READ requests that went to home.
+    pub fn reads(&self) -> u64 {
+        self.by_opcode.lock().unwrap().get(&(homefs::proto::Opcode::Read as u32)).copied().unwrap_or(0)
+    }
 }
 
 pub struct UpEnd {
@@ -88,6 +97,11 @@ impl Outlet for DownEnd {
         let mut bytes = Vec::new();
         invalidation.encode(&mut bytes);
         let _ = self.0.send(Down::Invalidate(seq, bytes));
+    }
+    fn offer(&self, seq: u64, offer: &Offer) {
+        let mut bytes = Vec::new();
+        offer.encode(&mut bytes);
+        let _ = self.0.send(Down::Offer(seq, bytes));
     }
 }
 
@@ -173,6 +187,7 @@ impl Link {
                 match message {
                     Down::Reply(mount, bytes, seq) => client.deliver(mount, &bytes, seq),
                     Down::Invalidate(seq, bytes) => client.invalidate(seq, Invalidation::decode(&bytes).unwrap()),
+                    Down::Offer(seq, bytes) => client.offer(seq, Offer::decode(&bytes).unwrap()),
                 }
             }
         });

@@ -39,8 +39,9 @@ fn run_all(filters: &[String]) -> ExitCode {
         for case in cases::ALL {
             let name = format!("{fs}::{}", case.name);
             let asked = filters.iter().any(|f| name.contains(f.as_str()));
-            // The machine's root is the same both times; figures are for those who ask.
-            let once = case.name.starts_with("root_") && fs != "disk";
+            // The machine's root is the same both times, some things are for disks; figures are for those who ask.
+            let once = case.name.starts_with("root_") || case.name.starts_with("disk_");
+            let once = once && fs != "disk";
             if once || !(asked || filters.is_empty() && !case.name.ends_with("bench")) {
                 continue;
             }

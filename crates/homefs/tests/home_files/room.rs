@@ -91,13 +91,15 @@ struct Room {
     stream: UnixStream,
     ends: Ends,
     counts: Arc<Counts>,
+    /// The root of the hosting node's own files.
+    local: TempDir,
     _mount: TempDir,
 }
 
 impl Room {
     /// `role` says which side of the case runs in it; it sees the directory `export`, mounted below `base`.
     fn start(role: &str, case: &Case, export: &Path, base: &Path) -> Result<Room, String> {
-        let mount = TempDir::new(base);
+        let (mount, local) = (TempDir::new(base), TempDir::new(base));
         let link = Link::new();
         let counts = link.counts.clone();
         let exports = [ExportPath { path: export.to_owned() }];
@@ -114,7 +116,8 @@ impl Room {
         let client = Arc::new(OnceLock::new());
         let delay_us = if case.name.ends_with("bench") { 0 } else { 400 };
         link.join(&server, &client, delay_us);
-        let started = Client::start(vec![device], up).map_err(|e| e.to_string())?;
+        let root = std::fs::File::open(&local.0).map_err(|e| e.to_string())?;
+        let started = Client::start(vec![device], up, Some(root.into())).map_err(|e| e.to_string())?;
         let _ = client.set(started.clone());
         let ends = Ends(started, server);
         for map in ["uid_map", "gid_map"] {
@@ -122,14 +125,21 @@ impl Room {
             std::fs::write(path, format!("0 {FIRST_ID} {}", FIRST_ID - 2)).map_err(|e| format!("{map}: {e}"))?;
         }
         (&stream).write_all(b"mapped\n").map_err(|e| e.to_string())?;
-        Ok(Room { agent, lines, stream, ends, counts, _mount: mount })
+        Ok(Room { agent, lines, stream, ends, counts, local, _mount: mount })
     }
 
     /// Joins the room's program with another, and waits until it has ended.
     fn talk_with(self, other: UnixStream) -> Result<(), String> {
-        carry(self.lines, other.try_clone().unwrap(), || ());
+        let (client, counts, local) = (self.ends.0.clone(), self.counts.clone(), self.local.0.clone());
+        let answer = move |question: &str| match question {
+            "?local" => Some(local.display().to_string()),
+            "?reads" => Some(format!("{} {}", counts.reads(), client.local_bytes())),
+            _ => None,
+        };
         let (client, server) = (self.ends.0.clone(), self.ends.1.clone());
-        carry(BufReader::new(other), self.stream, move || client.wait_applied(server.flush_events()));
+        let before = move || client.wait_applied(server.flush_events());
+        carry(self.lines, self.stream.try_clone().unwrap(), other.try_clone().unwrap(), || (), answer.clone());
+        carry(BufReader::new(other.try_clone().unwrap()), other, self.stream, before, answer);
         let outcome = wait_for(self.agent, "room");
         if std::env::var_os("HOMEFS_COUNTS").is_some() {
             report(&self.counts);
@@ -160,13 +170,26 @@ fn report(counts: &Counts) {
     println!("  {requests} requests, {invalidations} invalidations; by opcode {:?}", counts.by_opcode.lock().unwrap());
 }
 
-/// Carries lines from one agent to the other; `before` runs between hearing a line and passing it on.
-fn carry(mut from: BufReader<UnixStream>, mut to: UnixStream, before: impl Fn() + Send + 'static) {
+/// Carries lines from one agent to the other; `before` runs between hearing a line and passing it on. Questions to the test itself go `back`
+/// with their answer.
+fn carry(
+    mut from: BufReader<UnixStream>,
+    mut back: UnixStream,
+    mut to: UnixStream,
+    before: impl Fn() + Send + 'static,
+    answer: impl Fn(&str) -> Option<String> + Send + 'static,
+) {
     std::thread::spawn(move || {
         let mut line = String::new();
         while from.read_line(&mut line).is_ok_and(|n| n > 0) {
-            before();
-            if to.write_all(line.as_bytes()).is_err() {
+            let sent = match answer(line.trim_end()) {
+                Some(answer) => back.write_all(format!("{answer}\n").as_bytes()),
+                None => {
+                    before();
+                    to.write_all(line.as_bytes())
+                }
+            };
+            if sent.is_err() {
                 return;
             }
             line.clear();

@@ -145,7 +145,9 @@ fn serve(
     let failed = |e| os::Error::new("starting a thread", e);
     let standins_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
     let shared = Arc::new(Shared::new(uplink, Orders::new()?, Device::new(standins_device)));
-    let client = Client::start(devices, Arc::new(Files::new(shared.clone())))
+    // Where its own root cannot be had, all is read from home.
+    let root = std::fs::File::open("/").ok().map(OwnedFd::from);
+    let client = Client::start(devices, Arc::new(Files::new(shared.clone())), root)
         .map_err(|e| os::Error::new("serving home's files", e))?;
     let listeners = Arc::new(Listeners::new()?);
     let thread = |name: &str, run: Box<dyn FnOnce() + Send>| {

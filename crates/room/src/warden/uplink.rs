@@ -5,6 +5,7 @@ use super::setup::obey;
 use super::shared::Shared;
 use homefs::client::{Client, Uplink};
 use homefs::invalidation::Invalidation;
+use homefs::offer::Offer;
 use link::{LinkError, Receiver};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -56,6 +57,10 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
             Kind::Invalidate => match Invalidation::decode(&body) {
                 Ok(invalidation) => client.invalidate(head.seq, invalidation),
                 Err(_) => break "home sent an invalidation that is none",
+            },
+            Kind::Offer => match Offer::decode(&body) {
+                Ok(offer) => client.offer(head.seq, offer),
+                Err(_) => break "home sent an offer that is none",
             },
             Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
             Kind::Message if obey(room, &body) => {}

@@ -3,6 +3,7 @@
 mod basic;
 mod battery;
 mod coherence;
+mod equal;
 mod fifos;
 mod locks;
 mod mapped;
@@ -18,6 +19,8 @@ pub const ALL: &[Case] = &[
     Case { name: "rooms_locks", home: locks::home, room: locks::room },
     Case { name: "mapped", home: mapped::home, room: mapped::room },
     Case { name: "fifos", home: fifos::home, room: fifos::room },
+    Case { name: "disk_equal", home: equal::home, room: equal::room },
+    Case { name: "disk_equal_races", home: equal::races_home, room: equal::races_room },
     Case { name: "locks", home: locks::home, room: locks::room },
     Case { name: "root_programs", home: programs::home, room: programs::room },
     Case { name: "root_killed", home: programs::killed_home, room: programs::killed_room },

@@ -9,7 +9,7 @@ fn check(result: libc::c_long) -> Result<libc::c_long> {
     if result >= 0 { Ok(result) } else { Err(last_errno()) }
 }
 
-pub(super) fn last_errno() -> Errno {
+pub(crate) fn last_errno() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
@@ -29,7 +29,7 @@ struct RawHandle {
 }
 
 /// Key of an inode within its file system, as bytes: the handle's type (i32), then the handle (`name_to_handle_at(2)`).
-pub(super) fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
+pub(crate) fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
     let mut raw = RawHandle { handle_bytes: MAX_HANDLE_BYTES as u32, handle_type: 0, f_handle: [0; MAX_HANDLE_BYTES] };
     let mut mount_id = 0i32;
     // SAFETY: `raw` has room for the bytes that it says it has; the path is an empty C string.
@@ -48,7 +48,7 @@ pub(super) fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
 }
 
 /// Opens the inode with this key (`open_by_handle_at(2)`); `any` is a descriptor on its file system, not an O_PATH one.
-pub(super) fn open_handle(any: BorrowedFd<'_>, key: &[u8], flags: i32) -> Result<OwnedFd> {
+pub(crate) fn open_handle(any: BorrowedFd<'_>, key: &[u8], flags: i32) -> Result<OwnedFd> {
     let (kind, bytes) = key.split_first_chunk::<4>().ok_or(Errno::INVAL)?;
     let mut raw = RawHandle {
         handle_bytes: bytes.len() as u32,
@@ -62,7 +62,7 @@ pub(super) fn open_handle(any: BorrowedFd<'_>, key: &[u8], flags: i32) -> Result
 }
 
 /// A private copy of the mount at `path`, without what is mounted below it (`open_tree(2)`).
-pub(super) fn clone_mount(path: &CStr) -> Result<OwnedFd> {
+pub(crate) fn clone_mount(path: &CStr) -> Result<OwnedFd> {
     const OPEN_TREE_CLONE: i32 = 1;
     // SAFETY: `path` is a C string.
     let fd = check(unsafe {
@@ -72,7 +72,7 @@ pub(super) fn clone_mount(path: &CStr) -> Result<OwnedFd> {
 }
 
 /// Sets this thread's groups, file-system group and file-system user. The raw calls: glibc's would change all threads.
-pub(super) fn set_ids(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
+pub(crate) fn set_ids(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
     // SAFETY: the pointer and the length describe `groups`; the other calls take numbers only.
     unsafe {
         check(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()))?;
@@ -106,12 +106,12 @@ const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
 /// Capabilities of this thread (`capget(2)`).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caps {
-    pub(super) permitted: u64,
-    pub(super) inheritable: u64,
+pub(crate) struct Caps {
+    pub(crate) permitted: u64,
+    pub(crate) inheritable: u64,
 }
 
-pub(super) fn capabilities() -> Result<Caps> {
+pub(crate) fn capabilities() -> Result<Caps> {
     let mut header = CapHeader { version: CAPABILITY_VERSION_3, pid: 0 };
     let mut data = [CapData::default(); 2];
     // SAFETY: version 3 writes two data structs.
@@ -124,7 +124,7 @@ pub(super) fn capabilities() -> Result<Caps> {
 }
 
 /// Makes these capabilities, as far as permitted, this thread's effective ones (`capset(2)`).
-pub(super) fn set_effective(caps: Caps, effective: u64) -> Result<()> {
+pub(crate) fn set_effective(caps: Caps, effective: u64) -> Result<()> {
     let mut header = CapHeader { version: CAPABILITY_VERSION_3, pid: 0 };
     let effective = effective & caps.permitted;
     let part = |shift: u32| CapData {
@@ -139,12 +139,12 @@ pub(super) fn set_effective(caps: Caps, effective: u64) -> Result<()> {
 }
 
 /// Gives this thread its own umask (and root and current directory).
-pub(super) fn own_umask() -> Result<()> {
+pub(crate) fn own_umask() -> Result<()> {
     // SAFETY: takes a number; affects this thread alone.
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FS) }).map(drop)
 }
 
-pub(super) fn gettid() -> i32 {
+pub(crate) fn gettid() -> i32 {
     // SAFETY: no arguments.
     unsafe { libc::gettid() }
 }
@@ -161,7 +161,7 @@ struct OwnerEx {
 }
 
 /// Takes a read lease (`fcntl(2)`, F_SETLEASE); when it is broken, thread `tid` gets `signal` with the descriptor's number.
-pub(super) fn take_lease(fd: BorrowedFd<'_>, tid: i32, signal: i32) -> Result<()> {
+pub(crate) fn take_lease(fd: BorrowedFd<'_>, tid: i32, signal: i32) -> Result<()> {
     const F_SETOWN_EX: i32 = 15;
     const F_OWNER_TID: i32 = 0;
     const F_SETSIG: i32 = 10;
@@ -172,26 +172,26 @@ pub(super) fn take_lease(fd: BorrowedFd<'_>, tid: i32, signal: i32) -> Result<()
     fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK.into()).map(drop)
 }
 
-pub(super) fn drop_lease(fd: BorrowedFd<'_>) {
+pub(crate) fn drop_lease(fd: BorrowedFd<'_>) {
     if let Err(errno) = fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK.into()) {
         tracing::debug!(%errno, "lease was gone already");
     }
 }
 
 /// The lease is held and nobody waits for it to be given up.
-pub(super) fn lease_is_whole(fd: BorrowedFd<'_>) -> bool {
+pub(crate) fn lease_is_whole(fd: BorrowedFd<'_>) -> bool {
     fcntl(fd, libc::F_GETLEASE, 0) == Ok(libc::F_RDLCK)
 }
 
 /// A lock of an open file description (`fcntl(2)`, F_OFD_*). `command` is F_OFD_SETLK, F_OFD_SETLKW or F_OFD_GETLK.
-pub(super) fn ofd_lock(fd: BorrowedFd<'_>, command: i32, lock: &mut libc::flock) -> Result<()> {
+pub(crate) fn ofd_lock(fd: BorrowedFd<'_>, command: i32, lock: &mut libc::flock) -> Result<()> {
     lock.l_pid = 0;
     // SAFETY: the three commands read, and F_OFD_GETLK writes, one struct flock.
     check(unsafe { libc::syscall(libc::SYS_fcntl, fd.as_raw_fd(), command, &raw mut *lock) }).map(drop)
 }
 
 /// Writes at `offset`, or at the end with RWF_APPEND (`pwritev2(2)`). `offset` -1 uses and moves the description's position.
-pub(super) fn write_at(fd: BorrowedFd<'_>, data: &[u8], offset: i64, flags: i32) -> Result<usize> {
+pub(crate) fn write_at(fd: BorrowedFd<'_>, data: &[u8], offset: i64, flags: i32) -> Result<usize> {
     let vec = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
     // SAFETY: one iovec over `data`, which the kernel only reads. On 64 bits the offset is one word, the high one is ignored.
     check(unsafe { libc::syscall(libc::SYS_pwritev2, fd.as_raw_fd(), &raw const vec, 1, offset, 0, flags) })
@@ -199,14 +199,33 @@ pub(super) fn write_at(fd: BorrowedFd<'_>, data: &[u8], offset: i64, flags: i32)
 }
 
 /// Entries of a directory as the kernel packs them (`getdents64(2)`).
-pub(super) fn read_dir(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize> {
+pub(crate) fn read_dir(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize> {
     // SAFETY: the pointer and length describe `buf`.
     check(unsafe { libc::syscall(libc::SYS_getdents64, fd.as_raw_fd(), buf.as_mut_ptr(), buf.len()) })
         .map(|n| n as usize)
 }
 
+/// This thread runs when no other wants to (`setpriority(2)`: on Linux it is the thread's own).
+pub(crate) fn let_others_first() {
+    // SAFETY: numbers only.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) } < 0 {
+        tracing::debug!("a background thread keeps its priority");
+    }
+}
+
+/// This thread never gets this signal.
+pub(crate) fn block_signal(signal: i32) {
+    // SAFETY: an all-zero sigset_t is a valid one to initialise; the calls only write to it and to this thread's mask.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// Sends a signal to one thread of this process.
-pub(super) fn signal_thread(tid: i32, signal: i32) {
+pub(crate) fn signal_thread(tid: i32, signal: i32) {
     // SAFETY: numbers only; a thread that is gone is an error, which is fine.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
 }

@@ -1,0 +1,206 @@
+//! Reading home's files from equal ones of the hosting node's own.
+//!
+//! The home offers the content of files that it holds a lease on. Where this node has a file of the same size and hash at the same path, the
+//! room's reads are answered from it, until home says that its file may change, or the node's own one has changed.
+//!
+//! The home is not trusted. An offer makes this node compare a file that any of its users may read (the thread that looks has nobody's rights, and
+//! opens regular files only) with a hash. What home learns is whether the two were the same, from the reads that do not come.
+
+use crate::digest::{self, Digests, Version, WORTHWHILE_BYTES};
+use crate::offer::{Content, Offer};
+use crate::proto::{MAX_IO_BYTES, ReadIn, ReplyBuf, Request};
+use crate::sys;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use super::lock;
+
+/// Offers kept at most, marks among them: each mark has a descriptor.
+const MOST_KEPT: usize = 1024;
+/// Who owns nothing.
+const NOBODY: u32 = 65534;
+
+/// Mount and node.
+type Key = (u16, u64);
+
+enum State {
+    /// Offered, under this number, and not looked at yet.
+    Offered(u64),
+    Equal(Arc<Equal>),
+}
+
+/// A file of this node's that holds what home's does.
+pub(super) struct Equal {
+    file: File,
+    version: Version,
+}
+
+/// An offer to be looked at.
+struct Task {
+    key: Key,
+    number: u64,
+    seq: u64,
+    content: Content,
+}
+
+#[derive(Default)]
+struct Table {
+    states: HashMap<Key, State>,
+    tasks: VecDeque<Task>,
+    last: u64,
+    closed: bool,
+}
+
+/// The files of one room that are read from this node's own.
+pub(super) struct Locals {
+    /// Where home's paths are looked for.
+    root: OwnedFd,
+    table: Mutex<Table>,
+    changed: Condvar,
+    bytes: AtomicU64,
+}
+
+impl Locals {
+    pub(super) fn new(root: OwnedFd) -> Locals {
+        Locals { root, table: Mutex::default(), changed: Condvar::new(), bytes: AtomicU64::new(0) }
+    }
+
+    /// Bytes that did not cross the network.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn offer(&self, seq: u64, offer: Offer) {
+        let key = (offer.mount, offer.node);
+        let mut table = lock(&self.table);
+        table.states.remove(&key);
+        let Some(content) = offer.content else { return };
+        if table.closed || table.states.len() >= MOST_KEPT || table.tasks.len() >= MOST_KEPT {
+            return;
+        }
+        table.last += 1;
+        let number = table.last;
+        table.states.insert(key, State::Offered(number));
+        table.tasks.push_back(Task { key, number, seq, content });
+        self.changed.notify_one();
+    }
+
+    /// What was offered of this node holds no longer. Reads that are being answered from it are earlier than what follows: the kernel
+    /// forgets no page before the read of it has ended.
+    pub(super) fn forget(&self, mount: u16, node: u64) {
+        lock(&self.table).states.remove(&(mount, node));
+    }
+
+    pub(super) fn close(&self) {
+        let mut table = lock(&self.table);
+        table.closed = true;
+        table.states.clear();
+        table.tasks.clear();
+        self.changed.notify_all();
+    }
+
+    /// Makes the reply to a READ from a file of this node's. False: ask home.
+    pub(super) fn read(&self, mount: u16, request: &Request<'_>, reply: &mut ReplyBuf) -> bool {
+        let key = (mount, request.header.nodeid);
+        let equal = match lock(&self.table).states.get(&key) {
+            Some(State::Equal(equal)) => equal.clone(),
+            _ => return false,
+        };
+        let Ok(read) = request.args().take::<ReadIn>() else { return false };
+        let left_bytes = equal.version.size_bytes.saturating_sub(read.offset);
+        let len = left_bytes.min(u64::from(read.size)).min(MAX_IO_BYTES as u64) as usize;
+        reply.clear();
+        let filled = reply.fill(len, |space| equal.file.read_exact_at(space, read.offset).map(|()| len));
+        // Looked at afterwards: what was read before a change is what it was.
+        if filled.is_err() || Version::of(&equal.file) != Ok(equal.version) {
+            tracing::debug!(mount, node = key.1, "this node's own file has changed: home's is read");
+            self.forget(key.0, key.1);
+            return false;
+        }
+        self.bytes.fetch_add(len as u64, Ordering::Relaxed);
+        true
+    }
+
+    /// Looks at offers as they come, until [`Locals::close`]. `wait_applied` waits until the room has forgotten what it was to
+    /// forget when the offer was made: guests must not see a content before that.
+    pub(super) fn serve(&self, wait_applied: impl Fn(u64)) {
+        if let Err(errno) = sys::set_ids(NOBODY, NOBODY, &[]) {
+            tracing::warn!(%errno, "no thread with nobody's rights: all files are read from home");
+            return self.close();
+        }
+        sys::let_others_first();
+        sys::block_signal(libc::SIGIO);
+        let mut digests = Digests::default();
+        while let Some(task) = self.next() {
+            let found = self.find(&task, &mut digests).unwrap_or_else(|error| {
+                tracing::debug!(node = task.key.1, %error, "this node has no such file");
+                None
+            });
+            if found.is_some() {
+                wait_applied(task.seq);
+            }
+            self.settle(&task, found);
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
+        let mut table = lock(&self.table);
+        loop {
+            if table.closed {
+                return None;
+            }
+            if let Some(task) = table.tasks.pop_front() {
+                return Some(task);
+            }
+            table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn is_wanted(&self, task: &Task) -> bool {
+        matches!(lock(&self.table).states.get(&task.key), Some(State::Offered(number)) if *number == task.number)
+    }
+
+    fn settle(&self, task: &Task, found: Option<Equal>) {
+        let mut table = lock(&self.table);
+        if !matches!(table.states.get(&task.key), Some(State::Offered(number)) if *number == task.number) {
+            return;
+        }
+        match found {
+            Some(equal) => {
+                let path = String::from_utf8_lossy(&task.content.path);
+                tracing::debug!(node = task.key.1, %path, "is read from this node's own file");
+                table.states.insert(task.key, State::Equal(Arc::new(equal)));
+            }
+            None => drop(table.states.remove(&task.key)),
+        }
+    }
+
+    fn find(&self, task: &Task, digests: &mut Digests) -> io::Result<Option<Equal>> {
+        let (size_bytes, hash) = (task.content.size_bytes, task.content.hash);
+        if !self.is_wanted(task) || !WORTHWHILE_BYTES.contains(&size_bytes) {
+            return Ok(None);
+        }
+        // Without opening it: that may set a device off.
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = rustix::fs::openat2(&self.root, &task.content.path[..], flags, Mode::empty(), resolve)?;
+        let version = Version::of(&path)?;
+        if version.size_bytes != size_bytes || !version.is_settled() || !digest::tells_of_changes(&path) {
+            return Ok(None);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(format!("/proc/self/fd/{}", path.as_raw_fd()), flags, Mode::empty())?;
+        // A lease is refused while anybody may write, into mapped pages included.
+        sys::take_lease(file.as_fd(), sys::gettid(), libc::SIGIO)?;
+        sys::drop_lease(file.as_fd());
+        let file = File::from(file);
+        let is_equal = digests.of(&file, &version, || self.is_wanted(task))? == Some(hash);
+        Ok(is_equal.then_some(Equal { file, version }))
+    }
+}

@@ -1,0 +1,124 @@
+//! Offers: what the room has open under a lease is hashed in the background, so that it may be read there from an equal file.
+//!
+//! One offer per lease. It ends with the lease: either the room is told to forget the content, or the offer is withdrawn before the lease
+//! is given up. Nothing waits for an offer.
+
+use super::nodes::Node;
+use super::{Server, lock, proc_path};
+use crate::digest::{self, Digests, Version, WORTHWHILE_BYTES};
+use crate::offer::{self, Content, Offer};
+use crate::sys;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+
+/// Files that wait to be hashed; more are not offered.
+const MOST_QUEUED: usize = 256;
+
+#[derive(Default)]
+struct Queue {
+    nodes: VecDeque<Weak<Node>>,
+    closed: bool,
+}
+
+/// Files to be offered.
+#[derive(Default)]
+pub(super) struct Offers {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+impl Offers {
+    /// Starts the thread that hashes. Without one nothing is offered.
+    pub(super) fn start(server: &Arc<Server>) -> std::io::Result<()> {
+        let (offers, weak) = (server.offers.clone(), Arc::downgrade(server));
+        std::thread::Builder::new().name("offers".into()).spawn(move || {
+            sys::let_others_first();
+            let mut digests = Digests::default();
+            while let Some(node) = offers.next() {
+                let Some(server) = weak.upgrade() else { return };
+                if let Some(node) = node.upgrade()
+                    && let Err(error) = server.offer(&node, &mut digests)
+                {
+                    tracing::debug!(node = node.id, %error, "is not offered");
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// A lease on this file was taken.
+    pub(super) fn leased(&self, node: &Arc<Node>, file: &OwnedFd) {
+        if !Version::of(file).is_ok_and(|version| WORTHWHILE_BYTES.contains(&version.size_bytes)) {
+            return;
+        }
+        let mut queue = lock(&self.queue);
+        if queue.nodes.len() < MOST_QUEUED {
+            queue.nodes.push_back(Arc::downgrade(node));
+            self.changed.notify_one();
+        }
+    }
+
+    pub(super) fn close(&self) {
+        lock(&self.queue).closed = true;
+        self.changed.notify_all();
+    }
+
+    fn is_closed(&self) -> bool {
+        lock(&self.queue).closed
+    }
+
+    fn next(&self) -> Option<Weak<Node>> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some(node) = queue.nodes.pop_front() {
+                return Some(node);
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Server {
+    fn offer(&self, node: &Arc<Node>, digests: &mut Digests) -> std::io::Result<()> {
+        let Some((file, lease)) = lock(&node.content).leased() else { return Ok(()) };
+        let Some(path) = self.path_at_home(node, &file) else { return Ok(()) };
+        if !digest::tells_of_changes(&*file) {
+            return Ok(());
+        }
+        let file = File::from(file.try_clone()?);
+        let version = Version::of(&file)?;
+        let go_on = || lock(&node.content).is_leased(lease) && !self.offers.is_closed();
+        let Some(hash) = digests.of(&file, &version, go_on)? else { return Ok(()) };
+        let content = Some(Content { size_bytes: version.size_bytes, hash, path });
+        let offer = Offer { mount: node.export, node: self.room_id(node), content };
+        // The lock is held across the sending, so that what ends the lease is sent after.
+        let mut state = lock(&node.content);
+        if state.is_leased(lease) {
+            state.offered = true;
+            self.outlet.offer(self.flush_events(), &offer);
+        }
+        Ok(())
+    }
+
+    /// The room must not count on the offer any more, although it need not forget what it has read.
+    pub(super) fn withdraw(&self, node: &Node) {
+        let offer = Offer { mount: node.export, node: self.room_id(node), content: None };
+        self.outlet.offer(self.seq.load(Ordering::Acquire), &offer);
+    }
+
+    /// Absolute path of an open file, if it has one.
+    fn path_at_home(&self, node: &Node, file: &OwnedFd) -> Option<Vec<u8>> {
+        let within = rustix::fs::readlink(&*proc_path(file), Vec::new()).ok()?.into_bytes();
+        // It is relative to the export's private mount.
+        let mount = self.export(node).path.as_os_str().as_bytes();
+        let path = [mount.strip_suffix(b"/").unwrap_or(mount), &within].concat();
+        (within.starts_with(b"/") && !within.ends_with(b" (deleted)") && offer::is_proper_path(&path)).then_some(path)
+    }
+}
