@@ -72,7 +72,7 @@ pub(crate) fn tells_of_changes(file: impl AsFd) -> bool {
     const F2FS: i64 = 0xf2f5_2010;
     const EROFS: i64 = 0xe0f5_e1e2;
     const SQUASHFS: i64 = 0x7371_7368;
-    rustix::fs::fstatfs(file).is_ok_and(|fs| [EXT4, XFS, BTRFS, F2FS, EROFS, SQUASHFS].contains(&(fs.f_type as i64)))
+    rustix::fs::fstatfs(file).is_ok_and(|fs| [EXT4, XFS, BTRFS, F2FS, EROFS, SQUASHFS].contains(&fs.f_type))
 }
 
 /// Hashes by version.
