@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cases;
+mod families;
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use cases::{CASES, Case, Input, PANTRY, PERMISSIONS, PREPARE_USERS};
 use common::lab_of;
+use families::FAMILIES;
 use lab::{Lab, Options, Output};
 
 /// Who runs a program: user and group id, further groups.
@@ -226,5 +228,13 @@ fn placed_on_a_disk_by_a_user() {
 fn placed_permissions_of_four_users() {
     let bench = Bench::new(&common::options(2), true);
     let differences = compare(&bench, PERMISSIONS, &USERS, PREPARE_USERS, Mode::Placed);
+    assert!(differences.is_empty(), "{differences}");
+}
+
+/// Programs that make processes, each with its deputy at home.
+#[test]
+fn placed_families() {
+    let bench = Bench::new(&common::options(2), false);
+    let differences = compare(&bench, FAMILIES, &[ROOT], "", Mode::Placed);
     assert!(differences.is_empty(), "{differences}");
 }
