@@ -259,12 +259,17 @@ impl Privileged {
             }
             *p != pid
         });
-        let gone = {
+        let (gone, unanswered) = {
             let mut table = self.room.table();
+            let unanswered: Vec<CallId> = table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
             table.calls.retain(|_, (p, _)| *p != pid);
             table.waiting.retain(|w| w.pid != pid);
-            table.deputies.remove(&pid)
+            (table.deputies.remove(&pid), unanswered)
         };
+        // The body must not wait in the hosting kernel for what will not come, or it could not even be killed.
+        for id in unanswered {
+            self.room.tell(&ToRoom::Return { id, result: -i64::from(libc::EINTR), out: Vec::new() });
+        }
         if gone.is_some_and(|d| matches!(d.phase, Phase::Placing | Phase::Away)) {
             self.room.tell(&ToRoom::Kill { pid });
         }
