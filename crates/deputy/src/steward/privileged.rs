@@ -261,7 +261,8 @@ impl Privileged {
         });
         let (gone, unanswered) = {
             let mut table = self.room.table();
-            let unanswered: Vec<CallId> = table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
+            let unanswered: Vec<CallId> =
+                table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
             table.calls.retain(|_, (p, _)| *p != pid);
             table.waiting.retain(|w| w.pid != pid);
             (table.deputies.remove(&pid), unanswered)

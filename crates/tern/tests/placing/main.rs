@@ -109,7 +109,6 @@ fn the_process_at_home_is_the_program() {
 }
 
 #[test]
-#[ignore = "until a body that waits in a stand-in can be killed"]
 fn signals_to_the_process_at_home_end_the_body() {
     let lab = lab(2);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT] {

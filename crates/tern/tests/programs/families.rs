@@ -11,7 +11,11 @@ pub const FAMILIES: &[Case] = &[
     case("pools and subprocesses", &[], &["python3", "pool.py"]),
     case("a bash script", &[], &["bash", "family.sh"]),
     case("make -j4", &["gcc"], &["sh", "build.sh"]),
-    case("a pipeline of compressors", &[], &["sh", "-c", "tar c tree words | zstd -q | zstd -dq | tar t | sort | sha256sum"]),
+    case(
+        "a pipeline of compressors",
+        &[],
+        &["sh", "-c", "tar c tree words | zstd -q | zstd -dq | tar t | sort | sha256sum"],
+    ),
     case(
         "perl with children",
         &[],
@@ -32,5 +36,9 @@ pub const FAMILIES: &[Case] = &[
              git -c user.name=x -c user.email=x@y commit -qm message && git log --oneline && cd .. && git clone -q one two && ls two && rm -rf one two",
         ],
     ),
-    case("children that nobody waits for", &[], &["sh", "-c", "trap '' CHLD; for i in 1 2 3; do /bin/true & done; wait; echo end"]),
+    case(
+        "children that nobody waits for",
+        &[],
+        &["sh", "-c", "trap '' CHLD; for i in 1 2 3; do /bin/true & done; wait; echo end"],
+    ),
 ];

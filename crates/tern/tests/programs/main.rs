@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cases;
-mod families;
 #[path = "../common/mod.rs"]
 mod common;
+mod families;
 
 use std::fmt::Write;
 use std::fs;
@@ -206,7 +206,6 @@ fn native_runs_are_the_same_twice() {
 
 /// All programs, by root, on a tmpfs.
 #[test]
-#[ignore = "until the differences that it prints are gone"]
 fn placed_on_a_tmpfs() {
     let bench = Bench::new(&common::options(3), false);
     let differences = compare(&bench, CASES, &[ROOT], "", Mode::Placed);
@@ -215,7 +214,6 @@ fn placed_on_a_tmpfs() {
 
 /// All programs, by an ordinary user, on a disk.
 #[test]
-#[ignore = "until the differences that it prints are gone"]
 fn placed_on_a_disk_by_a_user() {
     let bench = Bench::new(&Options { foreign: vec!["n2".into()], ..common::options(2) }, true);
     let differences = compare(&bench, CASES, &USERS[1..2], "", Mode::Placed);
@@ -224,7 +222,6 @@ fn placed_on_a_disk_by_a_user() {
 
 /// What each of four users may do and may not, by modes, groups and ACLs.
 #[test]
-#[ignore = "until the differences that it prints are gone"]
 fn placed_permissions_of_four_users() {
     let bench = Bench::new(&common::options(2), true);
     let differences = compare(&bench, PERMISSIONS, &USERS, PREPARE_USERS, Mode::Placed);

@@ -157,6 +157,7 @@ impl Tracer {
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
         self.room.forget(host);
+        self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
         if who.tid != who.pid {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
