@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use crate::{COUNTS, Running, WAITS, comm, lab, wait_for};
+use crate::{COUNTS, Running, WAITS, common, lab, wait_for};
 
 /// Numbers from a seed (xorshift): the moments of the kills, which a failure names.
 struct Moments(u64);
@@ -25,7 +25,6 @@ fn counts_on(running: &mut Running, last: &mut u64) {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn guests_outlive_their_daemons() {
     let lab = lab(3);
     let mut guests = [Running::start(&lab, "n2", &COUNTS), Running::start(&lab, "n3", &COUNTS)];
@@ -55,7 +54,6 @@ fn guests_outlive_their_daemons() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn a_hosting_node_that_dies_takes_its_guests() {
     let lab = lab(3);
     let mut here = Running::start(&lab, "n2", &WAITS);
@@ -70,12 +68,11 @@ fn a_hosting_node_that_dies_takes_its_guests() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn a_home_that_dies_takes_its_bodies() {
     let lab = lab(2);
     let mut guest = Running::start(&lab, "n2", &WAITS);
     assert_eq!(guest.line(), "ready");
-    let bodies = || lab.processes("n2").unwrap().into_iter().filter(|pid| comm(*pid).starts_with("python")).count();
+    let bodies = || common::count(&lab, "n2", "python3");
     assert_eq!(bodies(), 1);
     lab.kill_node("n1").unwrap();
     wait_for("the body to end", || bodies() == 0);
@@ -83,7 +80,6 @@ fn a_home_that_dies_takes_its_bodies() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn a_link_that_is_cut_and_healed_in_time_loses_nothing() {
     let lab = lab(2);
     let mut guest = Running::start(&lab, "n2", &COUNTS);

@@ -83,7 +83,6 @@ pub(crate) const COUNTS: [&str; 3] = [
 ];
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn the_process_at_home_is_the_program() {
     let lab = lab(2);
     let script = "tern run --on n2 -- sh -c 'echo $$ $PPID; read line' <&3 & pid=$!; echo $pid $$; wait $pid";
@@ -107,14 +106,13 @@ fn the_process_at_home_is_the_program() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn signals_to_the_process_at_home_end_the_body() {
     let lab = lab(2);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT] {
         let mut running = Running::start(&lab, "n2", &["/bin/cat"]);
         std::io::Write::write_all(running.child.stdin.as_mut().unwrap(), b"x\n").unwrap();
         assert_eq!(running.line(), "x");
-        let bodies = || lab.processes("n2").unwrap().into_iter().filter(|pid| comm(*pid) == "cat").count();
+        let bodies = || common::count(&lab, "n2", "cat");
         assert_eq!(bodies(), 1);
         let kill = lab.exec("n1", ["sh", "-c", &format!("kill -{signal} {}", running.pid)]).unwrap();
         assert!(kill.status.success(), "{kill:?}");
@@ -124,13 +122,7 @@ fn signals_to_the_process_at_home_end_the_body() {
     }
 }
 
-/// Name of a process, as this machine sees it.
-pub(crate) fn comm(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
-}
-
 #[test]
-#[ignore = "until `tern run` works"]
 fn errors_have_their_status_and_words() {
     let lab = lab(3);
     let says = |output: Output, code: i32, words: &str| {
@@ -153,7 +145,6 @@ fn errors_have_their_status_and_words() {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn whoever_was_told_sees_the_news() {
     let lab = lab(3);
     let program = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/placing/coherence.py")).unwrap();

@@ -5,7 +5,8 @@ use std::fs;
 
 use lab::Lab;
 
-use crate::{comm, lab, wait_for};
+use crate::common::{comm, everything};
+use crate::{lab, wait_for};
 
 /// Resident memory may grow by this much in 200 placements: caches of the allocator, not leaks of every placement.
 const GROWTH_BYTES: u64 = 16 << 20;
@@ -16,7 +17,7 @@ type Counts = BTreeMap<String, usize>;
 fn counts(lab: &Lab, node: &str) -> Counts {
     let mut counts = Counts::new();
     let mut add = |what: String, number: usize| *counts.entry(what).or_default() += number;
-    for pid in lab.processes(node).unwrap() {
+    for pid in everything(lab, node) {
         let name = comm(pid);
         let list = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).into_iter().flatten().count();
         add(format!("descriptors of {name}"), list("fd"));
@@ -52,7 +53,7 @@ fn resident_bytes(lab: &Lab, node: &str) -> u64 {
         let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
         statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
     };
-    lab.processes(node).unwrap().into_iter().map(of).sum()
+    everything(lab, node).into_iter().map(of).sum()
 }
 
 /// 16 at a time; each reads a file, writes one, and prints.
@@ -65,7 +66,6 @@ fn place(lab: &Lab, times: u32) {
 }
 
 #[test]
-#[ignore = "until `tern run` works"]
 fn two_hundred_placements_leave_nothing() {
     let lab = lab(2);
     // The first ones make the room, fill caches, and start threads that stay.
