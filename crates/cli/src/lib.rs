@@ -9,7 +9,7 @@ mod join;
 mod run;
 mod show;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::OwnedFd;
 
 use ctl::facts::{Finding, Grade};
@@ -106,6 +106,12 @@ fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
     };
     match client::ask(&dirs.run_dir, &request)? {
         Answer::Invited { tokens, expires_s } => {
+            if !args.output.json && std::io::stderr().is_terminal() {
+                eprintln!(
+                    "valid once, for {} minutes; on the new machine, as root: tern join TOKEN && ternd",
+                    args.minutes
+                );
+            }
             let json = Invited { tokens: &tokens, expires_s };
             Ok(show(args.output, &json, || tokens.iter().map(|t| format!("{t}\n")).collect()))
         }

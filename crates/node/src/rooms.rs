@@ -266,15 +266,35 @@ pub(crate) fn stewards(run_dir: &Path) -> Vec<(RoomId, Steward)> {
 }
 
 /// A daemon that starts anew finds the rooms that outlived the last one.
-pub(crate) fn adopt(daemon: &Daemon) {
+pub(crate) fn adopt(daemon: &Arc<Daemon>) {
+    let mut unfinished = Vec::new();
     for (id, steward) in stewards(&daemon.options.run_dir) {
         match steward.list() {
             Ok((host, true, guests)) => {
                 tracing::info!("room {id} on {host} with {} guests taken over", guests.len());
                 *lock(&daemon.rooms.slot(&host)) = Some(id);
             }
-            Ok((host, false, _)) => tracing::info!("room {id} on {host} is not connected"),
+            Ok((host, false, guests)) => {
+                tracing::info!("room {id} on {host} with {} guests is not connected", guests.len());
+                unfinished.push(id);
+            }
             Err(e) => tracing::warn!("room {id}: {e}"),
+        }
+    }
+    if !unfinished.is_empty() {
+        let daemon = Arc::clone(daemon);
+        daemon.runtime.clone().spawn(async move {
+            tokio::time::sleep(ARRIVAL_WITHIN).await;
+            let _ = tokio::task::spawn_blocking(move || give_up(&daemon, &unfinished)).await;
+        });
+    }
+}
+
+/// Ends stewards whose room the last daemon did not live to see connected. Those with guests are only cut off.
+fn give_up(daemon: &Daemon, unfinished: &[RoomId]) {
+    for (id, steward) in stewards(&daemon.options.run_dir).into_iter().filter(|(id, _)| unfinished.contains(id)) {
+        if matches!(steward.list(), Ok((_, false, guests)) if guests.is_empty()) {
+            tracing::info!("room {id} never came up: {:?}", steward.close());
         }
     }
 }

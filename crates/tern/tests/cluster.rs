@@ -87,7 +87,12 @@ fn a_node_invited_without_the_authority_cannot_invite() {
     let keep = temp();
     let n1 = founder(&keep, "n1");
     let mut n2 = Node::new(&keep, "n2");
-    assert!(n2.join(&n1.invite(&["--without-authority"]), 2).status.success());
+    // The token may also come by standard input.
+    let token = n1.invite(&["--without-authority"]);
+    let mut joining = n2.command(&["join", "-", "--name", "n2", "--addr", "127.0.0.2:0"]);
+    let mut joining = joining.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap();
+    writeln!(joining.stdin.take().unwrap(), "{token}").unwrap();
+    assert!(joining.wait().unwrap().success());
     assert!(!exists(n2.state().join("authority.key")));
     n2.start(&[]);
     n2.sees_alive(&["n1", "n2"]);
