@@ -59,7 +59,7 @@ fn resident_bytes(lab: &Lab, node: &str) -> u64 {
 /// 16 at a time; each reads a file, writes one, and prints.
 fn place(lab: &Lab, times: u32) {
     let script = format!(
-        "cd /tmp && for i in $(seq {times}); do echo $i; done | xargs -P 16 -I N tern run --on n2 -- sh -c 'read line < /etc/hostname; echo N > out.N; echo $line N' | sort -u | wc -l"
+        "cd /tmp && for i in $(seq {times}); do echo $i; done | xargs -P 16 -I N tern run --on n2 -- sh -c 'read line < /etc/hostname; echo N > out.$((N % 16)); echo $line N' | sort -u | wc -l"
     );
     let output = lab.exec("n1", ["sh", "-c", &script]).unwrap();
     assert_eq!(output.text(), times.to_string(), "{}", output.errors());

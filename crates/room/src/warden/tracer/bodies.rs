@@ -8,6 +8,7 @@ use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use wire::ToHome;
 use wire::message::{Ending, Place};
 
@@ -114,7 +115,8 @@ impl Tracer {
             self.other_threads_gone(who, former);
             let arguments = os::process::arguments(host.0).unwrap_or_default();
             let comm = os::process::comm(host.0).unwrap_or_default();
-            self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm });
+            let exe = os::process::link(host.0, "exe").unwrap_or_default().into_os_string().into_vec();
+            self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm, exe });
         }
         stopped.resume(0)
     }
@@ -172,6 +174,7 @@ impl Tracer {
             // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
             unsafe { libc::kill(host.0, libc::SIGKILL) };
         }
+        self.room.abandon(pid);
     }
 }
 
