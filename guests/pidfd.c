@@ -15,6 +15,6 @@ int main(int argc, char **argv) {
     SAY("code %d", info.si_code);
     struct pollfd p = {fd, POLLIN, 0};
     SAY("ended: %d", poll(&p, 1, 0));
-    FAILS(ESRCH, RAW(pidfd_open, 0x7ffffff0, 0));
+    FAILS(EINVAL, RAW(pidfd_open, getpid(), 12345));
     SUCCESS();
 }

@@ -14,16 +14,24 @@ fn main() {
     }
     println!("cargo:rerun-if-changed={}", root.join("../abi/src").display());
     let elf = build(&blob, &out.join("blob-target"));
-    fs::write(out.join("deputy.bin"), flatten(&fs::read(&elf).expect("the blob was built"))).expect("OUT_DIR is writable");
+    fs::write(out.join("deputy.bin"), flatten(&fs::read(&elf).expect("the blob was built")))
+        .expect("OUT_DIR is writable");
 }
 
 fn build(blob: &Path, target: &Path) -> PathBuf {
     let triple = "x86_64-unknown-linux-gnu";
     let script = fs::canonicalize(blob.join("blob.ld")).expect("the linker script is there");
-    let mut flags: Vec<String> = ["linker=rust-lld", "linker-flavor=ld.lld", "link-self-contained=no", "relocation-model=pie", "target-cpu=x86-64", "panic=abort"]
-        .iter()
-        .flat_map(|f| ["-C".to_owned(), (*f).to_owned()])
-        .collect();
+    let mut flags: Vec<String> = [
+        "linker=rust-lld",
+        "linker-flavor=ld.lld",
+        "link-self-contained=no",
+        "relocation-model=pie",
+        "target-cpu=x86-64",
+        "panic=abort",
+    ]
+    .iter()
+    .flat_map(|f| ["-C".to_owned(), (*f).to_owned()])
+    .collect();
     for arg in ["-pie", "--no-dynamic-linker", "--gc-sections", "--build-id=none", "-znorelro"] {
         flags.push("-C".into());
         flags.push(format!("link-arg={arg}"));

@@ -3,12 +3,14 @@
 use crate::{signals, start, sys};
 use abi::*;
 use core::arch::asm;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 /// A thread's control block: at the top of its stack, and the FS base points to it.
 #[repr(C)]
 pub struct Thread {
     this: *mut Thread,
-    channel_fd: i32,
+    /// A child that a fork makes has another.
+    channel_fd: AtomicI32,
     /// Header and data of the current request.
     buffer: *mut u8,
     /// Shared by all threads, in the region: what the loader said.
@@ -38,12 +40,16 @@ impl Thread {
         }
     }
 
+    fn channel(&self) -> i32 {
+        self.channel_fd.load(Ordering::Relaxed)
+    }
+
     /// Sends one packet; a steward that is gone ends the process (nobody else could answer for it).
     pub fn send(&self, packet: &[u8]) {
         const MSG_NOSIGNAL: u64 = 0x4000;
         const EINTR: i64 = -4;
         loop {
-            let args = [self.channel_fd as u64, packet.as_ptr() as u64, packet.len() as u64, MSG_NOSIGNAL, 0, 0];
+            let args = [self.channel() as u64, packet.as_ptr() as u64, packet.len() as u64, MSG_NOSIGNAL, 0, 0];
             // SAFETY: sends bytes of a slice.
             match unsafe { sys::call(sys::SENDTO, args) } {
                 EINTR => continue,
@@ -69,7 +75,7 @@ impl Thread {
                 control_bytes: 24,
                 flags: 0,
             };
-            let args = [self.channel_fd as u64, &message as *const Message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0];
+            let args = [self.channel() as u64, &message as *const Message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0];
             // SAFETY: the message points to live memory of the stated sizes.
             match unsafe { sys::call(sys::RECVMSG, args) } {
                 EINTR => continue,
@@ -101,6 +107,14 @@ impl Thread {
             let (result, out_bytes) = match request.op {
                 OP_CALL => self.run(&request),
                 OP_THREAD => (self.new_thread(fd), 0),
+                OP_FORK => match self.new_process(fd) {
+                    Some(result) => (result, 0),
+                    None => continue,
+                },
+                OP_IGNORE => {
+                    signals::catch_all(request.args[0], request.args[1]);
+                    (0, 0)
+                }
                 OP_PROGRAM => (self.set_program(&request), 0),
                 OP_THREAD_EXIT => self.leave(),
                 OP_EXIT => sys::exit_group(request.args[0]),
@@ -116,7 +130,7 @@ impl Thread {
         let area = self as *const Thread as u64 + 64 - STACK_BYTES as u64;
         // SAFETY: the channel and the area are this thread's own; the first thread's area lies in the region, and goes like the others.
         unsafe {
-            sys::call(sys::CLOSE, [self.channel_fd as u64, 0, 0, 0, 0, 0]);
+            sys::call(sys::CLOSE, [self.channel() as u64, 0, 0, 0, 0, 0]);
             signals::mask(!0);
             asm!("syscall", "xor edi, edi", "mov eax, {exit}", "syscall", "ud2", exit = const sys::EXIT,
                  in("rax") sys::MUNMAP, in("rdi") area, in("rsi") THREAD_AREA_BYTES as u64, options(noreturn, nostack));
@@ -177,6 +191,39 @@ impl Thread {
         }
     }
 
+    /// Makes a child. `None` in the child, whose channel is the new one; a signal that came to it waits until then.
+    fn new_process(&self, channel_fd: i32) -> Option<i64> {
+        const SIGCHLD: u64 = 17;
+        if channel_fd < 0 {
+            return Some(-9);
+        }
+        let close = |fd: i32| {
+            // SAFETY: closes a descriptor that is this blob's own.
+            unsafe { sys::call(sys::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
+        };
+        let before = signals::mask(!0);
+        // SAFETY: a copy of this process; the child goes on below with a copy of this stack.
+        let pid = unsafe { sys::call(sys::CLONE, [SIGCHLD, 0, 0, 0, 0, 0]) };
+        if pid != 0 {
+            close(channel_fd);
+            signals::mask(before);
+            return Some(pid);
+        }
+        close(self.channel());
+        self.channel_fd.store(channel_fd, Ordering::Relaxed);
+        signals::mask(before);
+        Thread::current().say_ready();
+        None
+    }
+
+    fn say_ready(&self) {
+        // SAFETY: no memory is passed.
+        let tid = unsafe { sys::call(sys::GETTID, [0; 6]) };
+        let head = Reply { kind: READY, data_bytes: 0, result: tid };
+        // SAFETY: a whole header.
+        self.send(unsafe { core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()) });
+    }
+
     fn set_program(&self, request: &Request) -> i64 {
         // SAFETY: the loader's Start lives in the region as long as the process.
         let start = unsafe { &*self.start };
@@ -215,7 +262,7 @@ unsafe fn prepare(area: u64, channel_fd: i32, start: *const Start) -> *mut Threa
     // The header ends where a page begins, so that data is page aligned.
     let buffer = (area + STACK_BYTES as u64 + 4096 - size_of::<Request>() as u64) as *mut u8;
     // SAFETY: see above.
-    unsafe { thread.write(Thread { this: thread, channel_fd, buffer, start }) };
+    unsafe { thread.write(Thread { this: thread, channel_fd: AtomicI32::new(channel_fd), buffer, start }) };
     thread
 }
 
@@ -253,10 +300,9 @@ pub fn first_thread(start: &'static Start) -> ! {
     unsafe {
         let thread = prepare(start.thread_area, start.channel_fd, start);
         sys::call(sys::ARCH_PRCTL, [ARCH_SET_FS, thread as u64, 0, 0, 0, 0]);
-        signals::catch_all(start.ignored);
-        let tid = sys::call(sys::GETTID, [0; 6]);
-        let head = Reply { kind: READY, data_bytes: 0, result: tid };
-        (*thread).send(core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()));
+        signals::catch_all(start.ignored, 0);
+        signals::mask(0);
+        (*thread).say_ready();
         enter(thread)
     }
 }

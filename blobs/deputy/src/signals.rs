@@ -57,26 +57,34 @@ fn set(signal: i32, action: &Action) {
     unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, action as *const Action as u64, 0, 8, 0, 0]) };
 }
 
-/// Catches what can be caught, but not what is to be ignored; then lets all through.
-pub fn catch_all(ignored: u64) {
-    let action = Action {
-        handler: handler as *const () as u64,
-        flags: SA_SIGINFO | SA_RESTORER,
-        restorer: restorer as *const () as u64,
-        mask: !0,
-    };
+/// Ignores what is to be ignored, and catches all else that can be caught; the three stops of job control are left to the kernel.
+pub fn catch_all(ignored: u64, child_flags: u64) {
+    const SIG_DFL: u64 = 0;
+    const SIG_IGN: u64 = 1;
+    const SIGCHLD: i32 = 17;
     for signal in 1..=64 {
-        let keep = signal == SIGKILL || signal == SIGSTOP || JOB_STOPS.contains(&signal);
-        if !keep && (signal == CANCEL_SIGNAL || ignored & (1 << (signal - 1)) == 0) {
-            set(signal, &action);
+        if signal == SIGKILL || signal == SIGSTOP {
+            continue;
         }
+        let ignore = signal != CANCEL_SIGNAL && ignored & (1 << (signal - 1)) != 0;
+        let caught = handler as *const () as u64;
+        let handler = match (ignore, JOB_STOPS.contains(&signal)) {
+            (true, _) => SIG_IGN,
+            (false, true) => SIG_DFL,
+            (false, false) => caught,
+        };
+        let more = if signal == SIGCHLD { child_flags } else { 0 };
+        let flags = SA_SIGINFO | SA_RESTORER | more;
+        set(signal, &Action { handler, flags, restorer: restorer as *const () as u64, mask: !0 });
     }
-    mask(0);
 }
 
-pub fn mask(set: u64) {
-    // SAFETY: eight bytes of mask.
-    unsafe { sys::call(sys::RT_SIGPROCMASK, [SIG_SETMASK, &set as *const u64 as u64, 0, 8, 0, 0]) };
+/// Sets which signals wait; those that waited before.
+pub fn mask(set: u64) -> u64 {
+    let mut before = 0u64;
+    // SAFETY: twice eight bytes of mask.
+    unsafe { sys::call(sys::RT_SIGPROCMASK, [SIG_SETMASK, &set as *const u64 as u64, &mut before as *mut u64 as u64, 8, 0, 0]) };
+    before
 }
 
 /// Ends the process as `signal` does by default, without a core: the core would be the blob's, not the program's.

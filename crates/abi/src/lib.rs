@@ -24,6 +24,11 @@ pub const OP_DIE: u32 = 5;
 /// The program changed (exec): data holds `args[0]` bytes of argument strings, then, if `args[1]` is not zero, the path of its file, ended by NUL.
 pub const OP_PROGRAM: u32 = 6;
 
+/// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel.
+pub const OP_FORK: u32 = 7;
+/// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`: flags of SIGCHLD's action.
+pub const OP_IGNORE: u32 = 8;
+
 /// Steward to deputy thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -123,6 +123,8 @@ pub enum Datagram {
     Swim(Vec<u8>),
     /// Once a second to a random member.
     Pulse {
+        /// Who sends it: a receiver that does not know it asks for the list.
+        me: Member,
         /// [`digest`] of the members that the sender sees alive, itself included: who differs asks for the list.
         digest: u64,
         /// The newest loads that the sender knows.

@@ -87,6 +87,8 @@ pub enum ToSteward {
     },
     /// End the room: bodies are killed, deputies exit as if killed.
     Close,
+    /// How much has passed between home and room? Answered by [`FromSteward::Traffic`].
+    Traffic,
 }
 
 /// Steward to daemon: answers.
@@ -112,6 +114,13 @@ pub enum FromSteward {
     Failed {
         /// The reason, in words.
         reason: String,
+    },
+    /// To [`ToSteward::Traffic`]: both directions together, since the room was made.
+    Traffic {
+        /// Frames.
+        frames: u64,
+        /// Bytes before encryption.
+        bytes: u64,
     },
 }
 

@@ -15,16 +15,18 @@ pub struct Invalidation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Attributes and ACLs.
-    Attr,
-    /// Attributes, ACLs and cached content.
-    Content,
-    /// A name in this directory, and what was cached of the directory itself.
-    Entry {
-        /// The name: one component, no NUL.
-        name: Vec<u8>,
-        /// The name exists (again): it only needs to be looked up anew at its next use.
-        expire: bool,
+    Attr {
+        /// The directory through which the node was named last, or 0. The kernel may have taken the reply and not looked at it yet; then it
+        /// has no such node, and would learn of an old one afterwards. When it has the directory's lock, it has looked at it.
+        within: u64,
     },
+    /// Attributes, ACLs and cached content.
+    Content {
+        /// As above.
+        within: u64,
+    },
+    /// This name in the directory, and what was cached of the directory itself.
+    Entry(Vec<u8>),
     /// Every name in the mount; the node is not used.
     AllNames,
 }
@@ -39,33 +41,36 @@ const FIXED_BYTES: usize = 12;
 pub const MAX_INVALIDATION_BYTES: usize = FIXED_BYTES + crate::proto::NAME_MAX;
 
 impl Invalidation {
-    /// Appends the bytes: kind (u16), mount (u16), node (u64), then the name; little-endian.
+    /// Appends the bytes: kind (u16), mount (u16), node (u64), then the directory or name; little-endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let (kind, name): (u16, &[u8]) = match &self.what {
-            What::Attr => (0, &[]),
-            What::Content => (1, &[]),
-            What::Entry { name, expire: false } => (2, name),
-            What::Entry { name, expire: true } => (3, name),
-            What::AllNames => (4, &[]),
+        let directory: [u8; 8];
+        let (kind, rest): (u16, &[u8]) = match &self.what {
+            What::Attr { within } | What::Content { within } => {
+                directory = within.to_le_bytes();
+                (u16::from(matches!(self.what, What::Content { .. })), &directory)
+            }
+            What::Entry(name) => (2, name),
+            What::AllNames => (3, &[]),
         };
         out.extend_from_slice(&kind.to_le_bytes());
         out.extend_from_slice(&self.mount.to_le_bytes());
         out.extend_from_slice(&self.node.to_le_bytes());
-        out.extend_from_slice(name);
+        out.extend_from_slice(rest);
     }
 
     /// Reads one invalidation, which must be all of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Invalidation, NotAnInvalidation> {
         let wrong = NotAnInvalidation(bytes.len());
-        let (fixed, name) = bytes.split_first_chunk::<FIXED_BYTES>().ok_or(wrong)?;
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED_BYTES>().ok_or(wrong)?;
         let [k0, k1, m0, m1, node @ ..] = *fixed;
         let kind = u16::from_le_bytes([k0, k1]);
-        let named = (1..=crate::proto::NAME_MAX).contains(&name.len()) && !name.contains(&0) && !name.contains(&b'/');
-        let what = match (kind, name.is_empty()) {
-            (0, true) => What::Attr,
-            (1, true) => What::Content,
-            (2 | 3, false) if named => What::Entry { name: name.to_vec(), expire: kind == 3 },
-            (4, true) => What::AllNames,
+        let is_name = (1..=crate::proto::NAME_MAX).contains(&rest.len()) && !rest.contains(&0) && !rest.contains(&b'/');
+        let within = || rest.try_into().map(u64::from_le_bytes).map_err(|_| wrong);
+        let what = match kind {
+            0 => What::Attr { within: within()? },
+            1 => What::Content { within: within()? },
+            2 if is_name => What::Entry(rest.to_vec()),
+            3 if rest.is_empty() => What::AllNames,
             _ => return Err(wrong),
         };
         Ok(Invalidation { mount: u16::from_le_bytes([m0, m1]), node: u64::from_le_bytes(node), what })
@@ -78,8 +83,10 @@ mod tests {
 
     #[test]
     fn round_trip_and_refusal() {
-        let entry = |expire| What::Entry { name: b"a name".to_vec(), expire };
-        for what in [What::Attr, What::Content, entry(false), entry(true), What::AllNames] {
+        let entry = What::Entry(b"a name".to_vec());
+        for what in
+            [What::Attr { within: 0 }, What::Attr { within: 7 }, What::Content { within: 8 }, entry, What::AllNames]
+        {
             let inv = Invalidation { mount: 3, node: 0x1234_5678_9abc, what };
             let mut bytes = Vec::new();
             inv.encode(&mut bytes);

@@ -68,7 +68,7 @@ impl Home {
         self.replies.0.lock().unwrap().clear();
         let len = (size_of::<InHeader>() + body.len()) as u32;
         let header = InHeader { len, opcode, unique: 8, nodeid, uid, gid: uid, pid: 77, ..Default::default() };
-        self.server.request(0, &[header.as_bytes(), body].concat());
+        self.send(0, &[header.as_bytes(), body].concat());
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(reply) = self.replies.0.lock().unwrap().pop() {
@@ -79,6 +79,11 @@ impl Home {
             assert!(Instant::now() < until, "no reply");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// In a thread of its own, which takes on the identity of whoever asks.
+    fn send(&self, mount: u16, bytes: &[u8]) {
+        std::thread::scope(|scope| scope.spawn(|| self.server.request(mount, bytes)).join().unwrap());
     }
 
     fn lookup(&self, dir: u64, name: &str, uid: u32) -> (i32, u64) {
@@ -98,18 +103,13 @@ fn args(fixed: &(impl IntoBytes + Immutable), name: &str) -> Vec<u8> {
     [fixed.as_bytes(), name.as_bytes(), b"\0"].concat()
 }
 
-/// Requests run in threads of their own: the server changes the identity of the thread that runs them.
-fn apart(test: impl FnOnce() + Send + 'static) {
-    if rustix::process::geteuid().is_root() {
-        std::thread::spawn(test).join().unwrap();
-    } else {
-        println!("not run: serving files needs root");
-    }
+fn with_root(test: impl FnOnce()) {
+    if rustix::process::geteuid().is_root() { test() } else { println!("not run: serving files needs root") }
 }
 
 #[test]
 fn only_hosted_users_are_obeyed() {
-    apart(|| {
+    with_root(|| {
         let home = Home::new();
         let (open, read) = (OpenIn::default(), 0o0);
         assert_eq!(read, libc::O_RDONLY);
@@ -140,7 +140,7 @@ fn only_hosted_users_are_obeyed() {
 
 #[test]
 fn nothing_outside_the_export_has_a_name() {
-    apart(|| {
+    with_root(|| {
         let home = Home::new();
         for name in ["..", ".", "", "../etc", "/etc/passwd", "closed/inside", "mine/"] {
             assert_eq!(home.lookup(1, name, USER).0, libc::EINVAL, "{name:?}");
@@ -161,7 +161,7 @@ fn nothing_outside_the_export_has_a_name() {
 
 #[test]
 fn any_bytes_get_at_most_one_reply() {
-    apart(|| {
+    with_root(|| {
         let home = Home::new();
         let (_, mine) = home.lookup(1, "mine", USER);
         let opened = home.ask(14, mine, USER, OpenIn { flags: libc::O_RDWR as u32, open_flags: 0 }.as_bytes()).1;
@@ -174,7 +174,9 @@ fn any_bytes_get_at_most_one_reply() {
             proptest::collection::vec(word, 0..12).prop_map(|words| words.as_bytes().to_vec()),
         ];
         let node = prop_oneof![Just(1u64), Just(mine), any::<u64>()];
-        let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: 3000, ..Default::default() });
+        // `PROPTEST_CASES` for more.
+        let cases = ProptestConfig::default().cases.max(2000);
+        let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..Default::default() });
         runner
             .run(&(opcodes, node, body), |(opcode, node, body)| {
                 let (error, _) = home.ask(opcode, node, USER, &body);
@@ -184,8 +186,8 @@ fn any_bytes_get_at_most_one_reply() {
             })
             .unwrap();
         for len in 0..200 {
-            home.server.request(0, &vec![0xff; len]);
-            home.server.request(9, &vec![0; len]);
+            home.send(0, &vec![0xff; len]);
+            home.send(9, &vec![0; len]);
         }
         assert_eq!(home.ask(3, 1, USER, GetattrIn::default().as_bytes()).0, 0, "the server still works");
     });

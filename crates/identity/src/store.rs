@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
 
@@ -41,7 +42,10 @@ impl Store {
     /// Writes `bytes` to a new file beside it and renames: a reader sees the old or the new content.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(name);
-        let temporary = self.path(&format!("{name}.{}.new", std::process::id()));
+        // Writers at the same time do not share it: the last rename wins, with a whole file.
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.path(&format!("{name}.{}-{number}.new", std::process::id()));
         let result = write_synced(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path));
         if result.is_err() {
             // Best effort: the error that matters is the first one.

@@ -12,6 +12,7 @@ pub use sender::Sender;
 pub use setup::{accept, connect};
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -38,6 +39,30 @@ pub enum LinkError {
     /// The peer closed the connection.
     #[error("the other end closed the connection")]
     Closed,
+}
+
+/// What has passed on a link, both ways.
+#[derive(Debug, Default)]
+pub struct Counters {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    fn count(&self, body_bytes: usize) {
+        self.frames.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add((body_bytes + wire::Head::BYTES) as u64, Ordering::Relaxed);
+    }
+
+    /// Frames.
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Bytes before encryption.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 /// The TLS state, shared by the two directions; held only to encrypt or decrypt, never while waiting.

@@ -1,6 +1,6 @@
 //! The receiving direction.
 
-use crate::{LinkError, Tls, lock};
+use crate::{Counters, LinkError, Tls, lock};
 use rustls::IoState;
 use std::io::Read;
 use std::net::TcpStream;
@@ -18,11 +18,12 @@ pub struct Receiver {
     /// Decrypted bytes that no frame has taken yet: from `taken`.
     plain: Vec<u8>,
     taken: usize,
+    counters: Arc<Counters>,
 }
 
 impl Receiver {
-    pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>) -> Receiver {
-        Receiver { socket, tls, chunk: vec![0; CHUNK_BYTES].into_boxed_slice(), plain: Vec::new(), taken: 0 }
+    pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Receiver {
+        Receiver { socket, tls, chunk: vec![0; CHUNK_BYTES].into_boxed_slice(), plain: Vec::new(), taken: 0, counters }
     }
 
     /// Waits for the next frame and puts its body into `body`.
@@ -37,6 +38,7 @@ impl Receiver {
         body.clear();
         body.extend_from_slice(&self.plain[from..from + bytes]);
         self.taken = from + bytes;
+        self.counters.count(bytes);
         Ok(head)
     }
 

@@ -1,6 +1,6 @@
 //! The sending direction.
 
-use crate::{LinkError, Tls, lock};
+use crate::{Counters, LinkError, Tls, lock};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -11,6 +11,7 @@ pub struct Sender {
     tls: Arc<Tls>,
     /// Held from encrypting to the end of writing, so that records reach the socket in the order of their numbers.
     out: Mutex<Out>,
+    counters: Arc<Counters>,
 }
 
 struct Out {
@@ -19,30 +20,19 @@ struct Out {
 }
 
 impl Sender {
-    pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>) -> Sender {
-        Sender { tls, out: Mutex::new(Out { socket, encrypted: Vec::new() }) }
+    pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Sender {
+        Sender { tls, out: Mutex::new(Out { socket, encrypted: Vec::new() }), counters }
     }
 
     /// Sends one frame whose body is `parts`, one after the other. Waits while the network is slower.
     pub fn send(&self, kind: Kind, mount: u16, seq: u64, parts: &[&[u8]]) -> Result<(), LinkError> {
-        self.send_ordered(kind, mount, || seq, parts)
-    }
-
-    /// As [`Sender::send`], but the number is asked for when no other frame can come between any more.
-    pub fn send_ordered(
-        &self,
-        kind: Kind,
-        mount: u16,
-        seq: impl FnOnce() -> u64,
-        parts: &[&[u8]],
-    ) -> Result<(), LinkError> {
         let bytes: usize = parts.iter().map(|p| p.len()).sum();
         if bytes > FRAME_BYTES_MAX {
             return Err(LinkError::Frame(HeadError::Size(bytes as u32)));
         }
         let failed = |doing| move |source| LinkError::Socket { doing, source };
         let mut out = lock(&self.out);
-        let head = Head { body_bytes: bytes as u32, kind, mount, seq: seq() }.encode();
+        let head = Head { body_bytes: bytes as u32, kind, mount, seq }.encode();
         let Out { socket, encrypted } = &mut *out;
         encrypted.clear();
         {
@@ -57,10 +47,16 @@ impl Sender {
             }
         }
         socket.write_all(encrypted).map_err(failed("sending"))?;
+        self.counters.count(bytes);
         if encrypted.capacity() > 4 << 20 {
             *encrypted = Vec::new();
         }
         Ok(())
+    }
+
+    /// What has passed, both ways.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Ends the connection: both ends' receivers see it closed.

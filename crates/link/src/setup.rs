@@ -1,6 +1,6 @@
 //! From a connected socket to a link.
 
-use crate::{LOST_AFTER, LinkError, Receiver, Sender};
+use crate::{Counters, LOST_AFTER, LinkError, Receiver, Sender};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use std::net::TcpStream;
@@ -47,7 +47,8 @@ fn establish(mut socket: TcpStream, mut tls: Connection) -> Result<Established, 
         tls.peer_certificates().map(|c| c.iter().map(|c| c.clone().into_owned()).collect()).unwrap_or_default();
     let tls = Arc::new(Mutex::new(tls));
     let reading = socket.try_clone().map_err(failed("duplicating the socket"))?;
-    Ok((Sender::new(socket, tls.clone()), Receiver::new(reading, tls), certificates))
+    let counters = Arc::new(Counters::default());
+    Ok((Sender::new(socket, tls.clone(), counters.clone()), Receiver::new(reading, tls, counters), certificates))
 }
 
 /// A peer that vanished is noticed after [`LOST_AFTER`], whether something is sent or not (tcp(7)).

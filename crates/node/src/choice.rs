@@ -67,6 +67,9 @@ pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, 
 }
 
 fn choose_least_loaded(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Error> {
+    while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let (mut candidates, mut reasons) = candidates(daemon);
     while let Some(best) = daemon.choices.take_best(candidates.clone()) {
         let steward = daemon.living(&best).map_err(Error::from).and_then(|member| rooms::steward_on(daemon, &member));

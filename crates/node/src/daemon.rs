@@ -26,6 +26,9 @@ const GENERATION_NOTE: &str = "generation";
 /// How long after its start a daemon may still not have heard of a member that is alive.
 const SETTLE: Duration = Duration::from_secs(2);
 
+/// The shortest time between two writings of the members.
+const SAVE_EVERY: Duration = Duration::from_millis(100);
+
 /// How the daemon is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -54,6 +57,7 @@ pub(crate) struct Daemon {
     me: Mutex<Member>,
     table: Mutex<Table>,
     members_changed: AtomicBool,
+    saving: AtomicBool,
     entering: AtomicBool,
     refused_datagrams: AtomicU64,
 }
@@ -92,6 +96,7 @@ impl Daemon {
             table: Mutex::new(table),
             stop: Notify::new(),
             members_changed: AtomicBool::new(false),
+            saving: AtomicBool::new(false),
             entering: AtomicBool::new(false),
             refused_datagrams: AtomicU64::new(0),
             options,
@@ -147,6 +152,11 @@ impl Daemon {
         }
     }
 
+    /// This daemon has just started, and may not have heard yet of those it knows.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.started.elapsed() < SETTLE && self.table().iter().next().is_some()
+    }
+
     /// Alive members and this node: what a newcomer is told.
     pub(crate) fn everybody(&self) -> Vec<Member> {
         let mut members: Vec<Member> = self.table().iter().filter(|k| k.alive).map(|k| k.member.clone()).collect();
@@ -174,10 +184,20 @@ impl Daemon {
         self.members_changed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn save_members_if_changed(self: &Arc<Self>) {
-        if self.members_changed.swap(false, Ordering::Relaxed) {
+    /// Writes the members down, beside everything else, unless nothing has changed or that is under way.
+    pub(crate) fn save_members_soon(self: &Arc<Self>) {
+        if self.members_changed.load(Ordering::Acquire) && !self.saving.swap(true, Ordering::AcqRel) {
             let daemon = Arc::clone(self);
-            self.runtime.spawn_blocking(move || daemon.save_members());
+            self.runtime.spawn_blocking(move || {
+                while daemon.members_changed.swap(false, Ordering::AcqRel) {
+                    daemon.save_members();
+                    // A cluster that is just forming changes often.
+                    std::thread::sleep(SAVE_EVERY);
+                }
+                daemon.saving.store(false, Ordering::Release);
+                // What changed between the two lines above.
+                daemon.save_members_soon();
+            });
         }
     }
 

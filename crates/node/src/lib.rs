@@ -28,7 +28,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use identity::Identity;
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,6 +39,8 @@ pub use log::Log;
 
 use daemon::Daemon;
 
+/// How long the last daemon may take to end after it was killed.
+const LAST_GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Connections that may wait at the control socket.
 const BACKLOG: i32 = 512;
 
@@ -100,18 +102,21 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     Ok(())
 }
 
-/// TCP and UDP on the same port. Port 0 (for tests) is a port that is free for both.
+/// TCP and UDP on the same port; port 0 (for tests) is one that is free for both. A daemon that was just killed may still hold its port.
 async fn bind(address: SocketAddr) -> std::io::Result<(tokio::net::TcpListener, tokio::net::UdpSocket, u16)> {
-    const TRIES: u32 = 16;
-    let mut tries = 0;
+    let start = Instant::now();
     loop {
-        let tcp = tokio::net::TcpListener::bind(address).await?;
-        let port = tcp.local_addr()?.port();
-        tries += 1;
-        match tokio::net::UdpSocket::bind((address.ip(), port)).await {
-            Ok(udp) => return Ok((tcp, udp, port)),
-            Err(e) if address.port() != 0 || tries == TRIES => return Err(e),
-            Err(_) => {}
+        let both = async {
+            let tcp = tokio::net::TcpListener::bind(address).await?;
+            let port = tcp.local_addr()?.port();
+            Ok((tcp, tokio::net::UdpSocket::bind((address.ip(), port)).await?, port))
+        };
+        let both: std::io::Result<_> = both.await;
+        match both {
+            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && start.elapsed() < LAST_GONE_WITHIN => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            result => return result,
         }
     }
 }
@@ -154,9 +159,18 @@ fn prepare_run_dir(run_dir: &Path) -> Result<File, Error> {
         .mode(0o600)
         .open(&path)
         .map_err(|e| Error::file("open", &path, e))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(std::fs::TryLockError::WouldBlock) => Err(Error::Running { run_dir: run_dir.to_path_buf() }),
-        Err(std::fs::TryLockError::Error(e)) => Err(Error::file("lock", &path, e)),
+    let start = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(std::fs::TryLockError::Error(e)) => return Err(Error::file("lock", &path, e)),
+            // One that was just killed may still be on its way out.
+            Err(std::fs::TryLockError::WouldBlock)
+                if start.elapsed() > LAST_GONE_WITHIN || local::is_served(run_dir) =>
+            {
+                return Err(Error::Running { run_dir: run_dir.to_path_buf() });
+            }
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        }
     }
 }

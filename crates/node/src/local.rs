@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -121,6 +122,17 @@ impl Workers {
             }
         }
     }
+}
+
+/// Does a daemon answer in this run directory?
+pub(crate) fn is_served(run_dir: &Path) -> bool {
+    let ask = || {
+        let socket = packet::connect(&ctl::paths::daemon_socket(run_dir))?;
+        packet::set_timeout(&socket, Some(Duration::from_secs(1)))?;
+        packet::send(&socket, &encode(&Request::Status, REQUEST_BYTES).map_err(std::io::Error::other)?, &[])?;
+        packet::receive(&socket, ctl::tool::PACKET_BYTES)
+    };
+    ask().is_ok_and(|answer| !answer.bytes.is_empty())
 }
 
 fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {

@@ -105,7 +105,6 @@ async fn answer(
         PeerRequest::Leave { id: leaving } if leaving == id.0 => {
             tracing::info!("{name} leaves the cluster");
             daemon.swim.tell(Command::Gone(leaving)).await;
-            daemon.members_have_changed();
             PeerAnswer::Done
         }
         PeerRequest::Leave { .. } => PeerAnswer::Failed { reason: "a node can only leave for itself".into() },

@@ -206,10 +206,12 @@ impl Task {
                     tracing::debug!(sender, %from, "membership datagram refused: {e}");
                 }
             }
-            Datagram::Pulse { digest, entries } => {
+            Datagram::Pulse { me, digest, entries } => {
                 let now = Instant::now();
                 entries.iter().take(PULSE_ENTRIES).for_each(|e| self.daemon.table().note_load(e, now));
-                self.compare(sender, digest);
+                if me.id == sender && acceptable(&me) {
+                    self.compare(me, digest);
+                }
             }
             Datagram::Echo { nonce } => self.send(from, &Datagram::EchoReply { nonce }),
             Datagram::EchoReply { nonce } => {
@@ -222,16 +224,13 @@ impl Task {
 
     /// Gossip loses a member now and then; who sees others than its peer does, though it has heard of no change for a moment, asks for the
     /// peer's list.
-    fn compare(&mut self, sender: u64, digest: u64) {
+    fn compare(&mut self, sender: Member, digest: u64) {
         if digest == self.digest || self.changed.elapsed() < QUIET || self.listed.elapsed() < self.list_every() {
             return;
         }
-        let sender = self.foca.iter_members().map(|m| &m.id().0).find(|m| m.id == sender).cloned();
-        if let Some(member) = sender {
-            self.listed = Instant::now();
-            let daemon = Arc::clone(&self.daemon);
-            tokio::spawn(async move { crate::dial::compare_members(&daemon, &member).await });
-        }
+        self.listed = Instant::now();
+        let daemon = Arc::clone(&self.daemon);
+        tokio::spawn(async move { crate::dial::compare_members(&daemon, &sender).await });
     }
 
     /// A list costs both sides in proportion to the members.
@@ -258,7 +257,10 @@ impl Task {
                     let down = foca::Member::new(member.id().clone(), member.incarnation(), foca::State::Down);
                     let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
                 }
-                self.daemon.table().forget(id);
+                if self.daemon.table().forget(id) {
+                    self.daemon.members_have_changed();
+                    self.daemon.save_members_soon();
+                }
             }
             Command::Leave(done) => {
                 let _ = self.foca.leave_cluster(&mut self.runtime);
@@ -313,6 +315,7 @@ impl Task {
         self.changed = Instant::now();
         self.daemon.set_me(me);
         self.daemon.members_alive(alive);
+        self.daemon.save_members_soon();
         // Only the bounds that depend on the size, and only when it has changed much.
         if count > self.sized_for * 3 / 2 || count * 2 < self.sized_for {
             self.sized_for = count;
@@ -327,10 +330,10 @@ impl Task {
         let entries = self.daemon.pulse_entries(PULSE_ENTRIES);
         let target = self.foca.iter_members().choose(&mut self.rng).map(|m| m.id().0.address);
         match target {
-            Some(address) => self.send(address, &Datagram::Pulse { digest: self.digest, entries }),
+            Some(address) => self
+                .send(address, &Datagram::Pulse { me: self.foca.identity().0.clone(), digest: self.digest, entries }),
             None => self.daemon.enter_again(),
         }
-        self.daemon.save_members_if_changed();
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &Datagram) {

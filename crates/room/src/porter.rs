@@ -87,7 +87,8 @@ pub struct Channels {
 
 /// Sends one message as a packet.
 pub fn tell<T: Serialize>(socket: BorrowedFd<'_>, message: &T, fds: &[BorrowedFd<'_>]) -> os::Result<()> {
-    let bytes = postcard::to_stdvec(message).map_err(|e| os::Error::new("encoding a message", std::io::Error::other(e)))?;
+    let bytes =
+        postcard::to_stdvec(message).map_err(|e| os::Error::new("encoding a message", std::io::Error::other(e)))?;
     os::socket::send(socket, &[IoSlice::new(&bytes)], fds, 0)
 }
 
@@ -98,7 +99,8 @@ pub fn hear<T: for<'a> Deserialize<'a>>(socket: BorrowedFd<'_>) -> os::Result<Op
     if n == 0 {
         return Ok(None);
     }
-    let message = postcard::from_bytes(&packet[..n]).map_err(|e| os::Error::new("decoding a message", std::io::Error::other(e)))?;
+    let message = postcard::from_bytes(&packet[..n])
+        .map_err(|e| os::Error::new("decoding a message", std::io::Error::other(e)))?;
     Ok(Some((message, fds)))
 }
 
@@ -136,7 +138,8 @@ fn run(channels: &Channels) -> os::Result<()> {
         }
         if polled[0].revents != 0 {
             let Some((command, fds)) = hear::<Command>(channels.commands.as_fd())? else { return Ok(()) };
-            let answer = porter.obey(command, fds).unwrap_or_else(|e| Answer::Failed { errno: e.errno(), what: e.to_string() });
+            let answer =
+                porter.obey(command, fds).unwrap_or_else(|e| Answer::Failed { errno: e.errno(), what: e.to_string() });
             tell(channels.commands.as_fd(), &answer, &[])?;
         }
     }
@@ -175,7 +178,9 @@ impl Porter<'_> {
     }
 
     fn room(&self) -> os::Result<&setup::Room> {
-        self.room.as_ref().ok_or_else(|| os::Error::new("using a room that is not set up", std::io::Error::from_raw_os_error(libc::ENXIO)))
+        self.room.as_ref().ok_or_else(|| {
+            os::Error::new("using a room that is not set up", std::io::Error::from_raw_os_error(libc::ENXIO))
+        })
     }
 
     fn reap(&self) -> os::Result<()> {

@@ -29,6 +29,8 @@ enum Command {
     Tool(cli::Command),
     /// Be the daemon (also: call this program `ternd`)
     Daemon(daemon::Args),
+    /// Measure tern on this cluster, beside the same natively
+    Bench(bench::Args),
     /// A cluster in one machine, for trying and testing
     Lab(lab::Args),
     /// Print completions for a shell
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     ExitCode::from(match &arguments.command {
         Command::Tool(command) => cli::main(command, &arguments.dirs, HOST),
         Command::Daemon(args) => daemon::main(args, &arguments.dirs),
+        Command::Bench(args) => bench::main(args, &arguments.dirs.run_dir),
         Command::Lab(_) => {
             let Command::Lab(args) = arguments.command else { return ExitCode::FAILURE };
             lab::run(args)
@@ -75,6 +78,7 @@ fn role(argv: &[std::ffi::OsString]) -> ExitCode {
     match text.split_first().map(|(role, args)| (role.as_str(), args)) {
         Some(("__steward", args)) => return deputy::steward::main(args),
         Some(("__warden", args)) => return room::warden::main(args),
+        Some(("__bench-guest", args)) => return ExitCode::from(bench::guest::main(args)),
         _ => {}
     }
     tracing::error!("{} is no role of this program", text.first().map_or("", String::as_str));

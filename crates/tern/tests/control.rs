@@ -147,6 +147,28 @@ fn daemons_die_and_rooms_go_on() {
 }
 
 #[test]
+fn a_home_whose_daemon_dies_again_and_again_goes_on_placing() {
+    let lab = common::lab_of(&common::options(3));
+    let guest = Guest::start(&lab, &[], "1005");
+    for round in 0..10u64 {
+        let pid = json(&lab, "n1", &["status", "--json"])["pid"].to_string();
+        let run = quiet(lab.in_node("n1", ["tern", "run", "--", "/bin/true"])).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(7 * round));
+        // The next daemon is started while the last one may still be ending.
+        let again = lab.exec("n1", ["sh", "-c", &format!("kill -9 {pid}; ternd > /dev/null 2>&1 &")]).unwrap();
+        assert!(again.status.success());
+        eventually("the daemon serves", || tern(&lab, "n1", &["status"]).status.success());
+        // Whoever met no daemon was told so; nobody hangs.
+        let mut run = Guest(run);
+        eventually("the placement ends", || run.0.try_wait().unwrap().is_some());
+    }
+    assert_eq!(away(&lab, &[]), ["sleep 1005"]);
+    let placed = tern(&lab, "n1", &["run", "--on", "n3", "--", "/bin/true"]);
+    assert!(placed.status.success(), "{}\n{}", placed.errors(), tern(&lab, "n1", &["log"]).text());
+    guest.end(&lab, "1005");
+}
+
+#[test]
 fn nobody_leaves_with_guests() {
     let lab = common::lab_of(&common::options(3));
     let guest = Guest::start(&lab, &[], "1004");

@@ -67,14 +67,32 @@ pub enum ToHome {
         /// The call.
         id: CallId,
     },
-    /// A thread of the body wants to make another.
-    NewThread {
-        /// Answered by [`ToRoom::Return`]: the new TID or an error.
+    /// A thread of the body wants to make another, or a process.
+    Birth {
+        /// Answered by [`ToRoom::Return`]: the new number or an error.
         id: CallId,
         /// The process.
         pid: i32,
         /// The thread that asks.
         tid: i32,
+        /// What is to be made.
+        birth: Birth,
+    },
+    /// What home made for this was not made here in the end: it vanishes unseen.
+    Unborn {
+        /// The process that wanted it.
+        pid: i32,
+        /// Its number.
+        number: i32,
+    },
+    /// The body ignores these signals now (bit n-1 for signal n); the deputy shall too.
+    Ignores {
+        /// The process.
+        pid: i32,
+        /// All that are ignored.
+        ignored: u64,
+        /// SIGCHLD's SA_NOCLDSTOP and SA_NOCLDWAIT.
+        child_flags: u64,
     },
     /// Thread of a body ended, and its TID is free in the room.
     ThreadGone {
@@ -133,6 +151,15 @@ pub enum ToHome {
         /// Per process: what the hosting kernel says.
         bodies: Vec<BodyUsage>,
     },
+}
+
+/// What can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Birth {
+    /// A thread of the same process.
+    Thread,
+    /// A child process.
+    Process,
 }
 
 /// What a body uses.

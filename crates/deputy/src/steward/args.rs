@@ -32,6 +32,11 @@ impl StewardArgs {
         if room.len() != 32 || !room.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(ArgsError("--room is no room's name".into()));
         }
-        Ok(StewardArgs { room, host: value("--host")?, run_dir: value("--run-dir")?.into(), state: value("--state")?.into() })
+        Ok(StewardArgs {
+            room,
+            host: value("--host")?,
+            run_dir: value("--run-dir")?.into(),
+            state: value("--state")?.into(),
+        })
     }
 }

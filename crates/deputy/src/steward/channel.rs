@@ -31,7 +31,8 @@ fn encode(request: &Request, data: &[u8]) -> Vec<u8> {
     out.extend(request.op.to_le_bytes());
     out.extend(request.nr.to_le_bytes());
     request.args.iter().for_each(|a| out.extend(a.to_le_bytes()));
-    for word in [request.pointers, request.out_offset, request.out_bytes, request.out_per_result, request.data_bytes, 0] {
+    for word in [request.pointers, request.out_offset, request.out_bytes, request.out_per_result, request.data_bytes, 0]
+    {
         out.extend(word.to_le_bytes());
     }
     out.extend(data);
@@ -104,7 +105,15 @@ mod tests {
     use super::*;
 
     fn a_call() -> Call {
-        Call { nr: 0, args: [1, 0, 5, 0, 0, 0], pointers: 2, data: vec![], out_offset: 0, out_bytes: 5, out_per_result: 1 }
+        Call {
+            nr: 0,
+            args: [1, 0, 5, 0, 0, 0],
+            pointers: 2,
+            data: vec![],
+            out_offset: 0,
+            out_bytes: 5,
+            out_per_result: 1,
+        }
     }
 
     #[test]

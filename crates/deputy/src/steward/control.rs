@@ -20,7 +20,8 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
         match os::socket::accept(listener.as_fd()) {
             Ok(socket) => {
                 let room = room.clone();
-                let spawned = std::thread::Builder::new().name("control".into()).spawn(move || converse(&room, &socket));
+                let spawned =
+                    std::thread::Builder::new().name("control".into()).spawn(move || converse(&room, &socket));
                 if let Err(e) = spawned {
                     tracing::error!("no thread for a daemon's connection: {e}");
                 }
@@ -42,7 +43,8 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
             Ok(message) => obey(room, message, fds).unwrap_or_else(|reason| FromSteward::Failed { reason }),
             Err(e) => FromSteward::Failed { reason: format!("malformed message: {e}") },
         };
-        let sent = postcard::to_stdvec(&answer).map(|bytes| os::socket::send(socket.as_fd(), &[IoSlice::new(&bytes)], &[], 0));
+        let sent =
+            postcard::to_stdvec(&answer).map(|bytes| os::socket::send(socket.as_fd(), &[IoSlice::new(&bytes)], &[], 0));
         if !matches!(sent, Ok(Ok(()))) {
             return;
         }
@@ -63,6 +65,13 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             Ok(list(room))
         }
         ToSteward::Why { pid } => Ok(FromSteward::Why { lines: why(room, pid) }),
+        ToSteward::Traffic => {
+            let counters = room.downlink.get().map(link::Sender::counters);
+            Ok(FromSteward::Traffic {
+                frames: counters.map_or(0, link::Counters::frames),
+                bytes: counters.map_or(0, link::Counters::bytes),
+            })
+        }
         ToSteward::Close => {
             room.tell(&ToRoom::Close);
             room.lost("the room was closed");
@@ -104,7 +113,11 @@ fn list(room: &Shared) -> FromSteward {
             command: deputy.program.argv.iter().map(|a| String::from_utf8_lossy(a)).collect::<Vec<_>>().join(" "),
         }
     });
-    FromSteward::Guests { host: room.args.host.clone(), connected: table.room == RoomState::Ready, guests: guests.collect() }
+    FromSteward::Guests {
+        host: room.args.host.clone(),
+        connected: table.room == RoomState::Ready,
+        guests: guests.collect(),
+    }
 }
 
 fn why(room: &Shared, pid: i32) -> Vec<String> {

@@ -40,6 +40,13 @@ pub enum Purpose {
         /// Our end of the thread's channel.
         channel: OwnedFd,
     },
+    /// A child process.
+    Fork {
+        /// The number of the request.
+        id: CallId,
+        /// Our end of its channel.
+        channel: OwnedFd,
+    },
     /// Nobody waits for it.
     Nothing,
 }
@@ -180,6 +187,8 @@ pub struct Deputy {
     pub standins: HashMap<StandinId, Vec<i32>>,
     /// What was refused to it.
     pub refusals: VecDeque<String>,
+    /// Children that never came to be in the room: their ends are not told.
+    pub unborn: Vec<i32>,
     /// What the body used at the last report.
     pub usage: Option<BodyUsage>,
 }
@@ -196,7 +205,19 @@ impl Deputy {
             threads: HashMap::from([(pid, Thread::new(channel))]),
             standins: HashMap::new(),
             refusals: VecDeque::new(),
+            unborn: Vec::new(),
             usage: None,
+        }
+    }
+
+    /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2) wants.
+    pub fn child(&self, pid: i32, pidfd: PidFd, channel: OwnedFd) -> Deputy {
+        Deputy {
+            phase: Phase::Away,
+            credentials: self.credentials.clone(),
+            capabilities: self.capabilities,
+            standins: self.standins.clone(),
+            ..Deputy::new(pid, pidfd, self.program.clone(), channel)
         }
     }
 
@@ -263,7 +284,15 @@ impl Deputy {
 fn message(words: &str) -> wire::message::Call {
     let data = words.as_bytes().to_vec();
     let args = [2, 0, data.len() as u64, 0, 0, 0];
-    wire::message::Call { nr: libc::SYS_write as u32, args, pointers: 0b10, data, out_offset: 0, out_bytes: 0, out_per_result: 0 }
+    wire::message::Call {
+        nr: libc::SYS_write as u32,
+        args,
+        pointers: 0b10,
+        data,
+        out_offset: 0,
+        out_bytes: 0,
+        out_per_result: 0,
+    }
 }
 
 /// Takes what a thread says now; `None` when there is nothing more. `Err`: its end is closed, or it spoke nonsense.

@@ -43,6 +43,11 @@ impl Callers for Hosted {
         if found.is_none() && (tid == PORTER || tid == 0) {
             return Some(Credentials { uid: NOBODY, gid: NOBODY, groups: Arc::from([]), caps: 0 });
         }
-        found.map(|d| Credentials { uid, gid, groups: Arc::from(d.credentials.groups.as_slice()), caps: d.capabilities })
+        found.map(|d| Credentials {
+            uid,
+            gid,
+            groups: Arc::from(d.credentials.groups.as_slice()),
+            caps: d.capabilities,
+        })
     }
 }

@@ -4,7 +4,7 @@ use super::channel;
 use super::deputies::{Job, Phase, Purpose};
 use super::privileged::Order;
 use super::shared::Shared;
-use wire::message::{Call, CallId, Ending};
+use wire::message::{Birth, Call, CallId, Ending};
 use wire::{ToHome, ToRoom};
 
 /// Obeys one message. `Err`: why the room is to end.
@@ -16,7 +16,14 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Placed { pid, result } => placed(room, pid, result),
         ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, &call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
-        ToHome::NewThread { id, pid, tid } => new_thread(room, id, pid, tid),
+        ToHome::Birth { id, pid, tid, birth } => make(room, id, pid, tid, birth),
+        ToHome::Unborn { pid, number } => unborn(room, pid, number),
+        ToHome::Ignores { pid, ignored, child_flags } => {
+            if let Some(deputy) = room.table().deputies.get_mut(&pid) {
+                deputy
+                    .give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
+            }
+        }
         ToHome::ThreadGone { pid, tid } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
                 deputy.end_thread(tid);
@@ -50,7 +57,11 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
 fn may_be_forwarded(nr: u32) -> bool {
     use systable::Class;
     let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll);
-    transfer || systable::row(nr).is_some_and(|row| matches!(row.class, Class::Home | Class::Special(_)) && row.class != Class::Special(systable::Special::Clone))
+    transfer
+        || systable::row(nr).is_some_and(|row| {
+            matches!(row.class, Class::Home | Class::Special(_))
+                && row.class != Class::Special(systable::Special::Clone)
+        })
 }
 
 fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: &Call) {
@@ -75,17 +86,47 @@ fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: &Call) {
     }
 }
 
-fn new_thread(room: &Shared, id: CallId, pid: i32, tid: i32) {
+fn make(room: &Shared, id: CallId, pid: i32, tid: i32, birth: Birth) {
     let refuse = |errno: i32| room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new() });
     let Ok((channel, theirs)) = os::socket::pair() else { return refuse(libc::EAGAIN) };
     let mut table = room.table();
-    let job = Job::with_fd(channel::order(abi::OP_THREAD, [0; 2], &[]), theirs, Purpose::Thread { id, channel });
+    let (op, purpose) = match birth {
+        Birth::Thread => (abi::OP_THREAD, Purpose::Thread { id, channel }),
+        Birth::Process => (abi::OP_FORK, Purpose::Fork { id, channel }),
+    };
+    let job = Job::with_fd(channel::order(op, [0; 2], &[]), theirs, purpose);
     match table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
         Some(thread) => thread.give(job),
         None => {
             drop(table);
             refuse(libc::ESRCH);
         }
+    }
+}
+
+/// A thread or child that the room could not make after all: nobody shall see that it was there.
+fn unborn(room: &Shared, pid: i32, number: i32) {
+    let mut table = room.table();
+    let Some(parent) = table.deputies.get_mut(&pid) else { return };
+    if parent.threads.contains_key(&number) {
+        return parent.end_thread(number);
+    }
+    parent.unborn.push(number);
+    // The parent reaps it itself, so that no wait of the program's ever does.
+    let wait = Call {
+        nr: libc::SYS_wait4 as u32,
+        args: [number as u64, 0, 0, 0, 0, 0],
+        pointers: 0,
+        data: Vec::new(),
+        out_offset: 0,
+        out_bytes: 0,
+        out_per_result: 0,
+    };
+    if let Some(packet) = channel::call(&wait) {
+        parent.give_any(Job::new(packet, Purpose::Nothing));
+    }
+    if let Some(child) = table.deputies.get_mut(&number) {
+        child.end(channel::order(abi::OP_EXIT, [0, 0], &[]), None);
     }
 }
 
@@ -136,7 +177,15 @@ fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     deputy.give_any(Job::new(channel::program(arguments, exe), Purpose::Nothing));
     let mut name = comm[..comm.len().min(15)].to_vec();
     name.push(0);
-    let call = Call { nr: libc::SYS_prctl as u32, args: [PR_SET_NAME, 0, 0, 0, 0, 0], pointers: 0b10, data: name, out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    let call = Call {
+        nr: libc::SYS_prctl as u32,
+        args: [PR_SET_NAME, 0, 0, 0, 0, 0],
+        pointers: 0b10,
+        data: name,
+        out_offset: 0,
+        out_bytes: 0,
+        out_per_result: 0,
+    };
     if let Some(packet) = channel::call(&call) {
         deputy.give_any(Job::new(packet, Purpose::Nothing));
     }

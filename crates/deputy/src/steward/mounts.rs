@@ -14,8 +14,28 @@ pub struct Seen {
 
 /// File systems that a room has of its own, or that are about the home's kernel alone.
 const NOT_SEEN: [&str; 22] = [
-    "autofs", "bdev", "binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "cpuset", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "hugetlbfs",
-    "mqueue", "nsfs", "proc", "pstore", "securityfs", "sysfs", "tracefs",
+    "autofs",
+    "bdev",
+    "binder",
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "cpuset",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "nsfs",
+    "proc",
+    "pstore",
+    "securityfs",
+    "sysfs",
+    "tracefs",
 ];
 
 /// Places that a room has of its own.

@@ -16,7 +16,10 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
     let status = process::status(pid)?;
     let cwd = process::link(pid, "cwd")?;
     if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
-        return Err(Error::new(format!("using working directory {}", cwd.display()), std::io::Error::from_raw_os_error(libc::ENOENT)));
+        return Err(Error::new(
+            format!("using working directory {}", cwd.display()),
+            std::io::Error::from_raw_os_error(libc::ENOENT),
+        ));
     }
     let (credentials, _) = credentials(pid)?;
     Ok(Place {

@@ -80,7 +80,8 @@ impl Poller {
 
     /// Waits for a source that was told once again.
     pub fn again(&self, fd: BorrowedFd<'_>, key: u64, events: epoll::EventFlags) -> Result<()> {
-        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), events).map_err(|e| Error::new("watching a descriptor again", e))
+        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), events)
+            .map_err(|e| Error::new("watching a descriptor again", e))
     }
 
     /// Forgets a source whose descriptor is closed.
@@ -107,7 +108,8 @@ impl Poller {
     /// Waits, at most `timeout_ms` if given; what is ready, with its key.
     pub fn wait(&self, timeout_ms: Option<u32>, ready: &mut Vec<(u64, Source, epoll::EventFlags)>) {
         let mut events = Vec::with_capacity(64);
-        let timeout = timeout_ms.map(|ms| Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
+        let timeout =
+            timeout_ms.map(|ms| Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
         ready.clear();
         if let Err(e) = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
             && e != rustix::io::Errno::INTR

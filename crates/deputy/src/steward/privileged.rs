@@ -152,7 +152,10 @@ impl Privileged {
     /// The original process is a deputy now: its body can be made.
     fn describe(&mut self, pid: i32) {
         let mut table = self.room.table();
-        let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone()) else { return };
+        let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone())
+        else {
+            return;
+        };
         let mut last = table.last_standin;
         let next = || {
             last += 1;
@@ -180,6 +183,16 @@ impl Privileged {
         const SI_TKILL: i32 = -6;
         let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
         let tid = (code == SI_TKILL).then_some(tid);
+        let (signal, sender) = (
+            i32::from_le_bytes([info[0], info[1], info[2], info[3]]),
+            i32::from_le_bytes([info[16], info[17], info[18], info[19]]),
+        );
+        if signal == libc::SIGCHLD
+            && code > 0
+            && self.room.table().deputies.get(&pid).is_some_and(|d| d.unborn.contains(&sender))
+        {
+            return;
+        }
         self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
     }
 
@@ -203,12 +216,36 @@ impl Privileged {
                 }
                 self.room.tell(&ToRoom::Return { id, result, out });
             }
+            Purpose::Fork { id, channel } => {
+                let result = match i32::try_from(result) {
+                    Ok(child) if child > 0 => {
+                        self.child(pid, child, channel).map_or(-i64::from(libc::EAGAIN), |()| result)
+                    }
+                    _ => result,
+                };
+                self.room.tell(&ToRoom::Return { id, result, out });
+            }
             Purpose::Nothing => {}
         }
     }
 
+    /// A deputy has forked: its child is a deputy too.
+    fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
+        let pidfd = PidFd::open(pid)?;
+        let mut table = self.room.table();
+        let Some(child) = table.deputies.get(&parent).map(|p| p.child(pid, pidfd, channel)) else { return Ok(()) };
+        for thread in child.threads.values() {
+            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
+        }
+        self.room.poller.add(child.pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        table.deputies.insert(pid, child);
+        Ok(())
+    }
+
     fn read_ids(&self, pid: i32) {
-        if let (Ok((credentials, capabilities)), Some(deputy)) = (place::credentials(pid), self.room.table().deputies.get_mut(&pid)) {
+        if let (Ok((credentials, capabilities)), Some(deputy)) =
+            (place::credentials(pid), self.room.table().deputies.get_mut(&pid))
+        {
             deputy.credentials = credentials;
             deputy.capabilities = capabilities;
         }
@@ -263,7 +300,12 @@ impl Privileged {
         if let Some((fd, key)) = self.watched.get(&(pid, standin)) {
             return self.room.poller.again(fd.as_fd(), *key, flags);
         }
-        let found = self.room.table().deputies.get(&pid).and_then(|d| Some((d.pidfd.clone(), *d.standins.get(&standin)?.first()?)));
+        let found = self
+            .room
+            .table()
+            .deputies
+            .get(&pid)
+            .and_then(|d| Some((d.pidfd.clone(), *d.standins.get(&standin)?.first()?)));
         let Some((pidfd, number)) = found else { return Ok(()) };
         let fd = pidfd.get_fd(number)?;
         let key = self.room.poller.add(fd.as_fd(), Source::Standin { pid, standin }, flags)?;

@@ -41,16 +41,26 @@ pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
         return Err("the room has its warden already".into());
     }
     let identity = identity::Identity::load(&room.args.state).map_err(|e| e.to_string())?;
-    let (downlink, mut uplink, certificates) = link::accept(socket, identity.server_config()).map_err(|e| e.to_string())?;
+    let (downlink, mut uplink, certificates) =
+        link::accept(socket, identity.server_config()).map_err(|e| e.to_string())?;
     let peer = identity::peer_node(Some(&certificates)).map_err(|e| e.to_string())?;
     if peer.as_str() != room.args.host {
         return Err(format!("node {peer} came instead of {}", room.args.host));
     }
     let mut body = Vec::new();
-    let hello = uplink.receive(&mut body).ok().filter(|h| h.kind == Kind::Message).and_then(|_| postcard::from_bytes(&body).ok());
+    let hello = uplink
+        .receive(&mut body)
+        .ok()
+        .filter(|h| h.kind == Kind::Message)
+        .and_then(|_| postcard::from_bytes(&body).ok());
     match hello {
         Some(ToHome::Hello { version }) if version == wire::VERSION => {}
-        Some(ToHome::Hello { version }) => return Err(format!("it speaks version {version} of the room protocol, this node {}: upgrade one of them", wire::VERSION)),
+        Some(ToHome::Hello { version }) => {
+            return Err(format!(
+                "it speaks version {version} of the room protocol, this node {}: upgrade one of them",
+                wire::VERSION
+            ));
+        }
         _ => return Err("it did not introduce itself".into()),
     }
     room.downlink.set(downlink).map_err(|_| "the room has its warden already".to_owned())?;
@@ -60,7 +70,8 @@ pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
 
 /// Serves the files, and says what the home looks like.
 fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
-    let info = std::fs::read_to_string("/proc/self/mountinfo").map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))?;
+    let info = std::fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))?;
     let seen = mounts::seen(&info);
     let mounts = seen.iter().map(|s| Mount { path: mounts::bytes(&s.path), read_only: s.read_only }).collect();
     let exports: Vec<ExportPath> = seen.into_iter().map(|s| ExportPath { path: s.path }).collect();
@@ -83,7 +94,10 @@ fn receive(room: &Arc<Shared>, uplink: Receiver) -> Result<(), String> {
     let uplink = Arc::new(Mutex::new(uplink));
     for n in 0..WORKERS {
         let (room, uplink) = (room.clone(), uplink.clone());
-        std::thread::Builder::new().name(format!("worker-{n}")).spawn(move || work(&room, &uplink)).map_err(|e| e.to_string())?;
+        std::thread::Builder::new()
+            .name(format!("worker-{n}"))
+            .spawn(move || work(&room, &uplink))
+            .map_err(|e| e.to_string())?;
     }
     Ok(())
 }

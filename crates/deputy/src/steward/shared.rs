@@ -57,7 +57,14 @@ pub enum RoomState {
 impl Shared {
     /// A room without deputies.
     pub fn new(args: StewardArgs, poller: Poller) -> Shared {
-        Shared { args, downlink: OnceLock::new(), files: OnceLock::new(), poller, table: Mutex::default(), reported: Condvar::new() }
+        Shared {
+            args,
+            downlink: OnceLock::new(),
+            files: OnceLock::new(),
+            poller,
+            table: Mutex::default(),
+            reported: Condvar::new(),
+        }
     }
 
     /// The state.
@@ -114,10 +121,16 @@ impl Shared {
         table.waiting.clear();
         for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase != Phase::Ending) {
             let (packet, words) = if deputy.phase == Phase::Away {
-                let words = format!("tern: process {pid} ran on {}, which is lost ({why}): it ends as if killed\n", self.args.host);
+                let words = format!(
+                    "tern: process {pid} ran on {}, which is lost ({why}): it ends as if killed\n",
+                    self.args.host
+                );
                 (channel::order(abi::OP_DIE, [libc::SIGKILL as u64, 0], &[]), words)
             } else {
-                (channel::order(abi::OP_EXIT, [125, 0], &[]), format!("tern: cannot run on {}: {why}\n", self.args.host))
+                (
+                    channel::order(abi::OP_EXIT, [125, 0], &[]),
+                    format!("tern: cannot run on {}: {why}\n", self.args.host),
+                )
             };
             deputy.end(packet, Some(&words));
         }

@@ -24,7 +24,6 @@ const WANTED: u64 = NEEDED
     | init::MAX_PAGES
     | init::CACHE_SYMLINKS
     | init::INIT_EXT
-    | init::HAS_EXPIRE_ONLY
     | init::DIRECT_IO_ALLOW_MMAP;
 
 /// Minor version whose kernel knows epochs (Linux 6.16).
@@ -44,7 +43,6 @@ impl Mount {
             tracing::error!(offer.major, offer.minor, "this kernel's FUSE is too old (Linux 6.1 is the floor)");
             return proto::status(unique, libc::EPROTO).to_vec();
         }
-        self.expire_only.store(agreed & init::HAS_EXPIRE_ONLY != 0, Ordering::Relaxed);
         self.epoch.store(offer.minor >= EPOCH_MINOR, Ordering::Relaxed);
         let mut reply = proto::ReplyBuf::default();
         reply.clear();

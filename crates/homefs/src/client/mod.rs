@@ -4,11 +4,9 @@
 //! pass as the kernel's raw bytes; only INIT is answered here. Invalidations are applied by one thread of their own, in order, because
 //! the kernel may keep it waiting until a pending request has been answered: see [`order`] for which replies may overtake them.
 
-mod fifo;
 mod init;
 mod order;
-
-pub use fifo::is_open_call;
+mod peek;
 
 use crate::invalidation::{Invalidation, What};
 use crate::proto::{self, MAX_REQUEST_BYTES, Opcode, Request};
@@ -26,11 +24,12 @@ pub trait Uplink: Send + Sync {
     fn request(&self, mount: u16, bytes: &[u8]);
     /// Tells the home that all invalidations up to this number are applied.
     fn applied(&self, seq: u64);
-    /// Is this thread (its number in the room) in a call that opens a file by its path? See [`is_open_call`]. Only asked when it looks up
-    /// a FIFO; where the answer is always no, a guest that opens a FIFO gets one of its own room.
-    fn is_opening(&self, tid: u32) -> bool {
+    /// The line of `/proc/TID/syscall` of this thread (its number in the room), if it can be had. Asked when a thread looks up a FIFO, which it
+    /// may be about to open, and when file capabilities are looked for; the answer `None` costs a round trip, and gives guests that open
+    /// a FIFO by path one of their room's own.
+    fn current_call(&self, tid: u32) -> Option<String> {
         let _ = tid;
-        false
+        None
     }
 }
 
@@ -55,7 +54,6 @@ struct Mount {
     device: OwnedFd,
     /// What each request under way concerns, by its `unique`.
     under_way: Mutex<HashMap<u64, Blocks>>,
-    expire_only: AtomicBool,
     epoch: AtomicBool,
 }
 
@@ -115,7 +113,7 @@ impl Client {
     }
 
     fn stand_in(&self, tid: u32, reply: &[u8]) -> Option<Vec<u8>> {
-        fifo::stand_in(reply).filter(|_| self.uplink.is_opening(tid))
+        peek::stand_in(reply).filter(|_| self.uplink.current_call(tid).is_some_and(|line| peek::is_open(&line)))
     }
 
     /// Takes an invalidation from the home. Numbers ascend.
@@ -182,6 +180,9 @@ impl Client {
         match request.opcode {
             Some(Opcode::Init) => return mount.write(&mount.negotiate(&request)),
             Some(op) if op.is_one_way() => {}
+            _ if peek::asks_for_capabilities(&request) && self.is_kernel_asking(request.header.pid) => {
+                return mount.write(&proto::status(unique, libc::ENODATA));
+            }
             _ => {
                 lock(&mount.under_way).insert(unique, Blocks::of(&request));
             }
@@ -193,6 +194,10 @@ impl Client {
             return;
         }
         self.uplink.request(index, bytes);
+    }
+
+    fn is_kernel_asking(&self, tid: u32) -> bool {
+        tid != 0 && self.uplink.current_call(tid).is_some_and(|line| peek::is_kernel_asking(&line))
     }
 
     fn apply_invalidations(&self) {
@@ -211,7 +216,7 @@ impl Client {
                 self.mounts[usize::from(mount)].write(&bytes);
             }
             // The home waits for content (a writer there may be held up by a lease); the rest may be told in one go.
-            if last || invalidation.what == What::Content {
+            if last || matches!(invalidation.what, What::Content { .. }) {
                 self.uplink.applied(seq);
             }
         }
@@ -233,8 +238,7 @@ impl Client {
 
 impl Mount {
     fn new(device: OwnedFd) -> Mount {
-        let no = || AtomicBool::new(false);
-        Mount { device, under_way: Mutex::default(), expire_only: no(), epoch: no() }
+        Mount { device, under_way: Mutex::default(), epoch: AtomicBool::new(false) }
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -245,14 +249,28 @@ impl Mount {
         }
     }
 
+    /// Waits until the kernel has looked at all replies to lookups and listings in this directory that it has got.
+    fn let_settle(&self, directory: u64) {
+        if directory != 0 {
+            // No file has this name; but looking for it takes the directory's lock.
+            self.write(&proto::notify_inval_entry(directory, b"/", 0));
+        }
+    }
+
     fn apply(&self, invalidation: &Invalidation) {
         let node = invalidation.node;
         match &invalidation.what {
-            What::Attr => self.write(&proto::notify_inval_attr(node)),
-            What::Content => self.write(&proto::notify_inval_content(node)),
-            What::Entry { name, expire } => {
-                let expire = *expire && self.expire_only.load(Ordering::Relaxed);
-                self.write(&proto::notify_inval_entry(node, name, if expire { proto::EXPIRE_ONLY } else { 0 }));
+            What::Attr { within } => {
+                self.let_settle(*within);
+                self.write(&proto::notify_inval_attr(node));
+            }
+            What::Content { within } => {
+                self.let_settle(*within);
+                self.write(&proto::notify_inval_content(node));
+            }
+            What::Entry(name) => {
+                // Not EXPIRE_ONLY: a revalidation that has its reply and has not looked at it yet would make the name valid again.
+                self.write(&proto::notify_inval_entry(node, name, 0));
                 // The cached listing and times of the directory: a name that the kernel does not know would leave them.
                 self.write(&proto::notify_inval_content(node));
             }

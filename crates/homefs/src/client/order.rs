@@ -30,7 +30,6 @@ impl Blocks {
 enum Kind {
     Names,
     Pages,
-    Nothing,
 }
 
 #[derive(Debug)]
@@ -43,11 +42,10 @@ struct Pending {
 
 impl Pending {
     fn may_wait_for(&self, mount: u16, blocks: Blocks) -> bool {
-        let concerned = self.mount == mount && blocks.nodes.contains(&self.node);
+        let concerned = self.node != 0 && self.mount == mount && blocks.nodes.contains(&self.node);
         match self.kind {
             Kind::Names => concerned,
             Kind::Pages => concerned && blocks.pages,
-            Kind::Nothing => false,
         }
     }
 }
@@ -69,12 +67,17 @@ impl Order {
 
     /// An invalidation has arrived.
     pub(super) fn announce(&mut self, seq: u64, invalidation: &Invalidation) {
-        let kind = match invalidation.what {
-            What::Attr | What::AllNames => Kind::Nothing,
-            What::Content => Kind::Pages,
-            What::Entry { .. } => Kind::Names,
-        };
-        self.pending.push(Pending { seq, mount: invalidation.mount, node: invalidation.node, kind });
+        let mount = invalidation.mount;
+        let mut add = |node, kind| self.pending.push(Pending { seq, mount, node, kind });
+        match invalidation.what {
+            What::Entry(_) => add(invalidation.node, Kind::Names),
+            What::Attr { within } if within != 0 => add(within, Kind::Names),
+            What::Content { within } => {
+                add(invalidation.node, Kind::Pages);
+                add(within, Kind::Names);
+            }
+            What::Attr { .. } | What::AllNames => {}
+        }
     }
 
     /// A reply made at `seq` has arrived: true if it is kept here until that is applied, false if it is to be given to the kernel now.
@@ -103,7 +106,7 @@ mod tests {
     const OTHER: Blocks = Blocks { nodes: [8, 0], pages: true, lookup_tid: 0 };
 
     fn entry() -> What {
-        What::Entry { name: b"x".to_vec(), expire: false }
+        What::Entry(b"x".to_vec())
     }
 
     fn pending(what: What) -> Order {
@@ -114,15 +117,17 @@ mod tests {
 
     #[test]
     fn what_may_hold_an_invalidation_up_overtakes_it() {
-        assert!(!pending(What::Content).must_wait(0, READ, 1, b""));
+        assert!(!pending(What::Content { within: 0 }).must_wait(0, READ, 1, b""));
         assert!(!pending(entry()).must_wait(0, STAT, 1, b""));
+        assert!(!pending(What::Attr { within: 8 }).must_wait(0, OTHER, 1, b""));
+        assert!(!pending(What::Content { within: 8 }).must_wait(0, OTHER, 1, b""));
         assert!(!pending(entry()).must_wait(0, Blocks { nodes: [3, 7], pages: false, lookup_tid: 0 }, 1, b""));
     }
 
     #[test]
     fn all_else_waits() {
-        assert!(pending(What::Content).must_wait(0, STAT, 1, b""));
-        assert!(pending(What::Attr).must_wait(0, READ, 1, b""));
+        assert!(pending(What::Content { within: 0 }).must_wait(0, STAT, 1, b""));
+        assert!(pending(What::Attr { within: 0 }).must_wait(0, READ, 1, b""));
         assert!(pending(entry()).must_wait(0, OTHER, 1, b""));
         assert!(pending(entry()).must_wait(1, STAT, 1, b""), "another mount");
         assert!(!pending(entry()).must_wait(0, OTHER, 0, b""), "made before");
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn released_in_order_when_applied() {
         let mut order = pending(entry());
-        order.announce(2, &Invalidation { mount: 0, node: 9, what: What::Attr });
+        order.announce(2, &Invalidation { mount: 0, node: 9, what: What::Attr { within: 0 } });
         assert!(order.must_wait(0, OTHER, 2, b"second"));
         assert!(order.must_wait(0, OTHER, 1, b"first"));
         assert_eq!(order.advance(1), [(0, b"first".to_vec())]);

@@ -129,6 +129,10 @@ impl Server {
     fn set_rest(&self, set: &SetattrIn, fd: &OwnedFd) -> Result<()> {
         let has = |bit: u32| set.valid & bit != 0;
         if has(fattr::UID | fattr::GID) {
+            // The number that means "leave it" is nobody's; chown(2) has no way to ask for it.
+            if has(fattr::UID) && set.uid == u32::MAX || has(fattr::GID) && set.gid == u32::MAX {
+                return Err(Errno::INVAL);
+            }
             let uid = has(fattr::UID).then(|| Uid::from_raw(set.uid));
             let gid = has(fattr::GID).then(|| Gid::from_raw(set.gid));
             rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)?;

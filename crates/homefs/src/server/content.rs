@@ -5,8 +5,7 @@
 //! marks (write, close after write) drop them when somebody at home changes the file.
 
 use super::nodes::Node;
-use super::{Server, lock, sys};
-use crate::invalidation::What;
+use super::{Change, Server, lock, sys};
 use rustix::fs::OFlags;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -47,11 +46,11 @@ impl Content {
     }
 
     /// Content read now may stay in the room's cache.
-    fn is_covered(&self) -> bool {
+    fn is_covered(&self, node: &Node) -> bool {
         match self.lease {
             Lease::Held(_) => true,
             Lease::Breaking(_) => false,
-            Lease::None => self.writers > 0 && !self.shared,
+            Lease::None => self.writers > 0 && !self.shared && !node.opened_elsewhere.load(Ordering::Relaxed),
         }
     }
 }
@@ -79,8 +78,11 @@ impl Leases {
         }
     }
 
+    /// No lease is taken or heard of any more; those that are held go.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        let held: Vec<_> = lock(&self.by_fd).values().filter_map(Weak::upgrade).collect();
+        held.iter().for_each(|node| self.give_up(&mut lock(&node.content)));
         sys::signal_thread(self.keeper_tid.load(Ordering::Relaxed), break_signal());
     }
 
@@ -100,6 +102,9 @@ impl Leases {
     }
 
     fn take(&self, node: &Arc<Node>, content: &mut Content, file: &Arc<OwnedFd>) -> bool {
+        if self.closed.load(Ordering::Acquire) {
+            return false;
+        }
         lock(&self.by_fd).insert(file.as_raw_fd(), Arc::downgrade(node));
         if sys::take_lease(file.as_fd(), self.keeper_tid.load(Ordering::Relaxed), break_signal()).is_err() {
             lock(&self.by_fd).remove(&file.as_raw_fd());
@@ -168,7 +173,7 @@ impl Server {
         content.breaks += 1;
         // The list's lock is held across the sending, so that the room's answer finds the entry.
         let mut breaking = lock(&self.leases.breaking);
-        let seq = self.emit(node, What::Content);
+        let seq = self.emit(node, Change::Content);
         breaking.push((seq, node.clone()));
     }
 
@@ -186,7 +191,7 @@ impl Server {
     /// The room opened the file read-only; false if its content must not be cached through this open.
     pub(super) fn reader_opened(&self, node: &Arc<Node>, fh: u64, file: &Arc<OwnedFd>) -> bool {
         let mut content = lock(&node.content);
-        let covered = content.is_covered() || (node.is_watched() && self.try_lease(node, &mut content, Some(file)));
+        let covered = content.is_covered(node) || (node.is_watched() && self.try_lease(node, &mut content, Some(file)));
         content.readers.push((fh, file.clone()));
         covered
     }
@@ -196,34 +201,50 @@ impl Server {
     pub(super) fn writer_comes(&self, node: &Arc<Node>, path_fd: &OwnedFd) -> bool {
         let mut content = lock(&node.content);
         if content.writers == 0 {
+            let heard = self.hear_of_opens(node, path_fd);
             content.shared = match content.lease {
-                Lease::Held(_) => false,
+                Lease::Held(_) => !heard,
                 Lease::Breaking(_) => true,
-                Lease::None => !node.is_watched() || !self.nobody_writes(path_fd),
+                Lease::None => !heard || !self.nobody_writes(path_fd),
             };
         }
         if matches!(content.lease, Lease::Held(_)) {
             self.leases.give_up(&mut content);
         }
         content.writers += 1;
-        !content.shared
+        content.is_covered(node)
+    }
+
+    /// The room begins to write: from here on it is heard when somebody else opens the file.
+    fn hear_of_opens(&self, node: &Node, path_fd: &OwnedFd) -> bool {
+        node.opened_elsewhere.store(false, Ordering::Relaxed);
+        node.is_watched() && self.authority.resume().is_ok() && self.watch.opens(path_fd, true)
     }
 
     /// A file that the room has just made is open for writing; nobody else can have it yet.
-    pub(super) fn writer_made_it(&self, node: &Arc<Node>) {
+    /// False if it must not be cached all the same.
+    pub(super) fn writer_made_it(&self, node: &Arc<Node>, path_fd: &OwnedFd) -> bool {
         let mut content = lock(&node.content);
         if content.writers == 0 {
-            content.shared = !node.is_watched();
+            // No probe: it would break the open that made it. Somebody who opened the file in the moment since is not noticed.
+            content.shared = !self.hear_of_opens(node, path_fd);
         }
         content.writers += 1;
+        content.is_covered(node)
     }
 
     /// An open for writing ended, or came to nothing.
     pub(super) fn writer_gone(&self, node: &Arc<Node>) {
         let mut content = lock(&node.content);
         content.writers = content.writers.saturating_sub(1);
+        if content.writers == 0
+            && let Ok(path) = self.path(node)
+            && self.authority.resume().is_ok()
+        {
+            self.watch.opens(&path, false);
+        }
         if content.writers == 0 && !content.readers.is_empty() && !self.try_lease(node, &mut content, None) {
-            self.emit(node, What::Content);
+            self.emit(node, Change::Content);
         }
     }
 
@@ -239,7 +260,7 @@ impl Server {
     /// The room reads through its cache: false if what is read now must be forgotten after the reply.
     pub(super) fn may_cache_read(&self, node: &Arc<Node>) -> bool {
         let mut content = lock(&node.content);
-        content.is_covered() || self.try_lease(node, &mut content, None)
+        content.is_covered(node) || self.try_lease(node, &mut content, None)
     }
 
     fn try_lease(&self, node: &Arc<Node>, content: &mut Content, file: Option<&Arc<OwnedFd>>) -> bool {

@@ -1,7 +1,7 @@
 //! From a request to its reply.
 
 use super::nodes::Node;
-use super::{Export, Server, lock};
+use super::{Change, Export, Server, lock};
 use crate::proto::{
     self, BatchForgetIn, ForgetIn, ForgetOne, InterruptIn, Malformed, Opcode, ROOT_ID, ReplyBuf, Request, STANDIN_BIT,
 };
@@ -254,15 +254,24 @@ impl Server {
                 self.outlet.reply(mount, buf.finish(unique), seq);
             }
             Answer::Uncached(node) => {
-                let seq = self.flush_events();
+                // Together: no message to the room may come between, or its number would not cover the forgetting.
+                let mut order = lock(&self.order);
+                let seq = self.drain(&mut order);
                 self.outlet.reply(mount, buf.finish(unique), seq);
-                self.emit(node, crate::invalidation::What::Content);
+                self.emit_in_order(node, Change::Content);
             }
             Answer::Entry { .. } | Answer::Attr(_) | Answer::Listing { .. } => {
                 let mut order = lock(&self.order);
                 let seq = self.drain(&mut order);
                 if seq > start {
                     answer.expire_what_changed(start, buf.payload_mut());
+                }
+                match answer {
+                    Answer::Entry { dir, node: Some(node) } => self.note_naming(dir, node),
+                    Answer::Listing { dir, entries } => {
+                        entries.iter().for_each(|(_, node)| self.note_naming(dir, node))
+                    }
+                    _ => {}
                 }
                 self.outlet.reply(mount, buf.finish(unique), seq);
             }

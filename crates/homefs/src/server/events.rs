@@ -5,12 +5,13 @@
 //! the room's own doing, which the room's kernel has taken into account.
 
 use super::nodes::{Node, Nodes};
-use super::{Export, lock, proc_path, sys};
-use crate::invalidation::What;
+use super::{Change, Export, lock, proc_path, sys};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+/// What is heard of a file; also opens, while the room has it open for writing.
 const FILE_EVENTS: u64 = libc::FAN_MODIFY | libc::FAN_ATTRIB | libc::FAN_CLOSE_WRITE;
 const DIR_EVENTS: u64 = libc::FAN_ATTRIB
     | libc::FAN_CREATE
@@ -19,7 +20,6 @@ const DIR_EVENTS: u64 = libc::FAN_ATTRIB
     | libc::FAN_MOVED_TO
     | libc::FAN_ONDIR;
 const NAME_EVENTS: u64 = libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO;
-const GONE_EVENTS: u64 = libc::FAN_DELETE | libc::FAN_MOVED_FROM;
 
 /// Since Linux 5.17: events on names also carry the inode named.
 const FAN_REPORT_TARGET_FID: u32 = 0x1000;
@@ -62,8 +62,16 @@ impl Events {
         self.change_mark(libc::FAN_MARK_REMOVE, path_fd, is_dir)
     }
 
+    /// Hears of opens of this file, too, or no more.
+    pub(super) fn mark_opens(&self, path_fd: &OwnedFd, on: bool) -> Result<(), Errno> {
+        self.change_mask(if on { libc::FAN_MARK_ADD } else { libc::FAN_MARK_REMOVE }, path_fd, libc::FAN_OPEN)
+    }
+
     fn change_mark(&self, change: u32, path_fd: &OwnedFd, is_dir: bool) -> Result<(), Errno> {
-        let mask = if is_dir { DIR_EVENTS } else { FILE_EVENTS };
+        self.change_mask(change, path_fd, if is_dir { DIR_EVENTS } else { FILE_EVENTS })
+    }
+
+    fn change_mask(&self, change: u32, path_fd: &OwnedFd, mask: u64) -> Result<(), Errno> {
         // SAFETY: the path is a C string that lives through the call.
         let done = unsafe {
             libc::fanotify_mark(self.fd.as_raw_fd(), change, mask, libc::AT_FDCWD, proc_path(path_fd).as_ptr())
@@ -164,8 +172,8 @@ impl<'a> Event<'a> {
         self.mask & libc::FAN_Q_OVERFLOW != 0
     }
 
-    /// The invalidations that follow from this event, by export.
-    pub(super) fn invalidations(&self, exports: &[Export], nodes: &Nodes, own_pid: i32) -> Vec<(Arc<Node>, What)> {
+    /// What the room must forget because of this event.
+    pub(super) fn changes(&self, exports: &[Export], nodes: &Nodes, own_pid: i32) -> Vec<(Arc<Node>, Change)> {
         if self.is_overflow() {
             return everything(exports, nodes);
         }
@@ -181,24 +189,27 @@ impl<'a> Event<'a> {
                 && let Some((dir, name)) = self.entry
                 && let Some(dir) = node(dir)
             {
-                let expire = self.mask & GONE_EVENTS == 0;
-                found.push((dir, What::Entry { name: name.to_vec(), expire }));
+                found.push((dir, Change::Name(name.to_vec())));
             }
             if let Some(node) = self.inode.and_then(node) {
-                let content = self.mask & (libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE) != 0;
-                found.push((node, if content { What::Content } else { What::Attr }));
+                let opened = self.mask & libc::FAN_OPEN != 0;
+                if opened {
+                    node.opened_elsewhere.store(true, Ordering::Relaxed);
+                }
+                let content = opened || self.mask & (libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE) != 0;
+                found.push((node, if content { Change::Content } else { Change::Attr }));
             }
         }
         found
     }
 }
 
-fn everything(exports: &[Export], nodes: &Nodes) -> Vec<(Arc<Node>, What)> {
+fn everything(exports: &[Export], nodes: &Nodes) -> Vec<(Arc<Node>, Change)> {
     tracing::warn!("the queue of file events ran over: the room forgets all it has cached");
     let mut found = Vec::new();
     for (index, export) in exports.iter().enumerate() {
-        found.push((export.root.clone(), What::AllNames));
-        found.extend(nodes.of_export(index as u16).into_iter().map(|node| (node, What::Content)));
+        found.push((export.root.clone(), Change::AllNames));
+        found.extend(nodes.of_export(index as u16).into_iter().map(|node| (node, Change::Content)));
     }
     found
 }
@@ -226,6 +237,11 @@ impl Watch {
             Ok(()) => node.set_watched(),
             Err(errno) => tracing::debug!(node = node.id, %errno, "cannot be watched, so is not cached"),
         }
+    }
+
+    /// Hears of opens by others while the room writes; false if that cannot be.
+    pub(super) fn opens(&self, path_fd: &OwnedFd, on: bool) -> bool {
+        self.events.as_ref().is_some_and(|events| events.mark_opens(path_fd, on).is_ok())
     }
 
     /// Stops watching, unless the inode has become known again meanwhile.

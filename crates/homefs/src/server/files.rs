@@ -1,33 +1,30 @@
-//! Open files: opening, making, reading, writing.
+//! Open files: opening, reading, writing.
 
 use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::{Node, reopen};
-use super::{Credentials, Server, lock, sys};
+use super::{Change, Credentials, Server, lock, sys};
 use crate::proto::{
-    self, CopyFileRangeIn, CreateIn, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, MAX_IO_BYTES, OpenIn, OpenOut,
-    ReadIn, ReleaseIn, ReplyBuf, WriteIn, WriteOut, fopen,
+    self, CopyFileRangeIn, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, MAX_IO_BYTES, OpenIn, OpenOut, ReadIn,
+    ReleaseIn, ReplyBuf, WriteIn, WriteOut, fopen,
 };
-use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, Result};
-use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Flags of an open that matter at home. O_APPEND is applied write by write, O_DIRECT is the room's kernel's affair.
 const KEPT_FLAGS: OFlags = OFlags::TRUNC.union(OFlags::SYNC).union(OFlags::DSYNC);
 
-/// How often a name is tried that is made and removed by others meanwhile.
-const CREATE_TRIES: usize = 8;
-
+/// How a file is to be opened.
 #[derive(Clone, Copy)]
-struct Wanted {
-    flags: OFlags,
-    writes: bool,
+pub(super) struct Wanted {
+    pub(super) flags: OFlags,
+    pub(super) writes: bool,
 }
 
 impl Wanted {
-    fn of(raw: u32) -> Wanted {
+    pub(super) fn of(raw: u32) -> Wanted {
         let all = OFlags::from_bits_retain(raw);
         let access = all & OFlags::ACCMODE;
         Wanted { flags: (all & (KEPT_FLAGS | OFlags::APPEND)) | access, writes: access != OFlags::RDONLY }
@@ -77,7 +74,7 @@ impl Server {
         }
     }
 
-    fn open_node(
+    pub(super) fn open_node(
         &self,
         node: &Arc<Node>,
         path: &OwnedFd,
@@ -98,6 +95,10 @@ impl Server {
         if wanted.writes {
             return self.opened_writer(node, file, wanted, cached, who);
         }
+        self.opened_reader(node, file, who)
+    }
+
+    pub(super) fn opened_reader(&self, node: &Arc<Node>, file: Arc<OwnedFd>, who: &Credentials) -> Result<OpenOut> {
         let fh = self.handles.next();
         let cached = self.reader_opened(node, fh, &file);
         let open = Open { node: node.clone(), file, kind: Kind::Reader { cached }, opener: who.clone() };
@@ -106,7 +107,7 @@ impl Server {
         Ok(OpenOut { fh, open_flags: cache | fopen::NOFLUSH, backing_id: 0 })
     }
 
-    fn opened_writer(
+    pub(super) fn opened_writer(
         &self,
         node: &Arc<Node>,
         file: Arc<OwnedFd>,
@@ -115,129 +116,13 @@ impl Server {
         who: &Credentials,
     ) -> Result<OpenOut> {
         let fh = self.handles.next();
-        let kind = Kind::Writer { appends: Default::default() };
-        let open = Open { node: node.clone(), file, kind, opener: who.clone() };
-        self.handles.insert(fh, open).inspect_err(|_| self.writer_gone(node))?;
         // Appended bytes land where the home's end of file is: not where the room's kernel would cache them.
         let cached = cached && !wanted.only_appends();
+        let kind = Kind::Writer { cached, appends: Default::default() };
+        let open = Open { node: node.clone(), file, kind, opener: who.clone() };
+        self.handles.insert(fh, open).inspect_err(|_| self.writer_gone(node))?;
         let open_flags = if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
         Ok(OpenOut { fh, open_flags, backing_id: 0 })
-    }
-
-    pub(super) fn create(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
-        let mut args = call.request.args();
-        let (create, name) = (args.take::<CreateIn>()?, args.name()?);
-        let exclusive = OFlags::from_bits_retain(create.flags).contains(OFlags::EXCL);
-        let dir_fd = self.watched_path(&call.node)?;
-        let who = self.assume(call)?;
-        for _ in 0..CREATE_TRIES {
-            self.authority.assume(&who)?;
-            self.authority.set_umask(create.umask)?;
-            match self.create_new(call, &dir_fd, name, &create, &who, buf) {
-                Err(Refused(Errno::EXIST)) if !exclusive => {}
-                done => return done,
-            }
-            self.authority.assume(&who)?;
-            match self.open_existing(call, &dir_fd, name, &create, &who, buf) {
-                Err(Refused(Errno::NOENT)) => {}
-                done => return done,
-            }
-        }
-        Err(Refused(Errno::BUSY))
-    }
-
-    fn create_new(
-        &self,
-        call: &Call<'_>,
-        dir_fd: &OwnedFd,
-        name: &CStr,
-        create: &CreateIn,
-        who: &Credentials,
-        buf: &mut ReplyBuf,
-    ) -> Outcome {
-        let wanted = Wanted::of(create.flags);
-        let flags =
-            (wanted.flags - OFlags::APPEND) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(create.mode & 0o7777);
-        let file = rustix::fs::openat(dir_fd, name, flags, mode)?;
-        self.made_open(call, file, wanted, who, buf)
-    }
-
-    /// A file that was just made and is open: its entry and its handle.
-    fn made_open(
-        &self,
-        call: &Call<'_>,
-        file: OwnedFd,
-        wanted: Wanted,
-        who: &Credentials,
-        buf: &mut ReplyBuf,
-    ) -> Outcome {
-        self.authority.resume()?;
-        let path = reopen(&file, OFlags::PATH)?;
-        let (node, entry) = self.entry_of(&call.node, path)?;
-        let file = Arc::new(file);
-        let opened = if wanted.writes {
-            self.writer_made_it(&node);
-            self.opened_writer(&node, file, wanted, node.is_watched(), who)
-        } else {
-            let fh = self.handles.next();
-            let cached = self.reader_opened(&node, fh, &file);
-            let open = Open { node: node.clone(), file, kind: Kind::Reader { cached }, opener: who.clone() };
-            let open_flags = fopen::NOFLUSH | if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
-            self.handles.insert(fh, open).map(|()| OpenOut { fh, open_flags, backing_id: 0 })
-        };
-        buf.push(&entry);
-        buf.push(&opened.inspect_err(|_| self.nodes.forget(&node, 1))?);
-        Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
-    }
-
-    /// The name that was to be made is there already.
-    fn open_existing(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        dir_fd: &OwnedFd,
-        name: &CStr,
-        create: &CreateIn,
-        who: &Credentials,
-        buf: &mut ReplyBuf,
-    ) -> Outcome {
-        let wanted = Wanted::of(create.flags);
-        let (node, entry) = self.child(&call.node, dir_fd, name)?;
-        let path = self.path(&node)?;
-        let dir = call.node.clone();
-        match self.open_node(&node, &path, wanted, who, false) {
-            Ok(open) => {
-                buf.push(&entry);
-                buf.push(&open);
-                Ok(Answer::Entry { dir, node: Some(node) })
-            }
-            Err(Errno::AGAIN) => {
-                let who = who.clone();
-                self.later(call, move |server, _, buf| {
-                    let open = server.open_node(&node, &path, wanted, &who, true);
-                    buf.push(&entry);
-                    buf.push(&open.inspect_err(|_| server.nodes.forget(&node, 1))?);
-                    Ok(Answer::Entry { dir, node: Some(node) })
-                });
-                Ok(Answer::Later)
-            }
-            Err(errno) => {
-                self.nodes.forget(&node, 1);
-                Err(Refused(errno))
-            }
-        }
-    }
-
-    pub(super) fn tmpfile(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
-        let create = call.request.args().take::<CreateIn>()?;
-        let wanted = Wanted::of(create.flags);
-        let exclusive = OFlags::from_bits_retain(create.flags) & OFlags::EXCL;
-        let dir_fd = self.path(&call.node)?;
-        let who = self.assume(call)?;
-        self.authority.set_umask(create.umask)?;
-        let flags = (wanted.flags - OFlags::APPEND) | exclusive | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&*dir_fd, c".", flags, Mode::from_raw_mode(create.mode & 0o7777))?;
-        self.made_open(call, file, wanted, &who, buf)
     }
 
     pub(super) fn read(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -246,7 +131,8 @@ impl Server {
         if matches!(open.kind, Kind::Stream) {
             return self.read_fifo(call, &read, open);
         }
-        let keep = !matches!(open.kind, Kind::Reader { cached: true }) || self.may_cache_read(&call.node);
+        let keep = !matches!(open.kind, Kind::Reader { cached: true } | Kind::Writer { cached: true, .. })
+            || self.may_cache_read(&call.node);
         let size = (read.size as usize).min(MAX_IO_BYTES);
         buf.fill(size, |space| read_fully(&open.file, space, read.offset))?;
         Ok(if keep { Answer::Plain } else { Answer::Uncached(call.node.clone()) })
@@ -267,7 +153,7 @@ impl Server {
         if matches!(open.kind, Kind::Stream) {
             return self.write_fifo(call, &write, data, open);
         }
-        let Kind::Writer { appends } = &open.kind else { return Err(Refused(Errno::BADF)) };
+        let Kind::Writer { appends, .. } = &open.kind else { return Err(Refused(Errno::BADF)) };
         let offset = i64::try_from(write.offset).map_err(|_| Errno::FBIG)?;
         self.assume_writer(call, &open)?;
         let size = if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
@@ -276,7 +162,7 @@ impl Server {
             let end = rustix::fs::tell(&*open.file)?;
             if end != write.offset + size as u64 {
                 // Others had appended: the room's kernel may have cached these bytes at the wrong place.
-                self.emit(&call.node, crate::invalidation::What::Content);
+                self.emit(&call.node, Change::Content);
             }
             size
         } else {

@@ -10,9 +10,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Most files that one room may have open at home.
-const MOST_OPEN: usize = 8192;
-
 /// One open file description of the room.
 pub(super) struct Open {
     pub(super) node: Arc<Node>,
@@ -27,8 +24,9 @@ pub(super) enum Kind {
     Reader {
         cached: bool,
     },
-    /// Open for writing, and perhaps for reading. The lock orders appends.
+    /// Open for writing, and perhaps for reading; cached as above. The lock orders appends.
     Writer {
+        cached: bool,
         appends: Mutex<()>,
     },
     Dir(Mutex<Listing>),
@@ -36,13 +34,18 @@ pub(super) enum Kind {
     Stream,
 }
 
-#[derive(Default)]
 pub(super) struct Handles {
+    /// Most files that the room may have open at home.
+    most_open: usize,
     open: Mutex<HashMap<u64, Arc<Open>>>,
     last: AtomicU64,
 }
 
 impl Handles {
+    pub(super) fn new(most_open: usize) -> Handles {
+        Handles { most_open, open: Mutex::default(), last: AtomicU64::new(0) }
+    }
+
     /// A number that was never given out.
     pub(super) fn next(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
@@ -50,7 +53,7 @@ impl Handles {
 
     pub(super) fn insert(&self, fh: u64, open: Open) -> Result<()> {
         let mut table = lock(&self.open);
-        if table.len() >= MOST_OPEN {
+        if table.len() >= self.most_open {
             return Err(Errno::NFILE);
         }
         table.insert(fh, Arc::new(open));

@@ -5,6 +5,7 @@
 
 mod attr;
 mod content;
+mod create;
 mod creds;
 mod dirs;
 mod dispatch;
@@ -69,6 +70,14 @@ pub enum ServeError {
     },
 }
 
+/// Something at home has changed of which the room may have an old idea.
+enum Change {
+    Attr,
+    Content,
+    Name(Vec<u8>),
+    AllNames,
+}
+
 /// Serves one room.
 pub struct Server {
     exports: Vec<Export>,
@@ -88,6 +97,20 @@ pub struct Server {
     own_pid: i32,
 }
 
+/// Raises this process' limit of open descriptors as far as it may go, and yields it.
+fn most_descriptors() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(errno) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%errno, "the limit of open files could not be raised");
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(MANY_DESCRIPTORS).min(MANY_DESCRIPTORS)
+}
+
+/// More descriptors than this are not used, even where there is no limit.
+const MANY_DESCRIPTORS: u64 = 1 << 18;
+
 /// A lock whose holder panicked still holds whole data here: critical sections are plain assignments.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,7 +128,9 @@ impl Server {
     ) -> Result<Arc<Server>, ServeError> {
         let setup = |what| move |source: rustix::io::Errno| ServeError::Setup { what, source: source.into() };
         let authority = Authority::of_this_thread().map_err(setup("reading capabilities"))?;
-        let nodes = Nodes::new(authority);
+        // Of three parts of the descriptors one is for names, one for open files, and one for all else: locks, and the steward's own.
+        let part = usize::try_from(most_descriptors()).unwrap_or(usize::MAX) / 3;
+        let nodes = Nodes::new(authority, part);
         let events = Events::new();
         if let Err(errno) = &events {
             tracing::warn!(%errno, "no fanotify with names here: rooms cannot cache this home's files");
@@ -117,7 +142,7 @@ impl Server {
         let server = Arc::new(Server {
             exports,
             nodes,
-            handles: Handles::default(),
+            handles: Handles::new(part),
             callers,
             outlet,
             authority,
@@ -166,34 +191,64 @@ impl Server {
 
     fn send_events(&self, mut bytes: &[u8]) {
         while let Some((event, rest)) = Event::split(bytes) {
-            for (node, what) in event.invalidations(&self.exports, &self.nodes, self.own_pid) {
-                self.emit_in_order(&node, what);
+            for (node, change) in event.changes(&self.exports, &self.nodes, self.own_pid) {
+                self.emit_in_order(&node, change);
             }
             bytes = rest;
         }
     }
 
-    /// Sends one invalidation.
-    fn emit(&self, node: &Node, what: What) -> u64 {
+    /// Tells the room to forget something, and yields the number of that.
+    fn emit(&self, node: &Node, change: Change) -> u64 {
         let _order = lock(&self.order);
-        self.emit_in_order(node, what)
+        self.emit_in_order(node, change)
     }
 
-    /// Sends one invalidation; the caller holds the order.
-    fn emit_in_order(&self, node: &Node, what: What) -> u64 {
+    /// The same; the caller holds the order.
+    fn emit_in_order(&self, node: &Node, change: Change) -> u64 {
+        match change {
+            Change::Name(name) => self.send_invalidation(node, What::Entry(name)),
+            Change::AllNames => self.send_invalidation(node, What::AllNames),
+            Change::Attr | Change::Content => {
+                let named_in = std::mem::take(&mut *lock(&node.named_in));
+                // Hard links apart there is at most one.
+                let (last, others) = named_in.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
+                for &within in others {
+                    self.send_invalidation(node, What::Attr { within });
+                }
+                let content = matches!(change, Change::Content);
+                self.send_invalidation(
+                    node,
+                    if content { What::Content { within: last } } else { What::Attr { within: last } },
+                )
+            }
+        }
+    }
+
+    fn send_invalidation(&self, node: &Node, what: What) -> u64 {
         let seq = self.seq.load(Ordering::Relaxed) + 1;
         node.changed.store(seq, Ordering::Relaxed);
-        if matches!(what, What::Entry { .. } | What::AllNames) {
+        if matches!(what, What::Entry(_) | What::AllNames) {
             node.names_changed.store(seq, Ordering::Relaxed);
         }
-        let id = if std::ptr::eq(node, &*self.exports[usize::from(node.export)].root) {
-            crate::proto::ROOT_ID
-        } else {
-            node.id
-        };
         self.seq.store(seq, Ordering::Release);
-        self.outlet.invalidate(seq, &Invalidation { mount: node.export, node: id, what });
+        self.outlet.invalidate(seq, &Invalidation { mount: node.export, node: self.room_id(node), what });
         seq
+    }
+
+    /// The number by which the room's kernel knows a node.
+    fn room_id(&self, node: &Node) -> u64 {
+        let is_root = std::ptr::eq(node, &*self.exports[usize::from(node.export)].root);
+        if is_root { crate::proto::ROOT_ID } else { node.id }
+    }
+
+    /// The room is about to be told of a node in a directory; the caller holds the order.
+    fn note_naming(&self, dir: &Node, node: &Node) {
+        let dir = self.room_id(dir);
+        let mut named_in = lock(&node.named_in);
+        if !named_in.contains(&dir) {
+            named_in.push(dir);
+        }
     }
 
     fn start_listener(server: &Arc<Server>) -> io::Result<()> {

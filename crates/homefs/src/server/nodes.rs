@@ -15,9 +15,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// O_PATH descriptors kept; a steward has room for many more (RLIMIT_NOFILE is mostly at least this times two).
-const KEPT_DESCRIPTORS: usize = 8192;
-
 /// One inode known to the room.
 pub(super) struct Node {
     pub(super) id: u64,
@@ -36,6 +33,10 @@ pub(super) struct Node {
     pub(super) changed: AtomicU64,
     /// Newest invalidation of a name in it.
     pub(super) names_changed: AtomicU64,
+    /// Somebody else has opened it since the room opened it for writing.
+    pub(super) opened_elsewhere: AtomicBool,
+    /// Directories through which the room was told of the node since it was last told to forget something of it. Changed in order.
+    pub(super) named_in: Mutex<Vec<u64>>,
     pub(super) content: Mutex<Content>,
 }
 
@@ -68,12 +69,15 @@ pub(super) struct Nodes {
     maps: Mutex<Maps>,
     next_id: AtomicU64,
     kept: Mutex<VecDeque<Weak<Node>>>,
+    /// O_PATH descriptors kept at most.
+    most_kept: usize,
     authority: Authority,
 }
 
 impl Nodes {
-    pub(super) fn new(authority: Authority) -> Nodes {
+    pub(super) fn new(authority: Authority, most_kept: usize) -> Nodes {
         Nodes {
+            most_kept,
             maps: Mutex::default(),
             next_id: AtomicU64::new(crate::proto::ROOT_ID + 1),
             kept: Mutex::default(),
@@ -111,6 +115,8 @@ impl Nodes {
             watched: AtomicBool::new(false),
             changed: AtomicU64::new(0),
             names_changed: AtomicU64::new(0),
+            opened_elsewhere: AtomicBool::new(false),
+            named_in: Mutex::default(),
             content: Mutex::default(),
         });
         maps.by_id.insert(node.id, node.clone());
@@ -179,7 +185,7 @@ impl Nodes {
 
     /// Second chance: a descriptor used since it was last looked at stays.
     fn evict(&self, queue: &mut VecDeque<Weak<Node>>) {
-        while queue.len() > KEPT_DESCRIPTORS {
+        while queue.len() > self.most_kept {
             let Some(oldest) = queue.pop_front() else { return };
             let Some(node) = oldest.upgrade() else { continue };
             if node.fd_used.swap(false, Ordering::Relaxed) {

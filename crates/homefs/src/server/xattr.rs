@@ -14,14 +14,18 @@ impl Server {
         let (get, name) = (args.take::<GetxattrIn>()?, args.string()?);
         let fd = self.watched_path(&call.node)?;
         self.assume(call)?;
-        answer(buf, get.size, |space| rustix::fs::getxattr(&*proc_path(&fd), name, space))
+        let path = proc_path(&fd);
+        let query = || rustix::fs::getxattr_query(&*path, name);
+        answer(buf, get.size, query, |space| rustix::fs::getxattr(&*path, name, space))
     }
 
     pub(super) fn listxattr(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         let get = call.request.args().take::<GetxattrIn>()?;
         let fd = self.path(&call.node)?;
         self.assume(call)?;
-        answer(buf, get.size, |space| rustix::fs::listxattr(&*proc_path(&fd), space))
+        let path = proc_path(&fd);
+        let query = || rustix::fs::listxattr_query(&*path);
+        answer(buf, get.size, query, |space| rustix::fs::listxattr(&*path, space))
     }
 
     pub(super) fn setxattr(&self, call: &Call<'_>) -> Outcome {
@@ -43,10 +47,15 @@ impl Server {
     }
 }
 
-/// A size of 0 asks how many bytes there are.
-fn answer(buf: &mut ReplyBuf, size: u32, get: impl FnOnce(&mut [u8]) -> rustix::io::Result<usize>) -> Outcome {
+/// A size of 0 asks how many bytes there are, which is another function of rustix.
+fn answer(
+    buf: &mut ReplyBuf,
+    size: u32,
+    query: impl FnOnce() -> rustix::io::Result<usize>,
+    get: impl FnOnce(&mut [u8]) -> rustix::io::Result<usize>,
+) -> Outcome {
     if size == 0 {
-        let size = get(&mut [])? as u32;
+        let size = query()? as u32;
         buf.push(&GetxattrOut { size, padding: 0 });
     } else {
         buf.fill((size as usize).min(MOST_BYTES), get)?;

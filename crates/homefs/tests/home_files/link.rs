@@ -1,9 +1,10 @@
 //! The link between client and server: one ordered queue each way, with random delays.
 
-use homefs::client::{Client, Uplink, is_open_call};
+use homefs::client::{Client, Uplink};
 use homefs::invalidation::Invalidation;
 use homefs::server::{Outlet, Server};
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -33,6 +34,8 @@ pub struct UpEnd {
     counts: Arc<Counts>,
     /// The process whose children are the room's.
     pub room: OnceLock<u32>,
+    /// What was found of its processes, by their number there; numbers are not used again so soon.
+    processes: Mutex<HashMap<u32, PathBuf>>,
 }
 pub struct DownEnd(Sender<Down>, Arc<Counts>);
 
@@ -47,14 +50,18 @@ impl Uplink for UpEnd {
     fn applied(&self, seq: u64) {
         let _ = self.to_home.send(Up::Applied(seq));
     }
-    fn is_opening(&self, tid: u32) -> bool {
-        let line = self.room.get().and_then(|room| syscall_of(*room, tid));
-        line.is_some_and(|line| is_open_call(&line))
+    fn current_call(&self, tid: u32) -> Option<String> {
+        let mut known = self.processes.lock().unwrap();
+        let dir = match known.get(&tid) {
+            Some(dir) => dir.clone(),
+            None => known.entry(tid).or_insert(find_process(*self.room.get()?, tid)?).clone(),
+        };
+        std::fs::read_to_string(dir.join("syscall")).ok()
     }
 }
 
-/// `/proc/PID/syscall` of the process with this number in the room.
-fn syscall_of(room: u32, pid: u32) -> Option<String> {
+/// Directory in /proc of the process with this number in the room.
+fn find_process(room: u32, pid: u32) -> Option<PathBuf> {
     let namespace = std::fs::read_link(format!("/proc/{room}/ns/pid_for_children")).ok()?;
     let is_it = |dir: &Path| {
         std::fs::read_link(dir.join("ns/pid")).is_ok_and(|ns| ns == namespace)
@@ -63,8 +70,11 @@ fn syscall_of(room: u32, pid: u32) -> Option<String> {
                 line.and_then(|l| l.split_whitespace().last()).is_some_and(|last| last == pid.to_string())
             })
     };
-    let dir = std::fs::read_dir("/proc").ok()?.filter_map(|e| Some(e.ok()?.path())).find(|dir| is_it(dir))?;
-    std::fs::read_to_string(dir.join("syscall")).ok()
+    // The newest is asked for most.
+    let names = std::fs::read_dir("/proc").ok()?.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let mut pids: Vec<_> = names.filter(|pid| *pid > room).collect();
+    pids.sort_unstable();
+    pids.into_iter().rev().map(|pid| PathBuf::from(format!("/proc/{pid}"))).find(|dir| is_it(dir))
 }
 
 impl Outlet for DownEnd {
@@ -116,7 +126,12 @@ impl Link {
         let counts = Arc::new(Counts::default());
         let ((up, up_rx), (down, down_rx)) = (channel(), channel());
         Link {
-            up: Arc::new(UpEnd { to_home: up, counts: counts.clone(), room: OnceLock::new() }),
+            up: Arc::new(UpEnd {
+                to_home: up,
+                counts: counts.clone(),
+                room: OnceLock::new(),
+                processes: Mutex::default(),
+            }),
             down: Arc::new(DownEnd(down, counts.clone())),
             counts,
             up_rx,

@@ -23,7 +23,7 @@ struct Case {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
-        Some(role @ ("__room" | "__home")) => agent::main(role, &args[1..]),
+        Some(role @ ("__room" | "__home" | "__room_home" | "__second")) => agent::main(role, &args[1..]),
         _ => run_all(&args.iter().filter(|a| !a.starts_with('-')).cloned().collect::<Vec<_>>()),
     }
 }

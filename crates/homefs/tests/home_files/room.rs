@@ -84,45 +84,74 @@ fn take_descriptor(from: &Agent, number: i32) -> rustix::io::Result<OwnedFd> {
     pidfd_getfd(pidfd_open(pid, PidfdFlags::empty())?, number, PidfdGetfdFlags::empty())
 }
 
+/// A room with its client, link and server, running one side of a case.
+struct Room {
+    agent: Agent,
+    lines: BufReader<UnixStream>,
+    stream: UnixStream,
+    ends: Ends,
+    counts: Arc<Counts>,
+    _mount: TempDir,
+}
+
+impl Room {
+    /// `role` says which side of the case runs in it; it sees the directory `export`, mounted below `base`.
+    fn start(role: &str, case: &Case, export: &Path, base: &Path) -> Result<Room, String> {
+        let mount = TempDir::new(base);
+        let link = Link::new();
+        let counts = link.counts.clone();
+        let exports = [ExportPath { path: export.to_owned() }];
+        let server = Server::start(&exports, Arc::new(Hosted), link.down.clone()).map_err(|e| e.to_string())?;
+        let (agent, stream) = spawn(role, case, &mount.0);
+        let mut lines = BufReader::new(stream.try_clone().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).map_err(|e| e.to_string())?;
+        let number = line.trim_end().parse().map_err(|_| format!("the room did not come up: {line:?}"))?;
+        let device = take_descriptor(&agent, number).map_err(|e| format!("taking the room's device: {e}"))?;
+
+        let up = link.up.clone();
+        let _ = up.room.set(agent.0.id());
+        let client = Arc::new(OnceLock::new());
+        let delay_us = if case.name.ends_with("bench") { 0 } else { 400 };
+        link.join(&server, &client, delay_us);
+        let started = Client::start(vec![device], up).map_err(|e| e.to_string())?;
+        let _ = client.set(started.clone());
+        let ends = Ends(started, server);
+        for map in ["uid_map", "gid_map"] {
+            let path = format!("/proc/{}/{map}", agent.0.id());
+            std::fs::write(path, format!("0 {FIRST_ID} {}", FIRST_ID - 2)).map_err(|e| format!("{map}: {e}"))?;
+        }
+        (&stream).write_all(b"mapped\n").map_err(|e| e.to_string())?;
+        Ok(Room { agent, lines, stream, ends, counts, _mount: mount })
+    }
+
+    /// Joins the room's program with another, and waits until it has ended.
+    fn talk_with(self, other: UnixStream) -> Result<(), String> {
+        carry(self.lines, other.try_clone().unwrap(), || ());
+        let (client, server) = (self.ends.0.clone(), self.ends.1.clone());
+        carry(BufReader::new(other), self.stream, move || client.wait_applied(server.flush_events()));
+        let outcome = wait_for(self.agent, "room");
+        if std::env::var_os("HOMEFS_COUNTS").is_some() {
+            report(&self.counts);
+        }
+        outcome
+    }
+}
+
 pub fn run(case: &Case, base: &Path) -> Result<(), String> {
-    let (home_dir, mount_dir) = (TempDir::new(base), TempDir::new(base));
-    let link = Link::new();
-    let counts = link.counts.clone();
+    let home_dir = TempDir::new(base);
     // Cases of this name see all that this machine has.
-    let whole = case.name.starts_with("root_");
-    let exports = [ExportPath { path: if whole { "/".into() } else { home_dir.0.clone() } }];
-    let server = Server::start(&exports, Arc::new(Hosted), link.down.clone()).map_err(|e| e.to_string())?;
-    let (room, room_stream) = spawn("__room", case, &mount_dir.0);
-    let mut from_room = BufReader::new(room_stream.try_clone().unwrap());
-    let mut line = String::new();
-    from_room.read_line(&mut line).map_err(|e| e.to_string())?;
-    let number = line.trim_end().parse().map_err(|_| format!("the room did not come up: {line:?}"))?;
-    let device = take_descriptor(&room, number).map_err(|e| format!("taking the room's device: {e}"))?;
+    let export = if case.name.starts_with("root_") { Path::new("/") } else { &home_dir.0 };
+    let room = Room::start("__room", case, export, base)?;
+    // In cases of this name the other side is a room, too, with a server of its own.
+    let role = if case.name.starts_with("rooms_") { "__second" } else { "__home" };
+    let (home, home_stream) = spawn(role, case, &home_dir.0);
+    room.talk_with(home_stream).and(wait_for(home, "home"))
+}
 
-    let up = link.up.clone();
-    let _ = up.room.set(room.0.id());
-    let client = Arc::new(OnceLock::new());
-    let delay_us = if case.name.ends_with("bench") { 0 } else { 400 };
-    link.join(&server, &client, delay_us);
-    let started = Client::start(vec![device], up).map_err(|e| e.to_string())?;
-    let _ = client.set(started.clone());
-    let _ends = Ends(started.clone(), server.clone());
-    let (home, home_stream) = spawn("__home", case, &home_dir.0);
-
-    for map in ["uid_map", "gid_map"] {
-        let path = format!("/proc/{}/{map}", room.0.id());
-        std::fs::write(path, format!("0 {FIRST_ID} {}", FIRST_ID - 2)).map_err(|e| format!("{map}: {e}"))?;
-    }
-    (&room_stream).write_all(b"mapped\n").map_err(|e| e.to_string())?;
-
-    carry(from_room, home_stream.try_clone().unwrap(), || ());
-    let wait = move || started.wait_applied(server.flush_events());
-    carry(BufReader::new(home_stream), room_stream, wait);
-    let outcome = wait_for(room, "room").and(wait_for(home, "home"));
-    if std::env::var_os("HOMEFS_COUNTS").is_some() {
-        report(&counts);
-    }
-    outcome
+/// In a process of its own: another room of the same home, which runs the home's side of the case.
+pub fn second(case: &Case, dir: &Path, other: UnixStream) -> Result<(), String> {
+    Room::start("__room_home", case, dir, Path::new("/tmp"))?.talk_with(other)
 }
 
 fn report(counts: &Counts) {

@@ -4,8 +4,8 @@ use super::{Notice, setup, tell};
 use os::{Error, Result, namespace, seccomp};
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use wire::message::{Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
@@ -78,13 +78,21 @@ struct Strings {
 
 impl Strings {
     fn of(place: &Place) -> Result<Strings> {
-        let c = |bytes: &Vec<u8>| CString::new(bytes.as_slice()).map_err(|_| Error::new("passing arguments", std::io::Error::from_raw_os_error(libc::EINVAL)));
+        let c = |bytes: &Vec<u8>| {
+            CString::new(bytes.as_slice())
+                .map_err(|_| Error::new("passing arguments", std::io::Error::from_raw_os_error(libc::EINVAL)))
+        };
         let program = &place.program;
         let argv = program.argv.iter().map(c).collect::<Result<Vec<_>>>()?;
         let envp = program.envp.iter().map(c).collect::<Result<Vec<_>>>()?;
         let pointers = |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect();
         let (argv_pointers, envp_pointers) = (pointers(&argv), pointers(&envp));
-        Ok(Strings { path: c(&program.path)?, argv: argv_pointers, envp: envp_pointers, _owned: argv.into_iter().chain(envp).collect() })
+        Ok(Strings {
+            path: c(&program.path)?,
+            argv: argv_pointers,
+            envp: envp_pointers,
+            _owned: argv.into_iter().chain(envp).collect(),
+        })
     }
 }
 
@@ -156,11 +164,15 @@ fn move_up(fd: BorrowedFd<'_>, base: RawFd) -> Result<OwnedFd> {
 }
 
 fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Result<OwnedFd> {
-    let name = CString::new(standin.0.to_string()).map_err(|e| Error::new("naming a stand-in", std::io::Error::other(e)))?;
+    let name =
+        CString::new(standin.0.to_string()).map_err(|e| Error::new("naming a stand-in", std::io::Error::other(e)))?;
     let wanted = flags & (libc::O_ACCMODE | libc::O_NONBLOCK);
     // SAFETY: a live string; returns a new descriptor.
     unsafe {
-        let fd = os_check(libc::openat(directory.as_raw_fd(), name.as_ptr(), wanted | libc::O_CLOEXEC), "opening a stand-in")?;
+        let fd = os_check(
+            libc::openat(directory.as_raw_fd(), name.as_ptr(), wanted | libc::O_CLOEXEC),
+            "opening a stand-in",
+        )?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }

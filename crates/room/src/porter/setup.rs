@@ -20,7 +20,12 @@ pub struct Room {
 const OWN_DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
 /// Links of /dev that every Linux has.
-const DEV_LINKS: [(&str, &str); 4] = [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")];
+const DEV_LINKS: [(&str, &str); 4] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
 
 /// Mounts everything and enters it. The second part of the result says what is missing in the room, and why.
 pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
@@ -30,7 +35,11 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     namespace::set_dumpable(true)?;
     mount::make_private()?;
     let (standins_device, devices) = setup.devices.split_last().ok_or_else(|| odd("no FUSE device"))?;
-    let root = ["/tmp", "/mnt", "/run"].map(PathBuf::from).into_iter().find(|p| p.is_dir()).ok_or_else(|| odd("no directory to mount on"))?;
+    let root = ["/tmp", "/mnt", "/run"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|p| p.is_dir())
+        .ok_or_else(|| odd("no directory to mount on"))?;
     let mut missing = Vec::new();
     for (place, device) in setup.home.mounts.iter().zip(devices) {
         let target = below(&root, &place.path);
@@ -53,8 +62,14 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
         unsafe { libc::close(*device) };
     }
     namespace::set_names(&setup.home.hostname, &setup.home.domainname)?;
-    namespace::shift_time(setup.home.monotonic_ns - setup.here_monotonic_ns, setup.home.boottime_ns - setup.here_boottime_ns)?;
-    let last_pid = File::options().write(true).open("/proc/sys/kernel/ns_last_pid").map_err(|e| Error::new("opening ns_last_pid", e))?;
+    namespace::shift_time(
+        setup.home.monotonic_ns - setup.here_monotonic_ns,
+        setup.home.boottime_ns - setup.here_boottime_ns,
+    )?;
+    let last_pid = File::options()
+        .write(true)
+        .open("/proc/sys/kernel/ns_last_pid")
+        .map_err(|e| Error::new("opening ns_last_pid", e))?;
     // Guests of user 0 shall not look into this process.
     namespace::set_dumpable(false)?;
     Ok((Room { standins, last_pid }, missing))
@@ -76,7 +91,13 @@ fn own_proc(root: &Path) -> Result<()> {
 
 /// The hosting machine's hardware: what runs here computes here.
 fn own_sys(root: &Path) -> Result<()> {
-    mount::mount("sysfs", &root.join("sys"), "sysfs", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY, "")
+    mount::mount(
+        "sysfs",
+        &root.join("sys"),
+        "sysfs",
+        libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY,
+        "",
+    )
 }
 
 fn own_dev(root: &Path) -> Result<()> {

@@ -11,6 +11,7 @@ use os::seccomp::{Answer, Notice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use systable::{Class, Served, Special};
+use wire::ToHome;
 use wire::message::Call;
 
 /// One call of a guest, waiting for its answer.
@@ -30,12 +31,20 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let who = room.guests().who(host_tid);
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {
-        (Some(who), Some(row)) => Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve(),
+        (Some(who), Some(row)) => {
+            Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve()
+        }
         (Some(who), None) => {
-            room.refused(who.pid, notice.nr, "a call that tern does not know (newer than its table, or of a 32-bit program)");
+            room.refused(
+                who.pid,
+                notice.nr,
+                "a call that tern does not know (newer than its table, or of a 32-bit program)",
+            );
             waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
         }
-        (None, _) => waiting.answer(Answer::Value(-i64::from(libc::ENOSYS))),
+        (None, _) => {
+            waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
+        }
     }
 }
 
@@ -62,7 +71,9 @@ impl Asked {
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
-            Special::Disposition | Special::Limits | Special::Prctl => self.here(),
+            Special::Prctl => self.prctl(),
+            Special::Disposition => self.disposition(),
+            Special::Limits => self.here(),
             Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
         }
     }
@@ -102,8 +113,16 @@ impl Asked {
     }
 
     fn ask(self, call: Call, back: Vec<marshal::Back>, then_here: bool) {
-        let Asked { room, waiting, who, .. } = self;
-        room.call_home(who.pid, who.tid, call, Pending::Notified { waiting, back, then_here });
+        let Asked { room, waiting, who, row, .. } = self;
+        let exact = matches!(row.class, Class::Special(Special::Wait | Special::Signal));
+        let caller = waiting.clone();
+        let id = room.expect(Pending::Notified { waiting, back, then_here, exact });
+        // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
+        if caller.still_waits() {
+            room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
+        } else {
+            room.withdraw(id);
+        }
     }
 
     /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.
@@ -114,10 +133,42 @@ impl Asked {
         self.forward_and_then(true);
     }
 
+    /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at once, a background write to the terminal goes through.
+    fn disposition(self) {
+        const SIG_IGN: u64 = 1;
+        let signal = self.args[0] as u32;
+        let mut action = [0; 16];
+        let readable = os::vm::read(self.waiting.host_tid.0, self.args[1], &mut action).is_ok();
+        if readable && (1..=64).contains(&signal) {
+            let word = |at: usize| action[at..at + 8].iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b));
+            let flags =
+                (signal == libc::SIGCHLD as u32).then(|| word(8) & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64);
+            self.mirror(1 << (signal - 1), word(0) == SIG_IGN, flags);
+        }
+        self.here();
+    }
+
+    fn mirror(&self, bit: u64, ignore: bool, child_flags: Option<u64>) {
+        let pid = self.who.pid;
+        let changed = {
+            let mut guests = self.room.guests();
+            let Some(guest) = guests.get_mut(pid) else { return };
+            let before = (guest.ignored, guest.child_flags);
+            guest.ignored = if ignore { guest.ignored | bit } else { guest.ignored & !bit };
+            guest.child_flags = child_flags.unwrap_or(guest.child_flags);
+            (before != (guest.ignored, guest.child_flags)).then_some((guest.ignored, guest.child_flags))
+        };
+        if let Some((ignored, child_flags)) = changed {
+            self.room.tell(&ToHome::Ignores { pid, ignored, child_flags });
+        }
+    }
+
     /// kill and its kin: the own process' signals that end nothing at home are the hosting kernel's; all others are sent at home, where all processes are.
     fn signal(self) {
         let own = match self.nr as i64 {
-            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => self.args[0] as i32 == self.who.pid,
+            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => {
+                self.args[0] as i32 == self.who.pid
+            }
             libc::SYS_tkill => {
                 let guests = self.room.guests();
                 guests.host(self.args[0] as i32).and_then(|h| guests.who(h)).is_some_and(|w| w.pid == self.who.pid)
@@ -126,17 +177,36 @@ impl Asked {
         };
         match (own, self.nr as i64) {
             (true, _) => self.here(),
+            // A descriptor of a process can only be had of the guest's own.
+            (false, libc::SYS_pidfd_open) if self.args[0] as i32 == self.who.pid => self.here(),
+            (false, libc::SYS_pidfd_send_signal) => self.here(),
             (false, libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill) => self.forward(),
             (false, _) => self.refuse(libc::ENOSYS),
         }
     }
 
+    /// A filter of the program's own is refused: what it sent to the tracer or to a listener would be taken for ours.
+    fn prctl(self) {
+        match self.args[0] as i32 {
+            libc::PR_SET_SECCOMP => self.refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others"),
+            libc::PR_GET_SECCOMP => self.value(0),
+            _ => self.here(),
+        }
+    }
+
+    /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.
+    fn is_memory(&self, fd: i32) -> bool {
+        const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
+        // A room's files are the home's, behind FUSE: tmpfs is nothing but memfd there.
+        rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0)).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)
+    }
+
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.
     fn shared_mapping(self) {
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
-        let open_for_writing =
-            os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32).is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
-        if writable && open_for_writing {
+        let open_for_writing = os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
+            .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
+        if writable && open_for_writing && !self.is_memory(self.args[4] as i32) {
             self.refuse_for(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
         } else {
             self.here();

@@ -17,10 +17,14 @@ pub struct Who {
 }
 
 /// A process that lives here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Guest {
     /// What its deputy holds for it.
     pub descriptors: Vec<Descriptor>,
+    /// Signals that it ignores, as its deputy knows (bit n-1 for signal n).
+    pub ignored: u64,
+    /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD, likewise.
+    pub child_flags: u64,
 }
 
 impl Guest {
@@ -79,6 +83,11 @@ impl Guests {
         self.processes.get(&pid)
     }
 
+    /// As [`Guests::get`], to change it.
+    pub fn get_mut(&mut self, pid: i32) -> Option<&mut Guest> {
+        self.processes.get_mut(&pid)
+    }
+
     /// Processes that live here.
     pub fn pids(&self) -> Vec<i32> {
         self.processes.keys().copied().collect()
@@ -102,6 +111,12 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// The caller still waits for its answer.
+    pub fn still_waits(&self) -> bool {
+        use std::os::fd::AsFd;
+        os::seccomp::still_waits(self.listener.as_fd(), self.id)
+    }
+
     /// Lets the caller go on.
     pub fn answer(&self, answer: Answer) {
         use std::os::fd::AsFd;

@@ -29,7 +29,8 @@ pub fn pack(
     args: &[u64; 6],
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), i32>,
 ) -> Result<(Call, Vec<Back>), Unable> {
-    let mut call = Call { nr, args: *args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    let mut call =
+        Call { nr, args: *args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
     let mut back = Vec::new();
     for (i, arg) in row.args.iter().enumerate() {
         let (len, reads, writes) = match *arg {
@@ -66,7 +67,9 @@ fn length(len: Len, args: &[u64; 6]) -> Option<usize> {
     match len {
         Len::Fixed(n) => Some(usize::from(n)),
         Len::Arg(i) | Len::Result(i) => number(i),
-        Len::Elements { count, size } | Len::ResultElements { count, size } => number(count)?.checked_mul(usize::from(size)),
+        Len::Elements { count, size } | Len::ResultElements { count, size } => {
+            number(count)?.checked_mul(usize::from(size))
+        }
         Len::Pointed(_) => None,
     }
 }
@@ -90,12 +93,18 @@ mod tests {
     #[test]
     fn bad_memory_is_the_callers_error() {
         let row = systable::Row { args: &[Arg::In(Len::Fixed(8))], ..*systable::row(0).unwrap() };
-        assert_eq!(pack(0, &row, &[0x1000, 0, 0, 0, 0, 0], |_, _| Err(libc::EFAULT)).unwrap_err(), Unable(libc::EFAULT));
+        assert_eq!(
+            pack(0, &row, &[0x1000, 0, 0, 0, 0, 0], |_, _| Err(libc::EFAULT)).unwrap_err(),
+            Unable(libc::EFAULT)
+        );
     }
 
     #[test]
     fn memory_goes_there_and_back() {
-        let row = systable::Row { args: &[Arg::InOut(Len::Fixed(5)), Arg::Out(Len::Arg(2)), Arg::Int], ..*systable::row(0).unwrap() };
+        let row = systable::Row {
+            args: &[Arg::InOut(Len::Fixed(5)), Arg::Out(Len::Arg(2)), Arg::Int],
+            ..*systable::row(0).unwrap()
+        };
         let (call, back) = pack(0, &row, &[0x1000, 0x2000, 3, 0, 0, 0], |from, into| {
             assert_eq!(from, 0x1000);
             into.copy_from_slice(b"hello");

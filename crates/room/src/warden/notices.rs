@@ -30,7 +30,8 @@ impl Listeners {
         let key = self.next.fetch_add(1, Ordering::Relaxed);
         let data = epoll::EventData::new_u64(key);
         let failed = |e| os::Error::new("watching a listener", e);
-        self.lock().insert(key, Arc::new(listener.try_clone().map_err(|e| os::Error::new("duplicating a listener", e))?));
+        self.lock()
+            .insert(key, Arc::new(listener.try_clone().map_err(|e| os::Error::new("duplicating a listener", e))?));
         epoll::add(&self.epoll, &listener, data, epoll::EventFlags::IN).map_err(failed)?;
         // The kernel keeps the watch by the open file, which the map holds.
         Ok(())

@@ -89,9 +89,11 @@ fn opened(downlink: &mut Receiver) -> Result<Home, WardenError> {
     let head = downlink.receive(&mut body)?;
     match (head.kind, postcard::from_bytes(&body)) {
         (Kind::Message, Ok(ToRoom::Open(home))) if home.version == wire::VERSION => Ok(home),
-        (Kind::Message, Ok(ToRoom::Open(home))) => {
-            Err(WardenError::Protocol(format!("version {} of the room protocol; this node speaks {}: upgrade one of them", home.version, wire::VERSION)))
-        }
+        (Kind::Message, Ok(ToRoom::Open(home))) => Err(WardenError::Protocol(format!(
+            "version {} of the room protocol; this node speaks {}: upgrade one of them",
+            home.version,
+            wire::VERSION
+        ))),
         _ => Err(WardenError::Protocol("something before it opened the room".into())),
     }
 }
@@ -134,13 +136,21 @@ struct Serving {
     listeners: Arc<Listeners>,
 }
 
-fn serve(uplink: link::Sender, downlink: Receiver, mut devices: Vec<OwnedFd>, end: &mpsc::Sender<&'static str>) -> Result<Serving, WardenError> {
+fn serve(
+    uplink: link::Sender,
+    downlink: Receiver,
+    mut devices: Vec<OwnedFd>,
+    end: &mpsc::Sender<&'static str>,
+) -> Result<Serving, WardenError> {
     let failed = |e| os::Error::new("starting a thread", e);
     let standins_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
     let shared = Arc::new(Shared::new(uplink, Orders::new()?, Device::new(standins_device)));
-    let client = Client::start(devices, Arc::new(Files::new(shared.clone()))).map_err(|e| os::Error::new("serving home's files", e))?;
+    let client = Client::start(devices, Arc::new(Files::new(shared.clone())))
+        .map_err(|e| os::Error::new("serving home's files", e))?;
     let listeners = Arc::new(Listeners::new()?);
-    let thread = |name: &str, run: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(failed);
+    let thread = |name: &str, run: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(failed)
+    };
     let room = shared.clone();
     thread("standins", Box::new(move || standins::serve(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());
@@ -169,7 +179,13 @@ fn set_up(channels: &Channels, setup: Setup) -> Result<u64, WardenError> {
     }
 }
 
-fn trace(room: &Serving, porter: HostTid, channels: Channels, children: OwnedFd, end: &mpsc::Sender<&'static str>) -> Result<(), WardenError> {
+fn trace(
+    room: &Serving,
+    porter: HostTid,
+    channels: Channels,
+    children: OwnedFd,
+    end: &mpsc::Sender<&'static str>,
+) -> Result<(), WardenError> {
     let parts = Parts { room: room.shared.clone(), porter, channels, children, listeners: room.listeners.clone() };
     let end = end.clone();
     std::thread::Builder::new()

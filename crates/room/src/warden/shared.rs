@@ -37,14 +37,41 @@ pub enum Pending {
         back: Vec<Back>,
         /// The hosting kernel makes the same call, if home's succeeded.
         then_here: bool,
+        /// The call consumes something (a child's end, a signal sent): its result must not get lost.
+        exact: bool,
     },
     /// Answer a request for a stand-in.
     Standin(super::standins::Asked),
-    /// The number of a thread that the tracer waits for.
-    NewThread {
+    /// The number of something new that the tracer waits for.
+    Birth {
         /// The thread that makes it.
         host: HostTid,
     },
+    /// Home has answered; the result is the tracer's to give.
+    Missed {
+        /// The thread.
+        host: HostTid,
+        /// The result.
+        result: i64,
+    },
+    /// The caller was interrupted at its listener, and is held by the tracer until it is known whether the call was made.
+    Held {
+        /// The thread.
+        host: HostTid,
+        /// Where the bytes go that the call wrote.
+        back: Vec<Back>,
+    },
+}
+
+/// Where a call is whose caller was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// Home has nothing to do with it.
+    NotHome,
+    /// Home is running it.
+    Running(CallId),
+    /// Home has run it.
+    Done(i64),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -85,9 +112,25 @@ impl Shared {
         id
     }
 
-    /// What the answer with this number is for.
-    pub fn take(&self, id: CallId) -> Option<Pending> {
-        lock(&self.pending).remove(&id)
+    /// Does what the answer with this number is for. What `finish` gives back is kept under the number: nobody sees the moment between.
+    pub fn answered(&self, id: CallId, finish: impl FnOnce(Pending) -> Option<Pending>) {
+        let mut pending = lock(&self.pending);
+        match pending.remove(&id) {
+            Some(found) => drop(finish(found).map(|kept| pending.insert(id, kept))),
+            // Its caller is dead.
+            None => tracing::debug!("home answered call {} for which nobody waits", id.0),
+        }
+    }
+
+    /// What was expected will not come: nobody was asked.
+    pub fn withdraw(&self, id: CallId) {
+        lock(&self.pending).remove(&id);
+    }
+
+    /// A thread ended: nothing is kept for it.
+    pub fn forget(&self, ended: HostTid) {
+        lock(&self.pending)
+            .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { host, .. } if *host == ended));
     }
 
     /// Has the home run `call` in the deputy thread `tid` of `pid`.
@@ -116,12 +159,31 @@ impl Shared {
 
     /// The number of the request that the kernel knows as `unique`.
     pub fn asked_by(&self, unique: u64) -> Option<CallId> {
-        lock(&self.pending).iter().find(|(_, p)| matches!(p, Pending::Standin(a) if a.unique == unique)).map(|(id, _)| *id)
+        lock(&self.pending)
+            .iter()
+            .find(|(_, p)| matches!(p, Pending::Standin(a) if a.unique == unique))
+            .map(|(id, _)| *id)
     }
 
-    /// A guest's interrupted call at a listener, if it is under way.
-    pub fn notified_by(&self, host: HostTid) -> Option<CallId> {
-        lock(&self.pending).iter().find(|(_, p)| matches!(p, Pending::Notified { waiting, .. } if waiting.host_tid == host)).map(|(id, _)| *id)
+    /// A guest's call at a listener was interrupted: if home has answered it, the result; if home is running it, its answer goes to the tracer from now on.
+    pub fn hold(&self, caller: HostTid) -> Interrupted {
+        let mut pending = lock(&self.pending);
+        let of_caller = |p: &Pending| match p {
+            Pending::Notified { waiting, .. } => waiting.host_tid == caller,
+            Pending::Missed { host, .. } => *host == caller,
+            _ => false,
+        };
+        let Some(id) = pending.iter().find(|(_, p)| of_caller(p)).map(|(id, _)| *id) else {
+            return Interrupted::NotHome;
+        };
+        match pending.remove(&id) {
+            Some(Pending::Notified { back, .. }) => {
+                pending.insert(id, Pending::Held { host: caller, back });
+                Interrupted::Running(id)
+            }
+            Some(Pending::Missed { result, .. }) => Interrupted::Done(result),
+            _ => Interrupted::NotHome,
+        }
     }
 
     /// Which stand-in a guest's descriptor is, if it is one.

@@ -5,7 +5,8 @@
 use super::guests::Who;
 use super::shared::{Pending, Shared};
 use homefs::proto::{
-    self, Attr, AttrOut, EntryOut, InitIn, InitOut, OUT_HEADER_BYTES, OpenOut, Opcode, OutHeader, PollIn, PollOut, ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
+    self, Attr, AttrOut, EntryOut, InitIn, InitOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn, PollOut,
+    ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
 };
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -148,7 +149,9 @@ fn handle(room: &Shared, request: &Request<'_>) {
     let unique = request.header.unique;
     let device = &room.standins;
     let done = match request.opcode {
-        Some(Opcode::Init) => request.args().take().map(|init: InitIn| device.value(unique, &init_reply(&init))).map_err(|_| libc::EPROTO),
+        Some(Opcode::Init) => {
+            request.args().take().map(|init: InitIn| device.value(unique, &init_reply(&init))).map_err(|_| libc::EPROTO)
+        }
         Some(Opcode::Lookup) => lookup(request).map(|entry| device.value(unique, &entry)),
         Some(Opcode::Getattr) => {
             let out = AttrOut { attr_valid: FOR_EVER_S, attr: attributes(request.header.nodeid), ..AttrOut::default() };
@@ -157,7 +160,10 @@ fn handle(room: &Shared, request: &Request<'_>) {
         }
         Some(Opcode::Open) => {
             use proto::fopen::{DIRECT_IO, PARALLEL_DIRECT_WRITES, STREAM};
-            device.value(unique, &OpenOut { fh: 0, open_flags: DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES, backing_id: 0 });
+            device.value(
+                unique,
+                &OpenOut { fh: 0, open_flags: DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES, backing_id: 0 },
+            );
             Ok(())
         }
         Some(Opcode::Read) => read(room, request),
@@ -170,7 +176,9 @@ fn handle(room: &Shared, request: &Request<'_>) {
             device.error(unique, 0);
             Ok(())
         }
-        Some(Opcode::Flush | Opcode::Fsync) => {
+        // ENOSYS: the kernel asks no more. Nothing is kept back here that a close could flush.
+        Some(Opcode::Flush) => Err(libc::ENOSYS),
+        Some(Opcode::Fsync) => {
             device.error(unique, 0);
             Ok(())
         }
@@ -206,7 +214,13 @@ fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
     let name = request.args().name().map_err(|_| libc::ENOENT)?;
     let number: u32 = name.to_str().ok().and_then(|n| n.parse().ok()).ok_or(libc::ENOENT)?;
     let nodeid = node(StandinId(number));
-    Ok(EntryOut { nodeid, entry_valid: FOR_EVER_S, attr_valid: FOR_EVER_S, attr: attributes(nodeid), ..EntryOut::default() })
+    Ok(EntryOut {
+        nodeid,
+        entry_valid: FOR_EVER_S,
+        attr_valid: FOR_EVER_S,
+        attr: attributes(nodeid),
+        ..EntryOut::default()
+    })
 }
 
 /// Who asks for which stand-in, and which descriptor of the deputy that is.
@@ -231,7 +245,12 @@ fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: ReadIn = request.args().take().map_err(|_| libc::EPROTO)?;
     let (who, _, fd) = asker(room, request)?;
     let size = arguments.size.min(IO_BYTES);
-    let call = Call { pointers: 0b10, out_bytes: size, out_per_result: 1, ..call(libc::SYS_read, [fd as u64, 0, u64::from(size), 0, 0, 0]) };
+    let call = Call {
+        pointers: 0b10,
+        out_bytes: size,
+        out_per_result: 1,
+        ..call(libc::SYS_read, [fd as u64, 0, u64::from(size), 0, 0, 0])
+    };
     ask(room, who, request.header.unique, What::Read, call);
     Ok(())
 }
@@ -241,7 +260,8 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: WriteIn = args.take().map_err(|_| libc::EPROTO)?;
     let data = args.bytes(arguments.size as usize).map_err(|_| libc::EPROTO)?.to_vec();
     let (who, _, fd) = asker(room, request)?;
-    let call = Call { pointers: 0b10, data, ..call(libc::SYS_write, [fd as u64, 0, u64::from(arguments.size), 0, 0, 0]) };
+    let call =
+        Call { pointers: 0b10, data, ..call(libc::SYS_write, [fd as u64, 0, u64::from(arguments.size), 0, 0, 0]) };
     ask(room, who, request.header.unique, What::Write, call);
     Ok(())
 }
@@ -270,15 +290,17 @@ fn interrupt(room: &Shared, request: &Request<'_>) {
     }
 }
 
-/// The last duplicate of a stand-in was closed: the deputy closes its descriptor too, unless the body is gone and its deputy ends anyway.
+/// The last duplicate of a stand-in was closed: the deputies that have its descriptor close it too.
 fn release(room: &Shared, request: &Request<'_>) {
     let Some(standin) = standin(request.header.nodeid) else { return };
     let guests = room.guests();
-    let holder = guests.pids().into_iter().find(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some()));
+    let holders: Vec<i32> = guests
+        .pids()
+        .into_iter()
+        .filter(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some()))
+        .collect();
     drop(guests);
-    if let Some(pid) = holder {
-        room.tell(&ToHome::Close { pid, standin });
-    }
+    holders.into_iter().for_each(|pid| room.tell(&ToHome::Close { pid, standin }));
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 mod births;
 mod bodies;
+mod family;
+mod held;
 mod porters;
 mod signals;
 
@@ -9,6 +11,7 @@ use super::shared::Shared;
 use crate::porter::{Answer, Channels, Notice, hear};
 use births::Births;
 use bodies::Bodies;
+use held::Held;
 use os::ptrace::{self, Event, HostTid};
 use porters::Porter;
 use signals::Signals;
@@ -22,8 +25,8 @@ use wire::message::{CallId, Place};
 pub enum Order {
     /// Start a body.
     Place(Box<Place>),
-    /// Home made a thread (its number), or could not (negative error number).
-    NewThread {
+    /// Home made a deputy or a thread of one (its number), or could not (negative error number).
+    Reserved {
         /// Who waits for it.
         host: HostTid,
         /// The number.
@@ -37,6 +40,18 @@ pub enum Order {
         tid: Option<i32>,
         /// siginfo.
         info: [u8; 128],
+    },
+    /// Home has run the call that this thread waits in: the tracer gives the result.
+    Answer {
+        /// The thread.
+        host: HostTid,
+    },
+    /// A call whose thread is held for it has ended at home.
+    Ended {
+        /// The call.
+        id: CallId,
+        /// Its result.
+        result: i64,
     },
     /// End a body.
     Kill {
@@ -75,6 +90,7 @@ struct Tracer {
     births: Births,
     bodies: Bodies,
     signals: Signals,
+    held: Held,
     listeners: Arc<super::notices::Listeners>,
 }
 
@@ -103,6 +119,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         births: Births::default(),
         bodies: Bodies::default(),
         signals: Signals::default(),
+        held: Held::default(),
         room,
         listeners,
     };
@@ -138,7 +155,10 @@ impl Tracer {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Place(place) => self.place(*place),
-            Order::NewThread { host, result } => self.thread_reserved(host, result),
+            Order::Reserved { host, result } => self.reserved(host, result),
+            // Its stop follows, unless a signal has stopped it or it is dead.
+            Order::Answer { host } => drop(ptrace::interrupt(host)),
+            Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
             Order::Kill { pid } => self.kill(pid),
         }
@@ -147,11 +167,11 @@ impl Tracer {
     fn event(&mut self, tid: HostTid, event: Event) {
         let handled = match event {
             Event::Signal(stopped, signal) => self.signal_stop(stopped, signal),
-            Event::SystemCall(stopped) => self.clone_done(stopped),
+            Event::SystemCall(stopped) => self.call_done(stopped),
             Event::Filter(stopped) => self.filter_stop(stopped),
             Event::Exec(stopped, former) => self.exec_stop(stopped, former),
             Event::Halt(stopped, signal) => self.halt_stop(stopped, signal),
-            Event::Made(stopped, _) => self.resume_after_birth(stopped),
+            Event::Made(stopped, child) => self.born(stopped, child),
             Event::Other(stopped) => stopped.resume(0),
             Event::Exited(status) => {
                 self.ended(tid, wire::message::Ending::Exit(status));
@@ -175,7 +195,7 @@ impl Tracer {
         }
     }
 
-    fn expect_thread(&self, host: HostTid) -> CallId {
-        self.room.expect(super::shared::Pending::NewThread { host })
+    fn expect_birth(&self, host: HostTid) -> CallId {
+        self.room.expect(super::shared::Pending::Birth { host })
     }
 }

@@ -16,10 +16,11 @@ const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
 const SETS_ACTION: When = When::Unless(&[&[Cmp::Null(1)]]);
 /// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
 const NOT_CLOEXEC: When = When::Unless(&[&[Cmp::Is(1, 0x5451)], &[Cmp::Is(1, 0x5450)]]);
-/// `F_SETFL` with `O_ASYNC`; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_NOTIFY`;
+/// `F_SETFL` with `O_ASYNC`, or of a stand-in, whose flags are the home's open file's; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_NOTIFY`;
 /// `F_SETPIPE_SZ` and `F_GETPIPE_SZ` of a stand-in.
 const FCNTL_OWNER: When = When::If(&[
     &[Cmp::Is(1, 4), Cmp::Bits(2, 0o20000, 0o20000)],
+    &[Cmp::Is(1, 4), Cmp::Below(0, 3)],
     &[Cmp::Is(1, 8)],
     &[Cmp::Is(1, 9)],
     &[Cmp::Is(1, 10)],

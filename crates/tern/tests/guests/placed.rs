@@ -6,7 +6,7 @@ use std::process::Command;
 
 use lab::{Lab, Options};
 
-use crate::program::{self, End, Program};
+use crate::program::{self, Program};
 use crate::run::{Outcome, Scratch, arguments, complaint, run, run_guest};
 
 /// An ordinary user of the home, for attacks: what a superuser may do at home is no harm.
@@ -43,8 +43,23 @@ fn difference(program: &Program, native: &Outcome, placed: &Outcome) -> Option<S
     Some(format!("{}: {:?} -> {:?}; native, placed: {first:?}{errors}", program.name, native.end, placed.end))
 }
 
+/// What is known to differ, and why. A guest that does the same must be taken off, unless it is a matter of time.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
+    ("session", "/dev/tty is not there yet"),
+    ("tty_devtty", "/dev/tty is not there yet"),
+    ("tty_kind", "a terminal's name is not known yet"),
+    ("stdio_kind", "names in /proc/self/fd are the stand-ins'"),
+];
+
+/// What differs at times.
+const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[
+    ("flock", "a lock goes a little after its last descriptor: the kernel does not wait for RELEASE"),
+    ("locks", "the same for locks of open files"),
+    ("exit_thread", "what a process writes after the end of its first thread may be lost"),
+];
+
 #[test]
-#[ignore = "placing is not there yet: run with --ignored"]
 fn guests_do_the_same_placed() {
     let programs = program::build("");
     let only = std::env::var("TERN_GUEST").ok();
@@ -56,23 +71,22 @@ fn guests_do_the_same_placed() {
             run_guest(program, &mut at_home(&lab, scratch.path(), placed, arguments(program)))
         };
         let (native, placed) = (once(false), once(true));
-        // `lab exec` ends as a shell says it: 128 and the signal.
-        let ended = Program { end: shell_end(program.end), ..program.clone() };
-        complaints.extend(complaint(&ended, &native).map(|c| format!("native: {c}")));
-        complaints.extend(difference(program, &native, &placed));
+        let found = complaint(program, &native).map(|c| format!("native: {c}"));
+        let found = found.or_else(|| difference(program, &native, &placed));
+        let found = match DIFFERENT.iter().find(|(name, _)| *name == program.name) {
+            Some((name, why)) if found.is_none() => Some(format!("{name}: does the same now, though {why}")),
+            Some(_) => None,
+            None if DIFFERENT_AT_TIMES.iter().any(|(name, _)| *name == program.name) => None,
+            None => found,
+        };
+        // At once, as some wait long for their end.
+        found.iter().for_each(|complaint| eprintln!("{complaint}"));
+        complaints.extend(found);
     }
     assert!(complaints.is_empty(), "{} of {}\n{}", complaints.len(), programs.len(), complaints.join("\n"));
 }
 
-fn shell_end(end: End) -> End {
-    match end {
-        End::Signal(number) => End::Exit(128 + number),
-        exit => exit,
-    }
-}
-
 #[test]
-#[ignore = "placing is not there yet: run with --ignored"]
 fn attacks_get_nowhere() {
     let options = Options { memory_bytes: Some(NODE_BYTES), ..Options::new(Lab::fresh_name("attacks").unwrap(), 2) };
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &options).unwrap();

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::run::{Outcome, end, wait};
 
@@ -29,11 +30,11 @@ pub fn run_on_terminal(command: &mut Command) -> Outcome {
     // Only the child keeps the terminal open: with it ends the output.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     drop(terminal);
-    let (shown, status) = std::thread::scope(|scope| {
-        let person = scope.spawn(move || sit_at(File::from(keyboard)));
-        let status = wait(&mut child);
-        (person.join().unwrap(), status)
-    });
+    let (shown, person) = std::sync::mpsc::channel();
+    std::thread::spawn(move || shown.send(sit_at(File::from(keyboard))));
+    let status = wait(&mut child);
+    // What hangs may hold the terminal open for ever.
+    let shown = person.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
     Outcome { stdout: shown, stderr: String::new(), end: end(status) }
 }
 

@@ -23,9 +23,29 @@ pub fn home(dir: &Path, peer: &mut Peer) {
         peer.tell("stored");
         peer.expect("seen");
     }
+    peer.expect("room writes");
+    peer.tell("mapped already");
+    peer.expect("open");
+    // SAFETY: within the mapping, aligned.
+    unsafe { map.cast::<u64>().write_volatile(77) };
+    peer.tell("stored");
+    peer.expect("seen");
     // SAFETY: our own mapping, used no more.
     unsafe { munmap(map, 4096).unwrap() };
     peer.tell("unmapped");
+    // The room has the file open for writing, and caches it, when home opens and maps it.
+    peer.expect("room writes alone");
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    // SAFETY: a new mapping of the file's one page.
+    let map = unsafe { mmap(std::ptr::null_mut(), 4096, ProtFlags::WRITE, MapFlags::SHARED, &file, 0).unwrap() };
+    for round in 1..=ROUNDS {
+        // SAFETY: within the mapping, aligned.
+        unsafe { map.cast::<u64>().write_volatile(1000 + round) };
+        peer.tell("stored");
+        peer.expect("seen");
+    }
+    // SAFETY: our own mapping, used no more.
+    unsafe { munmap(map, 4096).unwrap() };
     peer.expect("done");
 }
 
@@ -48,7 +68,25 @@ pub fn room(dir: &Path, peer: &mut Peer) {
         assert_eq!(value(&File::open(&path).unwrap()), round, "opened now");
         peer.tell("seen");
     }
+    peer.tell("room writes");
+    peer.expect("mapped already");
+    let both = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    assert_eq!(value(&both), ROUNDS);
+    peer.tell("open");
+    peer.expect("stored");
+    assert_eq!((value(&both), value(&before)), (77, 77));
+    peer.tell("seen");
     peer.expect("unmapped");
-    assert_eq!(value(&File::open(&path).unwrap()), ROUNDS);
+    assert_eq!(value(&File::open(&path).unwrap()), 77);
+    drop(both);
+    let both = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    both.write_all_at(&1000u64.to_ne_bytes(), 0).unwrap();
+    assert_eq!((value(&both), value(&before)), (1000, 1000));
+    peer.tell("room writes alone");
+    for round in 1..=ROUNDS {
+        peer.expect("stored");
+        assert_eq!((value(&both), value(&before)), (1000 + round, 1000 + round));
+        peer.tell("seen");
+    }
     peer.tell("done");
 }

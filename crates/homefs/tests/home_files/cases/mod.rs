@@ -14,6 +14,8 @@ pub const ALL: &[Case] = &[
     Case { name: "reads", home: basic::reads_home, room: basic::reads_room },
     Case { name: "battery", home: battery::home, room: battery::room },
     Case { name: "coherence", home: coherence::home, room: coherence::room },
+    Case { name: "rooms_coherence", home: coherence::home, room: coherence::room },
+    Case { name: "rooms_locks", home: locks::home, room: locks::room },
     Case { name: "mapped", home: mapped::home, room: mapped::room },
     Case { name: "fifos", home: fifos::home, room: fifos::room },
     Case { name: "locks", home: locks::home, room: locks::room },

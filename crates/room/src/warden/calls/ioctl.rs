@@ -45,11 +45,14 @@ fn shape(request: u32) -> Option<Shape> {
 pub fn serve(asked: Asked) {
     let host = asked.waiting.host_tid;
     let Some(standin) = asked.room.standin_of(host, asked.args[0] as i32) else { return asked.here() };
-    let Some(fd) = asked.room.guests().get(asked.who.pid).and_then(|g| g.home_fd(standin)) else { return asked.value(-i64::from(libc::EBADF)) };
+    let Some(fd) = asked.room.guests().get(asked.who.pid).and_then(|g| g.home_fd(standin)) else {
+        return asked.value(-i64::from(libc::EBADF));
+    };
     let request = asked.args[1] as u32;
     let mut args = asked.args;
     args[0] = fd as u64;
-    let mut call = Call { nr: asked.nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
+    let mut call =
+        Call { nr: asked.nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
     let mut back = Vec::new();
     match shape(request) {
         Some(Shape::Number) => {}

@@ -34,7 +34,8 @@ pub fn stat(asked: Asked) {
     let mut data = vec![0; bytes + 8];
     if asked.nr as i64 != libc::SYS_fstat {
         let mut path = [0];
-        let empty = args[1] == 0 || os::vm::read(asked.waiting.host_tid.0, args[1], &mut path).is_ok_and(|()| path[0] == 0);
+        let empty =
+            args[1] == 0 || os::vm::read(asked.waiting.host_tid.0, args[1], &mut path).is_ok_and(|()| path[0] == 0);
         if !empty {
             // A path from a stand-in: those are no directories.
             return asked.value(-i64::from(libc::ENOTDIR));
@@ -74,7 +75,9 @@ pub fn fcntl(asked: Asked) {
     let call = asked.plain(args);
     match asked.args[1] as i32 {
         libc::F_SETFL => asked.ask(call, Vec::new(), true),
-        libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => asked.ask(call, Vec::new(), false),
+        libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => {
+            asked.ask(call, Vec::new(), false)
+        }
         _ => asked.refuse_for(libc::EINVAL, "this fcntl of a descriptor that stays home is not served yet"),
     }
 }

@@ -1,16 +1,19 @@
-//! New threads, under the numbers that they have at home. One at a time in a room:
+//! New threads and processes, under the numbers that they have at home. One at a time in a room:
 //!
-//! 1. the filter stops the thread at its clone call, 2. home makes a deputy thread, whose number is reserved, 3. the porter sets the room's next number, 4. the
-//!    thread goes on to the end of the call, where the number is checked.
+//! 1. the filter stops the thread at its call, 2. home makes the deputy (or deputy thread), whose number is reserved, 3. the porter sets the room's next number,
+//!    4. the thread goes on to the end of the call; the number is checked as soon as the new one exists.
 //!
-//! A signal may make the kernel restart the call: it is seen again, and the reservation is kept for it.
+//! A signal may make the kernel restart the call: it is seen again, and the reservation is kept for it. A process is made as a sibling without exit signal
+//! ([`super::family`]), for home alone sends SIGCHLD and keeps the zombie; the porter reaps the body.
 
 use super::Tracer;
+use super::family::{self, Shape};
 use super::porters::Then;
 use crate::porter::Command;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::{HashMap, VecDeque};
 use wire::ToHome;
+use wire::message::Birth;
 
 /// Births under way.
 #[derive(Debug, Default)]
@@ -23,6 +26,12 @@ pub struct Births {
     labouring: Option<HostTid>,
     /// Have a number, and wait for their turn.
     queue: VecDeque<(Stopped, i32)>,
+    /// Registers as they were before a call was rewritten; put back at its end.
+    rewritten: HashMap<HostTid, libc::user_regs_struct>,
+    /// New processes that were seen to stop before their birth was told.
+    early: HashMap<HostTid, Stopped>,
+    /// New processes whose birth was told: their parent's registers, to be given to them at their first stop.
+    newborn: HashMap<HostTid, libc::user_regs_struct>,
 }
 
 impl Births {
@@ -30,14 +39,11 @@ impl Births {
     pub fn forget(&mut self, host: HostTid) {
         self.waiting.remove(&host);
         self.reserved.remove(&host);
+        self.rewritten.remove(&host);
+        self.early.remove(&host);
+        self.newborn.remove(&host);
         self.queue.retain(|(s, _)| s.tid() != host);
     }
-}
-
-/// What a call wants to make.
-enum Wanted {
-    Thread,
-    Process,
 }
 
 impl Tracer {
@@ -47,34 +53,33 @@ impl Tracer {
         }
         let registers = stopped.registers()?;
         let host = stopped.tid();
-        match wanted(host, &registers) {
-            Wanted::Thread => {
-                if let Some(tid) = self.births.reserved.get(&host).copied() {
-                    self.queue_birth(stopped, tid);
-                } else if let Some(who) = self.meet(host) {
-                    let id = self.expect_thread(host);
-                    self.births.waiting.insert(host, stopped);
-                    self.room.tell(&ToHome::NewThread { id, pid: who.pid, tid: who.tid });
-                } else {
-                    self.births.waiting.insert(host, stopped);
-                    self.thread_reserved(host, i64::from(-libc::EAGAIN));
-                }
-                Ok(())
+        let shape = match family::shape(host, &registers) {
+            Ok(shape) => shape,
+            Err(why) => {
+                self.refuse_call(host, registers.orig_rax as u32, why);
+                return skip(stopped, -i64::from(libc::ENOSYS));
             }
-            Wanted::Process => {
-                self.refuse_call(host, registers.orig_rax as u32, "a placed program cannot make processes yet");
-                skip(stopped, -i64::from(libc::ENOSYS))
-            }
+        };
+        if let Some(number) = self.births.reserved.get(&host).copied() {
+            self.queue_birth(stopped, number);
+        } else if let Some(who) = self.meet(host) {
+            let id = self.expect_birth(host);
+            self.births.waiting.insert(host, stopped);
+            let birth = if shape == Shape::Thread { Birth::Thread } else { Birth::Process };
+            self.room.tell(&ToHome::Birth { id, pid: who.pid, tid: who.tid, birth });
+        } else {
+            return skip(stopped, -i64::from(libc::EAGAIN));
         }
+        Ok(())
     }
 
-    /// Home made the thread (or could not).
-    pub fn thread_reserved(&mut self, host: HostTid, result: i64) {
+    /// Home made the deputy (or could not).
+    pub fn reserved(&mut self, host: HostTid, result: i64) {
         let Some(stopped) = self.births.waiting.remove(&host) else { return };
         match i32::try_from(result) {
-            Ok(tid) if tid > 0 => {
-                self.births.reserved.insert(host, tid);
-                self.queue_birth(stopped, tid);
+            Ok(number) if number > 0 => {
+                self.births.reserved.insert(host, number);
+                self.queue_birth(stopped, number);
             }
             _ => {
                 let _ = skip(stopped, result.min(-1));
@@ -82,8 +87,8 @@ impl Tracer {
         }
     }
 
-    fn queue_birth(&mut self, stopped: Stopped, tid: i32) {
-        self.births.queue.push_back((stopped, tid));
+    fn queue_birth(&mut self, stopped: Stopped, number: i32) {
+        self.births.queue.push_back((stopped, number));
         self.next_birth();
     }
 
@@ -91,17 +96,27 @@ impl Tracer {
         if self.births.labouring.is_some() {
             return;
         }
-        if let Some((stopped, tid)) = self.births.queue.pop_front() {
+        if let Some((stopped, number)) = self.births.queue.pop_front() {
             self.births.labouring = Some(stopped.tid());
-            self.porter.ask(Command::LastPid(tid - 1), None, Then::Clone(stopped));
+            self.porter.ask(Command::LastPid(number - 1), None, Then::Clone(stopped));
         }
     }
 
+    /// The next number is set: the call goes on, as a sibling's if it makes a process.
     pub fn give_birth(&mut self, stopped: Stopped) {
         let host = stopped.tid();
-        if stopped.resume_to_call_end().is_err() {
+        if self.labour(stopped).is_err() {
             self.labour_over(host);
         }
+    }
+
+    fn labour(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
+        let registers = stopped.registers()?;
+        if let Ok(Shape::Process(rewritten)) = family::shape(stopped.tid(), &registers) {
+            stopped.set_registers(&rewritten)?;
+            self.births.rewritten.insert(stopped.tid(), registers);
+        }
+        stopped.resume_to_call_end()
     }
 
     pub fn birth_failed(&mut self, stopped: Stopped, errno: i32) {
@@ -111,54 +126,93 @@ impl Tracer {
         self.labour_over(host);
     }
 
-    /// The thread exists; the call goes on to its end.
-    pub fn resume_after_birth(&mut self, stopped: Stopped) -> Result<(), TraceError> {
-        if self.births.labouring == Some(stopped.tid()) { stopped.resume_to_call_end() } else { stopped.resume(0) }
-    }
-
-    /// The end of a clone call.
-    pub fn clone_done(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
+    /// The new one exists; the parent's call goes on to its end (of a vfork: when the child has its own program).
+    pub fn born(&mut self, stopped: Stopped, child: HostTid) -> Result<(), TraceError> {
         let host = stopped.tid();
-        if self.births.labouring != Some(host) {
+        if host == self.porter.host {
             return stopped.resume(0);
         }
-        let registers = stopped.registers()?;
-        let result = registers.rax as i64;
-        let wanted = self.births.reserved.get(&host).copied();
-        // ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call will be made again.
-        if (-516..=-512).contains(&result) {
-            self.labour_over(host);
-            return stopped.resume(0);
-        }
-        if result < 0 {
-            self.cancel_reservation(host);
-        } else if wanted == Some(result as i32) {
-            self.births.reserved.remove(&host);
-        } else {
-            return self.wrong_number(&mut stopped, result as i32).and_then(|()| stopped.resume(0));
+        let Some(original) = self.births.rewritten.get(&host).copied() else { return stopped.resume_to_call_end() };
+        let wanted = self.births.reserved.remove(&host);
+        let parent = self.room.guests().who(host);
+        match (os::process::inner_tid(child.0).ok(), wanted, parent) {
+            (Some(number), Some(wanted), Some(parent)) if number == wanted => {
+                self.adopt(child, number, parent);
+                self.births.newborn.insert(child, original);
+                if let Some(early) = self.births.early.remove(&child) {
+                    self.first_steps(early)?;
+                }
+            }
+            (number, ..) => self.wrong_number(host, number.unwrap_or(0)),
         }
         self.labour_over(host);
+        stopped.resume_to_call_end()
+    }
+
+    /// A new process before its first instruction: `None` if it goes on, else it waits until its birth is told.
+    pub fn first_stop(&mut self, stopped: Stopped) -> Result<Option<Stopped>, TraceError> {
+        let host = stopped.tid();
+        if self.births.newborn.contains_key(&host) {
+            self.first_steps(stopped)?;
+            return Ok(None);
+        }
+        if host != self.porter.host && self.is_unknown_process(host) {
+            self.births.early.insert(host, stopped);
+            return Ok(None);
+        }
+        Ok(Some(stopped))
+    }
+
+    /// The child of a rewritten call sees the registers of the call that its parent made.
+    fn first_steps(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
+        if let Some(original) = self.births.newborn.remove(&stopped.tid()) {
+            let mut registers = stopped.registers()?;
+            family::put_back(&mut registers, &original);
+            stopped.set_registers(&registers)?;
+        }
         stopped.resume(0)
     }
 
-    /// Somebody else took the number first. Only the porter makes processes in the room, so this means that the number was not free: the process cannot go
-    /// on with a number that is not home's.
-    fn wrong_number(&mut self, stopped: &mut Stopped, got: i32) -> Result<(), TraceError> {
+    /// The end of a call that makes something.
+    pub fn call_done(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
         let host = stopped.tid();
-        tracing::error!("a thread of the room got number {got} instead of home's: its process is ended");
+        let mut registers = stopped.registers()?;
+        let result = registers.rax as i64;
+        let process = self.births.rewritten.remove(&host);
+        if let Some(original) = &process {
+            family::put_back(&mut registers, original);
+            stopped.set_registers(&registers)?;
+        }
+        if self.births.labouring == Some(host) {
+            let wanted = self.births.reserved.get(&host).copied();
+            // ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call will be made again, and the number is kept for it.
+            let again = (-516..=-512).contains(&result);
+            if result < 0 && !again {
+                self.cancel_reservation(host);
+            } else if !again && wanted == Some(result as i32) {
+                self.births.reserved.remove(&host);
+            } else if !again {
+                self.wrong_number(host, result as i32);
+            }
+            self.labour_over(host);
+        }
+        stopped.resume(0)
+    }
+
+    /// Only the porter and calls one at a time make numbers in the room, so home's was not free here: the process cannot go on with another.
+    fn wrong_number(&mut self, host: HostTid, got: i32) {
+        tracing::error!("something new in the room got number {got} instead of home's: its process is ended");
         self.cancel_reservation(host);
-        self.labour_over(host);
         let who = self.room.guests().who(host);
         if let Some(who) = who {
             self.kill(who.pid);
         }
-        Ok(())
     }
 
     fn cancel_reservation(&mut self, host: HostTid) {
         let who = self.room.guests().who(host);
-        if let (Some(tid), Some(who)) = (self.births.reserved.remove(&host), who) {
-            self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid });
+        if let (Some(number), Some(who)) = (self.births.reserved.remove(&host), who) {
+            self.room.tell(&ToHome::Unborn { pid: who.pid, number });
         }
     }
 
@@ -178,17 +232,4 @@ fn skip(mut stopped: Stopped, value: i64) -> Result<(), TraceError> {
     registers.rax = value as u64;
     stopped.set_registers(&registers)?;
     stopped.resume(0)
-}
-
-fn wanted(host: HostTid, registers: &libc::user_regs_struct) -> Wanted {
-    let flags = match registers.orig_rax as i64 {
-        libc::SYS_clone => registers.rdi,
-        libc::SYS_clone3 => {
-            let mut word = [0; 8];
-            // An unreadable struct is EFAULT in the kernel, whichever way it goes there.
-            os::vm::read(host.0, registers.rdi, &mut word).map_or(libc::CLONE_THREAD as u64, |()| u64::from_le_bytes(word))
-        }
-        _ => 0,
-    };
-    if flags & libc::CLONE_THREAD as u64 != 0 { Wanted::Thread } else { Wanted::Process }
 }

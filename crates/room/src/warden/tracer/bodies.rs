@@ -47,7 +47,7 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let guest = Guest { descriptors: place.descriptors };
+        let guest = Guest { descriptors: place.descriptors, ignored: place.ignored, child_flags: 0 };
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -76,13 +76,34 @@ impl Tracer {
         Some(who)
     }
 
+    /// A process that has no deputy that is known here.
+    pub fn is_unknown_process(&self, host: HostTid) -> bool {
+        if self.room.guests().who(host).is_some() {
+            return false;
+        }
+        let Ok(status) = os::process::status(host.0) else { return false };
+        status.tgid == host.0 && status.ns_tids.last().is_some_and(|pid| self.room.guests().get(*pid).is_none())
+    }
+
+    /// A child of a guest lives here too: it holds what its parent holds.
+    pub fn adopt(&mut self, child: HostTid, pid: i32, parent: Who) {
+        let mut guests = self.room.guests();
+        let like_its_parent = guests.get(parent.pid).cloned();
+        like_its_parent.into_iter().for_each(|guest| guests.add(pid, guest));
+        guests.add_thread(child, Who { pid, tid: pid });
+        drop(guests);
+        self.bodies.phases.insert(pid, Phase::Running);
+    }
+
     /// A word from a body that is starting; `false` if the stop is none.
     pub fn mark(&mut self, stopped: &mut Stopped) -> Result<bool, TraceError> {
         let mut registers = stopped.registers()?;
         if registers.rsi != MARK_WORD || registers.orig_rax != libc::SYS_clone as u64 {
             return Ok(false);
         }
-        let Some(who) = self.meet(stopped.tid()).filter(|who| self.bodies.is_starting(who.pid)) else { return Ok(false) };
+        let Some(who) = self.meet(stopped.tid()).filter(|who| self.bodies.is_starting(who.pid)) else {
+            return Ok(false);
+        };
         match registers.rdi {
             MARK_FILTERED => {
                 if let Err(e) = self.listeners.add(stopped.tid(), registers.rdx as i32) {
@@ -123,7 +144,8 @@ impl Tracer {
 
     /// An exec ended all other threads, and the one that made it has the first one's number now.
     fn other_threads_gone(&mut self, who: Who, former: HostTid) {
-        let gone: Vec<(HostTid, Who)> = self.room.guests().threads_of(who.pid).into_iter().filter(|(_, w)| w.tid != w.pid).collect();
+        let gone: Vec<(HostTid, Who)> =
+            self.room.guests().threads_of(who.pid).into_iter().filter(|(_, w)| w.tid != w.pid).collect();
         for (host, other) in gone {
             // Those that the tracer has not yet seen end are reported when it does; the one that became the first is never seen to end.
             if host == former {
@@ -136,6 +158,7 @@ impl Tracer {
     /// The tracer has seen the last of a thread.
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
+        self.room.forget(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
         if who.tid != who.pid {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
@@ -149,7 +172,10 @@ impl Tracer {
             Some(Phase::Starting) => {
                 self.bodies.phases.remove(&who.pid);
                 self.room.guests().remove(who.pid);
-                self.room.tell(&ToHome::Placed { pid: who.pid, result: Err((libc::EIO, format!("the body ended before its program ran: {how:?}"))) });
+                self.room.tell(&ToHome::Placed {
+                    pid: who.pid,
+                    result: Err((libc::EIO, format!("the body ended before its program ran: {how:?}"))),
+                });
             }
             _ => {}
         }
@@ -162,6 +188,7 @@ impl Tracer {
 
     /// The porter reaped a body: its number is free, and its deputy may end.
     pub fn reaped(&mut self, pid: i32) {
+        self.signals.forget(pid);
         if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
             self.room.guests().remove(pid);
             self.room.tell(&ToHome::Exited { pid, how, cpu_us });

@@ -1,0 +1,65 @@
+//! Running a command natively or placed, and how long it took.
+
+use crate::Error;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Where it runs.
+#[derive(Clone, Debug)]
+pub enum Where {
+    /// Here.
+    Native,
+    /// On this node.
+    On(String),
+}
+
+/// This program, which is also the guest.
+pub fn me() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(Error::system("finding this program"))
+}
+
+fn command(place: &Where, argv: &[String]) -> Result<Command, Error> {
+    Ok(match place {
+        Where::Native => {
+            let mut command = Command::new(&argv[0]);
+            command.args(&argv[1..]);
+            command
+        }
+        Where::On(node) => {
+            let mut command = Command::new(me()?);
+            command.args(["run", "--on", node, "--"]).args(argv);
+            command
+        }
+    })
+}
+
+/// Runs it to its end; microseconds that it took, and what it said on standard error. Standard output is a pipe that is read, or `out`.
+pub fn timed(place: &Where, argv: &[String], out: Option<Stdio>) -> Result<(f64, String), Error> {
+    let mut command = command(place, argv)?;
+    command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(out.unwrap_or_else(Stdio::piped));
+    let start = Instant::now();
+    let done = command
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
+        .map_err(Error::system(format!("running {}", argv[0])))?;
+    let took_us = start.elapsed().as_nanos() as f64 / 1000.0;
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    if !done.status.success() {
+        return Err(Error::Failed { command: argv.join(" "), status: done.status.to_string(), output: said });
+    }
+    Ok((took_us, said))
+}
+
+/// Runs a guest of this program; the nanoseconds that it measured inside.
+pub fn guest(place: &Where, words: &[&str], out: Option<Stdio>) -> Result<f64, Error> {
+    let mut argv = vec![me()?.display().to_string(), "__bench-guest".into()];
+    argv.extend(words.iter().map(|w| (*w).to_owned()));
+    let (_, said) = timed(place, &argv, out)?;
+    let last = said.lines().last().unwrap_or_default();
+    last.parse().map_err(|_| Error::Failed {
+        command: argv.join(" "),
+        status: "said no figure".into(),
+        output: said.clone(),
+    })
+}

@@ -1,0 +1,88 @@
+//! What a request's thread is doing decides two answers.
+//!
+//! FIFOs by path: the room's kernel would open a FIFO's inode itself, as one of its own; but both ends of a home's FIFO are at home. So a
+//! lookup on the way to an open is answered with a stand-in: a regular file to the room's kernel, whose reads and writes the home serves.
+
+use crate::proto::{EntryOut, GetxattrIn, OUT_HEADER_BYTES, Opcode, Request, S_IFMT, STANDIN_BIT, STANDIN_BYTES};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The reply to a lookup, changed to name the stand-in, if it names a FIFO.
+pub(super) fn stand_in(reply: &[u8]) -> Option<Vec<u8>> {
+    let (mut entry, _) = EntryOut::read_from_prefix(reply.get(OUT_HEADER_BYTES..)?).ok()?;
+    if entry.attr.mode & S_IFMT != libc::S_IFIFO {
+        return None;
+    }
+    entry.nodeid |= STANDIN_BIT;
+    (entry.entry_valid, entry.attr_valid) = (0, 0);
+    entry.attr.mode = (entry.attr.mode & !S_IFMT) | libc::S_IFREG;
+    entry.attr.size = STANDIN_BYTES;
+    let mut changed = reply.to_vec();
+    changed.get_mut(OUT_HEADER_BYTES..OUT_HEADER_BYTES + size_of::<EntryOut>())?.copy_from_slice(entry.as_bytes());
+    Some(changed)
+}
+
+/// A line of `/proc/TID/syscall` (`proc_pid_syscall(5)`): the system call (x86-64) that a thread is in.
+#[derive(Clone, Copy)]
+pub(super) struct CurrentCall<'a>(&'a str);
+
+impl<'a> CurrentCall<'a> {
+    /// `None` while the thread runs.
+    pub(super) fn read(line: &'a str) -> Option<(CurrentCall<'a>, i64)> {
+        let number = line.split_ascii_whitespace().next()?.parse().ok()?;
+        Some((CurrentCall(line), number))
+    }
+
+    fn argument(self, index: usize) -> Option<u64> {
+        let word = self.0.split_ascii_whitespace().nth(index + 1)?;
+        u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()
+    }
+}
+
+/// The thread opens a file by its path. An open with O_PATH does not count: it only names the file.
+pub(super) fn is_open(line: &str) -> bool {
+    let Some((call, number)) = CurrentCall::read(line) else { return false };
+    let names_only = |index| call.argument(index).is_none_or(|flags| flags & libc::O_PATH as u64 != 0);
+    match number {
+        libc::SYS_open => !names_only(1),
+        libc::SYS_openat => !names_only(2),
+        libc::SYS_openat2 | libc::SYS_creat => true,
+        _ => false,
+    }
+}
+
+/// The thread has not itself asked for an extended attribute: the kernel looks for file capabilities because the thread executes or
+/// changes a file. Changes drop them at home, and guests gain none by executing (no_new_privs), so the answer is the same: there are none.
+pub(super) fn is_kernel_asking(line: &str) -> bool {
+    const SYS_GETXATTRAT: i64 = 464;
+    let own = [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr, SYS_GETXATTRAT, libc::SYS_io_uring_enter];
+    CurrentCall::read(line).is_some_and(|(_, number)| number >= 0 && !own.contains(&number))
+}
+
+/// Is this the kernel's look for file capabilities, or somebody's for the attribute that holds them?
+pub(super) fn asks_for_capabilities(request: &Request<'_>) -> bool {
+    let mut args = request.args();
+    request.opcode == Some(Opcode::Getxattr)
+        && args.take::<GetxattrIn>().is_ok()
+        && args.string().is_ok_and(|name| name == c"security.capability")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_known() {
+        let line =
+            |number: i64, flags: i32| format!("{number} 0xffffff9c 0x7ffc 0x{flags:x} 0x0 0x0 0x0 0x7ffc 0x7f\n");
+        assert!(is_open(&line(libc::SYS_openat, libc::O_RDONLY)));
+        assert!(!is_open(&line(libc::SYS_openat, libc::O_PATH | libc::O_NOFOLLOW)));
+        assert!(!is_open(&line(libc::SYS_newfstatat, 0)));
+        assert!(is_kernel_asking(&line(libc::SYS_write, 0)) && is_kernel_asking(&line(libc::SYS_execve, 0)));
+        assert!(
+            !is_kernel_asking(&line(libc::SYS_getxattr, 0))
+                && !is_kernel_asking("running")
+                && !is_kernel_asking("-1 0x0")
+        );
+        assert!(!is_open("running\n") && !is_open("-1 0x0 0x0\n") && !is_open(""));
+    }
+}

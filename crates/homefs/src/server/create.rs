@@ -1,0 +1,129 @@
+//! Making files and opening them at once.
+
+use super::dispatch::{Answer, Call, Outcome, Refused};
+use super::files::Wanted;
+use super::nodes::reopen;
+use super::{Credentials, Server};
+use crate::proto::{CreateIn, ReplyBuf};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// How often a name is tried that is made and removed by others meanwhile.
+const CREATE_TRIES: usize = 8;
+
+impl Server {
+    pub(super) fn create(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let mut args = call.request.args();
+        let (create, name) = (args.take::<CreateIn>()?, args.name()?);
+        let exclusive = OFlags::from_bits_retain(create.flags).contains(OFlags::EXCL);
+        let dir_fd = self.watched_path(&call.node)?;
+        let who = self.assume(call)?;
+        for _ in 0..CREATE_TRIES {
+            self.authority.assume(&who)?;
+            self.authority.set_umask(create.umask)?;
+            match self.create_new(call, &dir_fd, name, &create, &who, buf) {
+                Err(Refused(Errno::EXIST)) if !exclusive => {}
+                done => return done,
+            }
+            self.authority.assume(&who)?;
+            match self.open_existing(call, &dir_fd, name, &create, &who, buf) {
+                Err(Refused(Errno::NOENT)) => {}
+                done => return done,
+            }
+        }
+        Err(Refused(Errno::BUSY))
+    }
+
+    fn create_new(
+        &self,
+        call: &Call<'_>,
+        dir_fd: &OwnedFd,
+        name: &CStr,
+        create: &CreateIn,
+        who: &Credentials,
+        buf: &mut ReplyBuf,
+    ) -> Outcome {
+        let wanted = Wanted::of(create.flags);
+        let flags =
+            (wanted.flags - OFlags::APPEND) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(create.mode & 0o7777);
+        let file = rustix::fs::openat(dir_fd, name, flags, mode)?;
+        self.made_open(call, file, wanted, who, buf)
+    }
+
+    /// A file that was just made and is open: its entry and its handle.
+    fn made_open(
+        &self,
+        call: &Call<'_>,
+        file: OwnedFd,
+        wanted: Wanted,
+        who: &Credentials,
+        buf: &mut ReplyBuf,
+    ) -> Outcome {
+        self.authority.resume()?;
+        let path = reopen(&file, OFlags::PATH)?;
+        let (node, entry) = self.entry_of(&call.node, path)?;
+        let file = Arc::new(file);
+        let opened = if wanted.writes {
+            let cached = self.writer_made_it(&node, &file);
+            self.opened_writer(&node, file, wanted, cached, who)
+        } else {
+            self.opened_reader(&node, file, who)
+        };
+        buf.push(&entry);
+        buf.push(&opened.inspect_err(|_| self.nodes.forget(&node, 1))?);
+        Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
+    }
+
+    /// The name that was to be made is there already.
+    fn open_existing(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        dir_fd: &OwnedFd,
+        name: &CStr,
+        create: &CreateIn,
+        who: &Credentials,
+        buf: &mut ReplyBuf,
+    ) -> Outcome {
+        let wanted = Wanted::of(create.flags);
+        let (node, entry) = self.child(&call.node, dir_fd, name)?;
+        let path = self.path(&node)?;
+        let dir = call.node.clone();
+        match self.open_node(&node, &path, wanted, who, false) {
+            Ok(open) => {
+                buf.push(&entry);
+                buf.push(&open);
+                Ok(Answer::Entry { dir, node: Some(node) })
+            }
+            Err(Errno::AGAIN) => {
+                let who = who.clone();
+                self.later(call, move |server, _, buf| {
+                    let open = server.open_node(&node, &path, wanted, &who, true);
+                    buf.push(&entry);
+                    buf.push(&open.inspect_err(|_| server.nodes.forget(&node, 1))?);
+                    Ok(Answer::Entry { dir, node: Some(node) })
+                });
+                Ok(Answer::Later)
+            }
+            Err(errno) => {
+                self.nodes.forget(&node, 1);
+                Err(Refused(errno))
+            }
+        }
+    }
+
+    pub(super) fn tmpfile(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let create = call.request.args().take::<CreateIn>()?;
+        let wanted = Wanted::of(create.flags);
+        let exclusive = OFlags::from_bits_retain(create.flags) & OFlags::EXCL;
+        let dir_fd = self.path(&call.node)?;
+        let who = self.assume(call)?;
+        self.authority.set_umask(create.umask)?;
+        let flags = (wanted.flags - OFlags::APPEND) | exclusive | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&*dir_fd, c".", flags, Mode::from_raw_mode(create.mode & 0o7777))?;
+        self.made_open(call, file, wanted, &who, buf)
+    }
+}

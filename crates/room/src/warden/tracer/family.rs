@@ -1,0 +1,161 @@
+//! What a clone call wants, and the call that makes the same in a room: a sibling (CLONE_PARENT) without exit signal.
+
+use os::ptrace::HostTid;
+
+/// What is to be made.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// A thread: the call is made as it is.
+    Thread,
+    /// A process: the call is made with these registers.
+    Process(libc::user_regs_struct),
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Shape) -> bool {
+        matches!((self, other), (Shape::Thread, Shape::Thread) | (Shape::Process(_), Shape::Process(_)))
+    }
+}
+
+const VM: u64 = libc::CLONE_VM as u64;
+const VFORK: u64 = libc::CLONE_VFORK as u64;
+const THREAD: u64 = libc::CLONE_THREAD as u64;
+const PARENT: u64 = libc::CLONE_PARENT as u64;
+/// What a process may ask for besides: addresses that the kernel writes, and its thread's own.
+const PLAIN: u64 =
+    (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::CLONE_SETTLS) as u64;
+const EXIT_SIGNAL: u64 = 0xff;
+
+/// A call in the terms of clone(2).
+struct Clone {
+    flags: u64,
+    exit_signal: u64,
+    stack: u64,
+    parent_tid: u64,
+    child_tid: u64,
+    tls: u64,
+}
+
+/// Reads the call that a thread is about to make. `Err`: why it cannot be made here.
+pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape, &'static str> {
+    let call = match registers.orig_rax as i64 {
+        libc::SYS_fork => {
+            Clone { flags: 0, exit_signal: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }
+        }
+        libc::SYS_vfork => Clone {
+            flags: VM | VFORK,
+            exit_signal: libc::SIGCHLD as u64,
+            stack: 0,
+            parent_tid: 0,
+            child_tid: 0,
+            tls: 0,
+        },
+        libc::SYS_clone => Clone {
+            flags: registers.rdi & !EXIT_SIGNAL,
+            exit_signal: registers.rdi & EXIT_SIGNAL,
+            stack: registers.rsi,
+            parent_tid: registers.rdx,
+            child_tid: registers.r10,
+            tls: registers.r8,
+        },
+        libc::SYS_clone3 => match clone3(host, registers.rdi, registers.rsi) {
+            Some(call) => call,
+            // Unreadable, or of a size that the kernel refuses: it does so itself.
+            None => return Ok(Shape::Thread),
+        },
+        _ => return Err("a way of making processes that is not known"),
+    };
+    if call.flags & THREAD != 0 {
+        return Ok(Shape::Thread);
+    }
+    if call.exit_signal != libc::SIGCHLD as u64 {
+        return Err("a child that ends with another signal than SIGCHLD is not served yet");
+    }
+    if call.flags & !(VM | VFORK | PLAIN) != 0 || call.flags & (VM | VFORK) == VM {
+        return Err("processes that share more than memory until exec are not served yet");
+    }
+    let mut rewritten = *registers;
+    rewritten.orig_rax = libc::SYS_clone as u64;
+    rewritten.rdi = call.flags | PARENT;
+    (rewritten.rsi, rewritten.rdx, rewritten.r10, rewritten.r8) =
+        (call.stack, call.parent_tid, call.child_tid, call.tls);
+    Ok(Shape::Process(rewritten))
+}
+
+/// `struct clone_args` (linux/sched.h) as far as clone(2) can say the same.
+fn clone3(host: HostTid, at: u64, bytes: u64) -> Option<Clone> {
+    const FIRST_VERSION_BYTES: usize = 64;
+    const LONGEST: usize = 4096;
+    let bytes = usize::try_from(bytes).ok().filter(|b| (FIRST_VERSION_BYTES..=LONGEST).contains(b))?;
+    let mut raw = vec![0; bytes];
+    os::vm::read(host.0, at, &mut raw).ok()?;
+    let word = |i: usize| raw.get(8 * i..8 * i + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let (stack, stack_bytes) = (word(5), word(6));
+    let stack = if stack == 0 { 0 } else { stack.wrapping_add(stack_bytes) };
+    // What clone(2) does not know (set_tid, cgroup) makes the flags ones that are refused above.
+    let beyond = if (8..11).any(|i| word(i) != 0) { 1 << 63 } else { 0 };
+    Some(Clone {
+        flags: word(0) | beyond,
+        exit_signal: word(4),
+        stack,
+        parent_tid: word(3),
+        child_tid: word(2),
+        tls: word(7),
+    })
+}
+
+/// Gives back the arguments that a rewritten call changed.
+pub fn put_back(registers: &mut libc::user_regs_struct, original: &libc::user_regs_struct) {
+    registers.orig_rax = original.orig_rax;
+    registers.rdi = original.rdi;
+    registers.rsi = original.rsi;
+    registers.rdx = original.rdx;
+    registers.r10 = original.r10;
+    registers.r8 = original.r8;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers(call: i64, rdi: u64) -> libc::user_regs_struct {
+        // SAFETY: all zero is a valid register set.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        (registers.orig_rax, registers.rdi, registers.rsi) = (call as u64, rdi, 7);
+        registers
+    }
+
+    fn process(call: i64, rdi: u64) -> libc::user_regs_struct {
+        match shape(HostTid(0), &registers(call, rdi)) {
+            Ok(Shape::Process(r)) => r,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn forks_become_siblings_without_signal() {
+        for (call, flags) in [(libc::SYS_fork, PARENT), (libc::SYS_vfork, PARENT | VM | VFORK)] {
+            let made = process(call, 99);
+            assert_eq!((made.orig_rax as i64, made.rdi, made.rsi), (libc::SYS_clone, flags, 0));
+        }
+        assert_eq!(process(libc::SYS_clone, libc::SIGCHLD as u64).rdi, PARENT);
+        let mut made = process(libc::SYS_fork, 99);
+        put_back(&mut made, &registers(libc::SYS_fork, 99));
+        assert_eq!((made.orig_rax as i64, made.rdi, made.rsi), (libc::SYS_fork, 99, 7));
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_refused() {
+        let signal = libc::SIGCHLD as u64;
+        for flags in [
+            libc::CLONE_FILES as u64 | signal,
+            VM | signal,
+            libc::CLONE_NEWPID as u64 | signal,
+            libc::SIGUSR1 as u64,
+            PARENT | signal,
+        ] {
+            assert!(shape(HostTid(0), &registers(libc::SYS_clone, flags)).is_err(), "{flags:#x}");
+        }
+        assert_eq!(shape(HostTid(0), &registers(libc::SYS_clone, THREAD | VM)), Ok(Shape::Thread));
+    }
+}

@@ -1,0 +1,52 @@
+//! Calls that were interrupted while home ran them. The thread is held in its signal stop until home says whether the call was made: if it was, its
+//! result stands; if not, the kernel restarts it or says EINTR, as the handler's flags want. So it happens exactly once.
+
+use super::Tracer;
+use crate::warden::shared::Interrupted;
+use os::ptrace::{Stopped, TraceError};
+use std::collections::HashMap;
+use wire::ToHome;
+use wire::message::CallId;
+
+/// Held threads, with the signal that is to be delivered.
+#[derive(Debug, Default)]
+pub struct Held {
+    threads: HashMap<CallId, (Stopped, i32)>,
+}
+
+impl Tracer {
+    /// Holds a thread whose call home is running; gives it back if there is none.
+    pub fn hold(&mut self, stopped: Stopped, signal: i32) -> Option<Stopped> {
+        match self.room.hold(stopped.tid()) {
+            Interrupted::NotHome => return Some(stopped),
+            Interrupted::Running(id) => {
+                self.held.threads.insert(id, (stopped, signal));
+                self.room.tell(&ToHome::Cancel { id });
+            }
+            Interrupted::Done(result) => {
+                if let Err(TraceError::Failed(e)) = release(stopped, signal, result) {
+                    tracing::error!("{e}");
+                }
+            }
+        }
+        None
+    }
+
+    /// Home has ended the call of a held thread.
+    pub fn held_ended(&mut self, id: CallId, result: i64) {
+        if let Some((stopped, signal)) = self.held.threads.remove(&id)
+            && let Err(TraceError::Failed(e)) = release(stopped, signal, result)
+        {
+            tracing::error!("{e}");
+        }
+    }
+}
+
+fn release(mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
+    if result != -i64::from(libc::EINTR) {
+        let mut registers = stopped.registers()?;
+        registers.rax = result as u64;
+        stopped.set_registers(&registers)?;
+    }
+    stopped.resume(signal)
+}
