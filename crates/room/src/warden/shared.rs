@@ -146,8 +146,11 @@ impl Shared {
         let threads = self.guests().threads_of(pid);
         let of_process = |pending: &Pending| match pending {
             Pending::Standin(asked) => asked.pid == pid,
-            Pending::Notified { waiting, .. } => threads.iter().any(|(host, _)| *host == waiting.host_tid),
-            Pending::NewThread { .. } => false,
+            Pending::Notified { waiting: Waiting { host_tid: host, .. }, .. } | Pending::Missed { host, .. } | Pending::Held { host, .. } => {
+                threads.iter().any(|(thread, _)| thread == host)
+            }
+            // The tracer forgets it with the thread.
+            Pending::Birth { .. } => false,
         };
         let abandoned: Vec<Pending> = lock(&self.pending).extract_if(|_, p| of_process(p)).map(|(_, p)| p).collect();
         for pending in abandoned {
