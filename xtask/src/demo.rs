@@ -12,6 +12,11 @@ use crate::tool::{Result, build_release, output, run, tree};
 /// How long a program may take to show up.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// Where Debian keeps the headers of this architecture; gcc's driver tells cc1.
+const MULTIARCH: &str = "x86_64-linux-gnu";
+/// CPU time after which a program is shown, microseconds: it runs, and all its threads are there.
+const SHOWN_AFTER_US: i64 = 300_000;
+
 /// A lab that goes down at the end.
 struct Lab {
     tern: PathBuf,
@@ -88,14 +93,15 @@ fn python(lab: &Lab) -> Result<()> {
     head("A Python program with 8 threads, placed on n2");
     let python = interpreter();
     let mut child = Placed(
-        lab.at_home(&["tern", "run", "--on", "n2", "--", python, "threads.py"])
+        lab.at_home(&["sh", "-c", &format!("tern run --on n2 -- {python} threads.py; exit $?")])
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|e| format!("cannot start it: {e}"))?,
     );
     let row = child.wait_for_row(lab)?;
-    let pid = row["pid"].to_string();
-    println!("$ tern ps                        # at home, n1");
+    let pid = row["guest"]["pid"].to_string();
+    println!("$ tern run --on n2 -- {python} threads.py &");
+    println!("$ tern ps");
     print!("{}", output(&mut lab.at_home(&["tern", "ps"]))?);
     println!("$ ps -o pid,ppid,user,stat,args -p {pid}");
     print!("{}", output(&mut lab.at_home(&["ps", "-o", "pid,ppid,user,stat,args", "-p", &pid]))?);
@@ -108,9 +114,23 @@ fn compile(lab: &Lab) -> Result<()> {
     head("A C program, compiled and assembled on n3");
     let cc1 = compiler()?;
     let steps: [&[&str]; 3] = [
-        &["tern", "run", "--on", "n3", "--", &cc1, "-quiet", "-O2", "program.c", "-o", "placed.s"],
+        &[
+            "tern",
+            "run",
+            "--on",
+            "n3",
+            "--",
+            &cc1,
+            "-quiet",
+            "-imultiarch",
+            MULTIARCH,
+            "-O2",
+            "program.c",
+            "-o",
+            "placed.s",
+        ],
         &["tern", "run", "--on", "n3", "--", "as", "placed.s", "-o", "placed.o"],
-        &[&cc1, "-quiet", "-O2", "program.c", "-o", "native.s"],
+        &[&cc1, "-quiet", "-imultiarch", MULTIARCH, "-O2", "program.c", "-o", "native.s"],
     ];
     for step in steps {
         println!("$ {}", step.join(" "));
@@ -132,13 +152,16 @@ fn figures(lab: &Lab) -> Result<()> {
 struct Placed(Child);
 
 impl Placed {
-    /// Waits until `tern ps` shows the program.
+    /// Waits until `tern ps` shows the program at work.
     fn wait_for_row(&mut self, lab: &Lab) -> Result<serde_json::Value> {
         let start = Instant::now();
         while start.elapsed() < LIMIT {
             let rows: serde_json::Value =
                 serde_json::from_str(&output(&mut lab.at_home(&["tern", "ps", "--json"]))?).unwrap_or_default();
-            if let Some(row) = rows.as_array().and_then(|rows| rows.first()) {
+            if let Some(row) = rows
+                .as_array()
+                .and_then(|rows| rows.iter().find(|row| row["guest"]["cpu_us"].as_i64() >= Some(SHOWN_AFTER_US)))
+            {
                 return Ok(row.clone());
             }
             if let Ok(Some(status)) = self.0.try_wait() {

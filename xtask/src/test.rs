@@ -100,22 +100,42 @@ fn run_program(program: &Executable, extent: Extent, tern: &Path) -> Count {
         Err(error) => return died(format!("cannot be run: {error}")),
     };
     let mut count = None;
+    let mut single = Count::default();
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
     for line in lines.map_while(std::result::Result::ok) {
+        match verdict(&line) {
+            Some(true) => single.passed += 1,
+            Some(false) => single.failed += 1,
+            None => {}
+        }
         if let Some(found) = result(&line) {
             count = Some(found);
         } else if !(line.is_empty()
-            || line.ends_with("... ok")
+            || verdict(&line) == Some(true)
             || line.contains("... ignored")
             || line.starts_with("running"))
         {
             println!("    {line}");
         }
     }
-    match (child.wait(), count) {
-        (Ok(status), Some(count)) if status.success() || count.failed > 0 => count,
-        (Ok(status), _) => died(format!("ended with {status}")),
-        (Err(error), _) => died(format!("cannot be waited for: {error}")),
+    let count = count.unwrap_or(single);
+    match child.wait() {
+        Ok(status) if status.success() || count.failed > 0 => count,
+        Ok(status) => {
+            println!("{}: ended with {status}", suite(program));
+            Count { failed: 1, ..count }
+        }
+        Err(error) => died(format!("cannot be waited for: {error}")),
+    }
+}
+
+/// Whether a line says that one test is right or wrong: programs with a runner of their own have no summary.
+fn verdict(line: &str) -> Option<bool> {
+    let (_, after) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    match after.split(' ').next()? {
+        "ok" => Some(true),
+        "FAILED" => Some(false),
+        _ => None,
     }
 }
 

@@ -77,6 +77,7 @@ pub enum ToSteward {
     Warden,
     /// Place the process at the other end of the socket that comes with the message (first descriptor; its peer credentials say who it
     /// is), running what the second descriptor holds (a sealed memfd with a postcard [`Program`]).
+    /// The steward tells the process by [`crate::tool::placing`] before it answers; nobody else writes there any more.
     Place,
     /// Say who is away: answered by [`FromSteward::Guests`].
     List,

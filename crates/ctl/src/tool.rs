@@ -79,7 +79,7 @@ pub enum Answer {
         /// What there is to say.
         lines: Vec<String>,
     },
-    /// To [`Request::Run`]: the steward has this socket now; become a deputy.
+    /// To [`Request::Run`], from the steward, which has this socket now: become a deputy.
     Placing {
         /// The node that hosts the body.
         node: String,
@@ -170,6 +170,16 @@ pub fn packets(answer: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
         packet.extend_from_slice(part);
         packet
     })
+}
+
+/// The packet by which a steward tells the process that it has taken over: [`Answer::Placing`]. It comes from the steward, not from the
+/// daemon, so that a daemon that dies in between leaves nobody waiting.
+///
+/// # Errors
+/// None for a node's name.
+pub fn placing(node: &str) -> Result<Vec<u8>, crate::codec::CodecError> {
+    let answer = crate::codec::encode(&Answer::Placing { node: node.to_owned() }, PACKET_BYTES - 2)?;
+    Ok([&[CONTROL_TAG, 0], answer.as_slice()].concat())
 }
 
 /// Puts an answer together again.

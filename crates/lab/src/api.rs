@@ -11,7 +11,7 @@ use crate::error::{Context, Error, Result};
 use crate::options::Options;
 use crate::state::State;
 use crate::{
-    cluster,
+    cgroup, cluster,
     process::{self, Process},
     teardown,
 };
@@ -211,9 +211,14 @@ impl Lab {
         }
     }
 
-    /// PIDs of a node's processes, as this machine numbers them.
+    /// PIDs of a node's processes, as this machine numbers them: those of its rooms and its zombies included.
     pub fn processes(&self, node: &str) -> Result<Vec<i32>> {
-        process::members(self.state.node(node)?.init)
+        let node = self.state.node(node)?;
+        let mut pids = process::members(node.init)?;
+        pids.extend(cgroup::members(&node.cgroups));
+        pids.sort_unstable();
+        pids.dedup();
+        Ok(pids)
     }
 
     /// Ends the lab now; an error says what could not be ended.

@@ -145,14 +145,26 @@ pub fn join(groups: &[PathBuf]) -> Result<()> {
 pub fn processes(lab: &LabName) -> Vec<i32> {
     let mut pids = Vec::new();
     for hierarchy in hierarchies().unwrap_or_default() {
-        visit(&group(&hierarchy, lab), &mut |directory| {
-            let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-            pids.extend(text.lines().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0));
-        });
+        visit(&group(&hierarchy, lab), &mut |directory| pids.extend(listed(directory)));
     }
     pids.sort_unstable();
     pids.dedup();
     pids
+}
+
+/// Processes of one node, those of its rooms included, whose groups are below the node's.
+pub fn members(groups: &[PathBuf]) -> Vec<i32> {
+    let Some(first) = groups.first() else { return Vec::new() };
+    let node = if first.ends_with("init") { first.parent().unwrap_or(first) } else { first };
+    let mut pids = Vec::new();
+    visit(node, &mut |directory| pids.extend(listed(directory)));
+    pids
+}
+
+/// PIDs in one group; those of processes that cannot be seen from here are left out.
+fn listed(directory: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0).collect()
 }
 
 /// Removes all groups of a lab; waits up to `limit` for processes that are still on their way out.

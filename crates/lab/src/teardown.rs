@@ -1,10 +1,13 @@
 //! Ending a lab, and removing what an earlier one has left.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::Signal;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::cgroup;
 use crate::error::{Context, Error, Result};
@@ -34,6 +37,9 @@ pub fn down(name: &LabName) -> Result<bool> {
     let _lock = lock(name, LIMIT)?;
     if let Some(state) = &state {
         state.nodes.iter().for_each(|node| node.init.signal(Signal::KILL));
+        if !state.nodes.iter().all(|node| node.init.wait(PATIENCE)) {
+            abort_fuse(name)?;
+        }
         let stuck = state.nodes.iter().find(|node| !node.init.wait(LIMIT));
         if let Some(node) = stuck {
             return Err(Error::Timeout {
@@ -84,7 +90,7 @@ pub fn end_children(name: &LabName, inits: &mut Vec<i32>) -> Result<()> {
         let ended = reap();
         inits.retain(|pid| !ended.contains(pid));
         if start.elapsed() > PATIENCE && !aborted {
-            abort_fuse(name);
+            abort_fuse(name)?;
             aborted = true;
         }
         if start.elapsed() > LIMIT {
@@ -98,14 +104,33 @@ pub fn end_children(name: &LabName, inits: &mut Vec<i32>) -> Result<()> {
 
 /// A process that serves a FUSE mount and has a file of it open cannot exit, not even by SIGKILL, until its connection is broken. This
 /// breaks the connections of all FUSE mounts that the lab's processes see and this machine does not.
-fn abort_fuse(name: &LabName) {
+fn abort_fuse(name: &LabName) -> Result<()> {
     let own = fuse_connections(Path::new("/proc/self/mountinfo"));
-    for pid in cgroup::processes(name) {
-        let mounts = format!("/proc/{pid}/mountinfo");
-        for connection in fuse_connections(Path::new(&mounts)).into_iter().filter(|c| !own.contains(c)) {
-            let _ = fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1");
-        }
+    let mounts = |pid: i32| fuse_connections(&PathBuf::from(format!("/proc/{pid}/mountinfo")));
+    let mut foreign: BTreeSet<u32> = cgroup::processes(name).into_iter().flat_map(mounts).collect();
+    foreign.retain(|connection| !own.contains(connection));
+    if foreign.is_empty() {
+        return Ok(());
     }
+    let control = directory(name).join("root");
+    // The control files may not be mounted on this machine, and it must not notice that they are here: a thread has a mount
+    // namespace of its own.
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| abort_connections(&control, &foreign));
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn abort_connections(control: &Path, connections: &BTreeSet<u32>) -> Result<()> {
+    // SAFETY: a mount namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.context(|| "make a mount namespace")?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).context(|| "make mounts private")?;
+    mount("fusectl", control, "fusectl", MountFlags::empty(), None).context(|| "mount FUSE's control files")?;
+    for connection in connections {
+        // One that has ended by itself is gone.
+        let _ = fs::write(control.join(connection.to_string()).join("abort"), "1");
+    }
+    Ok(())
 }
 
 /// Minor device numbers of the FUSE mounts in a mountinfo file: the kernel's names of their connections.

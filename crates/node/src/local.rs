@@ -144,7 +144,11 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         return;
     }
     let answer = match decode::<Request>(&packet.bytes) {
-        Ok(Request::Run { on }) => place(daemon, socket, peer, &packet.descriptors, on.as_deref()),
+        Ok(Request::Run { on }) => match place(daemon, socket, peer, &packet.descriptors, on.as_deref()) {
+            // The steward speaks on this socket from now on.
+            Ok(()) => return,
+            Err(e) => Err(e),
+        },
         Ok(request) => answers::answer(daemon, peer, request),
         Err(e) => Err(e.into()),
     };
@@ -175,7 +179,7 @@ fn place(
     peer: Peer,
     descriptors: &[OwnedFd],
     on: Option<&str>,
-) -> Result<Answer, Error> {
+) -> Result<(), Error> {
     let [program] = descriptors else {
         return Err(ctl::codec::CodecError::Malformed {
             why: "a program's descriptor must come with the request".into(),
@@ -187,16 +191,16 @@ fn place(
     client::check_process(peer.pid).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    let mut again = true;
-    loop {
-        let (node, steward) = choice::choose(daemon, on)?;
-        match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
-            Ok(FromSteward::Ok) => return Ok(Answer::Placing { node }),
-            Ok(FromSteward::Failed { reason }) => return Err(Error::Room { node, why: reason }),
-            Ok(_) => return Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
-            // Its room was just ending, and nothing was placed: one more try, in a new one.
-            Err(e) if again && steward::has_ended(&e) => again = false,
-            Err(e) => return Err(Error::Room { node, why: format!("the steward does not answer: {e}") }),
+    let (node, steward) = choice::choose(daemon, on)?;
+    match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
+        Ok(FromSteward::Ok) => Ok(()),
+        Ok(FromSteward::Failed { reason }) => Err(Error::Room { node, why: reason }),
+        Ok(_) => Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
+        // Whether it took the process over is not known: that ends with the socket, as a deputy or with a message.
+        Err(e) if steward::has_ended(&e) => {
+            tracing::warn!("the room on {node} ended while a program was handed to it");
+            Ok(())
         }
+        Err(e) => Err(Error::Room { node, why: format!("the steward does not answer: {e}") }),
     }
 }

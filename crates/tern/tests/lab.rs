@@ -121,6 +121,12 @@ fn commands_end_as_they_ended() {
     assert_eq!(lab.exec("n1", ["/etc/passwd"]).unwrap().status.code(), Some(126));
     assert_eq!(lab.in_node("n2", ["true"]).output().unwrap().status.code(), Some(125));
 
+    // The terminal is kept.
+    let tool = format!("{} lab --name {} exec n1 --", common::tern().display(), lab.state().options.name);
+    let typed =
+        |line: &str| Command::new("script").args(["-qec", line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(typed(&format!("{tool} sh -c 'test -t 0 && test -t 1 && exit 21'")).status.code(), Some(21));
+
     // A signal to the tool is the command's; the command's stopped children do not outlive it.
     let mut child =
         lab.spawn("n1", ["sh", "-c", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"]).unwrap();
@@ -345,4 +351,38 @@ fn daemons_and_nodes_die_and_daemons_return() {
     lab.kill_node("n3").unwrap();
     wait_for("n3 to be missed", || ["n1", "n2"].iter().all(|node| alive_on(node).1 == Some(2)));
     assert_eq!(lab.in_node("n3", ["true"]).output().unwrap().status.code(), Some(125));
+}
+
+/// A process that serves a FUSE mount, waits in it, and does not answer: not even SIGKILL ends it.
+const STUCK: &str = r#"
+import ctypes, os, struct, threading
+libc = ctypes.CDLL(None, use_errno=True)
+os.mkdir("/tmp/m")
+device = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
+assert libc.mount(b"stuck", b"/tmp/m", b"fuse", 0, options) == 0, os.strerror(ctypes.get_errno())
+def serve():
+    unique = struct.unpack_from("<Q", os.read(device, 1 << 20), 8)[0]
+    init = struct.pack("<IIIIHHI", 7, 31, 4096, 0, 16, 12, 4096) + bytes(40)
+    os.write(device, struct.pack("<IiQ", 16 + len(init), 0, unique) + init)
+    os.read(device, 1 << 20)
+    print("stuck", flush=True)
+    threading.Event().wait()
+threading.Thread(target=serve).start()
+os.stat("/tmp/m")
+"#;
+
+#[test]
+fn what_hangs_in_fuse_is_ended_too() {
+    let options = bare(2);
+    let lab = up(&options);
+    let mut child = lab.spawn("n1", ["/usr/bin/python3", "-c", STUCK]).unwrap();
+    let mut line = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"stuck\n");
+    let start = Instant::now();
+    lab.down().unwrap();
+    assert!(start.elapsed() > Duration::from_millis(900), "it did not hang, so nothing was tested");
+    assert_eq!(traces(&options.name), Vec::<String>::new());
+    child.wait().unwrap();
 }

@@ -5,7 +5,6 @@ use os::{Error, Result, mount, namespace};
 use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What the porter keeps of a room that is set up.
@@ -116,7 +115,8 @@ fn own_dev(root: &Path) -> Result<()> {
         let path = dev.join(name);
         std::os::unix::fs::symlink(target, &path).map_err(failed(&path))?;
     }
+    // Memory that the room's processes share; the home's is another.
     let shm = dev.join("shm");
     std::fs::create_dir(&shm).map_err(failed(&shm))?;
-    std::fs::set_permissions(&shm, std::fs::Permissions::from_mode(0o1777)).map_err(failed(&shm))
+    mount::mount("tern-shm", &shm, "tmpfs", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, "mode=1777")
 }

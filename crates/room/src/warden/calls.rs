@@ -198,7 +198,7 @@ impl Asked {
     fn is_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
         // A room's files are the home's, behind FUSE: tmpfs is nothing but memfd there.
-        rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0)).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)
+        rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0)).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }
 
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.

@@ -1,6 +1,6 @@
 //! Signals to the process at home, as its body gets them.
 
-use crate::{PYTHON, at_home, common, compiled, put, shared, wait_for};
+use crate::{PYTHON, at_home, compiled, count, put, shared, wait_for};
 
 /// Says who sent it which signal and how, three times.
 const LISTENER: &str = r#"
@@ -76,7 +76,10 @@ fn no_body_outlives_its_deputy() {
         ("polls", "import select; select.select([0], [], [])"),
         ("sleeps", "import time; time.sleep(1000)"),
         ("computes", "while True: pass"),
-        ("has threads", "import threading, time, os\nfor _ in range(9): threading.Thread(target=os.read, args=(0, 1)).start()\ntime.sleep(1000)"),
+        (
+            "has threads",
+            "import threading, time, os\nfor _ in range(9): threading.Thread(target=os.read, args=(0, 1)).start()\ntime.sleep(1000)",
+        ),
         ("writes to a full pipe", "import os\nwhile True: os.write(3, b'x' * 65536)"),
     ];
     for (what, program) in waits {
@@ -95,7 +98,7 @@ fn no_body_outlives_its_deputy() {
             )
             .text();
             assert_eq!(text, if signal == "HUP" { "129" } else { "137" }, "{what}");
-            wait_for(&format!("the body to end that {what}"), || common::count(&lab, "n2", "waiter") == 0);
+            wait_for(&format!("the body to end that {what}"), || count(&lab, "n2", "waiter") == 0);
         }
     }
 }

@@ -6,8 +6,7 @@ use std::process::{Child, ChildStdout, Output};
 
 use lab::Lab;
 
-use crate::common::{self, everything};
-use crate::{PYTHON, wait_for};
+use crate::{PYTHON, common, count, wait_for};
 
 fn lab(nodes: u32) -> Lab {
     common::lab_of(&common::options(nodes))
@@ -16,9 +15,12 @@ fn lab(nodes: u32) -> Lab {
 /// PIDs of the processes of this role on a node.
 fn role(lab: &Lab, node: &str, role: &str) -> Vec<i32> {
     let plays = |pid: &i32| {
-        std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().split(|b| *b == 0).any(|w| w == role.as_bytes())
+        std::fs::read(format!("/proc/{pid}/cmdline"))
+            .unwrap_or_default()
+            .split(|b| *b == 0)
+            .any(|w| w == role.as_bytes())
     };
-    everything(lab, node).into_iter().filter(plays).collect()
+    lab.processes(node).unwrap().into_iter().filter(plays).collect()
 }
 
 fn kill(pid: i32) {
@@ -75,7 +77,9 @@ fn died_with_words(end: &Output, node: &str) {
 }
 
 fn places_again(lab: &Lab) {
-    wait_for("placing to work again", || lab.exec("n1", ["tern", "run", "--on", "n2", "--", "true"]).unwrap().status.success());
+    wait_for("placing to work again", || {
+        lab.exec("n1", ["tern", "run", "--on", "n2", "--", "true"]).unwrap().status.success()
+    });
 }
 
 #[test]
@@ -89,7 +93,9 @@ fn a_warden_that_dies_takes_its_guests_and_nothing_else() {
     kill(*wardens.iter().min().unwrap());
     died_with_words(&here.end(), "n2");
     elsewhere.says("still there\n");
-    wait_for("bodies and room to go", || role(&lab, "n2", "__warden").iter().all(|p| !wardens.contains(p)) && common::count(&lab, "n2", "python3") == 0);
+    wait_for("bodies and room to go", || {
+        role(&lab, "n2", "__warden").iter().all(|p| !wardens.contains(p)) && count(&lab, "n2", "python3") == 0
+    });
     places_again(&lab);
     drop(elsewhere.child.stdin.take());
     assert!(elsewhere.end().status.success());
@@ -104,7 +110,7 @@ fn a_steward_that_dies_takes_its_bodies() {
     stewards.iter().for_each(|pid| kill(*pid));
     let end = guest.end();
     assert_eq!(end.status.signal(), Some(libc::SIGKILL), "{end:?}");
-    wait_for("body and room to go", || role(&lab, "n2", "__warden").is_empty() && common::count(&lab, "n2", "python3") == 0);
+    wait_for("body and room to go", || role(&lab, "n2", "__warden").is_empty() && count(&lab, "n2", "python3") == 0);
     places_again(&lab);
 }
 
@@ -119,7 +125,7 @@ fn a_guest_behind_a_cut_link_can_be_killed_and_goes_on_when_healed() {
     assert!(lab.exec("n1", ["kill", "-9", &killed.pid.to_string()]).unwrap().status.success());
     let end = killed.end();
     assert_eq!(end.status.signal(), Some(libc::SIGKILL), "{end:?}");
-    assert_eq!(common::count(&lab, "n2", "python3"), 2, "nobody could tell the node");
+    assert_eq!(count(&lab, "n2", "python3"), 2, "nobody could tell the node");
     // Said while the link is cut, heard when it is healed; the five seconds are the outage that is to be survived.
     {
         use std::io::Write;
@@ -129,7 +135,7 @@ fn a_guest_behind_a_cut_link_can_be_killed_and_goes_on_when_healed() {
     lab.heal("n1", "n2").unwrap();
     assert_eq!(kept.line(), "two\n");
     kept.says("three\n");
-    wait_for("the killed body to end", || common::count(&lab, "n2", "python3") == 1);
+    wait_for("the killed body to end", || count(&lab, "n2", "python3") == 1);
     drop(kept.child.stdin.take());
     let end = kept.end();
     assert!(end.status.success() && end.stdout.is_empty(), "{end:?}");

@@ -34,6 +34,12 @@ pub(crate) fn shared() -> Arc<Lab> {
     })
 }
 
+/// How many processes of this name run on a node and in the rooms that it hosts.
+pub(crate) fn count(lab: &Lab, node: &str, name: &str) -> usize {
+    let named = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+    lab.processes(node).unwrap().iter().filter(|pid| named(pid)).count()
+}
+
 /// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -64,7 +70,9 @@ pub(crate) fn put(lab: &Lab, node: &str, name: &str, content: &[u8]) -> String {
 
 /// Compiles a C program that needs no libraries where it runs.
 pub(crate) fn compiled(name: &str, source: &str) -> Vec<u8> {
-    let place = |ending: &str| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}{ending}", std::process::id()));
+    let place = |ending: &str| {
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}{ending}", std::process::id()))
+    };
     let (from, to) = (place(".c"), place(""));
     std::fs::write(&from, source).unwrap();
     let done = Command::new("cc").args(["-static", "-O1", "-o"]).arg(&to).arg(&from).output().unwrap();

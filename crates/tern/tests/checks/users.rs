@@ -51,6 +51,7 @@ int main(void) {
     FILE *file = fopen("/tmp/mark", "r");
     if (file) fgets(line, sizeof line, file);
     printf("%s %s %d\n", name.nodename, line, getpid());
+    fflush(stdout);
     getchar();
     return 0;
 }
@@ -68,7 +69,9 @@ fn every_node_is_home_and_host_at_once() {
         put(&lab, node, "mark", format!("mark of {node}").as_bytes());
     }
     let mut running = Vec::new();
-    for (home, host) in nodes.iter().flat_map(|home| nodes.map(|host| (*home, host))).filter(|(home, host)| home != host) {
+    for (home, host) in
+        nodes.iter().flat_map(|home| nodes.map(|host| (*home, host))).filter(|(home, host)| home != host)
+    {
         let tern = if home == "n1" { lab.binary().to_str().unwrap() } else { "/bin/tern" };
         running.push((home, host, lab.spawn(home, [tern, "run", "--on", host, "--", "/tmp/who"]).unwrap()));
     }

@@ -1,7 +1,6 @@
 //! What the tests of the whole have in common.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test program uses a part; a test that cannot go on has failed")]
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -21,36 +20,6 @@ pub fn options(nodes: u32) -> Options {
 /// A lab that runs the tern to be tested.
 pub fn lab_of(options: &Options) -> Lab {
     Lab::up(tern(), options).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// PIDs of all that runs on a node, as this machine numbers them: its own processes, and those in the rooms that it hosts.
-pub fn everything(lab: &Lab, node: &str) -> Vec<i32> {
-    let mut family: BTreeSet<i32> = lab.processes(node).unwrap().into_iter().collect();
-    let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
-    let parents: Vec<(i32, i32)> = all.filter_map(|pid| Some((pid, parent(pid)?))).collect();
-    loop {
-        let before = family.len();
-        let children = parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(pid, _)| *pid);
-        family.extend(children.collect::<Vec<_>>());
-        if family.len() == before {
-            return family.into_iter().collect();
-        }
-    }
-}
-
-fn parent(pid: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-}
-
-/// Name of a process, as this machine sees it.
-pub fn comm(pid: i32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
-}
-
-/// How many processes of this name there are on a node.
-pub fn count(lab: &Lab, node: &str, name: &str) -> usize {
-    everything(lab, node).into_iter().filter(|pid| comm(*pid) == name).count()
 }
 
 /// Runs a command to its end with this on its standard input.

@@ -23,6 +23,9 @@ pub(crate) fn lab(nodes: u32) -> Lab {
     common::lab_of(&common::options(nodes))
 }
 
+/// What hangs fails.
+const LIMITED: [&str; 4] = ["timeout", "--foreground", "--signal=KILL", "120"];
+
 /// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -34,7 +37,7 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// `tern run --on NODE -- ARGV` at home, to its end.
 pub(crate) fn placed(lab: &Lab, node: &str, argv: &[&str]) -> Output {
-    lab.exec("n1", [&["tern", "run", "--on", node, "--"], argv].concat()).unwrap()
+    lab.exec("n1", [&LIMITED[..], &["tern", "run", "--on", node, "--"], argv].concat()).unwrap()
 }
 
 /// A placed program under way, started by a shell at home that says its PID first.
@@ -48,7 +51,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(lab: &Lab, node: &str, argv: &[&str]) -> Running {
         let shell = ["sh", "-c", "echo $$; exec tern run --on \"$0\" -- \"$@\"", node];
-        let mut child = lab.spawn("n1", [&shell[..], argv].concat()).unwrap();
+        let mut child = lab.spawn("n1", [&LIMITED[..], &shell[..], argv].concat()).unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
@@ -108,11 +111,11 @@ fn the_process_at_home_is_the_program() {
 #[test]
 fn signals_to_the_process_at_home_end_the_body() {
     let lab = lab(2);
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT, libc::SIGHUP] {
         let mut running = Running::start(&lab, "n2", &["/bin/cat"]);
         std::io::Write::write_all(running.child.stdin.as_mut().unwrap(), b"x\n").unwrap();
         assert_eq!(running.line(), "x");
-        let bodies = || common::count(&lab, "n2", "cat");
+        let bodies = || lab.processes("n2").unwrap().into_iter().filter(|pid| comm(*pid) == "cat").count();
         assert_eq!(bodies(), 1);
         let kill = lab.exec("n1", ["sh", "-c", &format!("kill -{signal} {}", running.pid)]).unwrap();
         assert!(kill.status.success(), "{kill:?}");
@@ -120,6 +123,11 @@ fn signals_to_the_process_at_home_end_the_body() {
         assert_eq!(status.signal(), Some(signal), "{status} {errors}");
         wait_for("the body to end", || bodies() == 0);
     }
+}
+
+/// Name of a process, as this machine sees it.
+pub(crate) fn comm(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
 #[test]

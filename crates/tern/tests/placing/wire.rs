@@ -3,15 +3,14 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::Lab;
 
 use crate::{lab, wait_for};
 
-const MARKER: &[u8] = b"secret of a guest, 5fe3c0b1";
+const MARKER: &[u8] = b"a secret of the guest, 5fe3c0b1";
 
 /// A socket that gets every frame of the switch (man 7 packet).
 fn capture(lab: &Lab) -> OwnedFd {
@@ -44,23 +43,28 @@ fn frames_during(lab: &Lab, work: impl FnOnce()) -> (usize, usize) {
         let reader = scope.spawn(|| {
             let mut frame = vec![0; 1 << 16];
             let (mut marked, mut all) = (0, 0);
+            // Daemons never fall silent: after the work, a second is enough for what is still in the socket.
+            let mut end = None;
             loop {
+                let at_end = end.is_some_and(|end: Instant| end.elapsed() > Duration::from_secs(1));
+                if end.is_none() && done.load(Ordering::Acquire) {
+                    end = Some(Instant::now());
+                }
                 // SAFETY: the buffer is writable for its length.
                 let got = unsafe { libc::recv(socket.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
-                match usize::try_from(got) {
-                    Ok(length) => {
-                        all += 1;
-                        marked += usize::from(frame[..length].windows(MARKER.len()).any(|w| w == MARKER));
-                    }
-                    Err(_) if done.load(Ordering::Acquire) => return (marked, all),
-                    Err(_) => {}
+                if let Ok(length) = usize::try_from(got) {
+                    all += 1;
+                    marked += usize::from(frame[..length].windows(MARKER.len()).any(|w| w == MARKER));
+                }
+                if at_end {
+                    return (marked, all);
                 }
             }
         });
-        let outcome = catch_unwind(AssertUnwindSafe(work));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         done.store(true, Ordering::Release);
-        let frames = reader.join().unwrap();
-        outcome.map(|()| frames).unwrap_or_else(|panic| resume_unwind(panic))
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        reader.join().unwrap()
     })
 }
 

@@ -62,17 +62,18 @@ impl Signals {
 
 impl Tracer {
     pub fn signal_from_home(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
-        let host = self.room.guests().host(tid.unwrap_or(pid)).or_else(|| self.room.guests().host(pid));
-        let Some(host) = host else { return };
+        let (host, group) = {
+            let guests = self.room.guests();
+            let group = guests.host(pid);
+            (tid.and_then(|tid| guests.host(tid)).or(group), group)
+        };
+        let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
         let sent = self.signals.ticket(pid, info);
         // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
         let done = unsafe {
             match tid {
-                Some(_) => {
-                    let group = self.room.guests().host(pid).unwrap_or(host);
-                    libc::syscall(libc::SYS_rt_tgsigqueueinfo, group.0, host.0, signal, sent.as_ptr())
-                }
+                Some(_) => libc::syscall(libc::SYS_rt_tgsigqueueinfo, group.0, host.0, signal, sent.as_ptr()),
                 None => libc::syscall(libc::SYS_rt_sigqueueinfo, host.0, signal, sent.as_ptr()),
             }
         };
