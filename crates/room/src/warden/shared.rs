@@ -191,6 +191,26 @@ impl Shared {
         id
     }
 
+    /// Nobody at home will answer what this process has asked: its deputy is gone, and it is killed. A thread that waits for a stand-in ends only
+    /// when it is answered (request_wait_answer in fs/fuse/dev.c).
+    pub fn abandon(&self, pid: i32) {
+        let threads = self.guests().threads_of(pid);
+        let of_process = |pending: &Pending| match pending {
+            Pending::Standin(asked) => asked.pid == pid,
+            Pending::Notified { waiting: Waiting { host_tid: host, .. }, .. } | Pending::Missed { host, .. } | Pending::Held { host, .. } => {
+                threads.iter().any(|(thread, _)| thread == host)
+            }
+            // The tracer forgets it with the thread.
+            Pending::Birth { .. } => false,
+        };
+        let abandoned: Vec<Pending> = lock(&self.pending).extract_if(|_, p| of_process(p)).map(|(_, p)| p).collect();
+        for pending in abandoned {
+            if let Pending::Standin(asked) = pending {
+                self.standins.finish(asked, -i64::from(libc::EINTR), &[]);
+            }
+        }
+    }
+
     /// The number of the request that the kernel knows as `unique`.
     pub fn asked_by(&self, unique: u64) -> Option<CallId> {
         lock(&self.pending)

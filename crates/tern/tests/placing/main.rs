@@ -111,7 +111,7 @@ fn the_process_at_home_is_the_program() {
 #[test]
 fn signals_to_the_process_at_home_end_the_body() {
     let lab = lab(2);
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT, libc::SIGHUP] {
         let mut running = Running::start(&lab, "n2", &["/bin/cat"]);
         std::io::Write::write_all(running.child.stdin.as_mut().unwrap(), b"x\n").unwrap();
         assert_eq!(running.line(), "x");
