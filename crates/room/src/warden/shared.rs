@@ -197,9 +197,9 @@ impl Shared {
         let threads = self.guests().threads_of(pid);
         let of_process = |pending: &Pending| match pending {
             Pending::Standin(asked) => asked.pid == pid,
-            Pending::Notified { waiting: Waiting { host_tid: host, .. }, .. } | Pending::Missed { host, .. } | Pending::Held { host, .. } => {
-                threads.iter().any(|(thread, _)| thread == host)
-            }
+            Pending::Notified { waiting: Waiting { host_tid: host, .. }, .. }
+            | Pending::Missed { host, .. }
+            | Pending::Held { host, .. } => threads.iter().any(|(thread, _)| thread == host),
             // The tracer forgets it with the thread.
             Pending::Birth { .. } => false,
         };

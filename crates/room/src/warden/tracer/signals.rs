@@ -50,7 +50,8 @@ impl Signals {
     /// The true siginfo of one that is about to be delivered to `pid`, if it is one of ours.
     fn redeem(&mut self, pid: i32, sent: &[u8; 128]) -> Option<[u8; 128]> {
         let ticket = word(sent, AT_VALUE);
-        let ours = number(sent, AT_CODE) == SI_QUEUE && self.tickets.get(&ticket).is_some_and(|(owner, _)| *owner == pid);
+        let ours =
+            number(sent, AT_CODE) == SI_QUEUE && self.tickets.get(&ticket).is_some_and(|(owner, _)| *owner == pid);
         ours.then(|| self.tickets.remove(&ticket)).flatten().map(|(_, info)| info)
     }
 
