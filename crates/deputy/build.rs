@@ -1,5 +1,7 @@
 //! Builds the deputy blob (`blobs/deputy`) and turns it into a flat image.
 
+#![expect(clippy::expect_used, reason = "a build that cannot go on stops with the reason")]
+
 use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};
 use std::process::Command;

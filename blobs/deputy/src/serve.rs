@@ -115,7 +115,7 @@ impl Thread {
                     signals::catch_all(request.args[0], request.args[1]);
                     (0, 0)
                 }
-                OP_ARGUMENTS => (self.set_arguments(&request), 0),
+                OP_PROGRAM => (self.set_program(&request), 0),
                 OP_THREAD_EXIT => self.leave(),
                 OP_EXIT => sys::exit_group(request.args[0]),
                 OP_DIE => signals::die(request.args[0] as i32),
@@ -224,15 +224,28 @@ impl Thread {
         self.send(unsafe { core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()) });
     }
 
-    fn set_arguments(&self, request: &Request) -> i64 {
+    fn set_program(&self, request: &Request) -> i64 {
         // SAFETY: the loader's Start lives in the region as long as the process.
         let start = unsafe { &*self.start };
-        let bytes = (request.data_bytes as u64).min(start.arg_room);
-        let arg_end = start.arg_start + request.args[0].min(bytes);
+        let bytes = request.args[0].min(start.arg_room);
+        let arg_end = start.arg_start + bytes;
         // SAFETY: the region has `arg_room` bytes there, used for nothing else.
         unsafe { core::ptr::copy(self.data(), start.arg_start as *mut u8, bytes as usize) };
-        start::set_map(start, arg_end, start.arg_start + bytes, -1);
+        let exe_fd = if request.args[1] == 0 { -1 } else { self.open_program(request.args[0]) };
+        start::set_map(start, arg_end, arg_end, exe_fd);
+        if exe_fd >= 0 {
+            // SAFETY: closes a descriptor that was opened here.
+            unsafe { sys::call(sys::CLOSE, [exe_fd as u64, 0, 0, 0, 0, 0]) };
+        }
         0
+    }
+
+    /// Opens the path at this offset of the data with the process' own rights: a program that may be executed but not read stays unnamed.
+    fn open_program(&self, offset: u64) -> i32 {
+        /// O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC: whatever the path names, opening it waits for nothing.
+        const FLAGS: u64 = 0x100 | 0x800 | 0x8_0000;
+        // SAFETY: the steward ended the path by NUL, inside the buffer.
+        unsafe { sys::call(sys::OPEN, [self.data() as u64 + offset, FLAGS, 0, 0, 0, 0]) as i32 }
     }
 }
 

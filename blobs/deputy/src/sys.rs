@@ -2,6 +2,7 @@
 
 use core::arch::{asm, naked_asm};
 
+pub const OPEN: u64 = 2;
 pub const CLOSE: u64 = 3;
 pub const MMAP: u64 = 9;
 pub const MUNMAP: u64 = 11;

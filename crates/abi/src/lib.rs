@@ -21,8 +21,8 @@ pub const OP_THREAD_EXIT: u32 = 3;
 pub const OP_EXIT: u32 = 4;
 /// End the process as signal `args[0]` does by default; no reply.
 pub const OP_DIE: u32 = 5;
-/// The program's name and arguments changed (exec): data holds the argument strings, then `args[1]` bytes of environment; `args[0]` is the length of the arguments.
-pub const OP_ARGUMENTS: u32 = 6;
+/// The program changed (exec): data holds `args[0]` bytes of argument strings, then, if `args[1]` is not zero, the path of its file, ended by NUL.
+pub const OP_PROGRAM: u32 = 6;
 
 /// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel.
 pub const OP_FORK: u32 = 7;

@@ -19,9 +19,16 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
     let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+    let mut argv: Vec<Vec<u8>> = args.command.iter().map(|a| a.as_bytes().to_vec()).collect();
+    let path = if is_plain_script(&path) {
+        argv.splice(..1, [SHELL.as_bytes().to_vec(), path.into_os_string().into_vec()]);
+        PathBuf::from(SHELL)
+    } else {
+        path
+    };
     let program = Program {
         path: path.into_os_string().into_vec(),
-        argv: args.command.iter().map(|a| a.as_bytes().to_vec()).collect(),
+        argv,
         envp: std::env::vars_os().map(|(k, v)| [k.as_bytes(), b"=", v.as_bytes()].concat()).collect(),
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
@@ -30,6 +37,17 @@ pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Progra
         Answer::Placing { .. } => Ok((socket, program)),
         _ => Err(client::unexpected()),
     }
+}
+
+/// What execvp(3) runs a file with that the kernel does not know how to run.
+const SHELL: &str = "/bin/sh";
+
+/// Text without a first line that names its interpreter: execve(2) would say ENOEXEC.
+fn is_plain_script(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut first = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(256).read_to_end(&mut first));
+    read.is_ok() && !first.starts_with(b"#!") && !first.starts_with(b"\x7fELF") && !first.contains(&0)
 }
 
 /// A memfd that nobody can change any more.
@@ -83,6 +101,18 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn scripts_without_an_interpreter() {
+        let dir = tempfile::tempdir().unwrap();
+        for (text, plain) in
+            [(&b"echo hi\n"[..], true), (b"#!/bin/sh\n", false), (b"\x7fELF..", false), (b"a\0b", false), (b"", true)]
+        {
+            let file = dir.path().join("p");
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(is_plain_script(&file), plain, "{text:?}");
+        }
+    }
 
     #[test]
     fn as_execvp() {

@@ -118,6 +118,8 @@ pub enum ToHome {
         arguments: Vec<u8>,
         /// As in /proc/PID/comm.
         comm: Vec<u8>,
+        /// Path of the program's file, as /proc/PID/exe says in the room.
+        exe: Vec<u8>,
     },
     /// Tell when this stand-in is ready for any of `events` (poll(2) bits); answered once by [`ToRoom::Readiness`].
     Watch {

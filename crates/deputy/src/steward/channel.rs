@@ -55,6 +55,14 @@ pub fn order(op: u32, args: [u64; 2], data: &[u8]) -> Vec<u8> {
     encode(&request, data)
 }
 
+/// The program that the body runs now. Of long arguments the first part is shown; a path that is none, or too long for the kernel, is left out.
+pub fn program(arguments: &[u8], exe: &[u8]) -> Vec<u8> {
+    let is_path = exe.starts_with(b"/") && exe.len() < libc::PATH_MAX as usize && !exe.contains(&0);
+    let path: &[u8] = if is_path { exe } else { &[] };
+    let shown = &arguments[..arguments.len().min(DATA_BYTES - libc::PATH_MAX as usize)];
+    order(abi::OP_PROGRAM, [shown.len() as u64, path.len() as u64], &[shown, path, b"\0"].concat())
+}
+
 /// A system call; `None` if its memory does not fit a deputy's buffer.
 pub fn call(call: &Call) -> Option<Vec<u8>> {
     let out_end = (call.out_offset as usize).checked_add(call.out_bytes as usize)?;
@@ -114,6 +122,15 @@ mod tests {
         assert!(call(&Call { out_bytes: u32::MAX, ..a_call() }).is_none());
         assert!(call(&Call { data: vec![0; DATA_BYTES + 1], ..a_call() }).is_none());
         assert!(call(&Call { args: [1, 1 << 40, 5, 0, 0, 0], ..a_call() }).is_none());
+    }
+
+    #[test]
+    fn a_program_has_a_path_or_none() {
+        assert_eq!(&program(b"a\0b\0", b"/bin/a")[REQUEST_BYTES..], b"a\0b\0/bin/a\0");
+        for none in [&b"memfd:a"[..], b"/a\0b", &[b'/'; libc::PATH_MAX as usize]] {
+            assert_eq!(&program(b"a\0", none)[REQUEST_BYTES..], b"a\0\0");
+        }
+        assert!(program(&vec![b'a'; 4 * DATA_BYTES], b"/a").len() <= REQUEST_BYTES + DATA_BYTES);
     }
 
     #[test]

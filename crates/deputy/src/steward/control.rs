@@ -87,7 +87,8 @@ fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, 
     let (pid, _, _) = os::socket::peer(&socket).map_err(|e| e.to_string())?;
     let program = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
     let placing = ctl::tool::placing(&room.args.host).map_err(|e| e.to_string())?;
-    os::socket::send(socket.as_fd(), &[IoSlice::new(&placing)], &[], 0).map_err(|e| format!("the process has gone: {e}"))?;
+    os::socket::send(socket.as_fd(), &[IoSlice::new(&placing)], &[], 0)
+        .map_err(|e| format!("the process has gone: {e}"))?;
     room.poller.order(Order::Arrive { pid, channel: socket, program });
     Ok(FromSteward::Ok)
 }

@@ -332,9 +332,9 @@ mod tests {
         deputy.add_thread(1, ours);
         deputy.end_thread(1);
         assert_eq!(next(&second), abi::OP_THREAD_EXIT);
-        deputy.give_any(Job::new(channel::order(abi::OP_ARGUMENTS, [0; 2], &[]), Purpose::Nothing));
+        deputy.give_any(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
         deputy.end(channel::order(abi::OP_EXIT, [0; 2], &[]), None);
-        assert_eq!(next(&first), abi::OP_ARGUMENTS);
+        assert_eq!(next(&first), abi::OP_PROGRAM);
         assert!(deputy.threads.get_mut(&pid).unwrap().replied(0).is_some());
         assert_eq!(next(&first), abi::OP_EXIT);
     }

@@ -30,7 +30,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
             }
         }
         ToHome::Exited { pid, how, .. } => exited(room, pid, how),
-        ToHome::Exec { pid, arguments, comm } => exec(room, pid, &arguments, &comm),
+        ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { pid, standin, events } => room.poller.order(Order::Watch { pid, standin, events }),
         ToHome::Close { pid, standin } => room.poller.order(Order::Close { pid, standin }),
         ToHome::Refused { pid, nr, why } => {
@@ -169,13 +169,12 @@ fn exited(room: &Shared, pid: i32, how: Ending) {
 }
 
 /// The deputy shows what the body runs now.
-fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8]) {
+fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     const PR_SET_NAME: u64 = 15;
     let mut table = room.table();
     let Some(deputy) = table.deputies.get_mut(&pid) else { return };
     deputy.program.argv = arguments.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
-    let shown = &arguments[..arguments.len().min(abi::DATA_BYTES)];
-    deputy.give_any(Job::new(channel::order(abi::OP_ARGUMENTS, [shown.len() as u64, 0], shown), Purpose::Nothing));
+    deputy.give_any(Job::new(channel::program(arguments, exe), Purpose::Nothing));
     let mut name = comm[..comm.len().min(15)].to_vec();
     name.push(0);
     let call = Call {

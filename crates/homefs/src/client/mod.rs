@@ -2,7 +2,7 @@
 //!
 //! The warden holds the `/dev/fuse` descriptors (one per home file system) and owns the connection to the home. Requests and replies
 //! pass as the kernel's raw bytes; only INIT is answered here. Invalidations are applied by one thread of their own, in order, because
-//! the kernel may keep it waiting until a pending request has been answered: see [`order`] for which replies may overtake them.
+//! the kernel may keep it waiting until a pending request has been answered: see `order` for which replies may overtake them.
 
 mod init;
 mod local;

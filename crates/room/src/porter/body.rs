@@ -3,6 +3,7 @@
 use super::{Notice, setup, tell};
 use os::{Error, Result, namespace, seccomp};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -134,9 +135,9 @@ fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
     let directory = move_up(room.standins.as_fd(), base)?;
     let mut opened: HashMap<StandinId, OwnedFd> = HashMap::new();
     for descriptor in &place.descriptors {
-        if !opened.contains_key(&descriptor.standin) {
+        if let Entry::Vacant(place) = opened.entry(descriptor.standin) {
             let file = open_standin(directory.as_fd(), descriptor.standin, descriptor.flags)?;
-            opened.insert(descriptor.standin, move_up(file.as_fd(), base)?);
+            place.insert(move_up(file.as_fd(), base)?);
         }
     }
     close_at_exec(base);

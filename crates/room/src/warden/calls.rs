@@ -188,7 +188,8 @@ impl Asked {
     /// A filter of the program's own is refused: what it sent to the tracer or to a listener would be taken for ours.
     fn prctl(self) {
         match self.args[0] as i32 {
-            libc::PR_SET_SECCOMP => self.refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others"),
+            libc::PR_SET_SECCOMP => self
+                .refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others"),
             libc::PR_GET_SECCOMP => self.value(0),
             _ => self.here(),
         }
@@ -198,7 +199,8 @@ impl Asked {
     fn is_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
         // A room's files are the home's, behind FUSE: tmpfs is nothing but memfd there.
-        rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0)).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
+        rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0))
+            .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }
 
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.

@@ -1,11 +1,9 @@
 //! What home says, and what follows from it.
 
-use super::guests::Waiting;
-use super::marshal::{Back, unpack};
+use super::marshal::unpack;
 use super::report;
-use super::shared::{Pending, Shared};
+use super::shared::{Pending, Shared, Written};
 use super::tracer::Order;
-use os::ptrace::HostTid;
 use os::seccomp::Answer;
 use wire::ToRoom;
 use wire::message::CallId;
@@ -15,7 +13,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),
-        ToRoom::Return { id, result, out } => returned(room, id, result, &out),
+        ToRoom::Return { id, result, out } => returned(room, id, result, out),
         ToRoom::Signal { pid, tid, info } => match info.try_into() {
             Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
             Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
@@ -28,42 +26,43 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
     true
 }
 
-fn returned(room: &Shared, id: CallId, result: i64, out: &[u8]) {
+/// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]): touching a guest's page may need a file from home, whose answer
+/// the receiving thread must be free to take.
+fn returned(room: &Shared, id: CallId, result: i64, out: Vec<u8>) {
+    match room.memory_of(id).filter(|(_, back)| result >= 0 && !back.is_empty()) {
+        Some((host, back)) => room.memory.give(Written { id, result, host, back, out }),
+        None => finish(room, id, result, &out),
+    }
+}
+
+/// Puts what calls wrote into guests' memory, and ends the calls; for ever.
+pub fn serve_memory(room: &Shared) {
+    while let Some(Written { id, result, host, back, out }) = room.memory.take() {
+        let whole = unpack(&back, &out).all(|(to, bytes)| os::vm::write(host.0, to, bytes).is_ok());
+        finish(room, id, if whole { result } else { -i64::from(libc::EFAULT) }, &[]);
+    }
+}
+
+/// A call of a guest is over.
+///
+/// A listener's answer can get lost although the kernel took it, when a signal wakes the caller at that moment (seccomp_do_user_notification): the call is made
+/// again. Where that would do harm, the tracer gives the result.
+fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
     room.answered(id, |pending| {
         match pending {
-            Pending::Notified { waiting, back, exact: true, .. } => {
+            Pending::Notified { waiting, exact: true, .. } => {
                 let host = waiting.host_tid;
-                let result = if write_back(host, result, out, &back) { result } else { -i64::from(libc::EFAULT) };
                 room.orders.give(Order::Answer { host });
                 return Some(Pending::Missed { host, result });
             }
-            Pending::Notified { waiting, back, then_here, exact: false } => {
-                answer(&waiting, result, out, &back, then_here)
+            Pending::Notified { waiting, then_here, .. } => {
+                waiting.answer(if then_here && result >= 0 { Answer::Continue } else { Answer::Value(result) });
             }
             Pending::Standin(asked) => room.standins.finish(asked, result, out),
             Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),
-            Pending::Held { host, back } => {
-                let result = if write_back(host, result, out, &back) { result } else { -i64::from(libc::EFAULT) };
-                room.orders.give(Order::Ended { id, result });
-            }
+            Pending::Held { .. } => room.orders.give(Order::Ended { id, result }),
             Pending::Missed { .. } => tracing::error!("home answered call {} twice", id.0),
         }
         None
     });
-}
-
-/// The memory of a call that failed is left alone. `false`: the guest has no such memory.
-fn write_back(host: HostTid, result: i64, out: &[u8], back: &[Back]) -> bool {
-    result < 0 || unpack(back, out).all(|(to, bytes)| os::vm::write(host.0, to, bytes).is_ok())
-}
-
-/// Answers the caller. If it was interrupted just before, the kernel has it make the call again, which does no harm. (Where it would, the tracer gives the
-/// result: a listener's answer can get lost although the kernel took it, when a signal wakes the caller at that moment; seccomp_do_user_notification.)
-fn answer(waiting: &Waiting, result: i64, out: &[u8], back: &[Back], then_here: bool) {
-    let answer = match write_back(waiting.host_tid, result, out, back) {
-        false => Answer::Value(-i64::from(libc::EFAULT)),
-        true if then_here && result >= 0 => Answer::Continue,
-        true => Answer::Value(result),
-    };
-    waiting.answer(answer);
 }

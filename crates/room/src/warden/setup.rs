@@ -155,6 +155,8 @@ fn serve(
     };
     let room = shared.clone();
     thread("standins", Box::new(move || standins::serve(&room)))?;
+    let room = shared.clone();
+    thread("memory", Box::new(move || super::home::serve_memory(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());
     thread("calls", Box::new(move || super::notices::serve(&room, &from)))?;
     let (room, ended) = (shared.clone(), end.clone());

@@ -5,9 +5,9 @@ use super::marshal::Back;
 use super::tracer::Orders;
 use link::LinkError;
 use os::ptrace::HostTid;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use wire::message::{Call, CallId, StandinId};
 use wire::{Kind, ToHome};
 
@@ -22,6 +22,8 @@ pub struct Shared {
     next_call: AtomicU64,
     /// To the tracer.
     pub orders: Orders,
+    /// What is to be put into guests' memory.
+    pub memory: Memory,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -63,6 +65,45 @@ pub enum Pending {
     },
 }
 
+/// Bytes that a call wrote, on their way into a guest's memory.
+#[derive(Debug)]
+pub struct Written {
+    /// The call.
+    pub id: CallId,
+    /// Its result.
+    pub result: i64,
+    /// Whose memory.
+    pub host: HostTid,
+    /// Where to.
+    pub back: Vec<Back>,
+    /// The bytes.
+    pub out: Vec<u8>,
+}
+
+/// A queue of them.
+#[derive(Debug, Default)]
+pub struct Memory {
+    queue: Mutex<VecDeque<Written>>,
+    came: Condvar,
+}
+
+impl Memory {
+    /// Puts one at the end.
+    pub fn give(&self, written: Written) {
+        lock(&self.queue).push_back(written);
+        self.came.notify_one();
+    }
+
+    /// Waits for the next one.
+    pub fn take(&self) -> Option<Written> {
+        let mut queue = lock(&self.queue);
+        while queue.is_empty() {
+            queue = self.came.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.pop_front()
+    }
+}
+
 /// Where a call is whose caller was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
@@ -82,7 +123,17 @@ impl Shared {
     /// A room without guests.
     pub fn new(uplink: link::Sender, orders: Orders, standins: super::standins::Device) -> Shared {
         let next_call = AtomicU64::new(1);
-        Shared { uplink, guests: Mutex::default(), pending: Mutex::default(), next_call, orders, standins }
+        let memory = Memory::default();
+        Shared { uplink, guests: Mutex::default(), pending: Mutex::default(), next_call, orders, memory, standins }
+    }
+
+    /// Where the memory goes that a call wrote.
+    pub fn memory_of(&self, id: CallId) -> Option<(HostTid, Vec<Back>)> {
+        match lock(&self.pending).get(&id)? {
+            Pending::Notified { waiting, back, .. } => Some((waiting.host_tid, back.clone())),
+            Pending::Held { host, back } => Some((*host, back.clone())),
+            _ => None,
+        }
     }
 
     /// Who lives here.
@@ -138,6 +189,26 @@ impl Shared {
         let id = self.expect(pending);
         self.tell(&ToHome::Call { id, pid, tid, call });
         id
+    }
+
+    /// Nobody at home will answer what this process has asked: its deputy is gone, and it is killed. A thread that waits for a stand-in ends only
+    /// when it is answered (request_wait_answer in fs/fuse/dev.c).
+    pub fn abandon(&self, pid: i32) {
+        let threads = self.guests().threads_of(pid);
+        let of_process = |pending: &Pending| match pending {
+            Pending::Standin(asked) => asked.pid == pid,
+            Pending::Notified { waiting: Waiting { host_tid: host, .. }, .. }
+            | Pending::Missed { host, .. }
+            | Pending::Held { host, .. } => threads.iter().any(|(thread, _)| thread == host),
+            // The tracer forgets it with the thread.
+            Pending::Birth { .. } => false,
+        };
+        let abandoned: Vec<Pending> = lock(&self.pending).extract_if(|_, p| of_process(p)).map(|(_, p)| p).collect();
+        for pending in abandoned {
+            if let Pending::Standin(asked) = pending {
+                self.standins.finish(asked, -i64::from(libc::EINTR), &[]);
+            }
+        }
     }
 
     /// The number of the request that the kernel knows as `unique`.

@@ -34,6 +34,8 @@ pub struct Device {
 /// What the kernel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
+    /// The process that waits.
+    pub pid: i32,
     /// The request.
     pub unique: u64,
     /// What it was.
@@ -232,7 +234,7 @@ fn asker(room: &Shared, request: &Request<'_>) -> Result<(Who, StandinId, i32), 
 }
 
 fn ask(room: &Shared, who: Who, unique: u64, what: What, call: Call) {
-    room.call_home(who.pid, who.tid, call, Pending::Standin(Asked { unique, what }));
+    room.call_home(who.pid, who.tid, call, Pending::Standin(Asked { pid: who.pid, unique, what }));
 }
 
 fn call(nr: i64, args: [u64; 6]) -> Call {

@@ -29,6 +29,11 @@ impl Uplink for Files {
         let _ = self.room.uplink.send(Kind::Fuse, mount, 0, &[bytes]);
     }
 
+    fn current_call(&self, tid: u32) -> Option<String> {
+        let host = self.room.guests().host(i32::try_from(tid).ok()?)?;
+        std::fs::read_to_string(format!("/proc/{}/syscall", host.0)).ok()
+    }
+
     fn applied(&self, seq: u64) {
         let _ = self.room.uplink.send(Kind::Applied, 0, seq, &[]);
     }

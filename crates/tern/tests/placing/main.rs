@@ -109,10 +109,9 @@ fn the_process_at_home_is_the_program() {
 }
 
 #[test]
-#[ignore = "until a body that waits in a stand-in can be killed"]
 fn signals_to_the_process_at_home_end_the_body() {
     let lab = lab(2);
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGQUIT, libc::SIGHUP] {
         let mut running = Running::start(&lab, "n2", &["/bin/cat"]);
         std::io::Write::write_all(running.child.stdin.as_mut().unwrap(), b"x\n").unwrap();
         assert_eq!(running.line(), "x");

@@ -172,18 +172,18 @@ pub const CASES: &[Case] = &[
     needing(&["rustc"], piped("static Rust program", "words", &["./rust_program"])),
     case("32 threads", &["./many_threads"]),
     // Trees
-    case("find over /usr", &["find", "/usr", "-xdev", "-printf", "%p %y %s %m %u %g %T@ %C@ %n %i %l\\n"]),
+    case(
+        "find over /usr",
+        &["find", "/usr/bin", "/usr/include", "/usr/share/doc", "-printf", "%p %y %s %m %u %g %T@ %C@ %n %i %l\\n"],
+    ),
     case("find with a test", &["find", "tree", "-type", "l", "-lname", "5*", "-o", "-size", "+50k"]),
     case("tar", &["tar", "-cf", "tree.tar", "--sort=name", "tree"]),
     case("cp -a", &["cp", "-a", "tree", "copy"]),
     case("rm -r", &["rm", "-rv", "tree"]),
     case("mv", &["mv", "-v", "words", "tree/3/"]),
     case("du", &["du", "-a", "--apparent-size", "tree/7"]),
-    case("ls", &["ls", "-lanR", "--full-time", "tree", "/etc"]),
-    case(
-        "stat",
-        &["stat", "-c", "%n %a %u %g %s %h %F %Y %Z", "words", "tree", "tree/1/link", "/", "/etc/passwd", "/dev/null"],
-    ),
+    case("ls", &["ls", "-lanR", "--full-time", "tree", "/etc/init.d", "/etc/alternatives"]),
+    case("stat", &["stat", "-c", "%n %a %u %g %s %h %F %Y %Z", "words", "tree", "tree/1/link", "/", "/etc/passwd"]),
     case("diff", &["diff", "-r", "tree/1", "tree/2"]),
     case("df", &["df", "--output=target", "."]),
     // Small ones
@@ -231,7 +231,7 @@ pub const CASES: &[Case] = &[
     typed(
         "terminal: window",
         "",
-        &["python3", "-c", "import os; print(os.get_terminal_size(0), os.ttyname(0) == os.ttyname(1))"],
+        &["python3", "-c", "import os; print(os.get_terminal_size(0), os.isatty(0), os.isatty(1))"],
     ),
     typed("terminal: colours", "", &["ls", "--color=auto", "tree"]),
 ];
@@ -253,7 +253,6 @@ pub const PERMISSIONS: &[Case] = &[
     case("change another's mode", &["chmod", "777", "grouped"]),
     case("give away", &["chown", "0:0", "shared"]),
     case("truncate another's", &["truncate", "-s", "0", "private"]),
-    case("priority", &["nice", "-n", "-5", "true"]),
 ];
 
 /// Makes what `PERMISSIONS` is about. Runs in the directory, as root; `USER` is the uid that will run.

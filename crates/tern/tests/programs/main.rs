@@ -5,6 +5,7 @@
 mod cases;
 #[path = "../common/mod.rs"]
 mod common;
+mod families;
 
 use std::fmt::Write;
 use std::fs;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use cases::{CASES, Case, Input, PANTRY, PERMISSIONS, PREPARE_USERS};
 use common::lab_of;
+use families::FAMILIES;
 use lab::{Lab, Options, Output};
 
 /// Who runs a program: user and group id, further groups.
@@ -204,7 +206,6 @@ fn native_runs_are_the_same_twice() {
 
 /// All programs, by root, on a tmpfs.
 #[test]
-#[ignore = "until the differences that it prints are gone"]
 fn placed_on_a_tmpfs() {
     let bench = Bench::new(&common::options(3), false);
     let differences = compare(&bench, CASES, &[ROOT], "", Mode::Placed);
@@ -213,7 +214,6 @@ fn placed_on_a_tmpfs() {
 
 /// All programs, by an ordinary user, on a disk.
 #[test]
-#[ignore = "until the differences that it prints are gone"]
 fn placed_on_a_disk_by_a_user() {
     let bench = Bench::new(&Options { foreign: vec!["n2".into()], ..common::options(2) }, true);
     let differences = compare(&bench, CASES, &USERS[1..2], "", Mode::Placed);
@@ -222,9 +222,16 @@ fn placed_on_a_disk_by_a_user() {
 
 /// What each of four users may do and may not, by modes, groups and ACLs.
 #[test]
-#[ignore = "until the differences that it prints are gone"]
 fn placed_permissions_of_four_users() {
     let bench = Bench::new(&common::options(2), true);
     let differences = compare(&bench, PERMISSIONS, &USERS, PREPARE_USERS, Mode::Placed);
+    assert!(differences.is_empty(), "{differences}");
+}
+
+/// Programs that make processes, each with its deputy at home.
+#[test]
+fn placed_families() {
+    let bench = Bench::new(&common::options(2), false);
+    let differences = compare(&bench, FAMILIES, &[ROOT], "", Mode::Placed);
     assert!(differences.is_empty(), "{differences}");
 }

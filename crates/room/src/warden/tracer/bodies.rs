@@ -8,6 +8,7 @@ use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use wire::ToHome;
 use wire::message::{Ending, Place};
 
@@ -135,7 +136,8 @@ impl Tracer {
             self.other_threads_gone(who, former);
             let arguments = os::process::arguments(host.0).unwrap_or_default();
             let comm = os::process::comm(host.0).unwrap_or_default();
-            self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm });
+            let exe = os::process::link(host.0, "exe").unwrap_or_default().into_os_string().into_vec();
+            self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm, exe });
         }
         stopped.resume(0)
     }
@@ -157,6 +159,7 @@ impl Tracer {
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
         self.room.forget(host);
+        self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
         if who.tid != who.pid {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
@@ -186,6 +189,7 @@ impl Tracer {
 
     /// The porter reaped a body: its number is free, and its deputy may end.
     pub fn reaped(&mut self, pid: i32) {
+        self.signals.forget(pid);
         if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
             self.room.guests().remove(pid);
             self.room.tell(&ToHome::Exited { pid, how, cpu_us });
@@ -198,6 +202,7 @@ impl Tracer {
             // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
             unsafe { libc::kill(host.0, libc::SIGKILL) };
         }
+        self.room.abandon(pid);
     }
 }
 

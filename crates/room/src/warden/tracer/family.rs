@@ -3,12 +3,12 @@
 use os::ptrace::HostTid;
 
 /// What is to be made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Shape {
     /// A thread: the call is made as it is.
     Thread,
     /// A process: the call is made with these registers.
-    Process(libc::user_regs_struct),
+    Process(Box<libc::user_regs_struct>),
 }
 
 impl PartialEq for Shape {
@@ -79,7 +79,7 @@ pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape,
     rewritten.rdi = call.flags | PARENT;
     (rewritten.rsi, rewritten.rdx, rewritten.r10, rewritten.r8) =
         (call.stack, call.parent_tid, call.child_tid, call.tls);
-    Ok(Shape::Process(rewritten))
+    Ok(Shape::Process(Box::new(rewritten)))
 }
 
 /// `struct clone_args` (linux/sched.h) as far as clone(2) can say the same.
@@ -127,7 +127,7 @@ mod tests {
 
     fn process(call: i64, rdi: u64) -> libc::user_regs_struct {
         match shape(HostTid(0), &registers(call, rdi)) {
-            Ok(Shape::Process(r)) => r,
+            Ok(Shape::Process(r)) => *r,
             other => panic!("{other:?}"),
         }
     }

@@ -1,7 +1,8 @@
 //! Signals from home to bodies, with exactly what they carried.
 //!
-//! A process may not send another a siginfo that claims to come from the kernel or kill(2), so those travel with a ticket in the value, and the
-//! tracer puts the true siginfo in place when the signal is about to be delivered.
+//! A process may not send another a siginfo that claims to come from the kernel or kill(2), and whatever it sends into a PID namespace below its own
+//! loses si_pid and si_uid (send_signal_locked in kernel/signal.c). So the signal travels with a ticket in its value, and the tracer puts the true siginfo
+//! in place when it is about to be delivered.
 
 use super::Tracer;
 use os::ptrace::{Stopped, TraceError};
@@ -10,19 +11,17 @@ use std::collections::HashMap;
 /// Siginfos that wait for their signal.
 #[derive(Debug, Default)]
 pub struct Signals {
-    tickets: HashMap<u64, [u8; 128]>,
-    last_ticket: u64,
+    /// By ticket: for which process, and what. A guest that forges a ticket gets no more than its own process' siginfo.
+    tickets: HashMap<u64, (i32, [u8; 128])>,
+    last_ticket: u32,
 }
 
-/// Marks a siginfo of ours: si_code SI_QUEUE, si_pid and si_uid this, then the ticket.
-const TICKET_MARK: u64 = 0x7465_726e_7469_636b;
+/// Marks a siginfo of ours: si_code SI_QUEUE, and this in the upper half of the value. The lower one numbers the ticket.
+const TICKET_MARK: u64 = 0x7465_726e << 32;
 const SI_QUEUE: i32 = -1;
-/// kill(2)'s and the kernel's codes are not negative; tkill's is this.
-const SI_TKILL: i32 = -6;
 
 /// Offsets in siginfo_t on x86-64: si_signo 0, si_errno 4, si_code 8, then the union at 16 (pid and uid, then value at 24).
 const AT_CODE: usize = 8;
-const AT_SENDER: usize = 16;
 const AT_VALUE: usize = 24;
 
 fn word(info: &[u8; 128], at: usize) -> u64 {
@@ -36,26 +35,29 @@ fn number(info: &[u8; 128], at: usize) -> i32 {
 }
 
 impl Signals {
-    /// The siginfo to send for `info`.
-    fn ticket(&mut self, info: [u8; 128]) -> [u8; 128] {
-        let code = number(&info, AT_CODE);
-        if code < 0 && code != SI_TKILL {
-            return info;
-        }
-        self.last_ticket += 1;
-        self.tickets.insert(self.last_ticket, info);
+    /// The siginfo to send to `pid` for `info`.
+    fn ticket(&mut self, pid: i32, info: [u8; 128]) -> [u8; 128] {
+        self.last_ticket = self.last_ticket.wrapping_add(1);
+        let ticket = TICKET_MARK | u64::from(self.last_ticket);
+        self.tickets.insert(ticket, (pid, info));
         let mut sent = [0; 128];
         sent[..4].copy_from_slice(&info[..4]);
         sent[AT_CODE..AT_CODE + 4].copy_from_slice(&SI_QUEUE.to_le_bytes());
-        sent[AT_SENDER..AT_SENDER + 8].copy_from_slice(&TICKET_MARK.to_le_bytes());
-        sent[AT_VALUE..AT_VALUE + 8].copy_from_slice(&self.last_ticket.to_le_bytes());
+        sent[AT_VALUE..AT_VALUE + 8].copy_from_slice(&ticket.to_le_bytes());
         sent
     }
 
-    /// The true siginfo of one that is about to be delivered, if it is one of ours.
-    fn redeem(&mut self, sent: &[u8; 128]) -> Option<[u8; 128]> {
-        let ours = number(sent, AT_CODE) == SI_QUEUE && word(sent, AT_SENDER) == TICKET_MARK;
-        ours.then(|| self.tickets.remove(&word(sent, AT_VALUE))).flatten()
+    /// The true siginfo of one that is about to be delivered to `pid`, if it is one of ours.
+    fn redeem(&mut self, pid: i32, sent: &[u8; 128]) -> Option<[u8; 128]> {
+        let ticket = word(sent, AT_VALUE);
+        let ours =
+            number(sent, AT_CODE) == SI_QUEUE && self.tickets.get(&ticket).is_some_and(|(owner, _)| *owner == pid);
+        ours.then(|| self.tickets.remove(&ticket)).flatten().map(|(_, info)| info)
+    }
+
+    /// The process is gone; what was not delivered to it never will be.
+    pub fn forget(&mut self, pid: i32) {
+        self.tickets.retain(|_, (owner, _)| *owner != pid);
     }
 }
 
@@ -68,7 +70,7 @@ impl Tracer {
         };
         let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
-        let sent = self.signals.ticket(info);
+        let sent = self.signals.ticket(pid, info);
         // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
         let done = unsafe {
             match tid {
@@ -85,7 +87,8 @@ impl Tracer {
     pub fn signal_stop(&mut self, mut stopped: Stopped, signal: i32) -> Result<(), TraceError> {
         self.labour_over(stopped.tid());
         let sent = stopped.signal_info()?;
-        if let Some(true_info) = self.signals.redeem(&sent) {
+        let who = self.room.guests().who(stopped.tid());
+        if let Some(true_info) = who.and_then(|who| self.signals.redeem(who.pid, &sent)) {
             stopped.set_signal_info(&true_info)?;
         }
         if self.interrupted(&mut stopped)? {
@@ -162,19 +165,25 @@ mod tests {
     }
 
     #[test]
-    fn tickets_are_redeemed_once() {
+    fn tickets_are_redeemed_once_by_their_process() {
         let mut signals = Signals::default();
-        let original = info(15, 0);
-        let sent = signals.ticket(original);
-        assert_eq!((number(&sent, 0), number(&sent, AT_CODE)), (15, SI_QUEUE));
-        assert_eq!(signals.redeem(&sent), Some(original));
-        assert_eq!(signals.redeem(&sent), None);
+        for original in [info(15, 0), info(34, SI_QUEUE), info(10, -6)] {
+            let mut sent = signals.ticket(7, original);
+            assert_eq!((number(&sent, 0), number(&sent, AT_CODE)), (number(&original, 0), SI_QUEUE));
+            // What the kernel makes of the sender on the way into the room: PID 0, the overflow user.
+            sent[16..24].copy_from_slice(&(65534u64 << 32).to_le_bytes());
+            assert_eq!(signals.redeem(8, &sent), None);
+            assert_eq!(signals.redeem(7, &sent), Some(original));
+            assert_eq!(signals.redeem(7, &sent), None);
+        }
     }
 
     #[test]
-    fn queued_signals_travel_as_they_are() {
-        let original = info(34, SI_QUEUE);
-        assert_eq!(Signals::default().ticket(original), original);
-        assert_eq!(Signals::default().redeem(&original), None);
+    fn tickets_of_the_dead_are_forgotten() {
+        let mut signals = Signals::default();
+        let sent = signals.ticket(7, info(15, 0));
+        signals.forget(7);
+        assert_eq!(signals.redeem(7, &sent), None);
+        assert_eq!(signals.redeem(7, &info(15, SI_QUEUE)), None);
     }
 }

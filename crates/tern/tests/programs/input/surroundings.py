@@ -18,4 +18,4 @@ print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
 print([pwd.getpwuid(u).pw_name for u in (0, 1, 65534)], time.strftime("%Z %z"))
 print([os.isatty(fd) for fd in range(3)], sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:3])
 clocks = [time.clock_gettime(c) for c in (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME)]
-print(all(c > 0 for c in clocks), open("/etc/hostname").read().strip(), len(open("/etc/passwd").readlines()))
+print(all(c > 0 for c in clocks), len(open("/etc/passwd").readlines()))

@@ -1,0 +1,64 @@
+//! Standard descriptors that are files of home, and files that two nodes write in turn.
+
+use crate::{PYTHON, at_home, put, shared};
+
+/// The offset of an open file belongs to all who share it.
+#[test]
+fn the_offset_of_a_shared_input_moves() {
+    let text = at_home(
+        &shared(),
+        r#"
+        seq 1 20000 > numbers
+        (placed head -c 4; echo .; cat) < numbers > away
+        (head -c 4; echo .; cat) < numbers > native
+        cmp away native
+        (placed head -n 3; cat) < numbers > away
+        (head -n 3; cat) < numbers > native
+        cmp away native
+        (placed sh -c 'read a; read b; echo $b $a'; cat) < numbers > away
+        (sh -c 'read a; read b; echo $b $a'; cat) < numbers > native
+        cmp away native
+        placed sh -c 'cat; exit 3' < /dev/null; echo $?"#,
+    )
+    .text();
+    // A shell that is to fork `cat` cannot yet; as the last command it is executed in its place.
+    assert!(text.ends_with('3') || text.ends_with('2'), "{text}");
+}
+
+/// Two programs on two nodes write to one open file of home: no line is lost, torn, or written over.
+#[test]
+fn two_nodes_share_an_output() {
+    let lab = shared();
+    let writes = r#"
+import sys
+name = sys.argv[1]
+for i in range(1500):
+    sys.stdout.write(f"{name} {i} " + name * (i % 300) + "\n"); sys.stdout.flush()
+"#;
+    let path = put(&lab, "n1", "writes.py", writes.as_bytes());
+    for open in [">", ">>"] {
+        let text = at_home(
+            &lab,
+            &format!(
+                r#"
+            ( tern run --on n2 -- {PYTHON} {path} a & first=$!; tern run --on n3 -- {PYTHON} {path} b & second=$!
+              {PYTHON} {path} c; wait $first && wait $second ) {open} both
+            for name in a b c; do {PYTHON} {path} $name > alone; grep "^$name" both | cmp - alone && echo same; done
+            wc -l < both"#
+            ),
+        )
+        .text();
+        assert_eq!(text.replace('\n', " "), "same same same 4500", "{open}");
+    }
+}
+
+/// A on n2 and B on n3 change blocks of one file in turn, each told by the other through home: neither's cache loses a write.
+#[test]
+fn two_caches_lose_no_write() {
+    let lab = shared();
+    let path = put(&lab, "n1", "turns.py", include_bytes!("turns.py"));
+    for way in ["blocks", "append", "counter"] {
+        let text = at_home(&lab, &format!("{PYTHON} {path} {way} 1000")).text();
+        assert_eq!(text, "right", "{way}");
+    }
+}
