@@ -5,6 +5,7 @@ mod channel;
 mod control;
 mod deputies;
 mod files;
+mod heir;
 mod messages;
 mod mounts;
 mod place;

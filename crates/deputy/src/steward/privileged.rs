@@ -2,6 +2,7 @@
 
 use super::channel::{self, Said};
 use super::deputies::{Deputy, Job, Phase, Purpose, hear};
+use super::heir::Heir;
 use super::place;
 use super::poller::Source;
 use super::shared::{RoomState, Shared};
@@ -51,14 +52,15 @@ const NUDGE_MS: u32 = 2;
 /// State of this thread alone.
 struct Privileged {
     room: Arc<Shared>,
+    heir: Heir,
     buffer: Vec<u8>,
     /// Duplicates of watched descriptors.
     watched: HashMap<(i32, StandinId), (OwnedFd, u64)>,
 }
 
 /// Runs until the room is lost and its last deputy has ended.
-pub fn run(room: Arc<Shared>) {
-    let mut this = Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], watched: HashMap::new() };
+pub fn run(room: Arc<Shared>, heir: Heir) {
+    let mut this = Privileged { room, heir, buffer: vec![0; channel::REPLY_BYTES_MAX], watched: HashMap::new() };
     let mut ready = Vec::new();
     loop {
         let nudge = this.nudge();
@@ -103,6 +105,7 @@ impl Privileged {
 
     fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program) -> os::Result<()> {
         let pidfd = PidFd::open(pid)?;
+        self.heir.entrust(&pidfd);
         let deputy = Deputy::new(pid, pidfd, program, channel);
         let pidfd = deputy.pidfd.clone();
         let mut table = self.room.table();
@@ -232,6 +235,7 @@ impl Privileged {
     /// A deputy has forked: its child is a deputy too.
     fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
         let pidfd = PidFd::open(pid)?;
+        self.heir.entrust(&pidfd);
         let mut table = self.room.table();
         let Some(child) = table.deputies.get(&parent).map(|p| p.child(pid, pidfd, channel)) else { return Ok(()) };
         for thread in child.threads.values() {

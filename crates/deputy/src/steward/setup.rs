@@ -2,6 +2,7 @@
 
 use super::args::StewardArgs;
 use super::files::{Hosted, ToTheRoom};
+use super::heir::Heir;
 use super::messages;
 use super::mounts;
 use super::poller::Poller;
@@ -20,6 +21,8 @@ const WORKERS: usize = 6;
 
 /// Runs the steward until its room is gone and its last deputy has ended.
 pub fn run(args: StewardArgs) -> Result<(), StewardError> {
+    // SAFETY: the threads of this process are started below.
+    let heir = unsafe { Heir::beget()? };
     let rooms = args.run_dir.join("rooms");
     std::fs::create_dir_all(&rooms).map_err(|e| os::Error::new(format!("making {}", rooms.display()), e))?;
     let path = rooms.join(format!("{}.steward", args.room));
@@ -30,7 +33,7 @@ pub fn run(args: StewardArgs) -> Result<(), StewardError> {
         .name("socket".into())
         .spawn(move || control::serve(&serving, &listener))
         .map_err(|e| os::Error::new("starting a thread", e))?;
-    privileged::run(room);
+    privileged::run(room, heir);
     let _ = std::fs::remove_file(path);
     Ok(())
 }

@@ -29,6 +29,7 @@ fn handlers_run_with_the_senders_own_words() {
         &lab,
         &format!(
             r#"
+        : > said
         placed {listener} > said & pid=$!
         lines() {{ while [ $(wc -l < said) -lt $1 ]; do sleep 0.01; done; }}
         lines 1

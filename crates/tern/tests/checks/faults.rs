@@ -106,11 +106,15 @@ fn a_steward_that_dies_takes_its_bodies() {
     let lab = lab(2);
     let mut guest = Echo::start(&lab, "n2");
     guest.says("one\n");
-    let stewards = role(&lab, "n1", "__steward");
-    stewards.iter().for_each(|pid| kill(*pid));
+    // Its deputy is in a call by now, and hears nothing else.
+    wait_for("the deputy to read", || {
+        lab.exec("n1", ["cat", &format!("/proc/{}/syscall", guest.pid)]).unwrap().text().starts_with("0 0x0 ")
+    });
+    // The steward's heir is forked from it and has its command line.
+    kill(*role(&lab, "n1", "__steward").iter().min().unwrap());
     let end = guest.end();
     assert_eq!(end.status.signal(), Some(libc::SIGKILL), "{end:?}");
-    wait_for("body and room to go", || role(&lab, "n2", "__warden").is_empty() && count(&lab, "n2", "python3") == 0);
+    wait_for("body and room to go", || role(&lab, "n2", "__warden").is_empty() && role(&lab, "n1", "__steward").is_empty() && count(&lab, "n2", "python3") == 0);
     places_again(&lab);
 }
 

@@ -1,0 +1,83 @@
+//! The heir: a process forked from the steward at its start, which does nothing but outlive it. A deputy that waits in a forwarded call does not
+//! hear that its steward has died; the heir holds all deputies, and kills those that are left.
+
+use os::pidfd::PidFd;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The steward's way to its heir.
+pub struct Heir(OwnedFd);
+
+impl Heir {
+    /// Forks it.
+    ///
+    /// # Safety
+    /// The calling process has one thread.
+    pub unsafe fn beget() -> os::Result<Heir> {
+        let (ours, theirs) = os::socket::pair()?;
+        // SAFETY: as the caller promises.
+        match unsafe { os::namespace::fork_into(0)? } {
+            Some(_) => Ok(Heir(ours)),
+            None => {
+                os::fds::close_others(&[theirs.as_raw_fd()]);
+                wait(&theirs)
+            }
+        }
+    }
+
+    /// This process shall not outlive the steward.
+    pub fn entrust(&self, deputy: &PidFd) {
+        if let Err(e) = os::socket::send(self.0.as_fd(), &[IoSlice::new(b"d")], &[deputy.as_fd()], 0) {
+            tracing::warn!("the steward's heir: {e}");
+        }
+    }
+}
+
+fn wait(steward: &OwnedFd) -> ! {
+    let mut held: Vec<PidFd> = Vec::new();
+    loop {
+        let (said, ended) = ready(steward, &held);
+        let mut ended = ended.into_iter();
+        held.retain(|_| ended.next() != Some(true));
+        if !said {
+            continue;
+        }
+        match os::socket::receive(steward.as_fd(), &mut [0; 8], 0) {
+            Ok((1.., deputies)) => held.extend(deputies.into_iter().map(PidFd::from)),
+            Err(e) if e.errno() == libc::EINTR => {}
+            Ok((0, _)) | Err(_) => break,
+        }
+    }
+    held.iter().for_each(|deputy| drop(deputy.kill(libc::SIGKILL)));
+    std::process::exit(0)
+}
+
+/// Waits until the steward speaks or a deputy ends: whether it does, and which have.
+fn ready(steward: &OwnedFd, held: &[PidFd]) -> (bool, Vec<bool>) {
+    let watched = |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut polled: Vec<_> = [steward.as_fd()].into_iter().chain(held.iter().map(PidFd::as_fd)).map(watched).collect();
+    // SAFETY: live pollfds.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+    (polled[0].revents != 0, polled[1..].iter().map(|p| p.revents != 0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn what_was_entrusted_ends() {
+        let (ours, theirs) = os::socket::pair().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let heir = Heir(ours);
+        // SAFETY: the child makes system calls, and allocates, which glibc allows after its fork.
+        if unsafe { libc::fork() } == 0 {
+            drop(heir);
+            wait(&theirs);
+        }
+        (0..100).for_each(|_| heir.entrust(&PidFd::open(child.id() as i32).unwrap()));
+        drop(heir);
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+}
