@@ -114,7 +114,11 @@ fn a_steward_that_dies_takes_its_bodies() {
     kill(*role(&lab, "n1", "__steward").iter().min().unwrap());
     let end = guest.end();
     assert_eq!(end.status.signal(), Some(libc::SIGKILL), "{end:?}");
-    wait_for("body and room to go", || role(&lab, "n2", "__warden").is_empty() && role(&lab, "n1", "__steward").is_empty() && count(&lab, "n2", "python3") == 0);
+    wait_for("body and room to go", || {
+        role(&lab, "n2", "__warden").is_empty()
+            && role(&lab, "n1", "__steward").is_empty()
+            && count(&lab, "n2", "python3") == 0
+    });
     places_again(&lab);
 }
 
