@@ -11,7 +11,7 @@ pub struct Hierarchy {
     pub unified: bool,
     /// Controllers to be used in it, out of [`super::CONTROLLERS`].
     pub controllers: Vec<String>,
-    /// Directory of the group that this process is in; of its parent, if this process made way into [`super::LEAF`].
+    /// Directory of the group that this process is in; of its parent, if this process made way into its leaf.
     pub own: PathBuf,
 }
 
