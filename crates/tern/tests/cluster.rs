@@ -201,7 +201,7 @@ fn a_program_comes_sealed() {
 fn users_ask_but_do_not_administer() {
     let keep = temp();
     let nodes = cluster(&keep, 2);
-    make_passable(keep.path());
+    support::make_passable(keep.path());
     let as_nobody = |args: &[&str]| nodes[0].command(args).uid(65534).gid(65534).output().unwrap();
     assert!(as_nobody(&["nodes"]).status.success());
     assert!(as_nobody(&["ps"]).status.success());
@@ -277,10 +277,4 @@ fn one_daemon_a_run_directory() {
     assert!(!second.status.success());
     assert!(String::from_utf8(second.stderr).unwrap().contains("another ternd already serves"));
     assert!(n1.fails(&["init"]).contains("already holds the identity of node n1"));
-}
-
-/// Lets other users reach the control socket below the test's directory.
-fn make_passable(dir: &std::path::Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

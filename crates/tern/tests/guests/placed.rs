@@ -16,12 +16,14 @@ const NODE_BYTES: u64 = 512 << 20;
 const ATTACK_MIB: &str = "2048";
 const MARKER: &str = "/var/marker";
 
+/// Where a lab's home has its tern, for everybody.
+const TERN: &str = "/run/lab/bin/tern";
+
 /// The superuser of a lab's home runs `command`, in `dir`, there or placed on n2.
 fn at_home(lab: &Lab, dir: &Path, placed: bool, command: Vec<String>) -> Command {
-    let tern = lab.binary().to_str().unwrap().to_string();
     let mut argv = vec!["env".into(), "-C".into(), dir.to_str().unwrap().to_string(), "GUEST_VALUE=v".into()];
     if placed {
-        argv.extend([tern, "run".into(), "--on".into(), "n2".into(), "--".into()]);
+        argv.extend([TERN.into(), "run".into(), "--on".into(), "n2".into(), "--".into()]);
     }
     argv.extend(command);
     lab.in_node("n1", argv)
@@ -96,9 +98,12 @@ fn attacks_get_nowhere() {
     let port = listener.local_addr().unwrap().port().to_string();
     let mut complaints = Vec::new();
     for attack in program::build("attacks") {
-        let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
-        std::os::unix::fs::chown(scratch.path(), Some(1234), Some(1234)).unwrap();
-        let tern = lab.binary().to_str().unwrap();
+        // In the home's own /tmp: where this project lies, another user may not be let in.
+        let inside = format!("/tmp/{}", attack.name);
+        let scratch = lab.root("n1").unwrap().join(&inside[1..]);
+        std::fs::create_dir(&scratch).unwrap();
+        std::fs::copy(&attack.binary, scratch.join("attack")).unwrap();
+        std::os::unix::fs::chown(&scratch, Some(1234), Some(1234)).unwrap();
         let given = [
             ("TERN_ATTACK", "placed"),
             ("TERN_MARKER", MARKER),
@@ -109,8 +114,8 @@ fn attacks_get_nowhere() {
         let mut command: Vec<String> =
             ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "env"].map(Into::into).into();
         command.extend(given.map(|(name, value)| format!("{name}={value}")));
-        command.extend([tern, "run", "--on", "n2", "--", attack.binary.to_str().unwrap()].map(Into::into));
-        let outcome = run(&mut at_home(&lab, scratch.path(), false, command));
+        command.extend([TERN, "run", "--on", "n2", "--", &format!("{inside}/attack")].map(Into::into));
+        let outcome = run(&mut at_home(&lab, Path::new(&inside), false, command));
         complaints.extend(judge(&lab, &attack, &outcome));
     }
     let connected = listener.set_nonblocking(true).and_then(|()| listener.accept());
@@ -124,15 +129,14 @@ fn attacks_get_nowhere() {
 fn judge(lab: &Lab, attack: &Program, outcome: &Outcome) -> Option<String> {
     let made = outcome.stdout.contains("held off") || (attack.name == "memory" && outcome.stdout.contains("MiB"));
     let through = outcome.stdout.contains("GOT THROUGH");
-    let alive = ["n1", "n2"]
-        .iter()
-        .all(|node| lab.exec(node, [lab_tern(lab, node).as_str(), "nodes"]).is_ok_and(|o| o.status.success()));
+    let alive =
+        ["n1", "n2"].iter().all(|node| lab.exec(node, [tern_of(node), "nodes"]).is_ok_and(|o| o.status.success()));
     (!made || through || !alive).then(|| {
         let said: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("GOT THROUGH")).collect();
         format!("{}: {:?}, daemons answer: {alive}; {said:?} {}", attack.name, outcome.end, outcome.stderr.trim())
     })
 }
 
-fn lab_tern(lab: &Lab, node: &str) -> String {
-    if node == "n1" { lab.binary().to_str().unwrap().into() } else { "/bin/tern".into() }
+fn tern_of(node: &str) -> &'static str {
+    if node == "n1" { TERN } else { "/bin/tern" }
 }
