@@ -120,13 +120,23 @@ fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
     Ok((HostTid(pid), Channels { commands, notices }, numbers, devices))
 }
 
+/// The memory that one room may have: a tenth of the machine is left to its owner, whatever guests do.
+fn memory_max_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) / 10 * 9
+}
+
 /// A control group for the room. A machine that has none to give still hosts, without the limits.
 fn limit(room: RoomId, porter: HostTid) -> Option<cgroup::Group> {
-    let limits = cgroup::Limits { pids: Some(PIDS_MAX), ..cgroup::Limits::default() };
-    let made = cgroup::Group::create(&format!("tern-{room}"), &limits).and_then(|group| {
+    let pids = cgroup::Limits { pids: Some(PIDS_MAX), ..cgroup::Limits::default() };
+    let all = cgroup::Limits { memory_bytes: Some(memory_max_bytes()), ..pids };
+    let make = |limits: &cgroup::Limits| {
+        let group = cgroup::Group::create(&format!("tern-{room}"), limits)?;
         group.attach(porter.0)?;
-        Ok(group)
-    });
+        Ok::<_, os::Error>(group)
+    };
+    // A machine whose memory controller is taken by others still limits the number of processes.
+    let made = make(&all).or_else(|_| make(&pids));
     made.inspect_err(|e| tracing::warn!("no limits for the room: {e}")).ok()
 }
 
