@@ -1,6 +1,6 @@
 //! The hub: parent of all inits, owner of the switch. It makes a lab and, when told to or when `up` fails, ends it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -20,7 +20,7 @@ use crate::error::{Context, Error, Result, chain};
 use crate::init::Task;
 use crate::options::{LabName, Options};
 use crate::process::{Process, Signals, reap};
-use crate::state::{NodeState, State, address, directory};
+use crate::state::{NodeState, State, address, directory, make_directory};
 use crate::{link, relay, spawn, teardown};
 
 /// The longest that a node or the relay may take to answer.
@@ -162,7 +162,7 @@ impl Hub {
     fn build(&mut self) -> Result<()> {
         let directory = directory(&self.options.name);
         let staging = directory.join("root");
-        fs::create_dir_all(&staging).context(|| format!("make {}", staging.display()))?;
+        make_directory(&staging)?;
         log_to(&directory.join("log"))?;
         let hierarchies = cgroup::hierarchies()?;
         // SAFETY: a network namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).

@@ -1,6 +1,7 @@
 //! What is known about a lab that is up: `/run/tern-lab/NAME/state.json`, written by the hub, read by every command.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,9 @@ use crate::process::Process;
 
 /// Where labs keep their state.
 pub const LABS: &str = "/run/tern-lab";
+
+/// So many other labs may end at the worst moment, one after the other, before the making of a directory is given up.
+const RACES: u32 = 1000;
 
 /// A lab that is up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -89,6 +93,21 @@ pub fn directory(name: &LabName) -> PathBuf {
     Path::new(LABS).join(name.as_str())
 }
 
+/// Makes a directory below [`LABS`] with what leads to it. The end of another lab may take the common directory away at any moment before
+/// this lab's own is in it; then it is made again.
+pub fn make_directory(path: &Path) -> Result<()> {
+    let mut made = fs::create_dir_all(path);
+    for _ in 0..RACES {
+        match &made {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
+                made = fs::create_dir_all(path);
+            }
+            _ => break,
+        }
+    }
+    made.context(|| format!("make {}", path.display()))
+}
+
 /// Names of all labs that have a directory, up or not.
 pub fn all() -> Vec<LabName> {
     let entries = fs::read_dir(LABS).into_iter().flatten().flatten();
@@ -109,4 +128,39 @@ pub const PREFIX_BITS: u8 = 16;
 pub fn hardware_address(index: u32) -> [u8; 6] {
     let [_, _, high, low] = index.to_be_bytes();
     [0x02, b't', b'e', b'r', high, low]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_made_while_other_labs_take_the_common_one_away() {
+        let common = std::env::temp_dir().join(format!("tern-lab-race-{}", std::process::id()));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut pause = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let _ = fs::remove_dir(&common);
+                    // Pauses of any length: with none at all this thread alone would win every race for a while.
+                    pause = (pause * 5 + 1) % 4096;
+                    (0..pause).for_each(|_| std::hint::spin_loop());
+                }
+            });
+            let made: Vec<Result<()>> = (0..5000)
+                .map(|_| {
+                    let own = common.join("lab");
+                    let made = make_directory(&own.join("root"));
+                    let _ = fs::remove_dir_all(&own);
+                    made
+                })
+                .collect();
+            done.store(true, Ordering::Relaxed);
+            assert!(made.iter().all(Result::is_ok), "{made:?}");
+        });
+        let _ = fs::remove_dir_all(&common);
+    }
 }
