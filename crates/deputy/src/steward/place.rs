@@ -7,12 +7,17 @@ use wire::message::{Credentials, Descriptor, Place, Program, StandinId};
 /// Who a process is now; its effective capabilities.
 pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
     let status = process::status(pid)?;
-    let ids = |ids: [u32; 4]| [ids[0], ids[1], ids[2]];
-    Ok((Credentials { uid: ids(status.uid), gid: ids(status.gid), groups: status.groups }, status.capabilities))
+    let capabilities = status.capabilities;
+    Ok((ids(status), capabilities))
 }
 
-/// Reads everything that the body needs. `next_standin` numbers its descriptors.
-pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<Place> {
+fn ids(status: process::Status) -> Credentials {
+    let ids = |ids: [u32; 4]| [ids[0], ids[1], ids[2]];
+    Credentials { uid: ids(status.uid), gid: ids(status.gid), groups: status.groups }
+}
+
+/// Reads everything that the body needs, and the effective capabilities. `next_standin` numbers its descriptors.
+pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<(Place, u64)> {
     let status = process::status(pid)?;
     let cwd = process::link(pid, "cwd")?;
     if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
@@ -21,19 +26,20 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
             std::io::Error::from_raw_os_error(libc::ENOENT),
         ));
     }
-    let (credentials, _) = credentials(pid)?;
-    Ok(Place {
+    let capabilities = status.capabilities;
+    let place = Place {
         pid,
         program,
         cwd: cwd.as_os_str().as_bytes().to_vec(),
         umask: status.umask,
-        credentials,
         ignored: status.ignored,
-        blocked: 0,
+        blocked: status.blocked,
+        credentials: ids(status),
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
         descriptors: descriptors(pid, &mut next_standin)?,
-    })
+    };
+    Ok((place, capabilities))
 }
 
 /// The open descriptors that an exec would keep. Those of one open file get one stand-in.
