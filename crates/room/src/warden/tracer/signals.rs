@@ -14,9 +14,12 @@ pub struct Signals {
     /// By ticket: for which process, and what. A guest that forges a ticket gets no more than its own process' siginfo.
     tickets: HashMap<u64, (i32, [u8; 128])>,
     last_ticket: u32,
-    /// What came for processes before their programs ran: for which thread, and what.
-    early: HashMap<i32, Vec<(Option<i32>, [u8; 128])>>,
+    /// What came for processes before their programs ran.
+    early: HashMap<i32, Vec<Early>>,
 }
+
+/// For which thread, if it is for one, and what.
+type Early = (Option<i32>, [u8; 128]);
 
 /// The most signals that are kept for one process whose program does not run yet.
 const EARLY_MAX: usize = 64;
