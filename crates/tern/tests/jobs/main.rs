@@ -122,3 +122,37 @@ fn a_pipeline_is_one_job() {
         session.keys("exit 0\n");
     });
 }
+
+#[test]
+fn windows_change_their_size() {
+    both(BASH, |session| {
+        session.shows(">>");
+        session.keys("trap 'echo told $(stty size)' WINCH; echo $(stty size)\n");
+        session.shows("\n24 80\r\n>>");
+        session.resize((33, 77));
+        session.keys("\n");
+        session.shows("told 33 77");
+        session.keys("exit 0\n");
+    });
+}
+
+#[test]
+fn a_closed_window_hangs_up() {
+    let lab = shared();
+    for placed in [false, true] {
+        let mut session = on_terminal(&lab, placed, BASH);
+        session.shows(">>");
+        run(&mut session, "sleep 1000\n");
+        let mut child = session.hang_up();
+        // The tool that enters the node passes the death on.
+        assert!(!child.wait().unwrap().success());
+    }
+    let left = || lab.processes("n2").unwrap().iter().any(|pid| is_named(*pid, "sleep"));
+    while left() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+fn is_named(pid: i32, name: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
+}
