@@ -33,7 +33,8 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
         cwd: cwd.as_os_str().as_bytes().to_vec(),
         umask: status.umask,
         ignored: status.ignored,
-        blocked: status.blocked,
+        // Not what it blocks now: it may be turning into its deputy, which blocks all.
+        blocked: 0,
         credentials: ids(status),
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
@@ -46,10 +47,13 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
 fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result<Vec<Descriptor>> {
     let mut found: Vec<Descriptor> = Vec::new();
     for fd in process::descriptors(pid)? {
-        let flags = process::fd_info(pid, fd)?.flags;
-        if flags & libc::O_CLOEXEC != 0 {
-            continue;
-        }
+        let flags = match process::fd_info(pid, fd) {
+            Ok(info) if info.flags & libc::O_CLOEXEC == 0 => info.flags,
+            Ok(_) => continue,
+            // The tool's own: it is closing them while this looks.
+            Err(e) if e.errno() == libc::ENOENT => continue,
+            Err(e) => return Err(e),
+        };
         let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
         let terminal = may_be_terminal(pid, fd);
         found.push(Descriptor { fd, standin: same.unwrap_or_else(&mut *next_standin), flags, terminal });
