@@ -173,7 +173,7 @@ impl Bench<'_> {
             for (rates, wire) in [(&mut cold, &mut cold_wire), (&mut warm, &mut warm_wire)] {
                 let before = tally(self.run_dir);
                 rates.push(rate(guest(&self.on, &["read", &path], None)?));
-                *wire = traffic(self.run_dir).since(before);
+                *wire = tally(self.run_dir).since(&before);
             }
         }
         self.push("stream a file, cold", "MB/s", &native, &cold, cold_wire, 1.0);
