@@ -18,6 +18,8 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
             Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
         },
+        ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
+        ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Kill { pid } => room.orders.give(Order::Kill { pid }),
         ToRoom::Readiness { pid, standin, .. } => room.standins.ready(pid, standin),
         ToRoom::Report => report::tell(room),
