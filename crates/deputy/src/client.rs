@@ -77,6 +77,7 @@ fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
         exe_fd: exe.map_or(-1, IntoRawFd::into_raw_fd),
         ignored: IGNORED_AT_START.load(Ordering::Relaxed),
         comm: comm(&program.path),
+        ready: 0,
     };
     // SAFETY: all writes lie inside the fresh mapping: code, then Start, then strings.
     unsafe {

@@ -2,10 +2,12 @@
 
 mod args;
 mod calls;
+mod cargo;
 mod guests;
 mod home;
 mod marshal;
 mod notices;
+mod possessions;
 mod report;
 mod setup;
 mod shared;

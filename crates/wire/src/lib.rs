@@ -1,6 +1,7 @@
 //! Frames and messages between a steward (home) and a warden (hosting node). Bytes in, bytes out; every size is bounded.
 #![forbid(unsafe_code)]
 
+pub mod cargo;
 pub mod frame;
 pub mod message;
 
@@ -8,4 +9,4 @@ pub use frame::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 pub use message::{ToHome, ToRoom};
 
 /// Version of everything in this crate; the two ends must agree.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

@@ -13,6 +13,12 @@ pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
 
 /// Reads everything that the body needs. `next_standin` numbers its descriptors.
 pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<Place> {
+    let place = identity(pid, program)?;
+    Ok(Place { descriptors: descriptors(pid, &mut next_standin)?, ..place })
+}
+
+/// As [`describe`], without descriptors.
+pub fn identity(pid: i32, program: Program) -> Result<Place> {
     let status = process::status(pid)?;
     let cwd = process::link(pid, "cwd")?;
     if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
@@ -32,7 +38,8 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
         blocked: 0,
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
-        descriptors: descriptors(pid, &mut next_standin)?,
+        descriptors: Vec::new(),
+        arrival: None,
     })
 }
 
