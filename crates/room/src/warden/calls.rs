@@ -74,7 +74,8 @@ impl Asked {
             Special::Prctl => self.prctl(),
             Special::Disposition => self.disposition(),
             Special::Limits => self.here(),
-            Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
+            Special::Socket | Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
+            Special::Usage => self.here(),
         }
     }
 
