@@ -55,8 +55,14 @@ pub(super) const ROWS: &[Row] = &[
     special(125, "capget", Special::Credentials, &[InOut(Fixed(8)), Opaque], why::CAPABILITIES),
     special(126, "capset", Special::Credentials, &[InOut(Fixed(8)), Opaque], why::CAPABILITIES),
     local(127, "rt_sigpending", &[Out(Arg(1)), Int], why::THREAD),
-    special(128, "rt_sigtimedwait", Special::TakeSignal, &[In(Arg(3)), Out(Fixed(128)), In(Fixed(16)), Int], why::TAKEN_SIGNAL)
-        .when(TAKES_INFO),
+    special(
+        128,
+        "rt_sigtimedwait",
+        Special::TakeSignal,
+        &[In(Arg(3)), Out(Fixed(128)), In(Fixed(16)), Int],
+        why::TAKEN_SIGNAL,
+    )
+    .when(TAKES_INFO),
     special(129, "rt_sigqueueinfo", Special::Signal, &[Pid, Signal, In(Fixed(128))], why::SIGNAL),
     local(130, "rt_sigsuspend", &[In(Arg(1)), Int], why::THREAD),
     local(131, "sigaltstack", &[In(Fixed(24)), Out(Fixed(24))], why::THREAD),
