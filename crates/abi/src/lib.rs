@@ -28,6 +28,9 @@ pub const OP_PROGRAM: u32 = 6;
 pub const OP_FORK: u32 = 7;
 /// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`: flags of SIGCHLD's action.
 pub const OP_IGNORE: u32 = 8;
+/// Do what signal `args[0]` (SIGTSTP, SIGTTIN, SIGTTOU) does by default: the home's kernel stops the process, or does not if its group is orphaned. Nothing
+/// is done if the process was continued meanwhile: `args[1]` is how many SIGCONTs it has told of. Replies when the process goes on.
+pub const OP_STOP: u32 = 20;
 
 /// Steward to deputy thread.
 #[repr(C)]
@@ -49,8 +52,8 @@ pub struct Request {
     pub out_per_result: u32,
     /// Bytes of data behind this header.
     pub data_bytes: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Signals that the thread blocks during the call (bit n-1 for signal n).
+    pub blocked: u32,
 }
 
 /// Kind of an answer to a [`Request`].
@@ -81,7 +84,7 @@ pub const CANCEL_SIGNAL: i32 = 33;
 
 /// What the blob finds at start, in the memory that its loader prepared.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Start {
     /// First address of the region that stays (page aligned): blob, this struct, argument strings, stack, buffer.
     pub region_start: u64,
@@ -105,8 +108,10 @@ pub struct Start {
     pub ignored: u64,
     /// Name of the program, for /proc/PID/comm.
     pub comm: [u8; 16],
+    /// How many SIGCONTs were told; the blob counts here.
+    pub continued: core::sync::atomic::AtomicU32,
     /// Zero; the first thread makes it one when signals are caught: others wait for that.
-    pub ready: u64,
+    pub ready: core::sync::atomic::AtomicU32,
 }
 
 /// A thread's control block at the top of its stack; the FS base points to it. Whoever makes a deputy of a running process writes it for every thread but the

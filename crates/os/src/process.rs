@@ -40,6 +40,8 @@ pub struct Status {
     pub ignored: u64,
     /// The kind of filter that it is under (0: none).
     pub seccomp: u32,
+    /// Signals that have a handler.
+    pub caught: u64,
     /// umask.
     pub umask: u32,
     /// Threads.
@@ -73,6 +75,7 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         blocked: hex("SigBlk")?,
         ignored: hex("SigIgn")?,
         seccomp: field("Seccomp").and_then(|s| s.parse().ok()).unwrap_or(0),
+        caught: hex("SigCgt")?,
         umask: u32::from_str_radix(field("Umask")?, 8).ok()?,
         threads: field("Threads")?.parse().ok()?,
         rss_bytes: field("VmRSS").and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024,
@@ -93,6 +96,23 @@ pub fn times(pid: i32) -> Result<(u64, i32)> {
         text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     let number = |i: usize| fields.get(i).and_then(|f| f.parse::<i64>().ok()).ok_or_else(|| odd(pid, "stat"));
     Ok((((number(11)? + number(12)?) as u64) * 10_000, number(16)? as i32))
+}
+
+/// User and system time of a process, ticks of 1/100 s.
+pub fn ticks(pid: i32) -> Result<(u64, u64)> {
+    let text = slurp(pid, "stat")?;
+    let text = String::from_utf8_lossy(&text);
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let mut times = fields.split_whitespace().skip(11).map_while(|f| f.parse().ok());
+    times.next().zip(times.next()).ok_or_else(|| odd(pid, "stat"))
+}
+
+/// The process is stopped by a signal, whose effect SIGCONT ends. False of one that is gone.
+pub fn is_stopped(pid: i32) -> bool {
+    const STATE_AT: usize = 2;
+    let text = slurp(pid, "stat").unwrap_or_default();
+    // The command may hold anything; the state stands behind the last ')'.
+    text.iter().rposition(|b| *b == b')').and_then(|at| text.get(at + STATE_AT)) == Some(&b'T')
 }
 
 /// Argument strings, each ended by NUL.

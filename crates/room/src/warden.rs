@@ -5,6 +5,7 @@ mod calls;
 mod cargo;
 mod guests;
 mod home;
+mod ledger;
 mod marshal;
 mod notices;
 mod possessions;

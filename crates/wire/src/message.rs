@@ -59,6 +59,8 @@ pub enum ToHome {
         pid: i32,
         /// The thread.
         tid: i32,
+        /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
+        blocked: u32,
         /// The call.
         call: Call,
     },
@@ -85,10 +87,24 @@ pub enum ToHome {
         /// Its number.
         number: i32,
     },
+    /// A signal of job control is about to stop the body, as it does by default: home's kernel decides. The thread waits for [`ToRoom::Stop`] or
+    /// [`ToRoom::GoOn`].
+    Stops {
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: i32,
+        /// SIGTSTP, SIGTTIN or SIGTTOU.
+        signal: i32,
+        /// How many SIGCONTs of home's the room has got for this process.
+        continued: u32,
+    },
     /// The body ignores these signals now (bit n-1 for signal n); the deputy shall too.
     Ignores {
         /// The process.
         pid: i32,
+        /// The thread that said so.
+        tid: i32,
         /// All that are ignored.
         ignored: u64,
         /// SIGCHLD's SA_NOCLDSTOP and SA_NOCLDWAIT.
@@ -230,6 +246,16 @@ pub enum ToRoom {
         /// `siginfo_t` as the home's kernel gave it (128 bytes).
         info: Vec<u8>,
     },
+    /// The deputy is stopped: the body stops too, until a SIGCONT.
+    Stop {
+        /// The process.
+        pid: i32,
+    },
+    /// Whatever was to stop the body ([`ToHome::Stops`]) did not, or it has been continued.
+    GoOn {
+        /// The process.
+        pid: i32,
+    },
     /// The deputy is gone or was killed: end the body.
     Kill {
         /// The process.
@@ -365,4 +391,6 @@ pub struct Descriptor {
     pub standin: StandinId,
     /// O_ flags of the open file.
     pub flags: i32,
+    /// It may be a terminal: signals of job control decide about its use.
+    pub terminal: bool,
 }

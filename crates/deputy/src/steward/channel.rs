@@ -31,8 +31,14 @@ fn encode(request: &Request, data: &[u8]) -> Vec<u8> {
     out.extend(request.op.to_le_bytes());
     out.extend(request.nr.to_le_bytes());
     request.args.iter().for_each(|a| out.extend(a.to_le_bytes()));
-    for word in [request.pointers, request.out_offset, request.out_bytes, request.out_per_result, request.data_bytes, 0]
-    {
+    for word in [
+        request.pointers,
+        request.out_offset,
+        request.out_bytes,
+        request.out_per_result,
+        request.data_bytes,
+        request.blocked,
+    ] {
         out.extend(word.to_le_bytes());
     }
     out.extend(data);
@@ -50,7 +56,7 @@ pub fn order(op: u32, args: [u64; 2], data: &[u8]) -> Vec<u8> {
         out_bytes: 0,
         out_per_result: 0,
         data_bytes: data.len() as u32,
-        reserved: 0,
+        blocked: 0,
     };
     encode(&request, data)
 }
@@ -65,6 +71,11 @@ pub fn program(arguments: &[u8], exe: &[u8]) -> Vec<u8> {
 
 /// A system call; `None` if its memory does not fit a deputy's buffer.
 pub fn call(call: &Call) -> Option<Vec<u8>> {
+    call_blocking(call, 0)
+}
+
+/// As [`call`], with these signals blocked meanwhile.
+pub fn call_blocking(call: &Call, blocked: u32) -> Option<Vec<u8>> {
     let out_end = (call.out_offset as usize).checked_add(call.out_bytes as usize)?;
     if call.data.len() > DATA_BYTES || out_end > DATA_BYTES {
         return None;
@@ -79,7 +90,7 @@ pub fn call(call: &Call) -> Option<Vec<u8>> {
         out_bytes: call.out_bytes,
         out_per_result: call.out_per_result,
         data_bytes: call.data.len() as u32,
-        reserved: 0,
+        blocked,
     };
     pointers_fit.then(|| encode(&request, &call.data))
 }

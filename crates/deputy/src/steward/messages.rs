@@ -1,7 +1,7 @@
 //! What the room says, and what follows from it. Runs in threads that serve files with borrowed rights: nothing here needs privilege.
 
 use super::channel;
-use super::deputies::{Job, Phase, Purpose};
+use super::deputies::{Job, Phase, Purpose, is_job_stop};
 use super::moves::Heard;
 use super::privileged::Order;
 use super::shared::Shared;
@@ -24,16 +24,16 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
-        ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, &call),
+        ToHome::Call { id, pid, tid, blocked, call } => forward(room, id, (pid, tid), blocked, &call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
         ToHome::Birth { id, pid, tid, birth } => make(room, id, pid, tid, birth),
         ToHome::Unborn { pid, number } => unborn(room, pid, number),
-        ToHome::Ignores { pid, ignored, child_flags } => {
-            if let Some(deputy) = room.table().deputies.get_mut(&pid) {
-                deputy
-                    .give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
+        ToHome::Ignores { pid, tid, ignored, child_flags } => {
+            if let Some(thread) = room.table().deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
+                thread.give(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
             }
         }
+        ToHome::Stops { pid, tid, signal, continued } => stop(room, pid, tid, signal, continued),
         ToHome::ThreadGone { pid, tid } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
                 deputy.end_thread(tid);
@@ -88,10 +88,10 @@ fn may_be_forwarded(nr: u32) -> bool {
         })
 }
 
-fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: &Call) {
+fn forward(room: &Shared, id: CallId, (pid, tid): (i32, i32), blocked: u32, call: &Call) {
     let mut table = room.table();
     let refuse = |errno: i32| ToRoom::Return { id, result: -i64::from(errno), out: Vec::new() };
-    let packet = may_be_forwarded(call.nr).then(|| channel::call(call)).flatten();
+    let packet = may_be_forwarded(call.nr).then(|| channel::call_blocking(call, blocked & JOB_STOPS)).flatten();
     let answer = match (packet, table.deputies.get_mut(&pid)) {
         (None, _) => Some(refuse(libc::EINVAL)),
         (_, None) => Some(refuse(libc::ESRCH)),
@@ -107,6 +107,28 @@ fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: &Call) {
     drop(table);
     if let Some(answer) = answer {
         room.tell(&answer);
+    }
+}
+
+/// Signals that a deputy thread may block during a call: those of job control.
+const JOB_STOPS: u32 = 1 << (libc::SIGTSTP - 1) | 1 << (libc::SIGTTIN - 1) | 1 << (libc::SIGTTOU - 1);
+
+/// A stop of job control that the body does not handle: the deputy does what it does by default. Not if it has been continued meanwhile.
+fn stop(room: &Shared, pid: i32, tid: i32, signal: i32, continued: u32) {
+    let mut table = room.table();
+    let deputy = table.deputies.get_mut(&pid).filter(|d| d.phase == Phase::Away && d.continued == continued);
+    let given = is_job_stop(signal)
+        && deputy.is_some_and(|deputy| {
+            deputy.stopping = true;
+            let order = channel::order(abi::OP_STOP, [signal as u64, u64::from(continued)], &[]);
+            deputy.thread(tid).map(|thread| thread.give(Job::new(order, Purpose::Stop))).is_some()
+        });
+    drop(table);
+    if given {
+        // It looks closely for a moment.
+        room.poller.wake();
+    } else {
+        room.tell(&ToRoom::GoOn { pid });
     }
 }
 

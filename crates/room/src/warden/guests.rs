@@ -32,6 +32,11 @@ impl Guest {
     pub fn home_fd(&self, standin: StandinId) -> Option<i32> {
         self.descriptors.iter().find(|d| d.standin == standin).map(|d| d.fd)
     }
+
+    /// Whether a stand-in may stand for a terminal.
+    pub fn is_terminal(&self, standin: StandinId) -> bool {
+        self.descriptors.iter().any(|d| d.standin == standin && d.terminal)
+    }
 }
 
 /// All of them.
@@ -124,4 +129,10 @@ impl Waiting {
             tracing::warn!("{e}");
         }
     }
+}
+
+/// Which stops of job control a thread blocks (bit n-1 for signal n).
+pub fn blocked_stops(host: HostTid) -> u32 {
+    let stops = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].iter().fold(0, |set, signal| set | 1u64 << (signal - 1));
+    os::process::status(host.0).map_or(0, |status| (status.blocked & stops) as u32)
 }

@@ -1,6 +1,7 @@
 //! What the warden's threads share.
 
-use super::guests::{Guests, Waiting};
+use super::guests::{Guests, Waiting, Who};
+use super::ledger::Ledger;
 use super::marshal::Back;
 use super::tracer::Orders;
 use link::LinkError;
@@ -26,6 +27,8 @@ pub struct Shared {
     pub memory: Memory,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
+    /// What bodies used.
+    pub ledger: Ledger,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -135,6 +138,7 @@ impl Shared {
             orders,
             memory,
             cargo,
+            ledger: Ledger::default(),
             standins,
         }
     }
@@ -196,10 +200,10 @@ impl Shared {
             .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { host, .. } if *host == ended));
     }
 
-    /// Has the home run `call` in the deputy thread `tid` of `pid`.
-    pub fn call_home(&self, pid: i32, tid: i32, call: Call, pending: Pending) -> CallId {
+    /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile.
+    pub fn call_home(&self, who: Who, blocked: u32, call: Call, pending: Pending) -> CallId {
         let id = self.expect(pending);
-        self.tell(&ToHome::Call { id, pid, tid, call });
+        self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, blocked, call });
         id
     }
 

@@ -2,12 +2,13 @@
 //!
 //! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's descriptor is recognised.
 
-use super::guests::Who;
+use super::guests::{Who, blocked_stops};
 use super::shared::{Pending, Shared};
 use homefs::proto::{
     self, Attr, AttrOut, EntryOut, InitIn, InitOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn, PollOut,
     ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
 };
+use os::ptrace::HostTid;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -223,18 +224,31 @@ fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
     })
 }
 
-/// Who asks for which stand-in, and which descriptor of the deputy that is.
-fn asker(room: &Shared, request: &Request<'_>) -> Result<(Who, StandinId, i32), i32> {
-    let guests = room.guests();
-    let tid = request.header.pid as i32;
-    let who = guests.host(tid).and_then(|host| guests.who(host)).ok_or(libc::ESRCH)?;
-    let standin = standin(request.header.nodeid).ok_or(libc::EINVAL)?;
-    let fd = guests.get(who.pid).and_then(|g| g.home_fd(standin)).ok_or(libc::EBADF)?;
-    Ok((who, standin, fd))
+/// Who asks for a stand-in, and what it stands for.
+struct Asker {
+    who: Who,
+    host: HostTid,
+    standin: StandinId,
+    /// Descriptor of the deputy.
+    fd: i32,
+    terminal: bool,
 }
 
-fn ask(room: &Shared, who: Who, unique: u64, what: What, call: Call) {
-    room.call_home(who.pid, who.tid, call, Pending::Standin(Asked { pid: who.pid, unique, what }));
+fn asker(room: &Shared, request: &Request<'_>) -> Result<Asker, i32> {
+    let guests = room.guests();
+    let host = guests.host(request.header.pid as i32).ok_or(libc::ESRCH)?;
+    let who = guests.who(host).ok_or(libc::ESRCH)?;
+    let standin = standin(request.header.nodeid).ok_or(libc::EINVAL)?;
+    let guest = guests.get(who.pid).ok_or(libc::ESRCH)?;
+    let fd = guest.home_fd(standin).ok_or(libc::EBADF)?;
+    Ok(Asker { who, host, standin, fd, terminal: guest.is_terminal(standin) })
+}
+
+fn ask(room: &Shared, asker: &Asker, unique: u64, what: What, call: Call) {
+    // A terminal does not stop those who block its signals.
+    let blocked = if asker.terminal && what != What::Poll { blocked_stops(asker.host) } else { 0 };
+    let who = asker.who;
+    room.call_home(who, blocked, call, Pending::Standin(Asked { pid: who.pid, unique, what }));
 }
 
 fn call(nr: i64, args: [u64; 6]) -> Call {
@@ -243,15 +257,15 @@ fn call(nr: i64, args: [u64; 6]) -> Call {
 
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: ReadIn = request.args().take().map_err(|_| libc::EPROTO)?;
-    let (who, _, fd) = asker(room, request)?;
+    let asker = asker(room, request)?;
     let size = arguments.size.min(IO_BYTES);
     let call = Call {
         pointers: 0b10,
         out_bytes: size,
         out_per_result: 1,
-        ..call(libc::SYS_read, [fd as u64, 0, u64::from(size), 0, 0, 0])
+        ..call(libc::SYS_read, [asker.fd as u64, 0, u64::from(size), 0, 0, 0])
     };
-    ask(room, who, request.header.unique, What::Read, call);
+    ask(room, &asker, request.header.unique, What::Read, call);
     Ok(())
 }
 
@@ -259,27 +273,31 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let mut args = request.args();
     let arguments: WriteIn = args.take().map_err(|_| libc::EPROTO)?;
     let data = args.bytes(arguments.size as usize).map_err(|_| libc::EPROTO)?.to_vec();
-    let (who, _, fd) = asker(room, request)?;
-    let call =
-        Call { pointers: 0b10, data, ..call(libc::SYS_write, [fd as u64, 0, u64::from(arguments.size), 0, 0, 0]) };
-    ask(room, who, request.header.unique, What::Write, call);
+    let asker = asker(room, request)?;
+    let call = Call {
+        pointers: 0b10,
+        data,
+        ..call(libc::SYS_write, [asker.fd as u64, 0, u64::from(arguments.size), 0, 0, 0])
+    };
+    ask(room, &asker, request.header.unique, What::Write, call);
     Ok(())
 }
 
 fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: PollIn = request.args().take().map_err(|_| libc::EPROTO)?;
-    let (who, standin, fd) = asker(room, request)?;
+    let asker = asker(room, request)?;
+    let (pid, standin) = (asker.who.pid, asker.standin);
     // The kernel asks for all bits; home's answer is what is ready of those that poll(2) knows.
     let events = (arguments.events as u16) & (libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP) as u16;
     if arguments.flags & proto::POLL_SCHEDULE_NOTIFY != 0 {
-        room.standins.polls.lock().unwrap_or_else(PoisonError::into_inner).insert((who.pid, standin), arguments.kh);
-        room.tell(&ToHome::Watch { pid: who.pid, standin, events });
+        room.standins.polls.lock().unwrap_or_else(PoisonError::into_inner).insert((pid, standin), arguments.kh);
+        room.tell(&ToHome::Watch { pid, standin, events });
     }
-    let mut data = (fd as u32).to_le_bytes().to_vec();
+    let mut data = (asker.fd as u32).to_le_bytes().to_vec();
     data.extend(events.to_le_bytes());
     data.extend([0; 2]);
     let call = Call { pointers: 1, data, out_bytes: 8, ..call(libc::SYS_poll, [0, 1, 0, 0, 0, 0]) };
-    ask(room, who, request.header.unique, What::Poll, call);
+    ask(room, &asker, request.header.unique, What::Poll, call);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod family;
 mod held;
 mod porters;
 mod signals;
+mod stops;
 
 use super::shared::Shared;
 use crate::porter::{Answer, Channels, Notice, hear};
@@ -25,6 +26,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use stops::Stops;
 use wire::message::{CallId, Place};
 
 /// What other threads want of the tracer.
@@ -59,6 +61,16 @@ pub enum Order {
         id: CallId,
         /// Its result.
         result: i64,
+    },
+    /// The deputy is stopped: the body stops too.
+    Stop {
+        /// The process.
+        pid: i32,
+    },
+    /// A body whose stop home was asked for goes on.
+    GoOn {
+        /// The process.
+        pid: i32,
     },
     /// End a body.
     Kill {
@@ -126,6 +138,7 @@ struct Tracer {
     births: Births,
     bodies: Bodies,
     signals: Signals,
+    stops: Stops,
     held: Held,
     arriving: Arriving,
     departing: Departing,
@@ -157,6 +170,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         births: Births::default(),
         bodies: Bodies::default(),
         signals: Signals::default(),
+        stops: Stops::default(),
         held: Held::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),
@@ -200,6 +214,8 @@ impl Tracer {
             Order::Answer { host } => drop(ptrace::interrupt(host)),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::Stop { pid } => self.stop(pid),
+            Order::GoOn { pid } => self.go_on(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Rebuild { pid } => self.rebuild_arriving(pid),
@@ -209,7 +225,7 @@ impl Tracer {
                 }
             }
             Order::Recall { pid } => self.recall(pid),
-            Order::Release { pid } => self.release(pid),
+            Order::Release { pid } => self.vanish(pid),
         }
     }
 

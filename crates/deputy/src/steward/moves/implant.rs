@@ -7,6 +7,7 @@ use body::{BodyError, Collected, Inside};
 use os::pidfd::PidFd;
 use os::ptrace::Stopped;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU32;
 
 const PAGE: u64 = 4096;
 /// Room for arguments and environment: what is longer is shown in part.
@@ -141,7 +142,8 @@ fn write(
         exe_fd: -1,
         ignored,
         comm,
-        ready: 0,
+        continued: AtomicU32::new(0),
+        ready: AtomicU32::new(0),
     };
     // SAFETY: a plain record without padding (its size is the sum of its fields: abi checks it), read as bytes.
     let bytes = unsafe { std::slice::from_raw_parts((&raw const start).cast::<u8>(), size_of::<Start>()) };

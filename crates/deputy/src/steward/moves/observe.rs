@@ -87,15 +87,16 @@ impl Observed {
     pub fn place(&self, pid: i32, standins: &[(i32, StandinId)]) -> Result<Place, BodyError> {
         let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
         let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
-        let mut place = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
+        let mut placed = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
         for (fd, standin) in standins {
             let flags = process::fd_info(pid, *fd)?.flags;
-            place.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags });
+            let terminal = place::may_be_terminal(pid, *fd);
+            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal });
         }
         let above = self.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64);
         let files = self.files.iter().map(|f| (f.path.clone(), f.flags)).collect();
-        place.arrival = Some(Arrival { files, files_at: above, child_flags: 0 });
-        Ok(place)
+        placed.arrival = Some(Arrival { files, files_at: above, child_flags: 0 });
+        Ok(placed)
     }
 
     /// The image as far as it is known without collecting.

@@ -96,7 +96,7 @@ impl Tracer {
     /// All pages are there: the rest of its state.
     pub fn rebuild_arriving(&mut self, pid: i32) {
         let rebuilt = match self.arriving.states.remove(&pid) {
-            Some(State::Mapped(arrival, Box::new(inside), image)) => {
+            Some(State::Mapped(arrival, inside, image)) => {
                 self.rebuild(*inside, &image, &arrival).map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
@@ -135,6 +135,7 @@ impl Tracer {
                 tracing::error!("{e}");
             }
         }
+        self.early_signals(pid);
         true
     }
 }

@@ -35,6 +35,11 @@ pub struct Births {
 }
 
 impl Births {
+    /// Home made this number for something that does not exist here yet.
+    pub fn is_reserved(&self, number: i32) -> bool {
+        self.reserved.values().any(|reserved| *reserved == number)
+    }
+
     /// A thread ended: nothing is under way for it.
     pub fn forget(&mut self, host: HostTid) {
         self.waiting.remove(&host);
@@ -53,6 +58,10 @@ impl Tracer {
         }
         let registers = stopped.registers()?;
         let host = stopped.tid();
+        if registers.orig_rax as i64 == libc::SYS_rt_sigtimedwait {
+            self.signals.takes(host, registers.rsi);
+            return stopped.resume_to_call_end();
+        }
         let shape = match family::shape(host, &registers) {
             Ok(shape) => shape,
             Err(why) => {
@@ -178,6 +187,7 @@ impl Tracer {
         let host = stopped.tid();
         let mut registers = stopped.registers()?;
         let result = registers.rax as i64;
+        self.signal_taken(host, result);
         let process = self.births.rewritten.remove(&host);
         if let Some(original) = &process {
             family::put_back(&mut registers, original);
@@ -212,6 +222,7 @@ impl Tracer {
     fn cancel_reservation(&mut self, host: HostTid) {
         let who = self.room.guests().who(host);
         if let (Some(number), Some(who)) = (self.births.reserved.remove(&host), who) {
+            self.signals.forget(number);
             self.room.tell(&ToHome::Unborn { pid: who.pid, number });
         }
     }

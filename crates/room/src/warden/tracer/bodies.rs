@@ -3,6 +3,7 @@
 use super::Tracer;
 use super::porters::Then;
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD};
+use crate::usage::Usage;
 use crate::warden::guests::{Guest, Who};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
@@ -98,6 +99,11 @@ impl Tracer {
         Some(who)
     }
 
+    /// Its program does not run yet, but will.
+    pub fn is_coming(&self, pid: i32) -> bool {
+        self.bodies.is_starting(pid) || self.births.is_reserved(pid)
+    }
+
     /// A process that has no deputy that is known here.
     pub fn is_unknown_process(&self, host: HostTid) -> bool {
         if self.room.guests().who(host).is_some() {
@@ -115,6 +121,7 @@ impl Tracer {
         guests.add_thread(child, Who { pid, tid: pid });
         drop(guests);
         self.bodies.phases.insert(pid, Phase::Running);
+        self.early_signals(pid);
     }
 
     /// A word from a body that is starting; `false` if the stop is none.
@@ -154,14 +161,27 @@ impl Tracer {
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
             self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
+            self.early_signals(who.pid);
         } else {
             self.other_threads_gone(who, former);
+            self.forget_child_flags(who);
             let arguments = os::process::arguments(host.0).unwrap_or_default();
             let comm = os::process::comm(host.0).unwrap_or_default();
             let exe = os::process::link(host.0, "exe").unwrap_or_default().into_os_string().into_vec();
             self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm, exe });
         }
         stopped.resume(0)
+    }
+
+    /// A program begins with no flags of SIGCHLD's (flush_signal_handlers in kernel/signal.c).
+    fn forget_child_flags(&mut self, who: Who) {
+        let ignored = self.room.guests().get_mut(who.pid).and_then(|guest| {
+            let had = std::mem::take(&mut guest.child_flags) != 0;
+            had.then_some(guest.ignored)
+        });
+        if let Some(ignored) = ignored {
+            self.room.tell(&ToHome::Ignores { pid: who.pid, tid: who.tid, ignored, child_flags: 0 });
+        }
     }
 
     /// An exec ended all other threads, and the one that made it has the first one's number now.
@@ -180,6 +200,8 @@ impl Tracer {
     /// The tracer has seen the last of a thread.
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
+        self.stops.forget_thread(host);
+        self.signals.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -211,12 +233,14 @@ impl Tracer {
     }
 
     /// The porter reaped a body: its number is free, and its deputy may end.
-    pub fn reaped(&mut self, pid: i32) {
+    pub fn reaped(&mut self, pid: i32, usage: Usage) {
+        self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
         if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
             self.bodies.phases.remove(&pid);
             return self.room.tell(&ToHome::Left { pid });
         }
+        self.stops.forget(pid);
         if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
             self.room.guests().remove(pid);
             self.room.tell(&ToHome::Exited { pid, how, cpu_us });

@@ -141,7 +141,7 @@ impl Tracer {
     }
 
     /// A body goes on elsewhere: what is left of it vanishes unseen.
-    pub fn release(&mut self, pid: i32) {
+    pub fn vanish(&mut self, pid: i32) {
         self.departing.states.remove(&pid);
         self.arriving.forget(pid);
         if self.room.guests().get(pid).is_none() {

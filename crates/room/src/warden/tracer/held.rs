@@ -32,7 +32,7 @@ impl Tracer {
                 self.room.tell(&ToHome::Cancel { id });
             }
             Interrupted::Done(result) => {
-                if let Err(TraceError::Failed(e)) = release(stopped, signal, result) {
+                if let Err(TraceError::Failed(e)) = self.release(stopped, signal, result) {
                     tracing::error!("{e}");
                 }
             }
@@ -43,18 +43,19 @@ impl Tracer {
     /// Home has ended the call of a held thread.
     pub fn held_ended(&mut self, id: CallId, result: i64) {
         let Some((stopped, signal)) = self.held.threads.remove(&id) else { return };
-        let done = if signal == LEAVING { self.leave_with(stopped, result) } else { release(stopped, signal, result) };
+        let leaves = signal == LEAVING;
+        let done = if leaves { self.leave_with(stopped, result) } else { self.release(stopped, signal, result) };
         if let Err(TraceError::Failed(e)) = done {
             tracing::error!("{e}");
         }
     }
-}
 
-fn release(mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
-    if result != -i64::from(libc::EINTR) {
-        let mut registers = stopped.registers()?;
-        registers.rax = result as u64;
-        stopped.set_registers(&registers)?;
+    fn release(&mut self, mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
+        if result != -i64::from(libc::EINTR) {
+            let mut registers = stopped.registers()?;
+            registers.rax = result as u64;
+            stopped.set_registers(&registers)?;
+        }
+        self.deliver(stopped, signal)
     }
-    stopped.resume(signal)
 }

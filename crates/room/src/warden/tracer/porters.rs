@@ -73,7 +73,7 @@ impl Tracer {
 
     pub fn porter_noticed(&mut self, notice: Notice) {
         match notice {
-            Notice::Reaped { pid } => self.reaped(pid),
+            Notice::Reaped { pid, usage } => self.reaped(pid, usage),
             Notice::BodyFailed { pid, errno, what } => self.not_placed(pid, errno, what),
         }
     }
@@ -81,6 +81,7 @@ impl Tracer {
     fn not_placed(&mut self, pid: i32, errno: i32, what: String) {
         if self.bodies.fail(pid) {
             self.room.guests().remove(pid);
+            self.signals.forget(pid);
             self.room.tell(&ToHome::Placed { pid, result: Err((errno, what)) });
         }
     }

@@ -5,7 +5,7 @@
 //! in place when it is about to be delivered.
 
 use super::Tracer;
-use os::ptrace::{Stopped, TraceError};
+use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 
 /// Siginfos that wait for their signal.
@@ -14,7 +14,17 @@ pub struct Signals {
     /// By ticket: for which process, and what. A guest that forges a ticket gets no more than its own process' siginfo.
     tickets: HashMap<u64, (i32, [u8; 128])>,
     last_ticket: u32,
+    /// What came for processes before their programs ran.
+    early: HashMap<i32, Vec<Early>>,
+    /// Threads that wait for a signal, and where what it carries is to be put.
+    takers: HashMap<HostTid, u64>,
 }
+
+/// For which thread, if it is for one, and what.
+type Early = (Option<i32>, [u8; 128]);
+
+/// The most signals that are kept for one process whose program does not run yet.
+const EARLY_MAX: usize = 64;
 
 /// Marks a siginfo of ours: si_code SI_QUEUE, and this in the upper half of the value. The lower one numbers the ticket.
 const TICKET_MARK: u64 = 0x7465_726e << 32;
@@ -55,14 +65,32 @@ impl Signals {
         ours.then(|| self.tickets.remove(&ticket)).flatten().map(|(_, info)| info)
     }
 
+    /// A thread is about to take a signal; what it carries is written there.
+    pub fn takes(&mut self, host: HostTid, to: u64) {
+        self.takers.insert(host, to);
+    }
+
+    /// A thread ended.
+    pub fn forget_thread(&mut self, host: HostTid) {
+        self.takers.remove(&host);
+    }
+
     /// The process is gone; what was not delivered to it never will be.
     pub fn forget(&mut self, pid: i32) {
         self.tickets.retain(|_, (owner, _)| *owner != pid);
+        self.early.remove(&pid);
     }
 }
 
 impl Tracer {
     pub fn signal_from_home(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
+        if self.is_coming(pid) {
+            let early = self.signals.early.entry(pid).or_default();
+            if early.len() < EARLY_MAX {
+                early.push((tid, info));
+            }
+            return;
+        }
         let (host, group) = {
             let guests = self.room.guests();
             let group = guests.host(pid);
@@ -70,6 +98,9 @@ impl Tracer {
         };
         let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
+        if signal == libc::SIGCONT {
+            self.stops.count(pid);
+        }
         let sent = self.signals.ticket(pid, info);
         // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
         let done = unsafe {
@@ -80,6 +111,29 @@ impl Tracer {
         };
         if done < 0 {
             tracing::debug!("signal {signal} to {pid}: {}", std::io::Error::last_os_error());
+        }
+        if signal == libc::SIGCONT {
+            self.go_on(pid);
+        }
+    }
+
+    /// A thread has taken a signal, unless `result` says otherwise: it shall see what that carried at home. (A guest that has unmapped the memory meanwhile
+    /// sees nothing.)
+    pub fn signal_taken(&mut self, host: HostTid, result: i64) {
+        let Some(to) = self.signals.takers.remove(&host).filter(|_| result > 0) else { return };
+        let Some(who) = self.room.guests().who(host) else { return };
+        let mut sent = [0; 128];
+        if os::vm::read(host.0, to, &mut sent).is_ok()
+            && let Some(true_info) = self.signals.redeem(who.pid, &sent)
+        {
+            let _ = os::vm::write(host.0, to, &true_info);
+        }
+    }
+
+    /// The program of this process runs from now on.
+    pub fn early_signals(&mut self, pid: i32) {
+        for (tid, info) in self.signals.early.remove(&pid).unwrap_or_default() {
+            self.signal_from_home(pid, tid, info);
         }
     }
 
@@ -94,11 +148,11 @@ impl Tracer {
         }
         if self.interrupted(&mut stopped)? {
             return match self.hold(stopped, signal) {
-                Some(stopped) => stopped.resume(signal),
+                Some(stopped) => self.deliver(stopped, signal),
                 None => Ok(()),
             };
         }
-        stopped.resume(signal)
+        self.deliver(stopped, signal)
     }
 
     /// A read or write of a stand-in that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a
