@@ -87,7 +87,7 @@ impl Observed {
     pub fn place(&self, pid: i32, standins: &[(i32, StandinId)]) -> Result<Place, BodyError> {
         let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
         let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
-        let mut placed = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
+        let (mut placed, _) = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
         for (fd, standin) in standins {
             let flags = process::fd_info(pid, *fd)?.flags;
             let terminal = place::may_be_terminal(pid, *fd);
