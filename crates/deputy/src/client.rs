@@ -34,6 +34,13 @@ extern "C" fn note_ignored() {
 #[unsafe(link_section = ".init_array")]
 static NOTE_IGNORED: extern "C" fn() = note_ignored;
 
+/// Gives SIGPIPE back the action that it had when this process started: what the body ignores is read from here.
+pub fn restore_signals() {
+    let ignored = IGNORED_AT_START.load(Ordering::Relaxed) & (1 << (libc::SIGPIPE - 1)) != 0;
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
 /// Turns this process into the deputy of `program`. `channel` is its way to the steward. Everything else that the process has in memory is gone afterwards.
 pub fn become_deputy(channel: OwnedFd, program: &Program) -> ! {
     match prepare(channel, program) {

@@ -95,6 +95,15 @@ pub fn times(pid: i32) -> Result<(u64, i32)> {
     Ok((((number(11)? + number(12)?) as u64) * 10_000, number(16)? as i32))
 }
 
+/// User and system time of a process, ticks of 1/100 s.
+pub fn ticks(pid: i32) -> Result<(u64, u64)> {
+    let text = slurp(pid, "stat")?;
+    let text = String::from_utf8_lossy(&text);
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let mut times = fields.split_whitespace().skip(11).map_while(|f| f.parse().ok());
+    times.next().zip(times.next()).ok_or_else(|| odd(pid, "stat"))
+}
+
 /// The process is stopped by a signal, whose effect SIGCONT ends. False of one that is gone.
 pub fn is_stopped(pid: i32) -> bool {
     const STATE_AT: usize = 2;

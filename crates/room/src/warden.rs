@@ -4,6 +4,7 @@ mod args;
 mod calls;
 mod guests;
 mod home;
+mod ledger;
 mod marshal;
 mod notices;
 mod report;

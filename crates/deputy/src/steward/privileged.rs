@@ -124,6 +124,9 @@ impl Privileged {
             self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
         }
         self.room.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        drop(table);
+        // Now, while the process turns into its deputy: the room makes the body meanwhile.
+        self.describe(pid);
         Ok(())
     }
 
@@ -148,7 +151,7 @@ impl Privileged {
 
     fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
-            Said::Ready(_) => self.describe(pid),
+            Said::Ready(_) => self.ready(pid, tid),
             Said::Signal(info) => self.signal(pid, tid, info),
             Said::Reply { result, out } => {
                 let done = {
@@ -162,7 +165,13 @@ impl Privileged {
         }
     }
 
-    /// The original process is a deputy now: its body can be made.
+    fn ready(&self, pid: i32, tid: i32) {
+        if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
+            thread.ready();
+        }
+    }
+
+    /// What the process is does not change any more: its body can be made.
     fn describe(&mut self, pid: i32) {
         let mut table = self.room.table();
         let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone())
@@ -174,13 +183,13 @@ impl Privileged {
             last += 1;
             StandinId(last)
         };
-        let described = place::describe(pid, program, next).and_then(|place| Ok((place, place::credentials(pid)?)));
+        let described = place::describe(pid, program, next);
         table.last_standin = last;
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
         match described {
-            Ok((place, (credentials, capabilities))) => {
+            Ok((place, capabilities)) => {
                 deputy.phase = Phase::Placing;
-                deputy.credentials = credentials;
+                deputy.credentials = place.credentials.clone();
                 deputy.capabilities = capabilities;
                 for descriptor in &place.descriptors {
                     deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);

@@ -1,6 +1,7 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod ioctl;
+mod prctl;
 mod standing;
 
 use super::guests::{Waiting, Who, blocked_stops};
@@ -71,10 +72,11 @@ impl Asked {
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
-            Special::Prctl => self.prctl(),
+            Special::Prctl => prctl::serve(self),
             Special::Disposition => self.disposition(),
             Special::Limits => self.here(),
-            Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
+            Special::Socket | Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
+            Special::Usage => self.forward(),
         }
     }
 
@@ -119,6 +121,7 @@ impl Asked {
         let id = room.expect(Pending::Notified { waiting, back, then_here, exact });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
+            room.ledger.asked(id, who.pid, &call, || os::process::ticks(caller.host_tid.0).unwrap_or_default());
             // A terminal does not stop those who block its signals.
             let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
             room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, blocked, call });
@@ -196,16 +199,6 @@ impl Asked {
         let nr = libc::SYS_kill as u32;
         let call = Call { nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
         self.ask(call, Vec::new(), false);
-    }
-
-    /// A filter of the program's own is refused: what it sent to the tracer or to a listener would be taken for ours.
-    fn prctl(self) {
-        match self.args[0] as i32 {
-            libc::PR_SET_SECCOMP => self
-                .refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others"),
-            libc::PR_GET_SECCOMP => self.value(0),
-            _ => self.here(),
-        }
     }
 
     /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.

@@ -30,7 +30,8 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
 
 /// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]): touching a guest's page may need a file from home, whose answer
 /// the receiving thread must be free to take.
-fn returned(room: &Shared, id: CallId, result: i64, out: Vec<u8>) {
+fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
+    room.ledger.answered(id, result, &mut out);
     match room.memory_of(id).filter(|(_, back)| result >= 0 && !back.is_empty()) {
         Some((host, back)) => room.memory.give(Written { id, result, host, back, out }),
         None => finish(room, id, result, &out),

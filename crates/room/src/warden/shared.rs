@@ -1,6 +1,7 @@
 //! What the warden's threads share.
 
 use super::guests::{Guests, Waiting, Who};
+use super::ledger::Ledger;
 use super::marshal::Back;
 use super::tracer::Orders;
 use link::LinkError;
@@ -24,6 +25,8 @@ pub struct Shared {
     pub orders: Orders,
     /// What is to be put into guests' memory.
     pub memory: Memory,
+    /// What bodies used.
+    pub ledger: Ledger,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -124,7 +127,16 @@ impl Shared {
     pub fn new(uplink: link::Sender, orders: Orders, standins: super::standins::Device) -> Shared {
         let next_call = AtomicU64::new(1);
         let memory = Memory::default();
-        Shared { uplink, guests: Mutex::default(), pending: Mutex::default(), next_call, orders, memory, standins }
+        Shared {
+            uplink,
+            guests: Mutex::default(),
+            pending: Mutex::default(),
+            next_call,
+            orders,
+            memory,
+            ledger: Ledger::default(),
+            standins,
+        }
     }
 
     /// Where the memory goes that a call wrote.

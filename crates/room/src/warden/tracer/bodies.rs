@@ -3,6 +3,7 @@
 use super::Tracer;
 use super::porters::Then;
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD};
+use crate::usage::Usage;
 use crate::warden::guests::{Guest, Who};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
@@ -141,12 +142,24 @@ impl Tracer {
             self.early_signals(who.pid);
         } else {
             self.other_threads_gone(who, former);
+            self.forget_child_flags(who);
             let arguments = os::process::arguments(host.0).unwrap_or_default();
             let comm = os::process::comm(host.0).unwrap_or_default();
             let exe = os::process::link(host.0, "exe").unwrap_or_default().into_os_string().into_vec();
             self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm, exe });
         }
         stopped.resume(0)
+    }
+
+    /// A program begins with no flags of SIGCHLD's (flush_signal_handlers in kernel/signal.c).
+    fn forget_child_flags(&mut self, who: Who) {
+        let ignored = self.room.guests().get_mut(who.pid).and_then(|guest| {
+            let had = std::mem::take(&mut guest.child_flags) != 0;
+            had.then_some(guest.ignored)
+        });
+        if let Some(ignored) = ignored {
+            self.room.tell(&ToHome::Ignores { pid: who.pid, tid: who.tid, ignored, child_flags: 0 });
+        }
     }
 
     /// An exec ended all other threads, and the one that made it has the first one's number now.
@@ -166,6 +179,7 @@ impl Tracer {
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
         self.stops.forget_thread(host);
+        self.signals.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -196,7 +210,8 @@ impl Tracer {
     }
 
     /// The porter reaped a body: its number is free, and its deputy may end.
-    pub fn reaped(&mut self, pid: i32) {
+    pub fn reaped(&mut self, pid: i32, usage: Usage) {
+        self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
         self.stops.forget(pid);
         if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
