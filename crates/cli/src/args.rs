@@ -41,6 +41,13 @@ pub enum Command {
     /// [`RUN_ABOUT`]
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
+    /// Move a running process to a node, or home
+    Move {
+        /// PID at home
+        pid: i32,
+        /// Node; `home` brings it back
+        node: String,
+    },
     /// Test what this machine offers, or whether programs of this node can run on NODE
     Doctor {
         /// The other node

@@ -45,6 +45,9 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
     }
 }
 
+/// Where a process was started, whatever its node is called.
+const HOME: &str = "home";
+
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
     let ask = |request| client::ask(&dirs.run_dir, &request);
     match command {
@@ -77,6 +80,13 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Answer::Why { lines } => Ok(print_lines(&lines)),
             _ => Err(client::unexpected()),
         },
+        Command::Move { pid, node } => {
+            let to = (node != HOME).then(|| node.clone());
+            match ask(Request::Move { pid: *pid, to })? {
+                Answer::Done => Ok(0),
+                _ => Err(client::unexpected()),
+            }
+        }
         Command::Doctor { node: None, output } => Ok(examined(*output, &(host.probe)())),
         Command::Doctor { node: Some(node), output } => match ask(Request::Doctor { node: node.clone() })? {
             Answer::Findings(findings) => Ok(examined(*output, &findings)),

@@ -85,7 +85,7 @@ fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
         ignored: IGNORED_AT_START.load(Ordering::Relaxed),
         comm: comm(&program.path),
         continued: std::sync::atomic::AtomicU32::new(0),
-        reserved: 0,
+        ready: std::sync::atomic::AtomicU32::new(0),
     };
     let arg_end = start.arg_end;
     // SAFETY: all writes lie inside the fresh mapping: code, then Start, then strings.

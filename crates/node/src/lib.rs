@@ -13,6 +13,7 @@ mod load;
 mod local;
 mod log;
 mod members;
+mod moving;
 mod pair;
 mod pins;
 pub mod placement;

@@ -288,6 +288,11 @@ impl Deputy {
         }
     }
 
+    /// Nothing is under way in any of its threads.
+    pub fn is_idle(&self) -> bool {
+        self.threads.values().all(|t| t.is_idle() && t.queue.is_empty())
+    }
+
     /// A thread that runs this call for `tid`; any other if that is not known.
     pub fn thread(&mut self, tid: i32) -> Option<&mut Thread> {
         let stays = self.threads.get(&tid).is_some_and(|t| !t.leaving);

@@ -18,6 +18,12 @@ fn ids(status: process::Status) -> Credentials {
 
 /// Reads everything that the body needs, and the effective capabilities. `next_standin` numbers its descriptors.
 pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<(Place, u64)> {
+    let (place, capabilities) = identity(pid, program)?;
+    Ok((Place { descriptors: descriptors(pid, &mut next_standin)?, ..place }, capabilities))
+}
+
+/// As [`describe`], without descriptors.
+pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
     let status = process::status(pid)?;
     let cwd = process::link(pid, "cwd")?;
     if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
@@ -38,7 +44,8 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
         credentials: ids(status),
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
-        descriptors: descriptors(pid, &mut next_standin)?,
+        descriptors: Vec::new(),
+        arrival: None,
     };
     Ok((place, capabilities))
 }
@@ -62,7 +69,7 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
 }
 
 /// A character device, but none of those that are memory.
-fn may_be_terminal(pid: i32, fd: i32) -> bool {
+pub fn may_be_terminal(pid: i32, fd: i32) -> bool {
     const MEM_MAJOR: u32 = 1;
     rustix::fs::stat(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|found| {
         rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::CharacterDevice
