@@ -118,16 +118,17 @@ impl Asked {
         let Asked { room, waiting, who, row, .. } = self;
         let exact = matches!(row.class, Class::Special(Special::Wait | Special::Signal));
         let caller = waiting.clone();
-        let id = room.expect(Pending::Notified { waiting, back, then_here, exact });
-        // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
-        if caller.still_waits() {
-            room.ledger.asked(id, who.pid, &call, || os::process::ticks(caller.host_tid.0).unwrap_or_default());
-            // A terminal does not stop those who block its signals.
-            let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
-            room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, blocked, call });
-        } else {
-            room.withdraw(id);
-        }
+        let pending = Pending::Notified { waiting, back, then_here, exact };
+        // A terminal does not stop those who block its signals.
+        let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
+        room.call_home(who, blocked, call, pending, |id, call| {
+            let wanted = caller.still_waits();
+            if wanted {
+                let ticks = || os::process::ticks(caller.host_tid.0).unwrap_or_default();
+                room.ledger.asked(id, who.pid, call, ticks);
+            }
+            wanted
+        });
     }
 
     /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.

@@ -3,7 +3,7 @@
 use super::guests::{Guests, Waiting, Who};
 use super::ledger::Ledger;
 use super::marshal::Back;
-use super::tracer::Orders;
+use super::tracer::{Order, Orders};
 use link::LinkError;
 use os::ptrace::HostTid;
 use std::collections::{HashMap, VecDeque};
@@ -21,6 +21,8 @@ pub struct Shared {
     /// What the home has been asked.
     pending: Mutex<HashMap<CallId, Pending>>,
     next_call: AtomicU64,
+    /// Held while a call is noted and told, and while one is cancelled: home must hear of a call before it hears of its end.
+    asking: Mutex<()>,
     /// To the tracer.
     pub orders: Orders,
     /// What is to be put into guests' memory.
@@ -135,6 +137,7 @@ impl Shared {
             guests: Mutex::default(),
             pending: Mutex::default(),
             next_call,
+            asking: Mutex::default(),
             orders,
             memory,
             cargo,
@@ -189,22 +192,36 @@ impl Shared {
         }
     }
 
-    /// What was expected will not come: nobody was asked.
-    pub fn withdraw(&self, id: CallId) {
-        lock(&self.pending).remove(&id);
-    }
-
     /// A thread ended: nothing is kept for it.
     pub fn forget(&self, ended: HostTid) {
         lock(&self.pending)
             .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { host, .. } if *host == ended));
     }
 
-    /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile.
-    pub fn call_home(&self, who: Who, blocked: u32, call: Call, pending: Pending) -> CallId {
+    /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile; unless `wanted` says, when the call is noted,
+    /// that its caller does not wait for it any more: the kernel has it make the call again, and it must not be made twice.
+    pub fn call_home(
+        &self,
+        who: Who,
+        blocked: u32,
+        call: Call,
+        pending: Pending,
+        wanted: impl FnOnce(CallId, &Call) -> bool,
+    ) {
+        let _turn = lock(&self.asking);
         let id = self.expect(pending);
-        self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, blocked, call });
-        id
+        if wanted(id, &call) {
+            self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, blocked, call });
+        } else if let Some(Pending::Held { .. }) = lock(&self.pending).remove(&id) {
+            // The tracer had noticed before: it holds the caller until it hears that the call was not made.
+            self.orders.give(Order::Ended { id, result: -i64::from(libc::EINTR) });
+        }
+    }
+
+    /// The caller was interrupted: home is to end the call.
+    pub fn cancel(&self, id: CallId) {
+        let _turn = lock(&self.asking);
+        self.tell(&ToHome::Cancel { id });
     }
 
     /// Nobody at home will answer what this process has asked: its deputy is gone, and it is killed. A thread that waits for a stand-in ends only

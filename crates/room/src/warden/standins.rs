@@ -248,7 +248,7 @@ fn ask(room: &Shared, asker: &Asker, unique: u64, what: What, call: Call) {
     // A terminal does not stop those who block its signals.
     let blocked = if asker.terminal && what != What::Poll { blocked_stops(asker.host) } else { 0 };
     let who = asker.who;
-    room.call_home(who, blocked, call, Pending::Standin(Asked { pid: who.pid, unique, what }));
+    room.call_home(who, blocked, call, Pending::Standin(Asked { pid: who.pid, unique, what }), |_, _| true);
 }
 
 fn call(nr: i64, args: [u64; 6]) -> Call {
@@ -304,7 +304,7 @@ fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
 fn interrupt(room: &Shared, request: &Request<'_>) {
     let Ok(arguments) = request.args().take::<proto::InterruptIn>() else { return };
     if let Some(id) = room.asked_by(arguments.unique) {
-        room.tell(&ToHome::Cancel { id });
+        room.cancel(id);
     }
 }
 

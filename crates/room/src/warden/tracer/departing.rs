@@ -64,7 +64,7 @@ impl Tracer {
             Interrupted::NotHome => self.add_leaving(pid, stopped),
             Interrupted::Running(id) => {
                 self.held.keep(id, stopped, LEAVING);
-                self.room.tell(&ToHome::Cancel { id });
+                self.room.cancel(id);
             }
             Interrupted::Done(result) => self.leave_with(stopped, result)?,
         }

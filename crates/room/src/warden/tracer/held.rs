@@ -6,7 +6,6 @@ use super::departing::LEAVING;
 use crate::warden::shared::Interrupted;
 use os::ptrace::{Stopped, TraceError};
 use std::collections::HashMap;
-use wire::ToHome;
 use wire::message::CallId;
 
 /// Held threads, with the signal that is to be delivered.
@@ -29,7 +28,7 @@ impl Tracer {
             Interrupted::NotHome => return Some(stopped),
             Interrupted::Running(id) => {
                 self.held.threads.insert(id, (stopped, signal));
-                self.room.tell(&ToHome::Cancel { id });
+                self.room.cancel(id);
             }
             Interrupted::Done(result) => {
                 if let Err(TraceError::Failed(e)) = self.release(stopped, signal, result) {
