@@ -63,7 +63,9 @@ fn seize(tid: HostTid) -> Result<bool, BodyError> {
 fn stop(tid: HostTid) -> Result<Option<Stopped>, BodyError> {
     let begun = Instant::now();
     loop {
-        match ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))? {
+        let event = ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))?;
+        let was_another = !matches!(event, None | Some(Event::Halt(..) | Event::Exited(_) | Event::Killed(_)));
+        match event {
             None => return stays(format!("thread {} does not stop: it waits for its vfork child or a device", tid.0)),
             Some(Event::Halt(stopped, libc::SIGTRAP)) => return Ok(Some(stopped)),
             Some(Event::Halt(..)) => return stays("it is stopped (by job control or SIGSTOP): continue it first"),
@@ -77,6 +79,10 @@ fn stop(tid: HostTid) -> Result<Option<Stopped>, BodyError> {
                 | Event::Filter(stopped)
                 | Event::Other(stopped),
             ) => stopped.resume(0)?,
+        }
+        // Any other stop makes the kernel forget that it was asked to stop (ptrace_stop in kernel/signal.c).
+        if was_another && let Err(TraceError::Failed(e)) = ptrace::interrupt(tid) {
+            return Err(e.into());
         }
     }
 }

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod round_trip;
+mod threads;
 
 use std::path::PathBuf;
 use std::process::Command;

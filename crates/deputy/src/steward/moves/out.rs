@@ -109,9 +109,6 @@ impl Move {
     }
 
     fn send(&self, now: &Observed, collected: &mut Collected) -> Result<(), MoveError> {
-        if collected.threads.len() > 1 {
-            return Err(BodyError::Stays("it has several threads, which are not carried yet".into()).into());
-        }
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let image = Image { process: collected.process.clone(), threads, ..now.image() };

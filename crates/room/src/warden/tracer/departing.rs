@@ -71,6 +71,18 @@ impl Tracer {
         Ok(None)
     }
 
+    /// Any other stop makes the kernel forget that a thread was asked to stop (ptrace_stop in kernel/signal.c): it is asked again.
+    pub fn interrupt_leaving(&self, host: HostTid) {
+        let Some(pid) = self.leaving(host) else { return };
+        let has_stopped = match self.departing.states.get(&pid) {
+            Some(State::Stopping(threads)) => threads.iter().any(|t| t.tid() == host),
+            _ => true,
+        };
+        if !has_stopped {
+            drop(ptrace::interrupt(host));
+        }
+    }
+
     fn leaving(&self, host: HostTid) -> Option<i32> {
         let pid = self.room.guests().who(host)?.pid;
         matches!(self.departing.states.get(&pid), Some(State::Stopping(_))).then_some(pid)
@@ -93,6 +105,12 @@ impl Tracer {
     fn add_leaving(&mut self, pid: i32, stopped: Stopped) {
         let Some(State::Stopping(threads)) = self.departing.states.get_mut(&pid) else { return };
         threads.push(stopped);
+        self.check_leaving(pid);
+    }
+
+    /// A thread of this process has stopped or ended: perhaps it was the last that was waited for.
+    pub fn check_leaving(&mut self, pid: i32) {
+        let Some(State::Stopping(threads)) = self.departing.states.get(&pid) else { return };
         if threads.len() < self.room.guests().threads_of(pid).len() {
             return;
         }
@@ -104,6 +122,8 @@ impl Tracer {
     fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>) {
         let Some(host) = self.room.guests().host(pid) else { return };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
+        // A clone that was interrupted is made again at home, with another number.
+        threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
         match take_apart(&self.room, pid, host, threads) {
             Ok((image, collected)) => {
                 self.departing.states.insert(pid, State::Collected(Box::new(collected)));
