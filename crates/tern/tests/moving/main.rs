@@ -5,6 +5,7 @@
 mod common;
 mod round_trip;
 mod threads;
+mod waits;
 
 use std::path::PathBuf;
 use std::process::Command;
