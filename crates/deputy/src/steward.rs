@@ -13,6 +13,7 @@ mod poller;
 mod privileged;
 mod setup;
 mod shared;
+mod standins;
 
 pub use args::{ArgsError, StewardArgs};
 

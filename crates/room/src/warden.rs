@@ -1,14 +1,18 @@
 //! The warden: the room's side towards its home. One process per room, outside the room's namespaces.
 
 mod args;
+mod after;
 mod calls;
 mod guests;
 mod home;
 mod marshal;
+mod message;
 mod notices;
+mod readiness;
 mod report;
 mod setup;
 mod shared;
+mod spares;
 mod standins;
 mod tracer;
 mod uplink;

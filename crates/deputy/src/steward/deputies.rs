@@ -32,6 +32,19 @@ pub enum Purpose {
         id: CallId,
         /// System-call number.
         nr: u32,
+        /// The stand-in that it is about.
+        standin: Option<StandinId>,
+    },
+    /// The deputy takes the descriptor of a stand-in that this call needs.
+    Take {
+        /// Number of the call.
+        id: CallId,
+        /// Who makes it.
+        tid: i32,
+        /// Whose descriptor.
+        standin: StandinId,
+        /// It.
+        call: Box<wire::message::Call>,
     },
     /// A new thread.
     Thread {
@@ -62,9 +75,14 @@ impl Job {
         Job { fd: Some(fd), ..Job::new(packet, purpose) }
     }
 
+    /// The body waits for its result no more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
     /// It is this forwarded call.
     pub fn is_call(&self, wanted: CallId) -> bool {
-        matches!(self.purpose, Purpose::Call { id, .. } if id == wanted)
+        matches!(self.purpose, Purpose::Call { id, .. } | Purpose::Take { id, .. } if id == wanted)
     }
 }
 
@@ -284,15 +302,7 @@ impl Deputy {
 fn message(words: &str) -> wire::message::Call {
     let data = words.as_bytes().to_vec();
     let args = [2, 0, data.len() as u64, 0, 0, 0];
-    wire::message::Call {
-        nr: libc::SYS_write as u32,
-        args,
-        pointers: 0b10,
-        data,
-        out_offset: 0,
-        out_bytes: 0,
-        out_per_result: 0,
-    }
+    wire::message::Call { pointers: 0b10, data, ..wire::message::Call::new(libc::SYS_write, args) }
 }
 
 /// Takes what a thread says now; `None` when there is nothing more. `Err`: its end is closed, or it spoke nonsense.
@@ -345,7 +355,7 @@ mod tests {
         let pid = std::process::id() as i32;
         let id = CallId(7);
         let thread = deputy.threads.get_mut(&pid).unwrap();
-        thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0 }));
+        thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0, standin: None }));
         next(&first);
         assert!(thread.replied(abi::NOT_EXECUTED).is_none());
         assert_eq!(next(&first), abi::OP_CALL);

@@ -25,11 +25,9 @@ pub enum Source {
         /// Process.
         pid: i32,
     },
-    /// Readiness of a descriptor, told once.
+    /// Changes at a stand-in's open file.
     Standin {
-        /// Process.
-        pid: i32,
-        /// Its stand-in.
+        /// Which.
         standin: StandinId,
     },
 }
@@ -64,7 +62,7 @@ impl Poller {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for `fd` too. `once`: only until it is ready the first time. The descriptor leaves when it is closed.
+    /// Waits for `fd` too. It leaves when all duplicates of it are closed.
     pub fn add(&self, fd: BorrowedFd<'_>, source: Source, events: epoll::EventFlags) -> Result<u64> {
         let mut state = self.lock();
         state.last += 1;
@@ -78,10 +76,10 @@ impl Poller {
         Ok(key)
     }
 
-    /// Waits for a source that was told once again.
-    pub fn again(&self, fd: BorrowedFd<'_>, key: u64, events: epoll::EventFlags) -> Result<()> {
-        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), events)
-            .map_err(|e| Error::new("watching a descriptor again", e))
+    /// Waits for this descriptor no more: its open file may live on elsewhere, and would still be told of.
+    pub fn remove(&self, fd: BorrowedFd<'_>, key: u64) {
+        let _ = epoll::delete(&self.epoll, fd);
+        self.forget(key);
     }
 
     /// Forgets a source whose descriptor is closed.

@@ -4,11 +4,12 @@ use super::args::StewardArgs;
 use super::channel;
 use super::deputies::{Deputy, Phase};
 use super::poller::Poller;
+use super::standins::Anchor;
 use homefs::server::Server;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use wire::message::{CallId, Place};
+use wire::message::{CallId, Place, StandinId};
 use wire::{Kind, ToRoom};
 
 /// One room, seen from home.
@@ -30,6 +31,8 @@ pub struct Shared {
 pub struct Table {
     /// Processes whose bodies are in the room (or on their way).
     pub deputies: HashMap<i32, Deputy>,
+    /// Open files of stand-ins, held as long as somebody in the room has them.
+    pub anchors: HashMap<StandinId, Anchor>,
     /// Which thread runs a forwarded call.
     pub calls: HashMap<CallId, (i32, i32)>,
     /// What waits for the room to stand.

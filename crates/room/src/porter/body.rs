@@ -178,6 +178,14 @@ fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Re
     }
 }
 
+/// Opens a stand-in for reading and writing, without the flag that open(2) adds on its own account and sockets do not show (O_LARGEFILE).
+pub fn open_unbiased(directory: BorrowedFd<'_>, standin: StandinId) -> Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    openat2(directory, standin.0.to_string(), flags, Mode::empty(), ResolveFlags::empty())
+        .map_err(|e| Error::new("opening a stand-in", e))
+}
+
 fn os_check(result: i32, doing: &str) -> Result<i32> {
     if result < 0 { Err(Error::last(doing)) } else { Ok(result) }
 }

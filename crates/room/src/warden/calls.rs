@@ -1,8 +1,10 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod ioctl;
+mod socket;
 mod standing;
 
+use super::after::After;
 use super::guests::{Waiting, Who};
 use super::marshal;
 use super::shared::{Pending, Shared};
@@ -12,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use systable::{Class, Served, Special};
 use wire::ToHome;
-use wire::message::Call;
+use wire::message::{Call, StandinId};
 
 /// One call of a guest, waiting for its answer.
 pub struct Asked {
@@ -74,7 +76,8 @@ impl Asked {
             Special::Prctl => self.prctl(),
             Special::Disposition => self.disposition(),
             Special::Limits => self.here(),
-            Special::Socket | Special::Clone => self.refuse(libc::ENOSYS),
+            Special::Socket => socket::serve(self),
+            Special::Clone => self.refuse(libc::ENOSYS),
         }
     }
 
@@ -100,23 +103,39 @@ impl Asked {
 
     /// The deputy makes the call, as the row describes it.
     fn forward(self) {
-        self.forward_and_then(false);
+        self.forward_and_then(After::Write);
     }
 
-    fn forward_and_then(self, here: bool) {
-        let host = self.waiting.host_tid.0;
-        let read = |from, into: &mut [u8]| os::vm::read(host, from, into).map_err(|_| libc::EFAULT);
-        match marshal::pack(self.nr, self.row, &self.args, read) {
-            Ok((call, back)) => self.ask(call, back, here),
-            Err(marshal::Unable(errno)) => self.value(-i64::from(errno)),
+    fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {
+        match self.pack() {
+            Ok((call, back)) => {
+                let exact = matches!(self.row.class, Class::Special(Special::Wait | Special::Signal));
+                self.ask(call, after(back), exact);
+            }
+            Err(errno) => self.value(-i64::from(errno)),
         }
     }
 
-    fn ask(self, call: Call, back: Vec<marshal::Back>, then_here: bool) {
-        let Asked { room, waiting, who, row, .. } = self;
-        let exact = matches!(row.class, Class::Special(Special::Wait | Special::Signal));
+    /// The call and its memory, as the row describes it.
+    fn pack(&self) -> Result<(Call, Vec<marshal::Back>), i32> {
+        let host = self.waiting.host_tid.0;
+        let read = |from, into: &mut [u8]| os::vm::read(host, from, into).map_err(|_| libc::EFAULT);
+        marshal::pack(self.nr, self.row, &self.args, read).map_err(|marshal::Unable(errno)| errno)
+    }
+
+    /// The stand-in that argument `i` names.
+    fn standin(&self, i: usize) -> Option<StandinId> {
+        let standin = self.room.standin_of(self.waiting.host_tid, self.args[i] as i32)?;
+        self.room.guests().has(self.who.pid, standin);
+        Some(standin)
+    }
+
+    /// Asks home. `exact`: the call consumes something, so its result must not get lost.
+    fn ask(self, call: Call, after: After, exact: bool) {
+        let Asked { room, waiting, who, .. } = self;
+        room.standins.settle();
         let caller = waiting.clone();
-        let id = room.expect(Pending::Notified { waiting, back, then_here, exact });
+        let id = room.expect(Pending::Notified { waiting, after, exact });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
             room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
@@ -130,7 +149,7 @@ impl Asked {
         if matches!(self.nr as i64, libc::SYS_capget | libc::SYS_capset) {
             return self.here();
         }
-        self.forward_and_then(true);
+        self.forward_and_then(|_| After::Here);
     }
 
     /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at once, a background write to the terminal goes through.

@@ -2,10 +2,11 @@
 
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
-use std::collections::HashMap;
+use super::spares::Spare;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::message::{Descriptor, StandinId};
+use wire::message::StandinId;
 
 /// A thread of a guest, by the home's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,18 +20,34 @@ pub struct Who {
 /// A process that lives here.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// What its deputy holds for it.
-    pub descriptors: Vec<Descriptor>,
+    /// Stand-ins for which its deputy has a descriptor.
+    pub holds: HashSet<StandinId>,
+    /// Connections that its deputy accepted for calls that were interrupted: the next call on the same listener gets them.
+    pub unclaimed: HashMap<StandinId, VecDeque<Arc<Accepted>>>,
     /// Signals that it ignores, as its deputy knows (bit n-1 for signal n).
     pub ignored: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD, likewise.
     pub child_flags: u64,
 }
 
+/// A new descriptor at home, with its open file in the room.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its stand-in.
+    pub spare: Spare,
+    /// What the call wrote.
+    pub out: Vec<u8>,
+}
+
 impl Guest {
-    /// Number at home of the descriptor that a stand-in stands for.
-    pub fn home_fd(&self, standin: StandinId) -> Option<i32> {
-        self.descriptors.iter().find(|d| d.standin == standin).map(|d| d.fd)
+    /// One whose deputy holds these.
+    pub fn new(holds: HashSet<StandinId>, ignored: u64) -> Guest {
+        Guest { holds, unclaimed: HashMap::new(), ignored, child_flags: 0 }
+    }
+
+    /// A child of this one, as fork(2) makes it.
+    pub fn child(&self) -> Guest {
+        Guest { unclaimed: HashMap::new(), ..self.clone() }
     }
 }
 
@@ -86,6 +103,18 @@ impl Guests {
     /// As [`Guests::get`], to change it.
     pub fn get_mut(&mut self, pid: i32) -> Option<&mut Guest> {
         self.processes.get_mut(&pid)
+    }
+
+    /// A process has this stand-in: its deputy has, or is given, a descriptor for it.
+    pub fn has(&mut self, pid: i32, standin: StandinId) {
+        if let Some(guest) = self.processes.get_mut(&pid) {
+            guest.holds.insert(standin);
+        }
+    }
+
+    /// How many processes' deputies have a descriptor for it.
+    pub fn holders(&self, standin: StandinId) -> usize {
+        self.processes.values().filter(|g| g.holds.contains(&standin)).count()
     }
 
     /// Processes that live here.

@@ -1,7 +1,8 @@
 //! What the warden's threads share.
 
+use super::after::After;
 use super::guests::{Guests, Waiting};
-use super::marshal::Back;
+use super::spares::Spares;
 use super::tracer::Orders;
 use link::LinkError;
 use os::ptrace::HostTid;
@@ -24,6 +25,8 @@ pub struct Shared {
     pub orders: Orders,
     /// What is to be put into guests' memory.
     pub memory: Memory,
+    /// Open stand-ins in stock.
+    pub spares: Spares,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -35,10 +38,8 @@ pub enum Pending {
     Notified {
         /// Where.
         waiting: Waiting,
-        /// Where the bytes go that the call wrote.
-        back: Vec<Back>,
-        /// The hosting kernel makes the same call, if home's succeeded.
-        then_here: bool,
+        /// What follows from the result.
+        after: After,
         /// The call consumes something (a child's end, a signal sent): its result must not get lost.
         exact: bool,
     },
@@ -60,23 +61,19 @@ pub enum Pending {
     Held {
         /// The thread.
         host: HostTid,
-        /// Where the bytes go that the call wrote.
-        back: Vec<Back>,
+        /// What follows from the result.
+        after: After,
     },
 }
 
-/// Bytes that a call wrote, on their way into a guest's memory.
+/// The result of a call that a guest's memory or descriptors are to have part of.
 #[derive(Debug)]
 pub struct Written {
     /// The call.
     pub id: CallId,
     /// Its result.
     pub result: i64,
-    /// Whose memory.
-    pub host: HostTid,
-    /// Where to.
-    pub back: Vec<Back>,
-    /// The bytes.
+    /// The bytes that it wrote.
     pub out: Vec<u8>,
 }
 
@@ -124,16 +121,45 @@ impl Shared {
     pub fn new(uplink: link::Sender, orders: Orders, standins: super::standins::Device) -> Shared {
         let next_call = AtomicU64::new(1);
         let memory = Memory::default();
-        Shared { uplink, guests: Mutex::default(), pending: Mutex::default(), next_call, orders, memory, standins }
+        Shared {
+            uplink,
+            guests: Mutex::default(),
+            pending: Mutex::default(),
+            next_call,
+            orders,
+            memory,
+            spares: Spares::default(),
+            standins,
+        }
     }
 
-    /// Where the memory goes that a call wrote.
-    pub fn memory_of(&self, id: CallId) -> Option<(HostTid, Vec<Back>)> {
+    /// What follows from the result of a call, and whose it is; still waiting at its listener there, unless it was interrupted.
+    pub fn after(&self, id: CallId) -> Option<(HostTid, Option<Waiting>, After)> {
         match lock(&self.pending).get(&id)? {
-            Pending::Notified { waiting, back, .. } => Some((waiting.host_tid, back.clone())),
-            Pending::Held { host, back } => Some((*host, back.clone())),
+            Pending::Notified { waiting, after, .. } => Some((waiting.host_tid, Some(waiting.clone()), after.clone())),
+            Pending::Held { host, after } => Some((*host, None, after.clone())),
             _ => None,
         }
+    }
+
+    /// Does with what was expected under a number as `go_on` says: it is expected under the new number that it gets. Nobody sees the moment between.
+    pub fn expect_more(&self, id: CallId, go_on: impl FnOnce(&mut Pending) -> bool) -> Option<CallId> {
+        let mut pending = lock(&self.pending);
+        let mut found = pending.remove(&id)?;
+        let next = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
+        let goes_on = go_on(&mut found);
+        pending.insert(if goes_on { next } else { id }, found);
+        goes_on.then_some(next)
+    }
+
+    /// Puts back what [`Shared::expected`] took.
+    pub fn expect_again(&self, id: CallId, pending: Pending) {
+        lock(&self.pending).insert(id, pending);
+    }
+
+    /// Takes what was expected, to finish it outside.
+    pub fn expected(&self, id: CallId) -> Option<Pending> {
+        lock(&self.pending).remove(&id)
     }
 
     /// Who lives here.
@@ -231,8 +257,8 @@ impl Shared {
             return Interrupted::NotHome;
         };
         match pending.remove(&id) {
-            Some(Pending::Notified { back, .. }) => {
-                pending.insert(id, Pending::Held { host: caller, back });
+            Some(Pending::Notified { after, .. }) => {
+                pending.insert(id, Pending::Held { host: caller, after });
                 Interrupted::Running(id)
             }
             Some(Pending::Missed { result, .. }) => Interrupted::Done(result),

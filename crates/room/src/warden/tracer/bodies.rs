@@ -47,7 +47,7 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let guest = Guest { descriptors: place.descriptors, ignored: place.ignored, child_flags: 0 };
+        let guest = Guest::new(place.descriptors.iter().map(|d| d.standin).collect(), place.ignored);
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -88,7 +88,7 @@ impl Tracer {
     /// A child of a guest lives here too: it holds what its parent holds.
     pub fn adopt(&mut self, child: HostTid, pid: i32, parent: Who) {
         let mut guests = self.room.guests();
-        let like_its_parent = guests.get(parent.pid).cloned();
+        let like_its_parent = guests.get(parent.pid).map(Guest::child);
         like_its_parent.into_iter().for_each(|guest| guests.add(pid, guest));
         guests.add_thread(child, Who { pid, tid: pid });
         drop(guests);
