@@ -187,7 +187,7 @@ impl Porter<'_> {
     /// Opens stand-ins for descriptors that home will make. Only inside the room they can be opened.
     fn open_spares(&self, first: u32) -> os::Result<()> {
         let directory = self.room()?.standins.as_fd();
-        let open = |n: u32| body::open_unbiased(directory, StandinId(n));
+        let open = |n: u32| body::open_standin(directory, StandinId(n), libc::O_RDWR);
         let batch = (first..).take(os::socket::FDS_MAX).map(open).collect::<os::Result<Vec<_>>>()?;
         let fds: Vec<BorrowedFd<'_>> = batch.iter().map(AsFd::as_fd).collect();
         tell(self.channels.spares.as_fd(), &first, &fds)

@@ -154,10 +154,8 @@ pub enum ToHome {
         /// The stand-in.
         standin: StandinId,
     },
-    /// This stand-in is closed: by this process, or by the last that had it.
+    /// Nobody in the room has this stand-in any more.
     Close {
-        /// The process; `None`: nobody in the room has it any more.
-        pid: Option<i32>,
         /// The stand-in.
         standin: StandinId,
     },

@@ -19,6 +19,10 @@ pub struct Job {
     packet: Vec<u8>,
     fd: Option<OwnedFd>,
     cancelled: bool,
+    /// It may be interrupted and made again.
+    made_again: bool,
+    /// It goes before what is under way.
+    urgent: bool,
     /// What its reply is for.
     pub purpose: Purpose,
 }
@@ -67,7 +71,12 @@ pub enum Purpose {
 impl Job {
     /// A job whose packet is `packet`.
     pub fn new(packet: Vec<u8>, purpose: Purpose) -> Job {
-        Job { packet, fd: None, cancelled: false, purpose }
+        Job { packet, fd: None, cancelled: false, made_again: false, urgent: false, purpose }
+    }
+
+    /// Whether it may be interrupted, and made again later.
+    pub fn made_again(self, made_again: bool) -> Job {
+        Job { made_again, ..self }
     }
 
     /// As [`Job::new`], with a descriptor for the deputy.
@@ -137,6 +146,12 @@ impl Thread {
     pub fn replied(&mut self, result: i64) -> Option<(Job, i64)> {
         let job = self.current.take()?;
         let interrupted = result == EINTR || result == abi::NOT_EXECUTED;
+        if interrupted && !job.cancelled && self.is_urgent() {
+            let at = self.queue.iter().take_while(|j| j.urgent).count();
+            self.queue.insert(at, job);
+            self.next();
+            return None;
+        }
         if interrupted && !job.cancelled {
             self.send(&job);
             self.current = Some(job);
@@ -157,9 +172,19 @@ impl Thread {
         None
     }
 
-    /// Whether it is in a call that is to end.
-    pub fn is_cancelled(&self) -> bool {
-        self.current.as_ref().is_some_and(|j| j.cancelled)
+    /// Whether it is in a call that is to end, or to make room.
+    pub fn is_to_be_interrupted(&self) -> bool {
+        self.current.as_ref().is_some_and(|j| j.cancelled || (j.made_again && self.is_urgent()))
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.queue.front().is_some_and(|j| j.urgent)
+    }
+
+    /// Has it do this before all else.
+    fn give_urgent(&mut self, job: Job) {
+        self.queue.push_front(Job { urgent: true, ..job });
+        self.next();
     }
 
     /// This comes next, and what is under way is to end.
@@ -259,6 +284,17 @@ impl Deputy {
         }
     }
 
+    /// Has a thread do this that is free or can be interrupted; if there is none, the next that is free.
+    pub fn give_soon(&mut self, job: Job) {
+        let staying = || self.threads.iter().filter(|(_, t)| !t.leaving);
+        let idle = staying().any(|(_, t)| t.is_idle());
+        let waits = staying().find(|(_, t)| t.current.as_ref().is_some_and(|j| j.made_again)).map(|(tid, _)| *tid);
+        match waits.and_then(|tid| self.threads.get_mut(&tid)).filter(|_| !idle) {
+            Some(thread) => thread.give_urgent(job),
+            None => self.give_any(job),
+        }
+    }
+
     /// A thread comes.
     pub fn add_thread(&mut self, tid: i32, channel: OwnedFd) {
         self.threads.insert(tid, Thread::new(channel));
@@ -349,6 +385,25 @@ mod tests {
         assert_eq!(next(&first), abi::OP_EXIT);
     }
 
+    /// A server that waits for the next connection closes at home what its child was the last to close.
+    #[test]
+    fn what_is_urgent_goes_before_a_call_that_waits() {
+        let (mut deputy, first) = deputy();
+        let pid = std::process::id() as i32;
+        let thread = deputy.threads.get_mut(&pid).unwrap();
+        let purpose = Purpose::Call { id: CallId(7), nr: 0, standin: None };
+        thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), purpose).made_again(true));
+        assert!(!thread.is_to_be_interrupted());
+        deputy.give_soon(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
+        assert_eq!(next(&first), abi::OP_CALL);
+        let thread = deputy.threads.get_mut(&pid).unwrap();
+        assert!(thread.is_to_be_interrupted() && thread.replied(EINTR).is_none());
+        assert_eq!(next(&first), abi::OP_PROGRAM);
+        assert!(!thread.is_to_be_interrupted() && thread.replied(0).is_some());
+        assert_eq!(next(&first), abi::OP_CALL);
+        assert!(matches!(thread.replied(5), Some((job, 5)) if job.is_call(CallId(7))));
+    }
+
     #[test]
     fn interrupted_calls_are_made_again_unless_cancelled() {
         let (mut deputy, first) = deputy();
@@ -359,7 +414,7 @@ mod tests {
         next(&first);
         assert!(thread.replied(abi::NOT_EXECUTED).is_none());
         assert_eq!(next(&first), abi::OP_CALL);
-        assert!(thread.cancel(id).is_none() && thread.is_cancelled());
+        assert!(thread.cancel(id).is_none() && thread.is_to_be_interrupted());
         assert_eq!(thread.replied(abi::NOT_EXECUTED).map(|(_, result)| result), Some(EINTR));
     }
 }

@@ -34,7 +34,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { id, pid, standin } => room.poller.order(Order::Watch { id, pid, standin }),
         ToHome::Adopt { pid, fd, standin } => standins::adopt(room, pid, fd, standin),
-        ToHome::Close { pid, standin } => standins::close(room, pid, standin),
+        ToHome::Close { standin } => standins::close(room, standin),
         ToHome::Surroundings { pid, tid, cwd, umask } => surroundings(room, pid, tid, cwd, umask),
         ToHome::Refused { pid, nr, why } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
@@ -83,13 +83,22 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
     let job = match standins::resolve(&mut call, deputy) {
         Ok(()) => {
             let purpose = Purpose::Call { id, nr: call.nr, standin: call.standin };
-            Job::new(channel::call(&call).ok_or(libc::EINVAL)?, purpose)
+            Job::new(channel::call(&call).ok_or(libc::EINVAL)?, purpose).made_again(may_be_made_again(&call))
         }
         Err(missing) => standins::take(anchors, missing, id, tid, call)?,
     };
     deputy.thread(tid).ok_or(libc::ESRCH)?.give(job);
     calls.insert(id, (pid, tid));
     Ok(())
+}
+
+/// A call that waits for something to come and has done nothing until then: it can be interrupted, and made again, without anybody's notice.
+fn may_be_made_again(call: &Call) -> bool {
+    match i64::from(call.nr) {
+        libc::SYS_read | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_wait4 | libc::SYS_waitid => true,
+        libc::SYS_recvmsg => call.args[2] & libc::MSG_WAITALL as u64 == 0,
+        _ => false,
+    }
 }
 
 /// The thread's next call finds its body's working directory and umask.

@@ -300,7 +300,7 @@ impl Privileged {
         let table = self.room.table();
         let mut any = false;
         for (pid, deputy) in &table.deputies {
-            for (tid, _) in deputy.threads.iter().filter(|(_, t)| t.is_cancelled()) {
+            for (tid, _) in deputy.threads.iter().filter(|(_, t)| t.is_to_be_interrupted()) {
                 any = true;
                 // SAFETY: the process is held by its pidfd and has not been reaped by us; a reused TID inside it is its own thread.
                 unsafe { libc::syscall(libc::SYS_tgkill, *pid, *tid, abi::CANCEL_SIGNAL) };

@@ -72,22 +72,18 @@ pub fn take(
     Ok(Job::with_fd(channel::order(abi::OP_TAKE, [0; 2], &[]), file, purpose))
 }
 
-/// A process of the room, or the last one, has closed a stand-in. Obeyed before any later call of the process: its deputy has a thread that is free.
-pub fn close(room: &Shared, pid: Option<i32>, standin: StandinId) {
-    let mut table = room.table();
-    let of = |(p, deputy): (&i32, _)| (pid.is_none() || pid == Some(*p)).then_some(deputy);
-    for deputy in table.deputies.iter_mut().filter_map(of).filter(|d: &&mut Deputy| d.phase == Phase::Away) {
+/// Nobody in the room has it any more: the deputies close theirs. What the program does next it must find done, so this is obeyed before any later call of
+/// its; a process that had it too, and waits for something else, is interrupted for it.
+pub fn close(room: &Shared, standin: StandinId) {
+    for deputy in room.table().deputies.values_mut().filter(|d| d.phase == Phase::Away) {
         for fd in deputy.standins.remove(&standin).unwrap_or_default() {
             let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
             if let Some(packet) = channel::call(&call) {
-                deputy.give_any(Job::new(packet, Purpose::Nothing));
+                deputy.give_soon(Job::new(packet, Purpose::Nothing));
             }
         }
     }
-    drop(table);
-    if pid.is_none() {
-        room.poller.order(Order::Release(standin));
-    }
+    room.poller.order(Order::Release(standin));
 }
 
 /// What follows runs in the poller's thread, so that what it says of readiness is in the order of what happened.

@@ -164,7 +164,8 @@ fn move_up(fd: BorrowedFd<'_>, base: RawFd) -> Result<OwnedFd> {
     }
 }
 
-fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Result<OwnedFd> {
+/// Opens a stand-in, with these of its open file's flags that the kernel must know here.
+pub fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Result<OwnedFd> {
     let name =
         CString::new(standin.0.to_string()).map_err(|e| Error::new("naming a stand-in", std::io::Error::other(e)))?;
     let wanted = flags & (libc::O_ACCMODE | libc::O_NONBLOCK);
@@ -176,14 +177,6 @@ fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Re
         )?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
-}
-
-/// Opens a stand-in for reading and writing, without the flag that open(2) adds on its own account and sockets do not show (O_LARGEFILE).
-pub fn open_unbiased(directory: BorrowedFd<'_>, standin: StandinId) -> Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    openat2(directory, standin.0.to_string(), flags, Mode::empty(), ResolveFlags::empty())
-        .map_err(|e| Error::new("opening a stand-in", e))
 }
 
 fn os_check(result: i32, doing: &str) -> Result<i32> {

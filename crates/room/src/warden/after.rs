@@ -2,7 +2,7 @@
 
 use super::guests::{Accepted, Waiting, Who};
 use super::marshal::{Back, unpack};
-use super::message::{Incoming, Outgoing};
+use super::message::{Incoming, Outgoing, Series};
 use super::shared::{Pending, Shared};
 use super::spares::Spare;
 use os::ptrace::HostTid;
@@ -10,7 +10,7 @@ use os::seccomp::{Answer, Given};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wire::ToHome;
-use wire::message::{CallId, StandinId};
+use wire::message::{Call, CallId, StandinId};
 
 /// What is to be done when a call succeeded.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub enum After {
     Received(Arc<Incoming>),
     /// A message was sent, or the first part of one.
     Sent(Box<Outgoing>),
+    /// One of several messages was sent or received.
+    Series(Box<Series>),
 }
 
 /// A descriptor that a call makes.
@@ -50,6 +52,7 @@ impl After {
             After::Here => false,
             After::Descriptor(_) | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
+            After::Series(_) => true,
         }
     }
 }
@@ -63,7 +66,27 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         After::Here => result,
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
         After::Received(incoming) => incoming.deliver(room, host, waiting.as_ref(), result, out),
-        After::Sent(outgoing) => return go_on(room, id, *outgoing, result),
+        After::Sent(mut outgoing) => {
+            let who = outgoing.who;
+            match outgoing.next(result) {
+                None => outgoing.total(result),
+                Some(Err(errno)) => outgoing.total(-i64::from(errno)),
+                Some(Ok(call)) => {
+                    let sent = outgoing.total(0);
+                    return go_on(room, id, who, call, After::Sent(outgoing)).err().map(|Interrupted| sent);
+                }
+            }
+        }
+        After::Series(mut series) => {
+            let who = series.who;
+            match series.step(room, host, waiting.as_ref(), result, out) {
+                Err(all) => all,
+                Ok(call) => {
+                    let done = series.all(-i64::from(libc::EINTR));
+                    return go_on(room, id, who, call, After::Series(series)).err().map(|Interrupted| done);
+                }
+            }
+        }
     })
 }
 
@@ -77,7 +100,6 @@ pub fn adopt(room: &Shared, who: Who, fd: i32, nonblocking: bool) -> Option<Spar
     if nonblocking && let Err(e) = os::fds::set_nonblocking(spare.file.as_fd(), true) {
         tracing::warn!("{e}");
     }
-    room.guests().has(who.pid, spare.standin);
     room.tell(&ToHome::Adopt { pid: who.pid, fd, standin: spare.standin });
     Some(spare)
 }
@@ -132,27 +154,19 @@ pub fn claim(room: &Shared, who: Who, listener: StandinId) -> Option<Accepted> {
     Arc::into_inner(accepted?)
 }
 
-/// Sends the next part of what did not fit one packet: natively the call would not return before.
-fn go_on(room: &Shared, id: CallId, mut outgoing: Outgoing, result: i64) -> Option<i64> {
-    let Some(call) = outgoing.next(result) else { return Some(outgoing.total(result)) };
-    let who = outgoing.who;
-    match call {
-        Ok(call) => {
-            let next = room.expect_more(id, |pending| match pending {
-                Pending::Notified { after, .. } => {
-                    *after = After::Sent(Box::new(outgoing.clone()));
-                    true
-                }
-                _ => false,
-            });
-            match next {
-                Some(id) => {
-                    room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
-                    None
-                }
-                None => Some(outgoing.total(0)),
-            }
+/// The guest waits no more.
+struct Interrupted;
+
+/// Makes the next of several calls for one of a guest's, which natively would not return before.
+fn go_on(room: &Shared, id: CallId, who: Who, call: Call, then: After) -> Result<(), Interrupted> {
+    let next = room.expect_more(id, |pending| match pending {
+        Pending::Notified { after, asked, .. } => {
+            (*after, *asked) = (then, false);
+            true
         }
-        Err(errno) => Some(outgoing.total(-i64::from(errno))),
-    }
+        _ => false,
+    });
+    let id = next.ok_or(Interrupted)?;
+    room.ask(id, who, call);
+    Ok(())
 }

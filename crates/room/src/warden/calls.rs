@@ -125,9 +125,7 @@ impl Asked {
 
     /// The stand-in that argument `i` names.
     fn standin(&self, i: usize) -> Option<StandinId> {
-        let standin = self.room.standin_of(self.waiting.host_tid, self.args[i] as i32)?;
-        self.room.guests().has(self.who.pid, standin);
-        Some(standin)
+        self.room.standin_of(self.waiting.host_tid, self.args[i] as i32)
     }
 
     /// Asks home. `exact`: the call consumes something, so its result must not get lost.
@@ -135,10 +133,10 @@ impl Asked {
         let Asked { room, waiting, who, .. } = self;
         room.standins.settle();
         let caller = waiting.clone();
-        let id = room.expect(Pending::Notified { waiting, after, exact });
+        let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
-            room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
+            room.ask(id, who, call);
         } else {
             room.withdraw(id);
         }

@@ -3,7 +3,7 @@
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
 use super::spares::Spare;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::message::StandinId;
@@ -20,8 +20,6 @@ pub struct Who {
 /// A process that lives here.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// Stand-ins for which its deputy has a descriptor.
-    pub holds: HashSet<StandinId>,
     /// Connections that its deputy accepted for calls that were interrupted: the next call on the same listener gets them.
     pub unclaimed: HashMap<StandinId, VecDeque<Arc<Accepted>>>,
     /// Signals that it ignores, as its deputy knows (bit n-1 for signal n).
@@ -40,9 +38,9 @@ pub struct Accepted {
 }
 
 impl Guest {
-    /// One whose deputy holds these.
-    pub fn new(holds: HashSet<StandinId>, ignored: u64) -> Guest {
-        Guest { holds, unclaimed: HashMap::new(), ignored, child_flags: 0 }
+    /// One that ignores these signals.
+    pub fn new(ignored: u64) -> Guest {
+        Guest { unclaimed: HashMap::new(), ignored, child_flags: 0 }
     }
 
     /// A child of this one, as fork(2) makes it.
@@ -103,18 +101,6 @@ impl Guests {
     /// As [`Guests::get`], to change it.
     pub fn get_mut(&mut self, pid: i32) -> Option<&mut Guest> {
         self.processes.get_mut(&pid)
-    }
-
-    /// A process has this stand-in: its deputy has, or is given, a descriptor for it.
-    pub fn has(&mut self, pid: i32, standin: StandinId) {
-        if let Some(guest) = self.processes.get_mut(&pid) {
-            guest.holds.insert(standin);
-        }
-    }
-
-    /// How many processes' deputies have a descriptor for it.
-    pub fn holders(&self, standin: StandinId) -> usize {
-        self.processes.values().filter(|g| g.holds.contains(&standin)).count()
     }
 
     /// Processes that live here.

@@ -5,9 +5,11 @@
 mod control;
 mod incoming;
 mod outgoing;
+mod series;
 
 pub use incoming::Incoming;
 pub use outgoing::{Envelope, Outgoing};
+pub use series::Series;
 
 use super::marshal::PACKET_BYTES_MAX;
 use os::ptrace::HostTid;

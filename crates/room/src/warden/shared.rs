@@ -1,7 +1,7 @@
 //! What the warden's threads share.
 
 use super::after::After;
-use super::guests::{Guests, Waiting};
+use super::guests::{Guests, Waiting, Who};
 use super::spares::Spares;
 use super::tracer::Orders;
 use link::LinkError;
@@ -42,6 +42,8 @@ pub enum Pending {
         after: After,
         /// The call consumes something (a child's end, a signal sent): its result must not get lost.
         exact: bool,
+        /// Home has been asked. Before that it must not be told that the caller was interrupted: it would not know of what.
+        asked: bool,
     },
     /// Answer a request for a stand-in.
     Standin(super::standins::Asked),
@@ -63,6 +65,8 @@ pub enum Pending {
         host: HostTid,
         /// What follows from the result.
         after: After,
+        /// As above: who asks home then also cancels.
+        asked: bool,
     },
 }
 
@@ -106,8 +110,13 @@ impl Memory {
 pub enum Interrupted {
     /// Home has nothing to do with it.
     NotHome,
-    /// Home is running it.
-    Running(CallId),
+    /// Home is running it, or is about to be asked.
+    Running {
+        /// The call.
+        id: CallId,
+        /// It was asked, and is to be told.
+        asked: bool,
+    },
     /// Home has run it.
     Done(i64),
 }
@@ -137,7 +146,7 @@ impl Shared {
     pub fn after(&self, id: CallId) -> Option<(HostTid, Option<Waiting>, After)> {
         match lock(&self.pending).get(&id)? {
             Pending::Notified { waiting, after, .. } => Some((waiting.host_tid, Some(waiting.clone()), after.clone())),
-            Pending::Held { host, after } => Some((*host, None, after.clone())),
+            Pending::Held { host, after, .. } => Some((*host, None, after.clone())),
             _ => None,
         }
     }
@@ -201,7 +210,25 @@ impl Shared {
 
     /// What was expected will not come: nobody was asked.
     pub fn withdraw(&self, id: CallId) {
-        lock(&self.pending).remove(&id);
+        if let Some(Pending::Held { .. }) = lock(&self.pending).remove(&id) {
+            self.orders.give(super::tracer::Order::Ended { id, result: -i64::from(libc::EINTR) });
+        }
+    }
+
+    /// Asks home for a guest's call that is expected, and cancels it at once if the guest was interrupted meanwhile.
+    pub fn ask(&self, id: CallId, who: Who, call: Call) {
+        self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
+        let interrupted = match lock(&self.pending).get_mut(&id) {
+            Some(Pending::Notified { asked, .. }) => {
+                *asked = true;
+                false
+            }
+            Some(Pending::Held { asked, .. }) => !std::mem::replace(asked, true),
+            _ => false,
+        };
+        if interrupted {
+            self.tell(&ToHome::Cancel { id });
+        }
     }
 
     /// A thread ended: nothing is kept for it.
@@ -257,9 +284,9 @@ impl Shared {
             return Interrupted::NotHome;
         };
         match pending.remove(&id) {
-            Some(Pending::Notified { after, .. }) => {
-                pending.insert(id, Pending::Held { host: caller, after });
-                Interrupted::Running(id)
+            Some(Pending::Notified { after, asked, .. }) => {
+                pending.insert(id, Pending::Held { host: caller, after, asked });
+                Interrupted::Running { id, asked }
             }
             Some(Pending::Missed { result, .. }) => Interrupted::Done(result),
             _ => Interrupted::NotHome,
@@ -270,6 +297,11 @@ impl Shared {
     pub fn standin_of(&self, host: HostTid, fd: i32) -> Option<StandinId> {
         let info = os::process::fd_info(host.0, fd).ok()?;
         self.standins.standin(info.mount_id, info.inode)
+    }
+
+    /// A call on this descriptor ends when a signal interrupts it: it has a time limit.
+    pub fn ends_by_signal(&self, host: HostTid, fd: i32) -> bool {
+        self.standins.any_timed() && self.standin_of(host, fd).is_some_and(|standin| self.standins.is_timed(standin))
     }
 
     /// A call was refused: for `tern why`, and for the log.

@@ -11,7 +11,7 @@ use homefs::proto::{
     ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,6 +34,8 @@ pub struct Device {
     readiness: Readiness,
     /// How often each is open: a guest may open one again by its name in /proc.
     opens: Mutex<HashMap<StandinId, u32>>,
+    /// Sockets with a time limit: a call on one that a signal interrupts is over, whatever the handler's flags (sock_intr_errno in net/sock.h).
+    timed: Mutex<HashSet<StandinId>>,
     /// Held while a request is taken and served.
     serving: Mutex<()>,
 }
@@ -76,6 +78,7 @@ impl Device {
             mount_id: AtomicU64::new(0),
             readiness: Readiness::default(),
             opens: Mutex::default(),
+            timed: Mutex::default(),
             serving: Mutex::default(),
         }
     }
@@ -125,6 +128,22 @@ impl Device {
                 self.value(asked.unique, &PollOut { revents: revents as u32, padding: 0 });
             }
         }
+    }
+
+    /// Notes that a socket has a time limit, or none.
+    pub fn set_timed(&self, standin: StandinId, timed: bool) {
+        let mut all = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
+        if timed { all.insert(standin) } else { all.remove(&standin) };
+    }
+
+    /// Whether it has a time limit.
+    pub fn is_timed(&self, standin: StandinId) -> bool {
+        self.timed.lock().unwrap_or_else(PoisonError::into_inner).contains(&standin)
+    }
+
+    /// Whether any has.
+    pub fn any_timed(&self) -> bool {
+        !self.timed.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     fn wake(&self, handle: Option<u64>) {
@@ -220,11 +239,8 @@ fn handle(room: &Shared, request: &Request<'_>) {
             device.error(unique, 0);
             Ok(())
         }
-        Some(Opcode::Flush) => {
-            closed(room, request);
-            device.error(unique, 0);
-            Ok(())
-        }
+        // ENOSYS: the kernel asks no more. Nothing is kept back here that a close could flush.
+        Some(Opcode::Flush) => Err(libc::ENOSYS),
         Some(Opcode::Fsync) => {
             device.error(unique, 0);
             Ok(())
@@ -272,23 +288,20 @@ fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
 
 /// Who asks for which stand-in.
 fn asker(room: &Shared, request: &Request<'_>) -> Result<(Who, StandinId), i32> {
-    let mut guests = room.guests();
+    let guests = room.guests();
     let tid = request.header.pid as i32;
     let who = guests.host(tid).and_then(|host| guests.who(host)).ok_or(libc::ESRCH)?;
     let standin = standin(request.header.nodeid).ok_or(libc::EINVAL)?;
-    guests.has(who.pid, standin);
     Ok((who, standin))
 }
 
 fn open(device: &Device, request: &Request<'_>) {
     use proto::fopen::{DIRECT_IO, NOFLUSH, PARALLEL_DIRECT_WRITES, STREAM};
-    let own = standin(request.header.nodeid).filter(|s| is_own(*s));
-    // Of what a room's processes share, it must be known when one closes it. Inherited descriptors end with their processes.
-    let flush = if own.is_some() { 0 } else { NOFLUSH };
     if let Some(standin) = standin(request.header.nodeid) {
         *device.opens.lock().unwrap_or_else(PoisonError::into_inner).entry(standin).or_default() += 1;
     }
-    let open_flags = DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES | flush;
+    // NOFLUSH: this process holds some of these files, and could not die if its death had to wait for an answer of its own.
+    let open_flags = DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES | NOFLUSH;
     device.value(request.header.unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
 }
 
@@ -352,28 +365,6 @@ fn interrupt(room: &Shared, request: &Request<'_>) {
     }
 }
 
-/// A process closed a descriptor of a stand-in that others have too: if it was its last one, its deputy closes its own, for its threads may wait for long
-/// when the last of all is closed. The closing thread waits here, so what it does next comes later at home too.
-fn closed(room: &Shared, request: &Request<'_>) {
-    let Some(standin) = standin(request.header.nodeid) else { return };
-    let tid = request.header.pid as i32;
-    let mut guests = room.guests();
-    let Some(who) = guests.host(tid).and_then(|host| guests.who(host)) else { return };
-    let Some(host) = guests.host(who.pid).filter(|_| guests.holders(standin) > 1) else { return };
-    let name = format!("/{}", standin.0);
-    let descriptors = os::process::descriptors(host.0).unwrap_or_default();
-    let has_another = descriptors.iter().any(|fd| {
-        os::process::link(host.0, &format!("fd/{fd}")).is_ok_and(|target| target.as_os_str() == name.as_str())
-    });
-    // One that ends has none, and its deputy ends with it.
-    if !has_another && !descriptors.is_empty() {
-        if let Some(guest) = guests.get_mut(who.pid) {
-            guest.holds.remove(&standin);
-        }
-        room.tell(&ToHome::Close { pid: Some(who.pid), standin });
-    }
-}
-
 /// The last duplicate of an open stand-in was closed.
 fn release(room: &Shared, request: &Request<'_>) {
     let Some(standin) = standin(request.header.nodeid) else { return };
@@ -385,7 +376,8 @@ fn release(room: &Shared, request: &Request<'_>) {
     opens.remove(&standin);
     drop(opens);
     room.standins.readiness.forget(standin);
-    room.tell(&ToHome::Close { pid: None, standin });
+    room.standins.set_timed(standin, false);
+    room.tell(&ToHome::Close { standin });
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::Asked;
 use crate::warden::after::{self, After, Made};
-use crate::warden::message::{Envelope, Header, Incoming, Outgoing, Piece};
+use crate::warden::message::{Envelope, Header, Incoming, Outgoing, Piece, Series};
 use std::sync::Arc;
 use wire::ToHome;
 use wire::message::StandinId;
@@ -27,6 +27,8 @@ pub fn serve(asked: Asked) {
         libc::SYS_sendmsg => send_message(asked, standin),
         libc::SYS_recvfrom => receive_from(asked, standin),
         libc::SYS_recvmsg => receive_message(asked, standin),
+        libc::SYS_sendmmsg => several(asked, standin, false),
+        libc::SYS_recvmmsg => several(asked, standin, true),
         libc::SYS_bind | libc::SYS_connect => named(asked, standin),
         libc::SYS_setsockopt => option(asked, standin),
         _ => plain(asked, standin, false),
@@ -108,6 +110,13 @@ fn option(asked: Asked, standin: StandinId) {
         (libc::SOL_PACKET, _) => {
             asked.refuse_for(libc::ENOPROTOOPT, "rings of packets are memory shared with the kernel at home")
         }
+        (libc::SOL_SOCKET, 20 | 21 | 66 | 67) => {
+            // SO_RCVTIMEO, SO_SNDTIMEO, old and new: a `struct timeval`.
+            let mut limit = [0; 16];
+            let read = os::vm::read(asked.waiting.host_tid.0, asked.args[3], &mut limit);
+            asked.room.standins.set_timed(standin, read.is_ok() && limit != [0; 16]);
+            plain(asked, standin, false);
+        }
         _ => plain(asked, standin, false),
     }
 }
@@ -172,17 +181,23 @@ fn receive_message(asked: Asked, standin: StandinId) {
     match Header::read(asked.waiting.host_tid, asked.args[1]) {
         Ok(header) => {
             let flags = asked.args[2];
-            let incoming = Incoming {
-                who: asked.who,
-                pieces: header.pieces,
-                name: header.name,
-                control: header.control,
-                name_bytes_to: None,
-                header_at: Some(header.at),
-                close_on_exec: flags & libc::MSG_CMSG_CLOEXEC as u64 != 0,
-            };
+            let incoming = Incoming::of(header, asked.who, flags);
             receive(asked, standin, incoming, flags);
         }
+        Err(errno) => asked.value(-i64::from(errno)),
+    }
+}
+
+fn several(asked: Asked, standin: StandinId, receives: bool) {
+    let host = asked.waiting.host_tid;
+    let series = Series::new(host, asked.who, standin, &asked.args, receives);
+    let first = series.and_then(|mut series| match series.count {
+        0 => Ok(None),
+        _ => series.next(&asked.room, host, receives).map(|call| Some((call, series))).map_err(|(errno, _)| errno),
+    });
+    match first {
+        Ok(Some((call, series))) => asked.ask(call, After::Series(Box::new(series)), true),
+        Ok(None) => asked.value(0),
         Err(errno) => asked.value(-i64::from(errno)),
     }
 }

@@ -57,6 +57,10 @@ pub fn splice(asked: Asked) {
 /// linux/fcntl.h
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
+const F_SETOWN_EX: i32 = 15;
+const F_GETOWN_EX: i32 = 16;
+/// Bytes of a `struct f_owner_ex`.
+const OWNER_BYTES: usize = 8;
 
 /// fcntl: flags of the open file are set at home and here; owners, leases and pipe sizes are home's.
 pub fn fcntl(asked: Asked) {
@@ -67,6 +71,19 @@ pub fn fcntl(asked: Asked) {
         libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => {
             asked.ask(call, After::Write(Vec::new()), false)
         }
+        F_SETOWN_EX | F_GETOWN_EX => owner(asked, call),
         _ => asked.refuse_for(libc::EINVAL, "this fcntl of a descriptor that stays home is not served yet"),
     }
+}
+
+/// Who gets the signals of a descriptor, as a structure.
+fn owner(asked: Asked, mut call: Call) {
+    let at = asked.args[2];
+    call.data = vec![0; OWNER_BYTES];
+    if os::vm::read(asked.waiting.host_tid.0, at, &mut call.data).is_err() {
+        return asked.value(-i64::from(libc::EFAULT));
+    }
+    (call.args[2], call.pointers, call.out_bytes) = (0, 0b100, OWNER_BYTES as u32);
+    let back = Back { from: 0, bytes: OWNER_BYTES, to: at, counted_at: None };
+    asked.ask(call, After::Write(vec![back]), false);
 }

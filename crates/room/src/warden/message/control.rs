@@ -1,7 +1,7 @@
 //! Control messages (cmsg(3)): descriptors that are passed get the other side's numbers; all else is the same on both.
 
 use super::super::after::adopt;
-use super::super::guests::{Waiting, Who};
+use super::super::guests::Waiting;
 use super::super::shared::Shared;
 use super::{Incoming, half, word};
 use os::ptrace::HostTid;
@@ -37,7 +37,6 @@ fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
 pub fn pass(
     room: &Shared,
     host: HostTid,
-    who: Who,
     data: &mut [u8],
     from: usize,
 ) -> Result<Vec<(u32, StandinId)>, (i32, &'static str)> {
@@ -52,7 +51,6 @@ pub fn pass(
                 libc::EOPNOTSUPP,
                 "passing a descriptor of the room's own through a socket of the home is not served yet",
             ))?;
-            room.guests().has(who.pid, standin);
             passed.push((at as u32, standin));
         }
     }

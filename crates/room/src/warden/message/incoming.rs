@@ -26,6 +26,19 @@ pub struct Incoming {
 }
 
 impl Incoming {
+    /// One that goes into this msghdr.
+    pub fn of(header: Header, who: Who, flags: u64) -> Incoming {
+        Incoming {
+            who,
+            pieces: header.pieces,
+            name: header.name,
+            control: header.control,
+            name_bytes_to: None,
+            header_at: Some(header.at),
+            close_on_exec: flags & libc::MSG_CMSG_CLOEXEC as u64 != 0,
+        }
+    }
+
     fn control_room(&self) -> usize {
         self.control.bytes.min(CONTROL_BYTES_MAX as u64) as usize
     }

@@ -92,7 +92,7 @@ impl Outgoing {
                 put(&mut call.data, CONTROL, at as u64);
                 put(&mut call.data, CONTROL_BYTES, control.bytes);
                 append(&mut call.data, self.host, *control).map_err(fault)?;
-                call.passed = control::pass(room, self.host, self.who, &mut call.data, at)?;
+                call.passed = control::pass(room, self.host, &mut call.data, at)?;
             }
         }
         put(&mut call.data, IOV, IOV_AT as u64);

@@ -47,7 +47,7 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let guest = Guest::new(place.descriptors.iter().map(|d| d.standin).collect(), place.ignored);
+        let guest = Guest::new(place.ignored);
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
