@@ -1,5 +1,5 @@
 // Listeners and connections that a family shares: several accept, and a connection ends when the last of them closes it.
-// calls: accept fork close
+// calls: accept close
 #include "socket.h"
 
 int main(int argc, char **argv) {

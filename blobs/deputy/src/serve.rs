@@ -3,7 +3,7 @@
 use crate::{signals, start, sys};
 use abi::*;
 use core::arch::asm;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// A thread's control block: at the top of its stack, and the FS base points to it.
 #[repr(C)]
@@ -38,6 +38,12 @@ impl Thread {
             asm!("mov {}, fs:[0]", out(reg) this, options(nostack, readonly));
             &*this
         }
+    }
+
+    /// How many SIGCONTs this process has told.
+    pub fn continued(&self) -> &AtomicU32 {
+        // SAFETY: the loader's Start lives in the region as long as the process.
+        unsafe { &(*self.start).continued }
     }
 
     fn channel(&self) -> i32 {
@@ -117,6 +123,10 @@ impl Thread {
                     (0, 0)
                 }
                 OP_PROGRAM => (self.set_program(&request), 0),
+                OP_STOP => {
+                    signals::stop(request.args[0] as i32, request.args[1] as u32);
+                    (0, 0)
+                }
                 OP_THREAD_EXIT => self.leave(),
                 OP_EXIT => sys::exit_group(request.args[0]),
                 OP_DIE => signals::die(request.args[0] as i32),
@@ -163,8 +173,19 @@ impl Thread {
             }
         }
         self.relocate(request);
-        // SAFETY: the steward built the call; its pointers lie in this thread's buffer.
-        let result = unsafe { sys::interruptible(u64::from(request.nr), &args) };
+        let call = || {
+            // SAFETY: the steward built the call; its pointers lie in this thread's buffer.
+            unsafe { sys::interruptible(u64::from(request.nr), &args) }
+        };
+        let result = match u64::from(request.blocked) {
+            0 => call(),
+            blocked => {
+                let before = signals::mask(blocked);
+                let result = call();
+                signals::mask(before);
+                result
+            }
+        };
         let out_bytes = match (request.out_per_result, result) {
             (_, ..0) => 0,
             (0, _) => request.out_bytes,
@@ -236,6 +257,7 @@ impl Thread {
         }
         close(self.channel());
         self.channel_fd.store(channel_fd, Ordering::Relaxed);
+        self.continued().store(0, Ordering::Relaxed);
         signals::mask(before);
         Thread::current().say_ready();
         None

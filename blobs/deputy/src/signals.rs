@@ -4,14 +4,17 @@ use crate::serve::Thread;
 use crate::sys;
 use abi::{CANCEL_SIGNAL, Reply, SIGNAL};
 use core::arch::naked_asm;
+use core::sync::atomic::Ordering;
 
 const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SIG_SETMASK: u64 = 2;
+const SIG_DFL: u64 = 0;
+const SIG_IGN: u64 = 1;
 const SIGKILL: i32 = 9;
+const SIGCHLD: i32 = 17;
+const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
-/// SIGTSTP, SIGTTIN, SIGTTOU: the home's kernel stops the deputy itself, as its parent expects.
-const JOB_STOPS: [i32; 3] = [20, 21, 22];
 /// Offset of rip in `ucontext_t` (asm/sigcontext.h: uc_mcontext at 40, then r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip).
 const UCONTEXT_RIP: usize = 40 + 16 * 8;
 
@@ -41,6 +44,9 @@ unsafe extern "C" fn handler(signal: i32, info: *const [u8; 128], context: *mut 
     if signal == CANCEL_SIGNAL {
         return;
     }
+    if signal == SIGCONT {
+        Thread::current().continued().fetch_add(1, Ordering::Relaxed);
+    }
     // SAFETY: `info` is the kernel's siginfo of 128 bytes.
     let info = unsafe { &*info };
     let mut packet = [0u8; 16 + 128];
@@ -57,25 +63,39 @@ fn set(signal: i32, action: &Action) {
     unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, action as *const Action as u64, 0, 8, 0, 0]) };
 }
 
-/// Ignores what is to be ignored, and catches all else that can be caught; the three stops of job control are left to the kernel.
+/// Ignores what is to be ignored, and catches all else that can be caught. SIGCONT is always told: it continues also those that ignore it.
 pub fn catch_all(ignored: u64, child_flags: u64) {
-    const SIG_DFL: u64 = 0;
-    const SIG_IGN: u64 = 1;
-    const SIGCHLD: i32 = 17;
     for signal in 1..=64 {
         if signal == SIGKILL || signal == SIGSTOP {
             continue;
         }
-        let ignore = signal != CANCEL_SIGNAL && ignored & (1 << (signal - 1)) != 0;
-        let caught = handler as *const () as u64;
-        let handler = match (ignore, JOB_STOPS.contains(&signal)) {
-            (true, _) => SIG_IGN,
-            (false, true) => SIG_DFL,
-            (false, false) => caught,
-        };
+        let ignore = signal != CANCEL_SIGNAL && signal != SIGCONT && ignored & (1 << (signal - 1)) != 0;
+        let handler = if ignore { SIG_IGN } else { handler as *const () as u64 };
         let more = if signal == SIGCHLD { child_flags } else { 0 };
-        let flags = SA_SIGINFO | SA_RESTORER | more;
-        set(signal, &Action { handler, flags, restorer: restorer as *const () as u64, mask: !0 });
+        set(signal, &Action { handler, flags: SA_SIGINFO | SA_RESTORER | more, restorer: restorer as *const () as u64, mask: !0 });
+    }
+}
+
+/// Has the kernel do what a stop of job control does by default, and returns when the process goes on. Not if it has been continued since `continued`.
+pub fn stop(signal: i32, continued: u32) {
+    let before = mask(!0);
+    if Thread::current().continued().load(Ordering::Relaxed) == continued {
+        set(signal, &Action { handler: SIG_DFL, flags: SA_RESTORER, restorer: restorer as *const () as u64, mask: 0 });
+        raise(signal);
+        mask(!(1 << (signal - 1)));
+        mask(!0);
+        let again = Action { handler: handler as *const () as u64, flags: SA_SIGINFO | SA_RESTORER, restorer: restorer as *const () as u64, mask: !0 };
+        set(signal, &again);
+    }
+    mask(before);
+}
+
+fn raise(signal: i32) {
+    // SAFETY: plain calls on the own thread.
+    unsafe {
+        let pid = sys::call(sys::GETPID, [0; 6]) as u64;
+        let tid = sys::call(sys::GETTID, [0; 6]) as u64;
+        sys::call(sys::TGKILL, [pid, tid, signal as u64, 0, 0, 0]);
     }
 }
 
@@ -90,14 +110,10 @@ pub fn mask(set: u64) -> u64 {
 /// Ends the process as `signal` does by default, without a core: the core would be the blob's, not the program's.
 pub fn die(signal: i32) -> ! {
     const PR_SET_DUMPABLE: u64 = 4;
-    set(signal, &Action { handler: 0, flags: SA_RESTORER, restorer: restorer as *const () as u64, mask: 0 });
+    set(signal, &Action { handler: SIG_DFL, flags: SA_RESTORER, restorer: restorer as *const () as u64, mask: 0 });
     mask(0);
-    // SAFETY: plain calls on the own process.
-    unsafe {
-        sys::call(sys::PRCTL, [PR_SET_DUMPABLE, 0, 0, 0, 0, 0]);
-        let pid = sys::call(sys::GETPID, [0; 6]) as u64;
-        let tid = sys::call(sys::GETTID, [0; 6]) as u64;
-        sys::call(sys::TGKILL, [pid, tid, signal as u64, 0, 0, 0]);
-    }
+    // SAFETY: a plain call on the own process.
+    unsafe { sys::call(sys::PRCTL, [PR_SET_DUMPABLE, 0, 0, 0, 0, 0]) };
+    raise(signal);
     sys::exit_group(128 + signal as u64)
 }

@@ -30,6 +30,9 @@ pub const OP_FORK: u32 = 7;
 pub const OP_TAKE: u32 = 9;
 /// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`: flags of SIGCHLD's action.
 pub const OP_IGNORE: u32 = 8;
+/// Do what signal `args[0]` (SIGTSTP, SIGTTIN, SIGTTOU) does by default: the home's kernel stops the process, or does not if its group is orphaned. Nothing
+/// is done if the process was continued meanwhile: `args[1]` is how many SIGCONTs it has told of. Replies when the process goes on.
+pub const OP_STOP: u32 = 20;
 
 /// Steward to deputy thread.
 #[repr(C)]
@@ -55,8 +58,8 @@ pub struct Request {
     pub data_bytes: u32,
     /// Behind the data: so many offsets (u32) of words in the data that are offsets into it themselves, to become addresses.
     pub inner: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Signals that the thread blocks during the call (bit n-1 for signal n).
+    pub blocked: u32,
 }
 
 /// Kind of an answer to a [`Request`].
@@ -87,7 +90,7 @@ pub const CANCEL_SIGNAL: i32 = 33;
 
 /// What the blob finds at start, in the memory that its loader prepared.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Start {
     /// First address of the region that stays (page aligned): blob, this struct, argument strings, stack, buffer.
     pub region_start: u64,
@@ -111,9 +114,13 @@ pub struct Start {
     pub ignored: u64,
     /// Name of the program, for /proc/PID/comm.
     pub comm: [u8; 16],
+    /// How many SIGCONTs were told; the blob counts here.
+    pub continued: core::sync::atomic::AtomicU32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Memory of one deputy thread: its stack and its buffer (header and data), rounded to pages.
 pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
 
-const _: () = assert!(size_of::<Request>() == 88 && size_of::<Reply>() == 16 && size_of::<Start>() == 88);
+const _: () = assert!(size_of::<Request>() == 88 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);

@@ -77,7 +77,10 @@ fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
         exe_fd: exe.map_or(-1, IntoRawFd::into_raw_fd),
         ignored: IGNORED_AT_START.load(Ordering::Relaxed),
         comm: comm(&program.path),
+        continued: std::sync::atomic::AtomicU32::new(0),
+        reserved: 0,
     };
+    let arg_end = start.arg_end;
     // SAFETY: all writes lie inside the fresh mapping: code, then Start, then strings.
     unsafe {
         std::ptr::copy_nonoverlapping(blob.image.as_ptr(), base as *mut u8, blob.image.len());
@@ -86,7 +89,7 @@ fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
         }
         (start_at as *mut Start).write(start);
         std::ptr::copy_nonoverlapping(arguments.as_ptr(), arg_start as *mut u8, arguments.len());
-        std::ptr::copy_nonoverlapping(environment.as_ptr(), start.arg_end as *mut u8, environment.len());
+        std::ptr::copy_nonoverlapping(environment.as_ptr(), arg_end as *mut u8, environment.len());
         if libc::mprotect(base as *mut _, code_bytes, libc::PROT_READ | libc::PROT_EXEC) != 0 {
             return Err(std::io::Error::last_os_error());
         }

@@ -14,6 +14,7 @@ mod privileged;
 mod setup;
 mod shared;
 mod standins;
+mod stops;
 
 pub use args::{ArgsError, StewardArgs};
 

@@ -38,6 +38,8 @@ pub struct Status {
     pub blocked: u64,
     /// Ignored signals.
     pub ignored: u64,
+    /// Signals that have a handler.
+    pub caught: u64,
     /// umask.
     pub umask: u32,
     /// Threads.
@@ -70,6 +72,7 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         capabilities: hex("CapEff")?,
         blocked: hex("SigBlk")?,
         ignored: hex("SigIgn")?,
+        caught: hex("SigCgt")?,
         umask: u32::from_str_radix(field("Umask")?, 8).ok()?,
         threads: field("Threads")?.parse().ok()?,
         rss_bytes: field("VmRSS").and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024,
@@ -90,6 +93,14 @@ pub fn times(pid: i32) -> Result<(u64, i32)> {
         text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     let number = |i: usize| fields.get(i).and_then(|f| f.parse::<i64>().ok()).ok_or_else(|| odd(pid, "stat"));
     Ok((((number(11)? + number(12)?) as u64) * 10_000, number(16)? as i32))
+}
+
+/// The process is stopped by a signal, whose effect SIGCONT ends. False of one that is gone.
+pub fn is_stopped(pid: i32) -> bool {
+    const STATE_AT: usize = 2;
+    let text = slurp(pid, "stat").unwrap_or_default();
+    // The command may hold anything; the state stands behind the last ')'.
+    text.iter().rposition(|b| *b == b')').and_then(|at| text.get(at + STATE_AT)) == Some(&b'T')
 }
 
 /// Argument strings, each ended by NUL.

@@ -1,7 +1,7 @@
 //! The warden: the room's side towards its home. One process per room, outside the room's namespaces.
 
-mod args;
 mod after;
+mod args;
 mod calls;
 mod guests;
 mod home;

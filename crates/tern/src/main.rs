@@ -3,6 +3,7 @@
 mod daemon;
 mod doctor;
 mod logging;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ enum Command {
     Daemon(daemon::Args),
     /// Measure tern on this cluster, beside the same natively
     Bench(bench::Args),
+    /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes
+    Sim(sim::Args),
     /// A cluster in one machine, for trying and testing
     Lab(lab::Args),
     /// Print completions for a shell
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     ExitCode::from(match &arguments.command {
         Command::Tool(command) => cli::main(command, &arguments.dirs, HOST),
         Command::Daemon(args) => daemon::main(args, &arguments.dirs),
+        Command::Sim(args) => sim::main(args),
         Command::Bench(args) => bench::main(args, &arguments.dirs.run_dir),
         Command::Lab(_) => {
             let Command::Lab(args) = arguments.command else { return ExitCode::FAILURE };

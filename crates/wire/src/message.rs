@@ -33,6 +33,8 @@ pub struct Call {
     pub inner: Vec<u32>,
     /// The stand-in whose number at home is `args[0]`.
     pub standin: Option<StandinId>,
+    /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
+    pub blocked: u32,
     /// Where in `data` the numbers of these stand-ins go (descriptors that are passed on).
     pub passed: Vec<(u32, StandinId)>,
 }
@@ -100,10 +102,24 @@ pub enum ToHome {
         /// Its number.
         number: i32,
     },
+    /// A signal of job control is about to stop the body, as it does by default: home's kernel decides. The thread waits for [`ToRoom::Stop`] or
+    /// [`ToRoom::GoOn`].
+    Stops {
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: i32,
+        /// SIGTSTP, SIGTTIN or SIGTTOU.
+        signal: i32,
+        /// How many SIGCONTs of home's the room has got for this process.
+        continued: u32,
+    },
     /// The body ignores these signals now (bit n-1 for signal n); the deputy shall too.
     Ignores {
         /// The process.
         pid: i32,
+        /// The thread that said so.
+        tid: i32,
         /// All that are ignored.
         ignored: u64,
         /// SIGCHLD's SA_NOCLDSTOP and SA_NOCLDWAIT.
@@ -246,6 +262,16 @@ pub enum ToRoom {
         /// `siginfo_t` as the home's kernel gave it (128 bytes).
         info: Vec<u8>,
     },
+    /// The deputy is stopped: the body stops too, until a SIGCONT.
+    Stop {
+        /// The process.
+        pid: i32,
+    },
+    /// Whatever was to stop the body ([`ToHome::Stops`]) did not, or it has been continued.
+    GoOn {
+        /// The process.
+        pid: i32,
+    },
     /// The deputy is gone or was killed: end the body.
     Kill {
         /// The process.
@@ -346,4 +372,6 @@ pub struct Descriptor {
     pub standin: StandinId,
     /// O_ flags of the open file.
     pub flags: i32,
+    /// It may be a terminal: signals of job control decide about its use.
+    pub terminal: bool,
 }

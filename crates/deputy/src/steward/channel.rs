@@ -39,7 +39,7 @@ fn encode(request: &Request, data: &[u8]) -> Vec<u8> {
         request.out_fixed,
         request.data_bytes,
         request.inner,
-        0,
+        request.blocked,
     ] {
         out.extend(word.to_le_bytes());
     }
@@ -60,7 +60,7 @@ pub fn order(op: u32, args: [u64; 2], data: &[u8]) -> Vec<u8> {
         out_fixed: 0,
         data_bytes: data.len() as u32,
         inner: 0,
-        reserved: 0,
+        blocked: 0,
     };
     encode(&request, data)
 }
@@ -92,7 +92,7 @@ pub fn call(call: &Call) -> Option<Vec<u8>> {
         out_fixed: call.out_fixed,
         data_bytes: call.data.len() as u32,
         inner: call.inner.len() as u32,
-        reserved: 0,
+        blocked: call.blocked,
     };
     let mut packet = pointers_fit.then(|| encode(&request, &call.data))?;
     call.inner.iter().for_each(|at| packet.extend(at.to_le_bytes()));

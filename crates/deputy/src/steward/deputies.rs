@@ -64,6 +64,8 @@ pub enum Purpose {
         /// Our end of its channel.
         channel: OwnedFd,
     },
+    /// A stop of job control: the process goes on.
+    Stop,
     /// Nobody waits for it.
     Nothing,
 }
@@ -101,13 +103,17 @@ pub struct Thread {
     channel: OwnedFd,
     current: Option<Job>,
     queue: VecDeque<Job>,
+    /// A call that a stop of job control interrupted: made again when the process is continued, unless the body is interrupted too.
+    parked: Option<Job>,
+    /// A stop of job control was told since the last reply.
+    stop_told: bool,
     /// It was told to end: it does nothing more.
     leaving: bool,
 }
 
 impl Thread {
     fn new(channel: OwnedFd) -> Thread {
-        Thread { channel, current: None, queue: VecDeque::new(), leaving: false }
+        Thread { channel, current: None, queue: VecDeque::new(), parked: None, stop_told: false, leaving: false }
     }
 
     /// The steward's end of its channel.
@@ -123,6 +129,20 @@ impl Thread {
     pub fn give(&mut self, job: Job) {
         self.queue.push_back(job);
         self.next();
+    }
+
+    /// It has told of a signal. One that stops a job was sent by a terminal that the call may not use now: made again at once, the call would have it sent
+    /// again, and again.
+    pub fn told(&mut self, signal: i32) {
+        self.stop_told |= is_job_stop(signal);
+    }
+
+    /// Makes a call again that a stop interrupted.
+    pub fn unpark(&mut self) {
+        if let Some(job) = self.parked.take() {
+            self.queue.push_front(job);
+            self.next();
+        }
     }
 
     fn next(&mut self) {
@@ -146,6 +166,12 @@ impl Thread {
     pub fn replied(&mut self, result: i64) -> Option<(Job, i64)> {
         let job = self.current.take()?;
         let interrupted = result == EINTR || result == abi::NOT_EXECUTED;
+        let stop_told = std::mem::take(&mut self.stop_told);
+        if interrupted && !job.cancelled && stop_told {
+            self.parked = Some(job);
+            self.next();
+            return None;
+        }
         if interrupted && !job.cancelled && self.is_urgent() {
             let at = self.queue.iter().take_while(|j| j.urgent).count();
             self.queue.insert(at, job);
@@ -163,6 +189,9 @@ impl Thread {
 
     /// The body does not wait for this call any more: `Some` if it had not begun, and is out of the queue now; else its thread must be interrupted.
     pub fn cancel(&mut self, id: CallId) -> Option<Job> {
+        if let Some(parked) = self.parked.take_if(|j| j.is_call(id)) {
+            return Some(parked);
+        }
         if let Some(at) = self.queue.iter().position(|j| j.is_call(id)) {
             return self.queue.remove(at);
         }
@@ -234,6 +263,17 @@ pub struct Deputy {
     pub unborn: Vec<i32>,
     /// What the body used at the last report.
     pub usage: Option<BodyUsage>,
+    /// The room was told that it is stopped, and not that it was continued.
+    pub stopped: bool,
+    /// How many SIGCONTs it has told of.
+    pub continued: u32,
+    /// A stop of job control is under way: it may be stopped any moment.
+    pub stopping: bool,
+}
+
+/// SIGTSTP, SIGTTIN or SIGTTOU.
+pub fn is_job_stop(signal: i32) -> bool {
+    matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
 }
 
 impl Deputy {
@@ -250,6 +290,9 @@ impl Deputy {
             refusals: VecDeque::new(),
             unborn: Vec::new(),
             usage: None,
+            stopped: false,
+            continued: 0,
+            stopping: false,
         }
     }
 
@@ -293,6 +336,13 @@ impl Deputy {
             Some(thread) => thread.give_urgent(job),
             None => self.give_any(job),
         }
+    }
+
+    /// It was continued: what a stop interrupted goes on.
+    pub fn was_continued(&mut self) {
+        self.continued = self.continued.wrapping_add(1);
+        self.stopped = false;
+        self.threads.values_mut().for_each(Thread::unpark);
     }
 
     /// A thread comes.

@@ -1,7 +1,7 @@
 //! What the room says, and what follows from it. Runs in threads that serve files with borrowed rights: nothing here needs privilege.
 
 use super::channel;
-use super::deputies::{Job, Phase, Purpose};
+use super::deputies::{Job, Phase, Purpose, is_job_stop};
 use super::privileged::Order;
 use super::shared::{Shared, Table};
 use super::standins;
@@ -19,12 +19,12 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
         ToHome::Birth { id, pid, tid, birth } => make(room, id, pid, tid, birth),
         ToHome::Unborn { pid, number } => unborn(room, pid, number),
-        ToHome::Ignores { pid, ignored, child_flags } => {
-            if let Some(deputy) = room.table().deputies.get_mut(&pid) {
-                deputy
-                    .give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
+        ToHome::Ignores { pid, tid, ignored, child_flags } => {
+            if let Some(thread) = room.table().deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
+                thread.give(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
             }
         }
+        ToHome::Stops { pid, tid, signal, continued } => stop(room, pid, tid, signal, continued),
         ToHome::ThreadGone { pid, tid } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
                 deputy.end_thread(tid);
@@ -78,6 +78,7 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
     if !may_be_forwarded(call.nr) {
         return Err(libc::EINVAL);
     }
+    call.blocked &= JOB_STOPS;
     let Table { deputies, anchors, calls, .. } = table;
     let deputy = deputies.get_mut(&pid).ok_or(libc::ESRCH)?;
     let job = match standins::resolve(&mut call, deputy) {
@@ -112,6 +113,28 @@ fn surroundings(room: &Shared, pid: i32, tid: i32, cwd: Vec<u8>, umask: u32) {
     ];
     for packet in calls.iter().filter_map(channel::call) {
         thread.give(Job::new(packet, Purpose::Nothing));
+    }
+}
+
+/// Signals that a deputy thread may block during a call: those of job control.
+const JOB_STOPS: u32 = 1 << (libc::SIGTSTP - 1) | 1 << (libc::SIGTTIN - 1) | 1 << (libc::SIGTTOU - 1);
+
+/// A stop of job control that the body does not handle: the deputy does what it does by default. Not if it has been continued meanwhile.
+fn stop(room: &Shared, pid: i32, tid: i32, signal: i32, continued: u32) {
+    let mut table = room.table();
+    let deputy = table.deputies.get_mut(&pid).filter(|d| d.phase == Phase::Away && d.continued == continued);
+    let given = is_job_stop(signal)
+        && deputy.is_some_and(|deputy| {
+            deputy.stopping = true;
+            let order = channel::order(abi::OP_STOP, [signal as u64, u64::from(continued)], &[]);
+            deputy.thread(tid).map(|thread| thread.give(Job::new(order, Purpose::Stop))).is_some()
+        });
+    drop(table);
+    if given {
+        // It looks closely for a moment.
+        room.poller.wake();
+    } else {
+        room.tell(&ToRoom::GoOn { pid });
     }
 }
 

@@ -45,7 +45,17 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
             continue;
         }
         let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
-        found.push(Descriptor { fd, standin: same.unwrap_or_else(&mut *next_standin), flags });
+        let terminal = may_be_terminal(pid, fd);
+        found.push(Descriptor { fd, standin: same.unwrap_or_else(&mut *next_standin), flags, terminal });
     }
     Ok(found)
+}
+
+/// A character device, but none of those that are memory.
+fn may_be_terminal(pid: i32, fd: i32) -> bool {
+    const MEM_MAJOR: u32 = 1;
+    rustix::fs::stat(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|found| {
+        rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::CharacterDevice
+            && rustix::fs::major(found.st_rdev) != MEM_MAJOR
+    })
 }

@@ -6,6 +6,7 @@ use rustix::event::{Timespec, epoll};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use wire::message::StandinId;
 
 /// What is waited for.
@@ -103,11 +104,10 @@ impl Poller {
         self.lock().orders.pop_front()
     }
 
-    /// Waits, at most `timeout_ms` if given; what is ready, with its key.
-    pub fn wait(&self, timeout_ms: Option<u32>, ready: &mut Vec<(u64, Source, epoll::EventFlags)>) {
+    /// Waits, at most so long if given; what is ready, with its key.
+    pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<(u64, Source, epoll::EventFlags)>) {
         let mut events = Vec::with_capacity(64);
-        let timeout =
-            timeout_ms.map(|ms| Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
+        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
         ready.clear();
         if let Err(e) = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
             && e != rustix::io::Errno::INTR

@@ -7,10 +7,12 @@ use super::messages;
 use super::place;
 use super::poller::Source;
 use super::shared::{RoomState, Shared};
+use super::stops::Stops;
 use os::pidfd::PidFd;
 use rustix::event::epoll::EventFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use wire::ToRoom;
 use wire::message::{CallId, Program, StandinId};
 
@@ -51,22 +53,24 @@ pub enum Order {
 }
 
 /// How often a deputy thread that should leave its call is told so, until it has: the signal may come just before the call.
-const NUDGE_MS: u32 = 2;
+const NUDGE: Duration = Duration::from_millis(2);
 
 /// State of this thread alone.
 struct Privileged {
     room: Arc<Shared>,
     heir: Heir,
     buffer: Vec<u8>,
+    stops: Stops,
 }
 
 /// Runs until the room is lost and its last deputy has ended.
 pub fn run(room: Arc<Shared>, heir: Heir) {
-    let mut this = Privileged { room, heir, buffer: vec![0; channel::REPLY_BYTES_MAX] };
+    let mut this = Privileged { room, heir, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() };
     let mut ready = Vec::new();
     loop {
-        let nudge = this.nudge();
-        this.room.poller.wait(nudge.then_some(NUDGE_MS), &mut ready);
+        let nudge = this.nudge().then_some(NUDGE);
+        let look = this.stops.look(&this.room);
+        this.room.poller.wait(nudge.into_iter().chain(look).min(), &mut ready);
         for (key, source, _) in &ready {
             match *source {
                 Source::Bell => {}
@@ -179,14 +183,24 @@ impl Privileged {
         }
     }
 
-    fn signal(&self, pid: i32, tid: i32, info: [u8; 128]) {
+    fn signal(&self, pid: i32, told_by: i32, info: [u8; 128]) {
         const SI_TKILL: i32 = -6;
         let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
-        let tid = (code == SI_TKILL).then_some(tid);
+        let tid = (code == SI_TKILL).then_some(told_by);
         let (signal, sender) = (
             i32::from_le_bytes([info[0], info[1], info[2], info[3]]),
             i32::from_le_bytes([info[16], info[17], info[18], info[19]]),
         );
+        {
+            let mut table = self.room.table();
+            let Some(deputy) = table.deputies.get_mut(&pid) else { return };
+            if let Some(thread) = deputy.threads.get_mut(&told_by) {
+                thread.told(signal);
+            }
+            if signal == libc::SIGCONT {
+                deputy.was_continued();
+            }
+        }
         if signal == libc::SIGCHLD
             && code > 0
             && self.room.table().deputies.get(&pid).is_some_and(|d| d.unborn.contains(&sender))
@@ -235,6 +249,12 @@ impl Privileged {
                     _ => result,
                 };
                 self.room.tell(&ToRoom::Return { id, result, out, ready: None });
+            }
+            Purpose::Stop => {
+                if let Some(deputy) = self.room.table().deputies.get_mut(&pid) {
+                    deputy.stopping = false;
+                }
+                self.room.tell(&ToRoom::GoOn { pid });
             }
             Purpose::Nothing => {}
         }
@@ -308,7 +328,6 @@ impl Privileged {
         }
         any
     }
-
 }
 
 fn returned(id: CallId, result: i64) -> ToRoom {

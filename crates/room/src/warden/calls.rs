@@ -5,7 +5,7 @@ mod socket;
 mod standing;
 
 use super::after::After;
-use super::guests::{Waiting, Who};
+use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
 use os::ptrace::HostTid;
@@ -136,7 +136,9 @@ impl Asked {
         let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
-            room.ask(id, who, call);
+            // A terminal does not stop those who block its signals.
+            let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
+            room.ask(id, who, Call { blocked, ..call });
         } else {
             room.withdraw(id);
         }
@@ -176,30 +178,39 @@ impl Asked {
             (before != (guest.ignored, guest.child_flags)).then_some((guest.ignored, guest.child_flags))
         };
         if let Some((ignored, child_flags)) = changed {
-            self.room.tell(&ToHome::Ignores { pid, ignored, child_flags });
+            self.room.tell(&ToHome::Ignores { pid, tid: self.who.tid, ignored, child_flags });
         }
     }
 
-    /// kill and its kin: the own process' signals that end nothing at home are the hosting kernel's; all others are sent at home, where all processes are.
+    /// kill and its kin: the own process' signals are the hosting kernel's, but for those that stop and continue, about which home decides; all others
+    /// are sent at home, where all processes are.
     fn signal(self) {
-        let own = match self.nr as i64 {
-            libc::SYS_kill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo | libc::SYS_rt_sigqueueinfo => {
-                self.args[0] as i32 == self.who.pid
-            }
+        let (own, signal) = match self.nr as i64 {
+            libc::SYS_kill | libc::SYS_rt_sigqueueinfo => (self.args[0] as i32 == self.who.pid, self.args[1]),
+            libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => (self.args[0] as i32 == self.who.pid, self.args[2]),
             libc::SYS_tkill => {
                 let guests = self.room.guests();
-                guests.host(self.args[0] as i32).and_then(|h| guests.who(h)).is_some_and(|w| w.pid == self.who.pid)
+                let target = guests.host(self.args[0] as i32).and_then(|h| guests.who(h));
+                (target.is_some_and(|w| w.pid == self.who.pid), self.args[1])
             }
-            _ => false,
+            // A descriptor of a process can only be had of the guest's own.
+            libc::SYS_pidfd_send_signal => (true, self.args[1]),
+            _ => (false, 0),
         };
         match (own, self.nr as i64) {
+            (true, libc::SYS_pidfd_send_signal) if stops_or_continues(signal) => self.kill_oneself(signal),
+            (true, _) if stops_or_continues(signal) => self.forward(),
             (true, _) => self.here(),
-            // A descriptor of a process can only be had of the guest's own.
             (false, libc::SYS_pidfd_open) if self.args[0] as i32 == self.who.pid => self.here(),
-            (false, libc::SYS_pidfd_send_signal) => self.here(),
-            (false, libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill) => self.forward(),
-            (false, _) => self.refuse(libc::ENOSYS),
+            (false, libc::SYS_pidfd_open) => self.refuse(libc::ENOSYS),
+            (false, _) => self.forward(),
         }
+    }
+
+    /// kill(getpid(), signal), at home.
+    fn kill_oneself(self, signal: u64) {
+        let call = Call::new(libc::SYS_kill, [self.who.pid as u64, signal, 0, 0, 0, 0]);
+        self.ask(call, After::Write(Vec::new()), true);
     }
 
     /// A filter of the program's own is refused: what it sent to the tracer or to a listener would be taken for ours.
@@ -231,4 +242,8 @@ impl Asked {
             self.here();
         }
     }
+}
+
+fn stops_or_continues(signal: u64) -> bool {
+    matches!(signal as i32, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU | libc::SIGCONT)
 }

@@ -1,9 +1,9 @@
 //! Who lives in the room: threads by the hosting kernel's number and by the home's.
 
+use super::spares::Spare;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
-use super::spares::Spare;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::message::StandinId;
@@ -20,6 +20,8 @@ pub struct Who {
 /// A process that lives here.
 #[derive(Clone, Debug)]
 pub struct Guest {
+    /// Stand-ins that it was placed with and that may stand for terminals.
+    pub terminals: HashSet<StandinId>,
     /// Connections that its deputy accepted for calls that were interrupted: the next call on the same listener gets them.
     pub unclaimed: HashMap<StandinId, VecDeque<Arc<Accepted>>>,
     /// Signals that it ignores, as its deputy knows (bit n-1 for signal n).
@@ -38,14 +40,19 @@ pub struct Accepted {
 }
 
 impl Guest {
-    /// One that ignores these signals.
-    pub fn new(ignored: u64) -> Guest {
-        Guest { unclaimed: HashMap::new(), ignored, child_flags: 0 }
+    /// One that has these terminals and ignores these signals.
+    pub fn new(terminals: HashSet<StandinId>, ignored: u64) -> Guest {
+        Guest { terminals, unclaimed: HashMap::new(), ignored, child_flags: 0 }
     }
 
     /// A child of this one, as fork(2) makes it.
     pub fn child(&self) -> Guest {
         Guest { unclaimed: HashMap::new(), ..self.clone() }
+    }
+
+    /// Whether a stand-in may stand for a terminal.
+    pub fn is_terminal(&self, standin: StandinId) -> bool {
+        self.terminals.contains(&standin)
     }
 }
 
@@ -139,4 +146,10 @@ impl Waiting {
             tracing::warn!("{e}");
         }
     }
+}
+
+/// Which stops of job control a thread blocks (bit n-1 for signal n).
+pub fn blocked_stops(host: HostTid) -> u32 {
+    let stops = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].iter().fold(0, |set, signal| set | 1u64 << (signal - 1));
+    os::process::status(host.0).map_or(0, |status| (status.blocked & stops) as u32)
 }

@@ -21,6 +21,8 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
             Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
         },
+        ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
+        ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Kill { pid } => room.orders.give(Order::Kill { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
         ToRoom::Report => report::tell(room),

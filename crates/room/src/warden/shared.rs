@@ -237,10 +237,10 @@ impl Shared {
             .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { host, .. } if *host == ended));
     }
 
-    /// Has the home run `call` in the deputy thread `tid` of `pid`.
-    pub fn call_home(&self, pid: i32, tid: i32, call: Call, pending: Pending) -> CallId {
+    /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile.
+    pub fn call_home(&self, who: Who, call: Call, pending: Pending) -> CallId {
         let id = self.expect(pending);
-        self.tell(&ToHome::Call { id, pid, tid, call });
+        self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
         id
     }
 

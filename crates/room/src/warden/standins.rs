@@ -2,7 +2,7 @@
 //!
 //! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's descriptor is recognised.
 
-use super::guests::Who;
+use super::guests::{Who, blocked_stops};
 use super::readiness::Readiness;
 use super::shared::{Pending, Shared};
 use super::spares::is_own;
@@ -10,6 +10,7 @@ use homefs::proto::{
     self, Attr, AttrOut, EntryOut, InitIn, InitOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn, PollOut,
     ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
 };
+use os::ptrace::HostTid;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -133,7 +134,11 @@ impl Device {
     /// Notes that a socket has a time limit, or none.
     pub fn set_timed(&self, standin: StandinId, timed: bool) {
         let mut all = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
-        if timed { all.insert(standin) } else { all.remove(&standin) };
+        if timed {
+            all.insert(standin)
+        } else {
+            all.remove(&standin)
+        };
     }
 
     /// Whether it has a time limit.
@@ -286,15 +291,6 @@ fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
     })
 }
 
-/// Who asks for which stand-in.
-fn asker(room: &Shared, request: &Request<'_>) -> Result<(Who, StandinId), i32> {
-    let guests = room.guests();
-    let tid = request.header.pid as i32;
-    let who = guests.host(tid).and_then(|host| guests.who(host)).ok_or(libc::ESRCH)?;
-    let standin = standin(request.header.nodeid).ok_or(libc::EINVAL)?;
-    Ok((who, standin))
-}
-
 fn open(device: &Device, request: &Request<'_>) {
     use proto::fopen::{DIRECT_IO, NOFLUSH, PARALLEL_DIRECT_WRITES, STREAM};
     if let Some(standin) = standin(request.header.nodeid) {
@@ -305,23 +301,43 @@ fn open(device: &Device, request: &Request<'_>) {
     device.value(request.header.unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
 }
 
-fn ask(room: &Shared, who: Who, unique: u64, what: What, call: Call) {
-    room.call_home(who.pid, who.tid, call, Pending::Standin(Asked { pid: who.pid, unique, what }));
+/// Who asks for a stand-in, and what it stands for.
+struct Asker {
+    who: Who,
+    host: HostTid,
+    standin: StandinId,
+    terminal: bool,
+}
+
+fn asker(room: &Shared, request: &Request<'_>) -> Result<Asker, i32> {
+    let guests = room.guests();
+    let host = guests.host(request.header.pid as i32).ok_or(libc::ESRCH)?;
+    let who = guests.who(host).ok_or(libc::ESRCH)?;
+    let standin = standin(request.header.nodeid).ok_or(libc::EINVAL)?;
+    let guest = guests.get(who.pid).ok_or(libc::ESRCH)?;
+    Ok(Asker { who, host, standin, terminal: guest.is_terminal(standin) })
+}
+
+fn ask(room: &Shared, asker: &Asker, unique: u64, what: What, call: Call) {
+    // A terminal does not stop those who block its signals.
+    let blocked = if asker.terminal { blocked_stops(asker.host) } else { 0 };
+    let who = asker.who;
+    room.call_home(who, Call { blocked, ..call }, Pending::Standin(Asked { pid: who.pid, unique, what }));
 }
 
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: ReadIn = request.args().take().map_err(|_| libc::EPROTO)?;
-    let (who, standin) = asker(room, request)?;
+    let asker = asker(room, request)?;
     // A socket's reader is content with what there is; after a request that was filled the kernel would go on, and wait.
-    let size = if is_own(standin) { arguments.size.min(IO_BYTES - 1) } else { arguments.size.min(IO_BYTES) };
+    let size = if is_own(asker.standin) { arguments.size.min(IO_BYTES - 1) } else { arguments.size.min(IO_BYTES) };
     let call = Call {
         pointers: 0b10,
         out_bytes: size,
         out_per_result: 1,
-        standin: Some(standin),
+        standin: Some(asker.standin),
         ..Call::new(libc::SYS_read, [0, 0, u64::from(size), 0, 0, 0])
     };
-    ask(room, who, request.header.unique, What::Read, call);
+    ask(room, &asker, request.header.unique, What::Read, call);
     Ok(())
 }
 
@@ -329,20 +345,20 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let mut args = request.args();
     let arguments: WriteIn = args.take().map_err(|_| libc::EPROTO)?;
     let data = args.bytes(arguments.size as usize).map_err(|_| libc::EPROTO)?.to_vec();
-    let (who, standin) = asker(room, request)?;
+    let asker = asker(room, request)?;
     let call = Call {
         pointers: 0b10,
         data,
-        standin: Some(standin),
+        standin: Some(asker.standin),
         ..Call::new(libc::SYS_write, [0, 0, u64::from(arguments.size), 0, 0, 0])
     };
-    ask(room, who, request.header.unique, What::Write, call);
+    ask(room, &asker, request.header.unique, What::Write, call);
     Ok(())
 }
 
 fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: PollIn = request.args().take().map_err(|_| libc::EPROTO)?;
-    let (who, standin) = asker(room, request)?;
+    let Asker { who, standin, .. } = asker(room, request)?;
     let unique = request.header.unique;
     let handle = (arguments.flags & proto::POLL_SCHEDULE_NOTIFY != 0).then_some(arguments.kh);
     match room.standins.readiness.polled(standin, arguments.events as u16, handle) {

@@ -6,6 +6,7 @@ mod family;
 mod held;
 mod porters;
 mod signals;
+mod stops;
 
 use super::shared::Shared;
 use crate::porter::{Answer, Channels, Notice, hear};
@@ -18,6 +19,7 @@ use signals::Signals;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use stops::Stops;
 use wire::message::{CallId, Place};
 
 /// What other threads want of the tracer.
@@ -52,6 +54,16 @@ pub enum Order {
         id: CallId,
         /// Its result.
         result: i64,
+    },
+    /// The deputy is stopped: the body stops too.
+    Stop {
+        /// The process.
+        pid: i32,
+    },
+    /// A body whose stop home was asked for goes on.
+    GoOn {
+        /// The process.
+        pid: i32,
     },
     /// End a body.
     Kill {
@@ -90,6 +102,7 @@ struct Tracer {
     births: Births,
     bodies: Bodies,
     signals: Signals,
+    stops: Stops,
     held: Held,
     listeners: Arc<super::notices::Listeners>,
 }
@@ -119,6 +132,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         births: Births::default(),
         bodies: Bodies::default(),
         signals: Signals::default(),
+        stops: Stops::default(),
         held: Held::default(),
         room,
         listeners,
@@ -160,6 +174,8 @@ impl Tracer {
             Order::Answer { host } => drop(ptrace::interrupt(host)),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::Stop { pid } => self.stop(pid),
+            Order::GoOn { pid } => self.go_on(pid),
             Order::Kill { pid } => self.kill(pid),
         }
     }

@@ -23,29 +23,29 @@ const FIONBIO: u32 = 0x5421;
 /// `struct termios` of the kernel: 36 bytes; termios2: 44; termio: 18; winsize: 8.
 fn shape(request: u32) -> Option<Shape> {
     Some(match request {
-        0x5401 => Shape::Out(36),                   // TCGETS
-        0x5402..=0x5404 => Shape::In(36),           // TCSETS, TCSETSW, TCSETSF
-        0x5405 => Shape::Out(18),                   // TCGETA
-        0x5406..=0x5408 => Shape::In(18),           // TCSETA, TCSETAW, TCSETAF
-        0x802c_542a => Shape::Out(44),              // TCGETS2
-        0x402c_542b..=0x402c_542d => Shape::In(44), // TCSETS2, TCSETSW2, TCSETSF2
-        0x5409..=0x540b => Shape::Number,           // TCSBRK, TCXONC, TCFLSH
-        0x5425 => Shape::Number,                    // TCSBRKP
-        0x540c | 0x540d => Shape::Number,           // TIOCEXCL, TIOCNXCL
-        0x540f => Shape::Out(4),                    // TIOCGPGRP
-        0x5410 => Shape::In(4),                     // TIOCSPGRP
-        0x5411 => Shape::Out(4),                    // TIOCOUTQ
-        0x5413 => Shape::Out(8),                    // TIOCGWINSZ
-        0x5414 => Shape::In(8),                     // TIOCSWINSZ
-        0x5415 => Shape::Out(4),                    // TIOCMGET
-        FIONBIO | 0x5452 => Shape::In(4),           // FIOASYNC
-        0x541b => Shape::Out(4),                    // FIONREAD
-        0x5424 => Shape::Out(4),                    // TIOCGETD
-        0x5429 => Shape::Out(4),                    // TIOCGSID
-        0x540e | 0x5422 => Shape::Number,           // TIOCSCTTY, TIOCNOTTY
-        0x8901 | 0x8902 => Shape::In(4),            // FIOSETOWN, SIOCSPGRP
-        0x8903..=0x8905 => Shape::Out(4),           // FIOGETOWN, SIOCGPGRP, SIOCATMARK
-        0x8906 | 0x8907 => Shape::Out(16),          // SIOCGSTAMP, SIOCGSTAMPNS
+        0x5401 => Shape::Out(36),                              // TCGETS
+        0x5402..=0x5404 => Shape::In(36),                      // TCSETS, TCSETSW, TCSETSF
+        0x5405 => Shape::Out(18),                              // TCGETA
+        0x5406..=0x5408 => Shape::In(18),                      // TCSETA, TCSETAW, TCSETAF
+        0x802c_542a => Shape::Out(44),                         // TCGETS2
+        0x402c_542b..=0x402c_542d => Shape::In(44),            // TCSETS2, TCSETSW2, TCSETSF2
+        0x5409..=0x540b => Shape::Number,                      // TCSBRK, TCXONC, TCFLSH
+        0x5425 => Shape::Number,                               // TCSBRKP
+        0x540c | 0x540d => Shape::Number,                      // TIOCEXCL, TIOCNXCL
+        0x540f => Shape::Out(4),                               // TIOCGPGRP
+        0x5410 => Shape::In(4),                                // TIOCSPGRP
+        0x5411 => Shape::Out(4),                               // TIOCOUTQ
+        0x5413 => Shape::Out(8),                               // TIOCGWINSZ
+        0x5414 => Shape::In(8),                                // TIOCSWINSZ
+        0x5415 => Shape::Out(4),                               // TIOCMGET
+        FIONBIO | 0x5452 => Shape::In(4),                      // FIOASYNC
+        0x541b => Shape::Out(4),                               // FIONREAD
+        0x5424 => Shape::Out(4),                               // TIOCGETD
+        0x5429 => Shape::Out(4),                               // TIOCGSID
+        0x540e | 0x5422 => Shape::Number,                      // TIOCSCTTY, TIOCNOTTY
+        0x8901 | 0x8902 => Shape::In(4),                       // FIOSETOWN, SIOCSPGRP
+        0x8903..=0x8905 => Shape::Out(4),                      // FIOGETOWN, SIOCGPGRP, SIOCATMARK
+        0x8906 | 0x8907 => Shape::Out(16),                     // SIOCGSTAMP, SIOCGSTAMPNS
         0x8910 | 0x8911 | 0x8913..=0x8945 => Shape::InOut(40), // `struct ifreq`: interfaces
         0x8948..=0x8955 | 0x8960..=0x8970 => Shape::InOut(40),
         _ => return None,

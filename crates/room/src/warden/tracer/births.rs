@@ -35,6 +35,11 @@ pub struct Births {
 }
 
 impl Births {
+    /// Home made this number for something that does not exist here yet.
+    pub fn is_reserved(&self, number: i32) -> bool {
+        self.reserved.values().any(|reserved| *reserved == number)
+    }
+
     /// A thread ended: nothing is under way for it.
     pub fn forget(&mut self, host: HostTid) {
         self.waiting.remove(&host);
@@ -212,6 +217,7 @@ impl Tracer {
     fn cancel_reservation(&mut self, host: HostTid) {
         let who = self.room.guests().who(host);
         if let (Some(number), Some(who)) = (self.births.reserved.remove(&host), who) {
+            self.signals.forget(number);
             self.room.tell(&ToHome::Unborn { pid: who.pid, number });
         }
     }

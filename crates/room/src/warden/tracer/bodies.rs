@@ -47,7 +47,8 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let guest = Guest::new(place.ignored);
+        let terminals = place.descriptors.iter().filter(|d| d.terminal).map(|d| d.standin);
+        let guest = Guest::new(terminals.collect(), place.ignored);
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -76,6 +77,11 @@ impl Tracer {
         Some(who)
     }
 
+    /// Its program does not run yet, but will.
+    pub fn is_coming(&self, pid: i32) -> bool {
+        self.bodies.is_starting(pid) || self.births.is_reserved(pid)
+    }
+
     /// A process that has no deputy that is known here.
     pub fn is_unknown_process(&self, host: HostTid) -> bool {
         if self.room.guests().who(host).is_some() {
@@ -93,6 +99,7 @@ impl Tracer {
         guests.add_thread(child, Who { pid, tid: pid });
         drop(guests);
         self.bodies.phases.insert(pid, Phase::Running);
+        self.early_signals(pid);
     }
 
     /// A word from a body that is starting; `false` if the stop is none.
@@ -132,6 +139,7 @@ impl Tracer {
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
             self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
+            self.early_signals(who.pid);
         } else {
             self.other_threads_gone(who, former);
             let arguments = os::process::arguments(host.0).unwrap_or_default();
@@ -158,6 +166,7 @@ impl Tracer {
     /// The tracer has seen the last of a thread.
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
+        self.stops.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -190,6 +199,7 @@ impl Tracer {
     /// The porter reaped a body: its number is free, and its deputy may end.
     pub fn reaped(&mut self, pid: i32) {
         self.signals.forget(pid);
+        self.stops.forget(pid);
         if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
             self.room.guests().remove(pid);
             self.room.tell(&ToHome::Exited { pid, how, cpu_us });

@@ -43,7 +43,7 @@ impl Tracer {
         }
     }
 
-    fn release(&self, mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
+    fn release(&mut self, mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
         let mut registers = stopped.registers()?;
         let done = result != -i64::from(libc::EINTR);
         let is_socket = || {
@@ -54,6 +54,6 @@ impl Tracer {
             registers.rax = result as u64;
             stopped.set_registers(&registers)?;
         }
-        stopped.resume(signal)
+        self.deliver(stopped, signal)
     }
 }

@@ -81,6 +81,7 @@ impl Tracer {
     fn not_placed(&mut self, pid: i32, errno: i32, what: String) {
         if self.bodies.fail(pid) {
             self.room.guests().remove(pid);
+            self.signals.forget(pid);
             self.room.tell(&ToHome::Placed { pid, result: Err((errno, what)) });
         }
     }

@@ -14,7 +14,15 @@ pub struct Signals {
     /// By ticket: for which process, and what. A guest that forges a ticket gets no more than its own process' siginfo.
     tickets: HashMap<u64, (i32, [u8; 128])>,
     last_ticket: u32,
+    /// What came for processes before their programs ran.
+    early: HashMap<i32, Vec<Early>>,
 }
+
+/// For which thread, if it is for one, and what.
+type Early = (Option<i32>, [u8; 128]);
+
+/// The most signals that are kept for one process whose program does not run yet.
+const EARLY_MAX: usize = 64;
 
 /// Marks a siginfo of ours: si_code SI_QUEUE, and this in the upper half of the value. The lower one numbers the ticket.
 const TICKET_MARK: u64 = 0x7465_726e << 32;
@@ -58,11 +66,19 @@ impl Signals {
     /// The process is gone; what was not delivered to it never will be.
     pub fn forget(&mut self, pid: i32) {
         self.tickets.retain(|_, (owner, _)| *owner != pid);
+        self.early.remove(&pid);
     }
 }
 
 impl Tracer {
     pub fn signal_from_home(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
+        if self.is_coming(pid) {
+            let early = self.signals.early.entry(pid).or_default();
+            if early.len() < EARLY_MAX {
+                early.push((tid, info));
+            }
+            return;
+        }
         let (host, group) = {
             let guests = self.room.guests();
             let group = guests.host(pid);
@@ -70,6 +86,9 @@ impl Tracer {
         };
         let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
+        if signal == libc::SIGCONT {
+            self.stops.count(pid);
+        }
         let sent = self.signals.ticket(pid, info);
         // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
         let done = unsafe {
@@ -80,6 +99,16 @@ impl Tracer {
         };
         if done < 0 {
             tracing::debug!("signal {signal} to {pid}: {}", std::io::Error::last_os_error());
+        }
+        if signal == libc::SIGCONT {
+            self.go_on(pid);
+        }
+    }
+
+    /// The program of this process runs from now on.
+    pub fn early_signals(&mut self, pid: i32) {
+        for (tid, info) in self.signals.early.remove(&pid).unwrap_or_default() {
+            self.signal_from_home(pid, tid, info);
         }
     }
 
@@ -93,11 +122,11 @@ impl Tracer {
         }
         if self.interrupted(&mut stopped)? {
             return match self.hold(stopped, signal) {
-                Some(stopped) => stopped.resume(signal),
+                Some(stopped) => self.deliver(stopped, signal),
                 None => Ok(()),
             };
         }
-        stopped.resume(signal)
+        self.deliver(stopped, signal)
     }
 
     /// A read or write of a stand-in that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a

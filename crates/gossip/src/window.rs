@@ -1,0 +1,131 @@
+//! What a node knows of the others' loads.
+
+use std::collections::BTreeMap;
+
+/// How much is kept, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Nodes in the window; beyond half as many again, the oldest readings make room.
+    pub capacity: usize,
+    /// A reading older than this is not believed, milliseconds.
+    pub max_age_ms: u64,
+}
+
+/// A node's reading, and when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading<V> {
+    /// When, on the clock of the node that keeps the window (monotonic), milliseconds.
+    pub read_ms: u64,
+    /// What was read.
+    pub value: V,
+}
+
+/// The newest reading of each of the nodes heard of last.
+#[derive(Clone, Debug)]
+pub struct Window<V> {
+    bounds: Bounds,
+    readings: BTreeMap<u64, Reading<V>>,
+}
+
+impl<V: Copy> Window<V> {
+    /// An empty window.
+    pub fn new(bounds: Bounds) -> Window<V> {
+        Window { bounds, readings: BTreeMap::new() }
+    }
+
+    /// Takes a reading that is `age_ms` old, if it is newer than what is known of this node and not too old. Says whether it was taken.
+    ///
+    /// Ages travel, not times: clocks of different nodes are never compared, and nothing can come from the future.
+    pub fn note(&mut self, id: u64, age_ms: u64, value: V, now_ms: u64) -> bool {
+        let Some(read_ms) = now_ms.checked_sub(age_ms).filter(|_| age_ms <= self.bounds.max_age_ms) else {
+            return false;
+        };
+        match self.readings.get_mut(&id) {
+            Some(known) if known.read_ms >= read_ms => return false,
+            Some(known) => *known = Reading { read_ms, value },
+            None => {
+                self.readings.insert(id, Reading { read_ms, value });
+                self.make_room();
+            }
+        }
+        true
+    }
+
+    /// Lets half as much again come in before the oldest go, so that going costs little.
+    fn make_room(&mut self) {
+        let capacity = self.bounds.capacity;
+        if self.readings.len() > capacity + capacity / 2 {
+            let mut ages: Vec<(u64, u64)> = self.readings.iter().map(|(id, r)| (r.read_ms, *id)).collect();
+            let surplus = ages.len() - capacity;
+            ages.select_nth_unstable(surplus);
+            for (_, id) in &ages[..surplus] {
+                self.readings.remove(id);
+            }
+        }
+    }
+
+    /// The node is gone.
+    pub fn forget(&mut self, id: u64) {
+        self.readings.remove(&id);
+    }
+
+    /// The newest reading of this node, whatever its age.
+    pub fn get(&self, id: u64) -> Option<&Reading<V>> {
+        self.readings.get(&id)
+    }
+
+    /// Readings that are still believed: node, age in milliseconds, value.
+    pub fn fresh(&self, now_ms: u64) -> impl Iterator<Item = (u64, u64, V)> + '_ {
+        let max_age_ms = self.bounds.max_age_ms;
+        self.readings
+            .iter()
+            .map(move |(id, r)| (*id, now_ms.saturating_sub(r.read_ms), r.value))
+            .filter(move |(_, age_ms, _)| *age_ms <= max_age_ms)
+    }
+
+    /// The newest `count` of them, newest first: what is passed on.
+    pub fn newest(&self, count: usize, now_ms: u64) -> Vec<(u64, u64, V)> {
+        let mut found: Vec<_> = self.fresh(now_ms).collect();
+        if found.len() > count && count > 0 {
+            found.select_nth_unstable_by_key(count - 1, |(id, age_ms, _)| (*age_ms, *id));
+        }
+        found.truncate(count);
+        found.sort_unstable_by_key(|(id, age_ms, _)| (*age_ms, *id));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(capacity: usize) -> Window<u32> {
+        Window::new(Bounds { capacity, max_age_ms: 1000 })
+    }
+
+    #[test]
+    fn newest_reading_wins_and_old_ones_are_not_believed() {
+        let mut w = window(4);
+        assert!(w.note(1, 100, 5, 5000));
+        assert!(!w.note(1, 200, 9, 5000), "older than what is known");
+        assert!(w.note(2, 50, 7, 5000));
+        assert!(!w.note(3, 1001, 1, 5000), "too old");
+        assert!(!w.note(3, u64::MAX, 1, 5000), "older than time itself");
+        assert_eq!(w.newest(5, 5000), [(2, 50, 7), (1, 100, 5)]);
+        assert_eq!(w.newest(1, 5000), [(2, 50, 7)]);
+        assert_eq!(w.newest(0, 5000), []);
+        assert_eq!(w.newest(5, 5920), [(2, 970, 7)]);
+        w.forget(2);
+        assert!(w.get(2).is_none() && w.get(1).is_some());
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let mut w = window(3);
+        for id in 0..10 {
+            w.note(id, 100 - id, 0, 5000);
+        }
+        assert!(w.readings.len() <= 4);
+        assert_eq!(w.newest(3, 5000).iter().map(|r| r.0).collect::<Vec<_>>(), [9, 8, 7]);
+    }
+}

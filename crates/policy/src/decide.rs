@@ -1,0 +1,389 @@
+//! One decision: stay, or move one process to one node.
+
+use serde::{Deserialize, Serialize};
+
+use crate::costs::{distance, move_ms};
+use crate::utility::{Crowd, Site, gain};
+use crate::{Mode, NodeView, Params, ProcessView, opportunity, usher};
+
+/// Everything that a decision depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// The policy's numbers.
+    pub params: Params,
+    /// The node's owner keeps its processes here.
+    pub stay: bool,
+    /// The node's owner wants no policy at work.
+    pub quiet: bool,
+    /// The node's owner wants its guests gone.
+    pub evict: bool,
+    /// The node that decides.
+    pub own: NodeView,
+    /// What runs on it and could be moved.
+    pub processes: Vec<ProcessView>,
+    /// Other nodes that could be targets.
+    pub known: Vec<NodeView>,
+}
+
+/// Why a process is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// It, and all, get more done.
+    Balance,
+    /// It cannot be spread evenly, and has had more than its share.
+    Rotate,
+    /// This node runs out of memory.
+    Usher,
+    /// This node's owner wants it gone.
+    Evict,
+    /// It belongs home, or to what it talks to.
+    Attract,
+}
+
+/// Why nothing is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stay {
+    /// The owner said so.
+    Owner,
+    /// Moving for load is switched off.
+    Off,
+    /// No process may be moved: none is in scope, old enough, unpinned, and long enough here.
+    NobodyMovable,
+    /// No other node is known, or none takes guests.
+    NobodyKnown,
+    /// No move is worth its cost.
+    Best,
+}
+
+/// A move that is worth it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// Which process.
+    pub process: u64,
+    /// Node id of the target.
+    pub to: u64,
+    /// Why.
+    pub cause: Cause,
+    /// What all gain, thousandths of utility, per core of demand of the process.
+    pub gain_milli: i32,
+    /// For how long the process stands still, milliseconds.
+    pub cost_ms: u64,
+    /// Scale of lags used, milliseconds: the target judges by the same.
+    pub scale_ms: u32,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing moves.
+    Stay(Stay),
+    /// This does.
+    Move(Move),
+}
+
+/// Decides. The same inputs give the same verdict.
+pub fn decide(inputs: &Inputs) -> Verdict {
+    if inputs.evict
+        && let Some(order) = usher::evict(inputs)
+    {
+        return Verdict::Move(order);
+    }
+    if inputs.quiet {
+        return Verdict::Stay(Stay::Owner);
+    }
+    if let Some(order) = usher::usher(inputs) {
+        return Verdict::Move(order);
+    }
+    if inputs.stay {
+        return Verdict::Stay(Stay::Owner);
+    }
+    if inputs.params.mode == Mode::Off {
+        return Verdict::Stay(Stay::Off);
+    }
+    let params = &inputs.params;
+    let movable: Vec<&ProcessView> = inputs.processes.iter().filter(|p| is_movable(p, params)).collect();
+    if movable.is_empty() {
+        return Verdict::Stay(Stay::NobodyMovable);
+    }
+    let targets: Vec<&NodeView> = inputs.known.iter().filter(|n| n.guests && n.id != inputs.own.id).collect();
+    if targets.is_empty() {
+        return Verdict::Stay(Stay::NobodyKnown);
+    }
+    let best = match params.mode {
+        Mode::Opportunity => opportunity::best(inputs, &movable, &targets),
+        _ => best(inputs, &movable, &targets),
+    };
+    best.map_or(Verdict::Stay(Stay::Best), Verdict::Move)
+}
+
+/// What a move of this process would cost it, milliseconds.
+pub fn move_cost_ms(process: &ProcessView, params: &Params) -> u64 {
+    move_ms(process, params)
+}
+
+/// May it move for load? Half of the processes that have lived for some time live as long again (Harchol-Balter and Downey 1997): a
+/// move may cost a share of the age.
+fn is_movable(process: &ProcessView, params: &Params) -> bool {
+    process.in_scope
+        && !process.pinned
+        && process.demand_milli >= 50
+        && process.resident_ms >= u64::from(params.residency_ms)
+        && move_ms(process, params).saturating_mul(1000) <= process.age_ms.saturating_mul(u64::from(params.cost_milli))
+}
+
+/// Would the move lead straight back?
+pub(crate) fn is_return(process: &ProcessView, target: &NodeView, params: &Params) -> bool {
+    process.came_from == Some(target.id) && process.resident_ms < u64::from(params.return_ms)
+}
+
+/// Room for a process of so much memory, with the reserve kept?
+pub(crate) fn has_room(node: &NodeView, memory_mib: u32, params: &Params) -> bool {
+    let reserve_mib = u64::from(node.memory_mib) * u64::from(params.reserve_milli) / 1000;
+    u64::from(node.free_mib) >= u64::from(memory_mib) + reserve_mib
+}
+
+fn best(inputs: &Inputs, movable: &[&ProcessView], targets: &[&NodeView]) -> Option<Move> {
+    let scale_ms = lag_scale_ms(inputs);
+    let base_ms = inputs.own.lag_ms;
+    let own = own_crowd(inputs, scale_ms);
+    let crowds: Vec<Crowd> = targets.iter().map(|n| crowd(n, base_ms, scale_ms)).collect();
+    let mut best: Option<(f64, Move)> = None;
+    for process in movable {
+        let weight = weight(process.lag_ms, base_ms, scale_ms);
+        for (target, to) in targets.iter().zip(&crowds) {
+            if is_return(process, target, &inputs.params) || !has_room(target, process.memory_mib, &inputs.params) {
+                continue;
+            }
+            let offer = Offer { process, weight, from: own, from_id: inputs.own.id, to: *to, to_id: target.id };
+            if let Some((cause, gain, excess)) = offer.worth(&inputs.params, 1.0)
+                && best.as_ref().is_none_or(|(most, _)| excess > *most + 1e-9)
+            {
+                let order = Move {
+                    process: process.id,
+                    to: target.id,
+                    cause,
+                    gain_milli: (gain * 1000.0).clamp(-1e9, 1e9) as i32,
+                    cost_ms: move_ms(process, &inputs.params),
+                    scale_ms,
+                };
+                best = Some((excess, order));
+            }
+        }
+    }
+    best.map(|(_, order)| order)
+}
+
+/// One process, and the two nodes.
+pub(crate) struct Offer<'a> {
+    pub process: &'a ProcessView,
+    pub weight: f64,
+    pub from: Crowd,
+    pub from_id: u64,
+    pub to: Crowd,
+    pub to_id: u64,
+}
+
+impl Offer<'_> {
+    /// Why the move is worth it, what is gained, and by how much that exceeds what is asked; margins are taken times `strictness`.
+    pub fn worth(&self, params: &Params, strictness: f64) -> Option<(Cause, f64, f64)> {
+        let demand = f64::from(self.process.demand_milli) / 1e3;
+        let margin = |milli: u32| f64::from(milli) / 1e3 * strictness;
+        let horizon_ms = self.process.age_ms.clamp(1, u64::from(params.lag_scale_ms) * 4) as f64;
+        let cost = move_ms(self.process, params) as f64 / horizon_ms;
+        let pull = self.pull(params);
+        let plain_from = Crowd { weight: self.from.site.load, ..self.from };
+        let plain_to = Crowd { weight: self.to.site.load, ..self.to };
+        let plain = gain(plain_from, plain_to, demand, 1.0) / demand;
+        let spare = self.to.site.load + demand <= self.to.site.cores * 1.05;
+        let asked = margin(if spare { params.idle_margin_milli } else { params.balance_margin_milli })
+            / self.from.site.load_per_core().max(1.0);
+        let weighted = gain(self.from, self.to, demand, self.weight) / (demand * self.weight);
+        if plain + pull > asked + cost {
+            let cause = if plain > asked { Cause::Balance } else { Cause::Attract };
+            // Of those whose move balances as well, the one that has had most goes, if it is to be slower there.
+            let excess = (plain + pull - asked - cost) + 0.1 * weighted;
+            return Some((cause, plain + pull, excess));
+        }
+        // What is due to lags alone must exceed the margin, too: else noise in loads would rotate.
+        let asked = margin(params.rotate_margin_milli);
+        let excess = weighted.min(weighted - plain) + pull - asked - cost;
+        (params.mode == Mode::Rotate && excess > 0.0).then_some((Cause::Rotate, weighted + pull, excess))
+    }
+
+    /// What being nearer to what it talks to is worth.
+    fn pull(&self, params: &Params) -> f64 {
+        let near = (distance(self.process, self.from_id, params) / distance(self.process, self.to_id, params)).ln();
+        match self.process.prefer_home {
+            true if self.to_id == self.process.home => near + 0.5,
+            true => near - 0.5,
+            false => near,
+        }
+    }
+}
+
+/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer.
+pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
+    let (mut done, mut wanted) = (0.0, 0.0);
+    for view in inputs.known.iter().chain([&inputs.own]) {
+        let site = Site::of(view);
+        done += site.rate(site.load) * site.load;
+        wanted += site.load;
+    }
+    let rate = if wanted > 0.0 { (done / wanted).clamp(0.01, 50.0) } else { 1.0 };
+    (f64::from(inputs.params.lag_scale_ms) * rate).max(1.0) as u32
+}
+
+pub(crate) fn weight(lag_ms: i32, base_ms: i32, scale_ms: u32) -> f64 {
+    ((f64::from(lag_ms) - f64::from(base_ms)) / f64::from(scale_ms.max(1))).clamp(-6.0, 6.0).exp()
+}
+
+pub(crate) fn crowd(view: &NodeView, base_ms: i32, scale_ms: u32) -> Crowd {
+    let site = Site::of(view);
+    Crowd { site, weight: site.load * weight(view.lag_ms, base_ms, scale_ms) }
+}
+
+fn own_crowd(inputs: &Inputs, scale_ms: u32) -> Crowd {
+    let site = Site::of(&inputs.own);
+    let (mut demand, mut weighted) = (0.0, 0.0);
+    for process in &inputs.processes {
+        let wanted = f64::from(process.demand_milli) / 1e3;
+        demand += wanted;
+        weighted += wanted * weight(process.lag_ms, inputs.own.lag_ms, scale_ms);
+    }
+    Crowd { site: Site { load: site.load.max(demand), ..site }, weight: weighted + (site.load - demand).max(0.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn node(id: u64, load: f64) -> NodeView {
+        NodeView {
+            id,
+            load_milli: (load * 1000.0) as u32,
+            cores_milli: 1000,
+            speed_milli: 1000,
+            free_mib: 900,
+            memory_mib: 1000,
+            guests: true,
+            ..NodeView::default()
+        }
+    }
+
+    fn process(id: u64) -> ProcessView {
+        ProcessView {
+            id,
+            home: 1,
+            age_ms: 60_000,
+            resident_ms: 5000,
+            demand_milli: 1000,
+            memory_mib: 50,
+            carried_mib: 10,
+            in_scope: true,
+            ..ProcessView::default()
+        }
+    }
+
+    fn inputs(processes: Vec<ProcessView>, known: Vec<NodeView>) -> Inputs {
+        let own = node(1, processes.iter().map(|p| f64::from(p.demand_milli) / 1e3).sum());
+        Inputs { params: Params::default(), stay: false, quiet: false, evict: false, own, processes, known }
+    }
+
+    fn moved(inputs: &Inputs) -> Option<(u64, u64, Cause)> {
+        match decide(inputs) {
+            Verdict::Move(m) => Some((m.process, m.to, m.cause)),
+            Verdict::Stay(_) => None,
+        }
+    }
+
+    #[test]
+    fn balances_at_two_and_rests_at_one() {
+        let two = vec![process(1), process(2)];
+        assert_eq!(moved(&inputs(two.clone(), vec![node(2, 1.0), node(3, 0.0)])).map(|m| m.1), Some(3));
+        assert_eq!(decide(&inputs(two, vec![node(2, 1.0)])), Verdict::Stay(Stay::Best));
+        let five = (0..5).map(process).collect::<Vec<_>>();
+        assert_eq!(moved(&inputs(five.clone(), vec![node(2, 4.0)])), None);
+        assert_eq!(moved(&inputs(five, vec![node(2, 3.0)])).map(|m| m.2), Some(Cause::Balance));
+    }
+
+    #[test]
+    fn noise_moves_nobody() {
+        for noise in [-0.2, -0.1, 0.1, 0.2] {
+            assert_eq!(moved(&inputs(vec![process(1)], vec![node(2, 0.0 + f64::max(noise, 0.0))])), None);
+            assert_eq!(moved(&inputs(vec![process(1), process(2)], vec![node(2, 1.0 + noise)])), None, "{noise}");
+        }
+    }
+
+    #[test]
+    fn who_had_most_goes_to_who_had_most() {
+        let (mut behind, ahead) = (process(1), process(2));
+        behind.lag_ms = 6000;
+        let mut all = inputs(vec![behind, ahead], vec![node(2, 1.0)]);
+        all.own.lag_ms = 3000;
+        all.known[0].lag_ms = -2000;
+        assert_eq!(moved(&all), Some((2, 2, Cause::Rotate)));
+        all.known[0].lag_ms = 6000;
+        assert_eq!(moved(&all), None);
+        all.known[0].lag_ms = -2000;
+        all.params.mode = Mode::Balance;
+        assert_eq!(moved(&all), None);
+    }
+
+    #[test]
+    fn the_young_the_pinned_and_strangers_stay() {
+        for change in [
+            (|p: &mut ProcessView| p.pinned = true) as fn(&mut ProcessView),
+            |p| p.in_scope = false,
+            |p| p.resident_ms = 999,
+            |p| p.age_ms = 1100,
+            |p| p.carried_mib = 10_000,
+        ] {
+            let mut both = vec![process(1), process(2)];
+            both.iter_mut().for_each(change);
+            let verdict = decide(&inputs(both, vec![node(2, 0.0)]));
+            assert_eq!(verdict, Verdict::Stay(Stay::NobodyMovable));
+        }
+        let mut back = vec![process(1), process(2)];
+        back.iter_mut().for_each(|p| p.came_from = Some(2));
+        assert_eq!(moved(&inputs(back.clone(), vec![node(2, 0.0)])), None);
+        assert_eq!(moved(&inputs(back.clone(), vec![node(3, 0.0)])).map(|m| m.1), Some(3));
+        back.iter_mut().for_each(|p| p.resident_ms = 6000);
+        assert_eq!(moved(&inputs(back, vec![node(2, 0.0)])).map(|m| m.1), Some(2));
+        let full = NodeView { free_mib: 100, ..node(2, 0.0) };
+        assert_eq!(moved(&inputs(vec![process(1), process(2)], vec![full])), None);
+        let shut = NodeView { guests: false, ..node(2, 0.0) };
+        let verdict = decide(&inputs(vec![process(1), process(2)], vec![shut]));
+        assert_eq!(verdict, Verdict::Stay(Stay::NobodyKnown));
+    }
+
+    #[test]
+    fn the_owner_is_obeyed() {
+        let mut all = inputs(vec![process(1), process(2)], vec![node(2, 0.0)]);
+        all.stay = true;
+        assert_eq!(decide(&all), Verdict::Stay(Stay::Owner));
+        (all.stay, all.quiet) = (false, true);
+        assert_eq!(decide(&all), Verdict::Stay(Stay::Owner));
+        (all.quiet, all.params.mode) = (false, Mode::Off);
+        assert_eq!(decide(&all), Verdict::Stay(Stay::Off));
+    }
+
+    #[test]
+    fn talkers_meet() {
+        let mut talker = process(1);
+        talker.home = 9;
+        talker.ties = vec![crate::Tie { node: 2, calls_per_s: 20_000 }];
+        let all = inputs(vec![talker.clone()], vec![node(2, 0.0), node(3, 0.0)]);
+        assert_eq!(moved(&all), Some((1, 2, Cause::Attract)));
+        // One that calls home often stays there though it is crowded.
+        let mut calls_home = process(1);
+        calls_home.ties = vec![crate::Tie { node: 1, calls_per_s: 100_000 }];
+        let others = process(2);
+        assert_eq!(moved(&inputs(vec![calls_home, others], vec![node(2, 0.0)])).map(|m| m.0), Some(2));
+        talker.ties.clear();
+        (talker.prefer_home, talker.home) = (true, 2);
+        assert_eq!(moved(&inputs(vec![talker], vec![node(2, 0.0), node(3, 0.0)])), Some((1, 2, Cause::Attract)));
+    }
+}

@@ -1,0 +1,107 @@
+//! Indices that are kept between decisions.
+
+/// Load of a node. For its own decisions it rises slowly and falls at once, so that nothing moves away for a passing peak; as told to others
+/// it rises at once and falls slowly, so that nothing rushes to a passing lull.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadIndex {
+    own: f64,
+    told: f64,
+    last_ms: Option<u64>,
+}
+
+/// Time in which the slow side covers 63% of a change, milliseconds.
+const SLOW_MS: f64 = 1500.0;
+
+impl LoadIndex {
+    /// Takes a sample of runnable processes. `scale` divides time (1, or more in scaled experiments).
+    pub fn sample(&mut self, runnable: f64, now_ms: u64, scale: f64) {
+        let runnable = if runnable.is_finite() { runnable.max(0.0) } else { 0.0 };
+        let Some(last_ms) = self.last_ms.replace(now_ms) else {
+            (self.own, self.told) = (runnable, runnable);
+            return;
+        };
+        let elapsed_ms = now_ms.saturating_sub(last_ms) as f64;
+        let step = 1.0 - (-elapsed_ms * scale.max(1.0) / SLOW_MS).exp();
+        let slow = |index: f64| index + (runnable - index) * step;
+        self.own = slow(self.own).min(runnable);
+        self.told = slow(self.told).max(runnable);
+    }
+
+    /// A process of this demand has come (or, negative, gone): both sides know at once.
+    pub fn shift(&mut self, demand: f64) {
+        self.own = (self.own + demand).max(0.0);
+        self.told = (self.told + demand).max(0.0);
+    }
+
+    /// For own decisions, thousandths.
+    pub fn own_milli(&self) -> u32 {
+        milli(self.own)
+    }
+
+    /// As told to others, thousandths.
+    pub fn told_milli(&self) -> u32 {
+        milli(self.told)
+    }
+}
+
+fn milli(value: f64) -> u32 {
+    (value * 1000.0).round().clamp(0.0, f64::from(u32::MAX)) as u32
+}
+
+/// What a process has missed: the time it wanted to run, less the work it got done in reference seconds. Only differences between
+/// processes mean something. A newcomer starts at the mean of those that are there; what is long ago is forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lag {
+    lag_ms: f64,
+}
+
+/// Time after which 63% of a difference is forgotten, in units of the lag's scale.
+const MEMORY: f64 = 30.0;
+
+impl Lag {
+    /// Of a process that is as far as the mean.
+    pub fn of_newcomer(mean_ms: i32) -> Lag {
+        Lag { lag_ms: f64::from(mean_ms) }
+    }
+
+    /// Over `elapsed_ms` it wanted a core for `wanted_ms` and did `done_ms` of work; `mean_ms` is the mean of all that are known, `scale_ms`
+    /// the lag's scale.
+    pub fn advance(&mut self, elapsed_ms: f64, wanted_ms: f64, done_ms: f64, mean_ms: f64, scale_ms: f64) {
+        self.lag_ms += wanted_ms - done_ms;
+        self.lag_ms += (mean_ms - self.lag_ms) * (1.0 - (-elapsed_ms / (MEMORY * scale_ms)).exp());
+    }
+
+    /// Milliseconds.
+    pub fn ms(&self) -> i32 {
+        self.lag_ms.round().clamp(-3.6e6, 3.6e6) as i32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_do_not_drive_away_and_lulls_do_not_attract() {
+        let mut index = LoadIndex::default();
+        index.sample(1.0, 0, 1.0);
+        index.sample(3.0, 1000, 1.0);
+        assert!(index.own_milli() < 2100 && index.told_milli() == 3000, "{index:?}");
+        index.sample(0.0, 2000, 1.0);
+        assert!(index.own_milli() == 0 && index.told_milli() > 1400, "{index:?}");
+        (3..30).for_each(|s| index.sample(2.0, s * 1000, 1.0));
+        assert_eq!((index.own_milli(), index.told_milli()), (2000, 2000));
+        index.sample(f64::NAN, 30_000, 1.0);
+        assert_eq!(index.own_milli(), 0);
+    }
+
+    #[test]
+    fn who_waits_lags() {
+        let (mut half, mut full) = (Lag::default(), Lag::default());
+        for _ in 0..10 {
+            half.advance(1000.0, 1000.0, 500.0, 2500.0, 8000.0);
+            full.advance(1000.0, 1000.0, 1000.0, 2500.0, 8000.0);
+        }
+        assert!((4500..=5200).contains(&(half.ms() - full.ms())), "{} {}", half.ms(), full.ms());
+    }
+}

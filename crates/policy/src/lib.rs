@@ -1,0 +1,31 @@
+//! Where processes should run. Pure: a decision is a function of its [`Inputs`]; clocks, sockets, threads and chance are elsewhere.
+//!
+//! The measure is proportional fairness. A node's utility is the sum of `ln(rate)` over what runs there, where the rate is what one runnable
+//! process gets: `speed * min(1, cores / load)`. Moving a process is worth the change of that sum on both nodes. Equal nodes then
+//! move at a difference of two processes and not of one, and speeds and core counts need no rule of their own. Weighted by `exp(lag)`, what
+//! each process has missed, the same sum rotates processes that cannot be spread evenly (17 on 16, or slow nodes beside fast ones).
+#![forbid(unsafe_code)]
+
+mod admit;
+mod costs;
+mod decide;
+mod index;
+mod log;
+mod mover;
+mod opportunity;
+mod params;
+mod place;
+mod settings;
+mod usher;
+mod utility;
+mod view;
+
+pub use admit::{Ask, Refusal, admit};
+pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, move_cost_ms};
+pub use index::{Lag, LoadIndex};
+pub use log::{LogError, RECORD_BYTES, Record, Replayed, replay};
+pub use mover::Mover;
+pub use params::{Mode, Params};
+pub use place::place;
+pub use settings::{Scope, SettingError, Settings};
+pub use view::{Hint, NodeView, ProcessView, Tie};

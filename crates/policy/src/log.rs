@@ -1,0 +1,125 @@
+//! Decisions as lines of JSON, each with all its inputs, so that they can be made again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Inputs, Verdict, decide};
+
+/// Longest line that is read, bytes.
+pub const RECORD_BYTES: usize = 1 << 20;
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When, milliseconds on the clock of whoever decided.
+    pub at_ms: u64,
+    /// What it was made from.
+    pub inputs: Inputs,
+    /// What was decided.
+    pub verdict: Verdict,
+}
+
+/// Why a line is no decision.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// Longer than any.
+    #[error("line {line}: {bytes} bytes, at most {RECORD_BYTES} are allowed")]
+    TooLong {
+        /// Counted from 1.
+        line: usize,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Not JSON, or not of a decision.
+    #[error("line {line} is no decision")]
+    Malformed {
+        /// Counted from 1.
+        line: usize,
+        /// What the reader says.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// A decision made again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    /// Line in the log, counted from 1.
+    pub line: usize,
+    /// As it was logged.
+    pub record: Record,
+    /// As it is now.
+    pub again: Verdict,
+}
+
+impl Replayed {
+    /// Is it the same?
+    pub fn same(&self) -> bool {
+        self.again == self.record.verdict
+    }
+}
+
+impl Record {
+    /// As a line, without its end.
+    ///
+    /// # Errors
+    /// None for numbers and names.
+    pub fn line(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+/// Makes the decisions of a log again. Empty lines are skipped.
+///
+/// # Errors
+/// Of each line, if it is no decision.
+pub fn replay(text: &str) -> impl Iterator<Item = Result<Replayed, LogError>> + '_ {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines.map(|(index, text)| {
+        let line = index + 1;
+        if text.len() > RECORD_BYTES {
+            return Err(LogError::TooLong { line, bytes: text.len() });
+        }
+        let record: Record = serde_json::from_str(text).map_err(|source| LogError::Malformed { line, source })?;
+        let again = decide(&record.inputs);
+        Ok(Replayed { line, record, again })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mover, NodeView, ProcessView, Settings};
+
+    #[test]
+    fn what_was_logged_is_decided_again() {
+        let node = |id, load_milli| NodeView {
+            id,
+            load_milli,
+            cores_milli: 1000,
+            speed_milli: 1000,
+            free_mib: 900,
+            memory_mib: 1000,
+            guests: true,
+            ..NodeView::default()
+        };
+        let process = |id| ProcessView {
+            id,
+            age_ms: 60_000,
+            resident_ms: 60_000,
+            demand_milli: 1000,
+            in_scope: true,
+            ..ProcessView::default()
+        };
+        let mut mover = Mover::new(Settings::default());
+        let record = mover.consider(5, node(1, 2000), vec![process(1), process(2)], [node(2, 0)].into_iter());
+        let line = record.line().unwrap();
+        let stays = line.replace("\"to\":2", "\"to\":3");
+        assert_ne!(line, stays, "it moves");
+        let text = format!("{line}\n\n{stays}\nnonsense\n");
+        let again: Vec<_> = replay(&text).collect();
+        assert!(again[0].as_ref().unwrap().same() && !again[1].as_ref().unwrap().same());
+        assert_eq!(again[1].as_ref().unwrap().line, 3);
+        assert_eq!(again[2].as_ref().unwrap_err().to_string(), "line 4 is no decision");
+        assert!(replay(&"x".repeat(RECORD_BYTES + 1)).next().unwrap().is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! What a node remembers between decisions: orders under way, refusals, promises. The daemon and the simulator run this same code.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::{Ask, Inputs, Move, NodeView, Params, ProcessView, Record, Refusal, Settings, Verdict, admit, decide};
+
+/// Most orders under way at once.
+const ORDERS_MAX: usize = 4;
+/// Most promises at once, whatever the asker's wish.
+const PROMISES_MAX: usize = 256;
+
+/// A process that is to come.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    demand_milli: u32,
+    memory_mib: u32,
+    until_ms: u64,
+}
+
+/// The policy's state on one node.
+#[derive(Clone, Debug, Default)]
+pub struct Mover {
+    settings: Settings,
+    /// Process, and until when its order counts as under way.
+    orders: BTreeMap<u64, u64>,
+    /// Node that refused, and until when it is not asked.
+    refused: BTreeMap<u64, u64>,
+    /// Asker's node and its process.
+    promises: BTreeMap<(u64, u64), Promise>,
+    arrivals: VecDeque<u64>,
+}
+
+impl Mover {
+    /// With these settings.
+    pub fn new(settings: Settings) -> Mover {
+        Mover { settings, ..Mover::default() }
+    }
+
+    /// What the owner has said.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The owner says something else.
+    pub fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// The policy's numbers.
+    pub fn params(&self) -> &Params {
+        &self.settings.params
+    }
+
+    /// Decides, once a second or when something has changed. Orders that are under way are left out, as are targets that have just refused.
+    pub fn consider(
+        &mut self,
+        now_ms: u64,
+        own: NodeView,
+        processes: Vec<ProcessView>,
+        known: impl Iterator<Item = NodeView>,
+    ) -> Record {
+        self.orders.retain(|_, until_ms| *until_ms > now_ms);
+        self.refused.retain(|_, until_ms| *until_ms > now_ms);
+        let settings = &self.settings;
+        let has_guests = || processes.iter().any(|p| p.home != own.id);
+        let evict = !settings.guests && has_guests();
+        let mut processes = processes;
+        processes.retain(|p| !self.orders.contains_key(&p.id));
+        let stale_ms = settings.params.stale_ms;
+        let known = known.filter(|n| n.age_ms <= stale_ms && !self.refused.contains_key(&n.id)).map(NodeView::bounded);
+        let inputs = Inputs {
+            params: settings.params,
+            stay: settings.stay || self.orders.len() >= ORDERS_MAX,
+            quiet: settings.quiet,
+            evict,
+            own,
+            processes,
+            known: known.collect(),
+        };
+        let verdict = decide(&inputs);
+        Record { at_ms: now_ms, inputs, verdict }
+    }
+
+    /// An order goes out: the process counts as under way for at most `within_ms`. The request for the target.
+    pub fn order(&mut self, now_ms: u64, record: &Record, within_ms: u64) -> Option<(Move, Ask)> {
+        let Verdict::Move(order) = record.verdict else { return None };
+        let process = record.inputs.processes.iter().find(|p| p.id == order.process)?.clone();
+        self.orders.insert(order.process, now_ms + within_ms);
+        let ask = Ask { process, from: record.inputs.own, cause: order.cause, scale_ms: order.scale_ms };
+        Some((order, ask))
+    }
+
+    /// The order has ended: done, failed or given up.
+    pub fn ended(&mut self, process: u64) {
+        self.orders.remove(&process);
+    }
+
+    /// The target has refused, or did not answer: it is left alone for a while.
+    pub fn was_refused(&mut self, now_ms: u64, process: u64, node: u64) {
+        self.orders.remove(&process);
+        self.refused.insert(node, now_ms + u64::from(self.settings.params.cooldown_ms));
+    }
+
+    /// Another node asks whether its process may come; a promise holds for `within_ms`.
+    ///
+    /// # Errors
+    /// The [`Refusal`].
+    pub fn admit(&mut self, now_ms: u64, own: NodeView, ask: &Ask, within_ms: u64) -> Result<(), Refusal> {
+        let own = self.with_promises(now_ms, own);
+        let window_ms = u64::from(self.settings.params.arrivals_ms);
+        while self.arrivals.front().is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) >= window_ms) {
+            self.arrivals.pop_front();
+        }
+        if self.promises.len() >= PROMISES_MAX {
+            return Err(Refusal::Flood);
+        }
+        if self.settings.quiet && ask.process.home != own.id {
+            return Err(Refusal::NoGuests);
+        }
+        admit(&own, ask, self.arrivals.len(), &self.settings.params)?;
+        self.arrivals.push_back(now_ms);
+        let (demand_milli, memory_mib) = (ask.process.demand_milli, ask.process.memory_mib);
+        let promise = Promise { demand_milli, memory_mib, until_ms: now_ms + within_ms };
+        self.promises.insert((ask.from.id, ask.process.id), promise);
+        Ok(())
+    }
+
+    /// The process has come, or will not: it is no promise any more.
+    pub fn settle(&mut self, from: u64, process: u64) {
+        self.promises.remove(&(from, process));
+    }
+
+    /// The node as it will be when what was promised has come; and whether it takes guests, as its owner said.
+    pub fn with_promises(&mut self, now_ms: u64, own: NodeView) -> NodeView {
+        self.promises.retain(|_, p| p.until_ms > now_ms);
+        let (load, memory) = self.promises.values().fold((0u32, 0u32), |(load, memory), p| {
+            (load.saturating_add(p.demand_milli), memory.saturating_add(p.memory_mib))
+        });
+        NodeView {
+            load_milli: own.load_milli.saturating_add(load),
+            free_mib: own.free_mib.saturating_sub(memory),
+            guests: own.guests && self.settings.guests && !self.settings.quiet,
+            ..own
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cause;
+
+    fn node(id: u64, load_milli: u32) -> NodeView {
+        NodeView {
+            id,
+            load_milli,
+            cores_milli: 1000,
+            speed_milli: 1000,
+            free_mib: 900,
+            memory_mib: 1000,
+            guests: true,
+            ..NodeView::default()
+        }
+    }
+
+    fn process(id: u64) -> ProcessView {
+        ProcessView {
+            id,
+            home: 1,
+            age_ms: 60_000,
+            resident_ms: 60_000,
+            demand_milli: 1000,
+            memory_mib: 10,
+            in_scope: true,
+            ..ProcessView::default()
+        }
+    }
+
+    #[test]
+    fn what_is_under_way_is_not_ordered_again_and_who_refused_is_left_alone() {
+        let mut mover = Mover::new(Settings::default());
+        let consider = |mover: &mut Mover, now_ms| {
+            mover.consider(now_ms, node(1, 3000), vec![process(1), process(2), process(3)], [node(2, 0)].into_iter())
+        };
+        let record = consider(&mut mover, 0);
+        let (first, ask) = mover.order(0, &record, 5000).unwrap();
+        assert_eq!((ask.cause, ask.from.id), (Cause::Balance, 1));
+        let record = consider(&mut mover, 0);
+        let (second, _) = mover.order(0, &record, 5000).unwrap();
+        assert_ne!(first.process, second.process);
+        mover.was_refused(100, second.process, 2);
+        let record = consider(&mut mover, 200);
+        assert!(mover.order(200, &record, 5000).is_none());
+        let record = consider(&mut mover, 3200);
+        assert!(mover.order(3200, &record, 5000).is_some());
+    }
+
+    #[test]
+    fn promises_count_and_expire() {
+        let mut mover = Mover::new(Settings::default());
+        let ask = |id| Ask { process: process(id), from: node(1, 9000), cause: Cause::Balance, scale_ms: 8000 };
+        assert_eq!(mover.admit(0, node(2, 0), &ask(1), 10_000), Ok(()));
+        assert_eq!(mover.with_promises(0, node(2, 0)).load_milli, 1000);
+        assert_eq!(mover.admit(0, node(2, 0), &ask(2), 10_000), Ok(()));
+        assert_eq!(mover.admit(0, node(2, 0), &ask(3), 10_000), Err(Refusal::Flood));
+        mover.settle(1, 1);
+        assert_eq!(mover.with_promises(0, node(2, 0)).load_milli, 1000);
+        assert_eq!(mover.with_promises(10_000, node(2, 0)).load_milli, 0);
+        mover.set(Settings { quiet: true, ..Settings::default() });
+        assert_eq!(mover.admit(20_000, node(2, 0), &ask(4), 10_000), Err(Refusal::NoGuests));
+        assert!(!mover.with_promises(20_000, node(2, 0)).guests);
+    }
+}

@@ -1,0 +1,63 @@
+//! Where a new process should begin: the rule by which processes are moved, without a place to leave.
+
+use crate::costs::distance;
+use crate::decide::has_room;
+use crate::utility::Site;
+use crate::{NodeView, Params, ProcessView};
+
+/// Candidates that have room, best first, each with what the process' coming changes there (thousandths of utility; the highest is best).
+/// Equal ones are ordered by load, then by id turned by the process' id, so that not all choose the same.
+pub fn place(process: &ProcessView, candidates: &[NodeView], params: &Params) -> Vec<(u64, i64)> {
+    let demand = f64::from(process.demand_milli.max(1)) / 1e3;
+    let value = |node: &NodeView| {
+        let site = Site::of(node);
+        let after = (site.load + demand) * site.ln_rate(site.load + demand);
+        let utility = after - site.load * site.ln_rate(site.load);
+        ((utility - demand * distance(process, node.id, params).ln()) * 1000.0).round() as i64
+    };
+    let mut found: Vec<(i64, u32, u64, u64)> = candidates
+        .iter()
+        .filter(|n| n.guests && has_room(n, process.memory_mib, params))
+        .map(|n| {
+            let per_core = (Site::of(n).load_per_core() * 1000.0).clamp(0.0, f64::from(u32::MAX)) as u32;
+            (-value(n), per_core, n.id.wrapping_add(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15), n.id)
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(worse, _, _, id)| (id, -worse)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tie;
+
+    fn node(id: u64, load_milli: u32, cores_milli: u32, speed_milli: u32) -> NodeView {
+        NodeView {
+            id,
+            load_milli,
+            cores_milli,
+            speed_milli,
+            free_mib: 900,
+            memory_mib: 1000,
+            guests: true,
+            ..NodeView::default()
+        }
+    }
+
+    #[test]
+    fn fast_and_free_first() {
+        let process = ProcessView { demand_milli: 1000, ..ProcessView::default() };
+        let first = |nodes: &[NodeView]| place(&process, nodes, &Params::default()).first().map(|p| p.0);
+        assert_eq!(first(&[node(1, 1000, 1000, 1000), node(2, 0, 1000, 1000)]), Some(2));
+        assert_eq!(first(&[node(1, 0, 1000, 1000), node(2, 0, 1000, 3000)]), Some(2));
+        assert_eq!(first(&[node(1, 1600, 4000, 1000), node(2, 900, 1000, 1000)]), Some(1));
+        assert_eq!(first(&[node(1, 1000, 1000, 3000), node(2, 0, 1000, 300)]), Some(1));
+        assert_eq!(first(&[NodeView { guests: false, ..node(1, 0, 1000, 1000) }]), None);
+        assert_eq!(first(&[NodeView { free_mib: 100, ..node(1, 0, 1000, 1000) }]), None);
+        assert_eq!(first(&[]), None);
+        let talks = ProcessView { ties: vec![Tie { node: 1, calls_per_s: 50_000 }], ..process };
+        let near = place(&talks, &[node(1, 500, 1000, 1000), node(2, 0, 1000, 1000)], &Params::default());
+        assert_eq!(near[0].0, 1);
+    }
+}

@@ -1,0 +1,205 @@
+//! What the owner of a node, and its users, have said.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Mode, Params};
+
+/// User ids below this are the system's (Debian policy 9.2.2; login.defs UID_MIN).
+const FIRST_USER: u32 = 1000;
+/// Not a user either (systemd's and NFS' nobody).
+const NOBODY: u32 = 65_534;
+/// Most users that have opted in.
+const USERS_MAX: usize = 4096;
+
+/// Which processes may be moved unasked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// What was started below `tern run`, `tern shell` or `tern make`.
+    #[default]
+    Tern,
+    /// And every process of ordinary users.
+    Users,
+}
+
+/// Why a setting is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// No such name.
+    #[error("there is no policy setting {name}: `tern policy show` lists them")]
+    Unknown {
+        /// As given.
+        name: String,
+    },
+    /// Not such a value.
+    #[error("{name}={value}: {range} is expected")]
+    Range {
+        /// Which.
+        name: String,
+        /// As given.
+        value: String,
+        /// What is allowed.
+        range: String,
+    },
+}
+
+/// Settings of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Nothing leaves this node unasked.
+    pub stay: bool,
+    /// Guests are taken.
+    pub guests: bool,
+    /// This node neither decides nor attracts: it tells others that it takes no guests, and moves nothing.
+    pub quiet: bool,
+    /// Whom the policy may move.
+    pub scope: Scope,
+    /// Users that have opted all their processes in.
+    pub users: BTreeSet<u32>,
+    /// Numbers.
+    pub params: Params,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            stay: false,
+            guests: true,
+            quiet: false,
+            scope: Scope::default(),
+            users: BTreeSet::new(),
+            params: Params::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Sets one value.
+    ///
+    /// # Errors
+    /// [`SettingError`], with the range.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let shown = |s: &str| s.chars().take(60).collect::<String>();
+        let range =
+            |range: &str| SettingError::Range { name: shown(name), value: shown(value), range: range.to_owned() };
+        let flag = || match value {
+            "on" | "yes" | "true" => Ok(true),
+            "off" | "no" | "false" => Ok(false),
+            _ => Err(range("on or off")),
+        };
+        match name {
+            "stay" => self.stay = flag()?,
+            "guests" => self.guests = flag()?,
+            "quiet" => self.quiet = flag()?,
+            "scope" => {
+                self.scope = match value {
+                    "tern" => Scope::Tern,
+                    "users" => Scope::Users,
+                    _ => return Err(range("tern, users, or (for the user who says it) mine")),
+                }
+            }
+            "mode" => {
+                self.params.mode = match value {
+                    "off" => Mode::Off,
+                    "balance" => Mode::Balance,
+                    "rotate" => Mode::Rotate,
+                    "opportunity" => Mode::Opportunity,
+                    _ => return Err(range("off, balance, rotate or opportunity")),
+                }
+            }
+            _ => {
+                let (number, allowed) =
+                    self.params.number(name).ok_or_else(|| SettingError::Unknown { name: shown(name) })?;
+                let words = format!("a number from {} to {}", allowed.start(), allowed.end());
+                *number = value.parse().ok().filter(|n| allowed.contains(n)).ok_or_else(|| range(&words))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The user opts all own processes in, or out again.
+    ///
+    /// # Errors
+    /// System users have no such choice; too many users.
+    pub fn opt(&mut self, uid: u32, all_mine: bool) -> Result<(), SettingError> {
+        let refused = |range: String| SettingError::Range { name: "scope".into(), value: "mine".into(), range };
+        if !is_ordinary(uid) {
+            return Err(refused(format!("a user from {FIRST_USER} on (this is {uid}: the system's)")));
+        }
+        if all_mine && self.users.len() >= USERS_MAX && !self.users.contains(&uid) {
+            return Err(refused(format!("at most {USERS_MAX} users")));
+        }
+        if all_mine {
+            self.users.insert(uid)
+        } else {
+            self.users.remove(&uid)
+        };
+        Ok(())
+    }
+
+    /// May a process of this user be moved unasked? `below_tern`: it was started by one of tern's own commands.
+    pub fn in_scope(&self, uid: u32, below_tern: bool) -> bool {
+        below_tern || (is_ordinary(uid) && (self.scope == Scope::Users || self.users.contains(&uid)))
+    }
+
+    /// The numbers, or what was written to a file, within their ranges.
+    ///
+    /// # Errors
+    /// The first number that is not.
+    pub fn checked(mut self) -> Result<Settings, SettingError> {
+        let numbers = self.params.numbers();
+        for (name, value, ..) in numbers {
+            self.set(name, &value.to_string())?;
+        }
+        Ok(self)
+    }
+}
+
+fn is_ordinary(uid: u32) -> bool {
+    uid >= FIRST_USER && uid != NOBODY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_out_of_range_are_refused_with_the_range() {
+        let mut settings = Settings::default();
+        let words = |r: Result<(), SettingError>| r.unwrap_err().to_string();
+        assert_eq!(words(settings.set("residency_ms", "5")), "residency_ms=5: a number from 10 to 3600000 is expected");
+        assert!(words(settings.set("residency_ms", "-1")).contains("from 10 to"));
+        assert!(words(settings.set("residency", "5")).contains("`tern policy show` lists them"));
+        assert_eq!(words(settings.set("stay", "perhaps")), "stay=perhaps: on or off is expected");
+        assert!(words(settings.set("mode", "best")).contains("opportunity"));
+        assert_eq!(settings, Settings::default());
+        settings.set("residency_ms", "2500").unwrap();
+        settings.set("mode", "balance").unwrap();
+        assert_eq!((settings.params.residency_ms, settings.params.mode), (2500, Mode::Balance));
+        let json = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<Settings>(&json).unwrap().checked().unwrap(), settings);
+        let damaged = json.replace("2500", "5");
+        assert!(serde_json::from_str::<Settings>(&damaged).unwrap().checked().is_err());
+    }
+
+    #[test]
+    fn only_what_was_meant_is_in_scope() {
+        let mut settings = Settings::default();
+        assert!(settings.in_scope(0, true) && !settings.in_scope(1000, false));
+        settings.opt(1000, true).unwrap();
+        assert!(settings.in_scope(1000, false) && !settings.in_scope(1001, false));
+        assert!(settings.opt(0, true).is_err() && settings.opt(65_534, true).is_err());
+        settings.set("scope", "users").unwrap();
+        assert!(settings.in_scope(1001, false) && !settings.in_scope(33, false) && !settings.in_scope(0, false));
+        settings.opt(1000, false).unwrap();
+        assert!(settings.users.is_empty());
+    }
+
+    #[test]
+    fn defaults_are_within_their_ranges() {
+        assert_eq!(Settings::default().checked(), Ok(Settings::default()));
+    }
+}

@@ -1,0 +1,58 @@
+//! What goes wrong in a run.
+
+use crate::event::Event;
+use crate::process::Place;
+use crate::scenario::Fault;
+use crate::world::World;
+
+/// How long the membership protocol takes to declare a node dead, microseconds (measured on daemons: 2 to 4 s).
+const DEATH_KNOWN_US: u64 = 3_000_000;
+
+impl Fault {
+    pub(crate) fn begins_us(&self) -> u64 {
+        let (Fault::Kill { at_s, .. } | Fault::Cut { at_s, .. } | Fault::Speed { at_s, .. }) = *self;
+        (at_s * 1e6) as u64
+    }
+}
+
+impl World {
+    pub(crate) fn fault(&mut self, index: usize, begins: bool) {
+        match self.scenario.faults[index] {
+            Fault::Kill { node, .. } => self.kill(node as usize),
+            Fault::Cut { for_s, below, .. } if begins => {
+                self.cuts.push(below as usize);
+                self.queue.add(self.now_us + (for_s * 1e6) as u64, Event::Fault { index, begins: false });
+            }
+            Fault::Cut { below, .. } => {
+                if let Some(at) = self.cuts.iter().position(|b| *b == below as usize) {
+                    self.cuts.remove(at);
+                }
+            }
+            Fault::Speed { node, speed, .. } => {
+                self.advance(node as usize);
+                self.nodes[node as usize].speed = speed;
+                self.changed(node as usize);
+            }
+        }
+    }
+
+    /// Its processes end with it, and so do those that were started there, wherever they are.
+    fn kill(&mut self, dead: usize) {
+        self.advance(dead);
+        self.nodes[dead].alive = false;
+        for process in 0..self.processes.len() {
+            let here = self.processes[process].place == Place::On(dead);
+            let away = self.processes[process].home == dead && matches!(self.processes[process].place, Place::On(_));
+            if here || away {
+                self.take(process);
+                self.end(process, Place::Killed);
+            }
+        }
+        self.queue.add(self.now_us + DEATH_KNOWN_US, Event::Forget { node: dead });
+    }
+
+    pub(crate) fn forget(&mut self, dead: usize) {
+        self.members.retain(|node| *node != dead);
+        self.is_member[dead] = false;
+    }
+}

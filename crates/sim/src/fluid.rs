@@ -1,0 +1,168 @@
+//! Bounds: what perfect sharing without foreknowledge would reach, and what moving at a difference of two jobs would.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use crate::background::{Rhythm, processes};
+use crate::scenario::Scenario;
+
+/// Makespan if all that run shared the fastest cores evenly at every moment, seconds.
+pub(crate) fn fluid_s(scenario: &Scenario, seed: u64) -> f64 {
+    let mut speeds: Vec<f64> = Vec::new();
+    for nodes in &scenario.nodes {
+        let cores = (f64::from(nodes.count) * nodes.cores).ceil() as usize;
+        speeds.extend(std::iter::repeat_n(nodes.speed * (nodes.cores / nodes.cores.ceil()), cores));
+    }
+    speeds.sort_by(|a, b| b.total_cmp(a));
+    let mut sums = vec![0.0];
+    sums.extend(speeds.iter().scan(0.0, |sum, speed| {
+        *sum += speed;
+        Some(*sum)
+    }));
+    let rate = |running: usize| sums[running.min(speeds.len())] / running.max(1) as f64;
+
+    let (mut jobs, mut background) = (Vec::new(), Vec::new());
+    for (number, (at_us, process)) in processes(scenario, seed).into_iter().enumerate() {
+        match process.rhythm {
+            None => jobs.push((at_us as f64 / 1e6, process.work_s)),
+            Some(longest) => background.push(Pauser::new(Rhythm::new(seed, number, longest))),
+        }
+    }
+    // The next to begin is the last.
+    jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let Some(first_s) = jobs.last().map(|(s, _)| *s) else { return 0.0 };
+    share(jobs, background, rate) - first_s
+}
+
+/// When the last job ends, seconds, if each of n that run gets `rate(n)`.
+fn share(mut jobs: Vec<(f64, f64)>, mut background: Vec<Pauser>, rate: impl Fn(usize) -> f64) -> f64 {
+    // What each has left is counted from a common zero that falls as they run.
+    let (mut left, mut done, mut now_s) = (BinaryHeap::<Reverse<Work>>::new(), 0.0, 0.0f64);
+    loop {
+        let running = left.len() + background.iter().filter(|b| b.runs).count();
+        let rate = rate(running).max(1e-12);
+        let ends_s = left.peek().map_or(f64::INFINITY, |Reverse(Work(work))| now_s + (work - done).max(0.0) / rate);
+        let begins_s = jobs.last().map_or(f64::INFINITY, |(s, _)| *s);
+        let changes_s = background.iter().map(|b| b.until_s).fold(f64::INFINITY, f64::min);
+        if left.is_empty() && jobs.is_empty() {
+            return now_s;
+        }
+        let until_s = ends_s.min(begins_s).min(changes_s);
+        done += (until_s - now_s) * rate;
+        now_s = until_s;
+        if ends_s <= until_s {
+            left.pop();
+        } else if begins_s <= until_s {
+            left.extend(jobs.pop().map(|(_, work_s)| Reverse(Work(done + work_s))));
+        } else {
+            background.iter_mut().filter(|b| b.until_s <= until_s).for_each(Pauser::change);
+        }
+    }
+}
+
+/// A process of the background.
+struct Pauser {
+    rhythm: Rhythm,
+    runs: bool,
+    until_s: f64,
+}
+
+impl Pauser {
+    fn new(mut rhythm: Rhythm) -> Pauser {
+        let until_s = rhythm.next().unwrap_or(f64::INFINITY);
+        Pauser { rhythm, runs: true, until_s }
+    }
+
+    fn change(&mut self) {
+        self.runs = !self.runs;
+        self.until_s += self.rhythm.next().unwrap_or(f64::INFINITY) + 1e-6;
+    }
+}
+
+/// In order of size.
+#[derive(PartialEq)]
+struct Work(f64);
+
+impl Eq for Work {}
+impl PartialOrd for Work {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Work {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Makespan on equal nodes of one core if a job were moved, at no cost, whenever two nodes differ by two jobs: the optimum of the paper's
+/// Table 1. None if nodes are not equal, or something else runs.
+pub(crate) fn by_two_s(scenario: &Scenario, seed: u64) -> Option<f64> {
+    let [nodes] = scenario.nodes.as_slice() else { return None };
+    let jobs = processes(scenario, seed);
+    if nodes.cores != 1.0 || !scenario.background.is_empty() || jobs.iter().any(|(at_us, _)| *at_us != jobs[0].0) {
+        return None;
+    }
+    let mut queues: Vec<Vec<f64>> = vec![Vec::new(); nodes.count as usize];
+    for (number, (_, process)) in jobs.iter().enumerate() {
+        queues[number % nodes.count as usize].push(process.work_s / nodes.speed);
+    }
+    let mut now_s = 0.0;
+    loop {
+        even_out(&mut queues);
+        let ends = |q: &Vec<f64>| q.iter().copied().fold(f64::INFINITY, f64::min) * q.len() as f64;
+        let step_s = queues.iter().filter(|q| !q.is_empty()).map(ends).fold(f64::INFINITY, f64::min);
+        if !step_s.is_finite() {
+            return Some(now_s);
+        }
+        now_s += step_s;
+        for queue in queues.iter_mut().filter(|q| !q.is_empty()) {
+            let share_s = step_s / queue.len() as f64;
+            queue.iter_mut().for_each(|l| *l -= share_s);
+            queue.retain(|l| *l > 1e-9);
+        }
+    }
+}
+
+fn even_out(queues: &mut [Vec<f64>]) {
+    loop {
+        let (mut least, mut most) = (0, 0);
+        for (at, queue) in queues.iter().enumerate() {
+            if queue.len() < queues[least].len() {
+                least = at;
+            }
+            if queue.len() > queues[most].len() {
+                most = at;
+            }
+        }
+        if queues[most].len() < queues[least].len() + 2 {
+            return;
+        }
+        // Without foreknowledge: any of them; the last.
+        if let Some(job) = queues[most].pop() {
+            queues[least].push(job);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table1(jobs: u32) -> Scenario {
+        let text = format!(
+            "name = \"t\"\nlimit_s = 9000\n[[nodes]]\ncount = 16\n[[jobs]]\ncount = {jobs}\nwork = {{ fixed = 300.0 }}\n"
+        );
+        Scenario::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn bounds_of_the_paper() {
+        for (jobs, fluid, by_two) in [(1, 300.0, 300.0), (16, 300.0, 300.0), (17, 318.75, 450.0), (48, 900.0, 900.0)] {
+            let scenario = table1(jobs);
+            assert!((fluid_s(&scenario, 1) - fluid).abs() < 1e-6, "{jobs}: {}", fluid_s(&scenario, 1));
+            let found = by_two_s(&scenario, 1).unwrap();
+            assert!((found - by_two).abs() < 1e-6, "{jobs}: {found}");
+        }
+    }
+}

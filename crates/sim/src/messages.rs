@@ -1,0 +1,73 @@
+//! What simulated daemons say to each other, and the network between them.
+
+use policy::{Ask, NodeView, Refusal};
+
+use crate::event::Event;
+use crate::world::World;
+
+/// Readings in one pulse, as the daemon sends them.
+pub(crate) const PULSE_READINGS: usize = 24;
+/// Size of an encoded reading and of everything around them in a datagram, bytes (measured on the daemon's encoding, rounded up).
+const READING_BYTES: u64 = 34;
+const DATAGRAM_BYTES: u64 = 120;
+
+/// A message.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// The newest readings, each with its age in milliseconds.
+    Pulse(Vec<(u64, u64, NodeView)>),
+    /// May this process come?
+    Ask { number: u64, ask: Ask },
+    /// It may, or not; and how the node that was asked is now.
+    Answer { number: u64, result: Result<(), Refusal>, view: NodeView },
+}
+
+impl World {
+    pub(crate) fn send(&mut self, from: usize, to: usize, message: Message) {
+        self.counts.messages += 1;
+        if let Message::Pulse(readings) = &message {
+            self.counts.pulse_bytes += DATAGRAM_BYTES + READING_BYTES * readings.len() as u64;
+        }
+        let network = &self.scenario.network;
+        if network.loss > 0.0 && self.draw.unit() < network.loss {
+            return;
+        }
+        let delay_ms = network.delay_ms + network.jitter_ms * self.draw.unit();
+        let at_us = self.now_us + (delay_ms * 1e3) as u64 + 1;
+        self.queue.add(at_us, Event::Message { from, to, message: Box::new(message) });
+    }
+
+    pub(crate) fn receive(&mut self, from: usize, to: usize, message: Message) {
+        if !self.nodes[to].alive || !self.reaches(from, to) {
+            return;
+        }
+        let now_ms = self.now_ms();
+        match message {
+            Message::Pulse(readings) => {
+                let node = &mut self.nodes[to];
+                node.partners.heard(from as u64);
+                for (id, age_ms, view) in readings {
+                    if id != to as u64 {
+                        node.window.note(id, age_ms, view, now_ms);
+                    }
+                }
+            }
+            Message::Ask { number, ask } => {
+                let (own, _) = self.view(to);
+                let node = &mut self.nodes[to];
+                let result = node.mover.admit(now_ms, own, &ask, crate::moves::PROMISE_MS);
+                let view = node.mover.with_promises(now_ms, own);
+                if result.is_err() {
+                    self.counts.refused += 1;
+                }
+                self.send(to, from, Message::Answer { number, result, view });
+            }
+            Message::Answer { number, result, view } => self.answered(to, number, result, view),
+        }
+    }
+
+    /// Is the network whole between these two?
+    pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
+        self.cuts.iter().all(|below| (from < *below) == (to < *below))
+    }
+}

@@ -1,0 +1,104 @@
+//! Line plots as SVG.
+
+use std::fmt::Write as _;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Its name.
+    pub name: String,
+    /// Points, in order of x.
+    pub points: Vec<(f64, f64)>,
+}
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 460.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 150.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 50.0;
+/// Told apart by colour-blind readers, too (Okabe and Ito).
+const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+
+/// A plot of the curves, from zero on.
+pub fn svg(title: &str, x: &str, y: &str, curves: &[Curve]) -> String {
+    let most = |pick: fn(&(f64, f64)) -> f64| {
+        let values = curves.iter().flat_map(|c| &c.points).map(pick).filter(|v| v.is_finite());
+        nice(values.fold(0.0, f64::max))
+    };
+    let (x_most, y_most) = (most(|p| p.0), most(|p| p.1));
+    let at_x = |v: f64| LEFT + v / x_most * (WIDTH - LEFT - RIGHT);
+    let at_y = |v: f64| HEIGHT - BOTTOM - v / y_most * (HEIGHT - TOP - BOTTOM);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" font-family=\"sans-serif\" \
+         font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    );
+    let text = |x: f64, y: f64, anchor: &str, words: &str| {
+        format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escaped(words))
+    };
+    out += &text(WIDTH / 2.0, 22.0, "middle", title);
+    out += &text((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0, "middle", x);
+    out += &text(8.0, TOP - 10.0, "start", y);
+    for step in 0..=5 {
+        let (vx, vy) = (x_most * f64::from(step) / 5.0, y_most * f64::from(step) / 5.0);
+        out += &text(at_x(vx), HEIGHT - BOTTOM + 18.0, "middle", &number(vx));
+        out += &text(LEFT - 8.0, at_y(vy) + 4.0, "end", &number(vy));
+        let _ = writeln!(
+            out,
+            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"#ddd\"/>",
+            WIDTH - RIGHT,
+            at_y(vy),
+            at_y(vy)
+        );
+    }
+    for (number, curve) in curves.iter().enumerate() {
+        let colour = COLOURS[number % COLOURS.len()];
+        let points = curve.points.iter().filter(|p| p.0.is_finite() && p.1.is_finite());
+        let points: Vec<String> = points.map(|p| format!("{:.1},{:.1}", at_x(p.0), at_y(p.1))).collect();
+        let _ = writeln!(
+            out,
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>",
+            points.join(" ")
+        );
+        let y = TOP + 18.0 * number as f64;
+        let _ = writeln!(
+            out,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>",
+            WIDTH - RIGHT + 12.0,
+            y
+        );
+        out += &text(WIDTH - RIGHT + 32.0, y + 6.0, "start", &curve.name);
+    }
+    out + "</svg>\n"
+}
+
+/// The next number of the form 1, 2, 2.5 or 5 times a power of ten.
+fn nice(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 2.5, 5.0].into_iter().map(|n| n * power).find(|n| *n >= value).unwrap_or(10.0 * power)
+}
+
+fn number(value: f64) -> String {
+    if value.fract().abs() < 1e-9 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plots_are_whole() {
+        let curve = Curve { name: "a<b".into(), points: vec![(1.0, 2.0), (3.0, f64::NAN), (4.0, 7.0)] };
+        let plot = svg("t & u", "n", "s", &[curve]);
+        assert!(plot.starts_with("<svg") && plot.ends_with("</svg>\n") && plot.contains("t &amp; u"));
+        assert!(plot.contains("a&lt;b") && !plot.contains("NaN"));
+        assert_eq!((nice(0.0), nice(7.0), nice(230.0)), (1.0, 10.0, 250.0));
+    }
+}

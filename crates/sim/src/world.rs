@@ -1,0 +1,324 @@
+//! A run: the cluster, its clock, and what is counted.
+
+use gossip::Draw;
+use serde::Serialize;
+
+use crate::background::{Rhythm, processes};
+use crate::event::{Event, Queue};
+use crate::machine::Node;
+use crate::process::{Place, Process};
+use crate::scenario::{Scenario, ScenarioError, Strategy};
+
+/// How often counts are taken, microseconds.
+const SAMPLE_US: u64 = 1_000_000;
+
+/// What is counted in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Counts {
+    /// Messages sent.
+    pub messages: u64,
+    /// Bytes of pulses, about.
+    pub pulse_bytes: u64,
+    /// Moves that arrived.
+    pub moves: u64,
+    /// Moves that failed, the process going on where it was.
+    pub failed: u64,
+    /// Requests that the target refused.
+    pub refused: u64,
+    /// Moves back to the node just left, within five seconds.
+    pub returns: u64,
+    /// Decisions made.
+    pub decisions: u64,
+    /// Node-seconds in which processes occupied more memory than there is.
+    pub swapped_s: u64,
+    /// Seconds at which two nodes differed by two processes or more.
+    pub uneven_s: u64,
+    /// The last of these, seconds from the start.
+    pub last_uneven_s: u64,
+    /// Most arrivals by moving that one node had within three seconds, beyond its cores.
+    pub crowd_max: i64,
+}
+
+/// A process, at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ended {
+    /// Begun, seconds from the start.
+    pub begun_s: f64,
+    /// Work, reference seconds.
+    pub work_s: f64,
+    /// Ended, seconds from the start; none if the run ended first, or its node died.
+    pub ended_s: Option<f64>,
+    /// It ended with a node.
+    pub killed: bool,
+    /// Moves.
+    pub moves: u32,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// From the start of the first job to the end of the last, seconds; the limit if one did not end.
+    pub makespan_s: f64,
+    /// Mean of time over work of the jobs that ended.
+    pub slowdown: f64,
+    /// Nodes.
+    pub nodes: usize,
+    /// Simulated time, seconds.
+    pub seconds: f64,
+    /// Counts.
+    pub counts: Counts,
+    /// The jobs, without the background.
+    pub jobs: Vec<Ended>,
+    /// Processes that are in no place or in two: a defect.
+    pub astray: usize,
+}
+
+pub(crate) struct World {
+    pub scenario: Scenario,
+    pub strategy: Strategy,
+    pub now_us: u64,
+    pub queue: Queue,
+    pub draw: Draw,
+    pub nodes: Vec<Node>,
+    pub processes: Vec<Process>,
+    pub rhythms: Vec<Option<Rhythm>>,
+    /// Nodes known to be alive.
+    pub members: Vec<usize>,
+    pub is_member: Vec<bool>,
+    pub cuts: Vec<usize>,
+    pub counts: Counts,
+    pub jobs_left: usize,
+    pub next_static: usize,
+    pub call_us: u32,
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// A policy setting of the scenario is refused.
+pub fn run(scenario: &Scenario, strategy: Strategy, seed: u64) -> Result<Outcome, ScenarioError> {
+    let mut world = World::new(scenario.clone(), strategy, seed)?;
+    let limit_us = (scenario.limit_s * 1e6) as u64;
+    while world.jobs_left > 0 || scenario.jobs.is_empty() {
+        match world.queue.next() {
+            Some((at_us, event)) if at_us <= limit_us => {
+                world.now_us = at_us;
+                world.happen(event);
+            }
+            _ => break,
+        }
+    }
+    Ok(world.outcome(limit_us))
+}
+
+impl World {
+    fn new(scenario: Scenario, strategy: Strategy, seed: u64) -> Result<World, ScenarioError> {
+        let mut settings = scenario.settings()?;
+        if strategy == Strategy::Opportunity {
+            settings.params.mode = policy::Mode::Opportunity;
+        }
+        let mut draw = Draw::new(seed);
+        let mut nodes = Vec::new();
+        for kind in &scenario.nodes {
+            nodes.extend((0..kind.count).map(|_| Node::new(kind, &settings, draw.bits())));
+        }
+        let mut queue = Queue::default();
+        let mut all = Vec::new();
+        let mut rhythms = Vec::new();
+        for (number, (at_us, process)) in processes(&scenario, seed).into_iter().enumerate() {
+            queue.add(at_us, Event::Start { process: number });
+            rhythms.push(process.rhythm.map(|longest| Rhythm::new(seed, number, longest)));
+            all.push(process);
+        }
+        if strategy != Strategy::Static {
+            (0..nodes.len()).for_each(|node| queue.add(draw.below(1_000_000) as u64, Event::Tick { node }));
+        }
+        for (index, fault) in scenario.faults.iter().enumerate() {
+            queue.add(fault.begins_us(), Event::Fault { index, begins: true });
+        }
+        queue.add(SAMPLE_US, Event::Sample);
+        let count = nodes.len();
+        Ok(World {
+            strategy,
+            now_us: 0,
+            queue,
+            draw,
+            nodes,
+            jobs_left: all.iter().filter(|p| p.rhythm.is_none()).count(),
+            processes: all,
+            rhythms,
+            members: (0..count).collect(),
+            is_member: vec![true; count],
+            cuts: Vec::new(),
+            counts: Counts::default(),
+            next_static: 0,
+            call_us: settings.params.call_us,
+            scenario,
+        })
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Tick { node } => self.tick(node),
+            Event::Message { from, to, message } => self.receive(from, to, *message),
+            Event::Finish { node, version } => self.finish(node, version),
+            Event::Start { process } => self.start(process),
+            Event::Placed { process, node } => self.placed(process, node),
+            Event::Arrive { process, to } => self.arrive(process, to),
+            Event::Toggle { process } => self.toggle(process),
+            Event::Fault { index, begins } => self.fault(index, begins),
+            Event::GiveUp { node, ask } => self.give_up(node, ask),
+            Event::Forget { node } => self.forget(node),
+            Event::Sample => self.sample(),
+        }
+    }
+
+    /// Brings a node up to now.
+    pub fn advance(&mut self, node: usize) {
+        self.nodes[node].advance(&mut self.processes, node, self.call_us, self.now_us);
+    }
+
+    /// The node's processes have changed: when the next one ends is found anew.
+    pub fn changed(&mut self, node: usize) {
+        let version = self.nodes[node].version + 1;
+        self.nodes[node].version = version;
+        if let Some(at_us) = self.nodes[node].next_end_us(&self.processes, node, self.call_us) {
+            self.queue.add(at_us.max(self.now_us), Event::Finish { node, version });
+        }
+    }
+
+    /// Puts a process on a node; a dead one takes it with it.
+    pub fn put(&mut self, process: usize, node: usize) {
+        if !self.nodes[node].alive {
+            return self.end(process, Place::Killed);
+        }
+        self.advance(node);
+        self.nodes[node].processes.push(process);
+        if self.processes[process].runs {
+            self.nodes[node].shift(1.0);
+        }
+        self.processes[process].place = Place::On(node);
+        self.processes[process].came_us = self.now_us;
+        self.changed(node);
+    }
+
+    /// Takes a process off its node, brought up to now.
+    pub fn take(&mut self, process: usize) -> Option<usize> {
+        let Place::On(node) = self.processes[process].place else { return None };
+        self.advance(node);
+        self.nodes[node].processes.retain(|p| *p != process);
+        if self.processes[process].runs {
+            self.nodes[node].shift(-1.0);
+        }
+        self.processes[process].place = Place::Nowhere;
+        self.changed(node);
+        Some(node)
+    }
+
+    pub fn end(&mut self, process: usize, place: Place) {
+        let process = &mut self.processes[process];
+        if matches!(process.place, Place::Ended | Place::Killed) {
+            return;
+        }
+        process.place = place;
+        process.ended_us = (place == Place::Ended).then_some(self.now_us);
+        if process.rhythm.is_none() {
+            self.jobs_left -= 1;
+        }
+    }
+
+    fn finish(&mut self, node: usize, version: u64) {
+        if self.nodes[node].version != version {
+            return;
+        }
+        self.advance(node);
+        let done: Vec<usize> =
+            self.nodes[node].processes.iter().copied().filter(|p| self.processes[*p].left_s <= 1e-6).collect();
+        for process in done {
+            self.nodes[node].processes.retain(|p| *p != process);
+            self.nodes[node].shift(-1.0);
+            self.end(process, Place::Ended);
+        }
+        self.changed(node);
+    }
+
+    fn toggle(&mut self, process: usize) {
+        if matches!(self.processes[process].place, Place::Ended | Place::Killed) {
+            return;
+        }
+        let place = self.processes[process].place;
+        if let Place::On(node) = place {
+            self.advance(node);
+        }
+        self.processes[process].runs = !self.processes[process].runs;
+        if let Place::On(node) = place {
+            self.changed(node);
+        }
+        self.schedule_toggle(process);
+    }
+
+    pub fn schedule_toggle(&mut self, process: usize) {
+        if let Some(after_s) = self.rhythms[process].as_mut().and_then(Rhythm::next) {
+            self.queue.add(self.now_us + (after_s * 1e6) as u64 + 1, Event::Toggle { process });
+        }
+    }
+
+    fn sample(&mut self) {
+        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+        for node in self.nodes.iter_mut().filter(|n| n.alive) {
+            let per_core = node.runnable(&self.processes) as f64 / node.cores.max(1.0);
+            (least, most) = (least.min(per_core), most.max(per_core));
+            if node.free_mib(&self.processes) == 0 {
+                self.counts.swapped_s += 1;
+            }
+            let window_us = self.now_us.saturating_sub(3_000_000);
+            node.arrivals_us.retain(|at_us| *at_us >= window_us);
+        }
+        if most - least >= 2.0 {
+            self.counts.uneven_s += 1;
+            self.counts.last_uneven_s = self.now_us / 1_000_000;
+        }
+        self.queue.add(self.now_us + SAMPLE_US, Event::Sample);
+    }
+
+    fn outcome(&self, limit_us: u64) -> Outcome {
+        let seconds = |us: u64| us as f64 / 1e6;
+        let jobs = self.processes.iter().filter(|p| p.rhythm.is_none()).map(|p| Ended {
+            begun_s: seconds(p.begun_us),
+            work_s: p.work_s,
+            ended_s: p.ended_us.map(seconds),
+            killed: p.place == Place::Killed,
+            moves: p.moves,
+        });
+        let jobs: Vec<Ended> = jobs.collect();
+        let unfinished = jobs.iter().any(|j| j.ended_s.is_none() && !j.killed);
+        let first = jobs.iter().map(|j| j.begun_s).fold(f64::INFINITY, f64::min);
+        let last = jobs.iter().filter_map(|j| j.ended_s).fold(0.0, f64::max);
+        let stretched = jobs.iter().filter_map(|j| Some((j.ended_s? - j.begun_s) / j.work_s.max(1e-3)));
+        let stretched: Vec<f64> = stretched.collect();
+        Outcome {
+            makespan_s: if unfinished { seconds(limit_us) } else { (last - first).max(0.0) },
+            slowdown: stretched.iter().sum::<f64>() / stretched.len().max(1) as f64,
+            nodes: self.nodes.len(),
+            seconds: seconds(self.now_us),
+            counts: self.counts,
+            jobs,
+            astray: self.astray(),
+        }
+    }
+
+    /// Processes that are on no node though they should be on one, or on two.
+    fn astray(&self) -> usize {
+        let mut seen = vec![0usize; self.processes.len()];
+        self.nodes.iter().flat_map(|n| &n.processes).for_each(|p| seen[*p] += 1);
+        let wrong = |(id, process): &(usize, &Process)| match process.place {
+            Place::On(node) => seen[*id] != 1 || !self.nodes[node].processes.contains(id),
+            Place::Nowhere | Place::Moving { .. } | Place::Ended | Place::Killed => seen[*id] != 0,
+        };
+        self.processes.iter().enumerate().filter(wrong).count()
+    }
+}

@@ -1,0 +1,107 @@
+//! A thousand small clusters, each drawn by its seed: what must hold, holds in all of them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sim::{Scenario, Strategy, check, random_scenario, run};
+
+const SEEDS: u64 = 1000;
+
+#[test]
+fn invariants_hold_for_a_thousand_seeds() {
+    let next = AtomicU64::new(0);
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let worker = || {
+            let mut found = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= SEEDS {
+                    return found;
+                }
+                let scenario = random_scenario(seed);
+                let outcome = run(&scenario, Strategy::Tern, seed).unwrap();
+                let violations = check(&scenario, &outcome);
+                found.extend(
+                    violations.iter().map(|v| format!("seed {seed}: {v} (tern sim seeds --first {seed} --count 1)")),
+                );
+            }
+        };
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
+        threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
+    });
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn a_seed_reproduces_its_run() {
+    for seed in 0..20 {
+        let scenario = random_scenario(seed);
+        let outcome = || run(&scenario, Strategy::Tern, seed).unwrap();
+        assert_eq!(outcome(), outcome());
+    }
+}
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse(&format!("name = \"t\"\n{text}")).unwrap()
+}
+
+#[test]
+fn seventeen_on_sixteen_come_near_the_fluid_bound() {
+    let text = include_str!("../../../scenarios/table1.toml");
+    let table1 = Scenario::parse(text).unwrap().with_jobs(17);
+    let outcome = run(&table1, Strategy::Tern, 1).unwrap();
+    assert!(outcome.makespan_s < 318.75 * 1.1, "{}", outcome.makespan_s);
+    assert!(check(&table1, &outcome).is_empty());
+}
+
+#[test]
+fn balance_is_calm() {
+    let calm = scenario(
+        "limit_s = 70\n[[nodes]]\ncount = 16\n[[jobs]]\ncount = 16\nat_s = 5\non = 0\nwork = { fixed = 1000 }",
+    );
+    assert_eq!(run(&calm, Strategy::Tern, 3).unwrap().counts.moves, 0);
+}
+
+#[test]
+fn a_node_that_slows_down_is_left_within_five_seconds() {
+    let slowed = scenario(
+        "limit_s = 15.5\n[[nodes]]\ncount = 4\n[[jobs]]\ncount = 1\nat_s = 5\non = 0\nwork = { fixed = 1000 }\n\
+         [[faults]]\nspeed = { at_s = 10, node = 0, speed = 0.3 }",
+    );
+    for seed in 0..50 {
+        let outcome = run(&slowed, Strategy::Moved, seed).unwrap();
+        assert_eq!(outcome.counts.moves, 1, "seed {seed}: {:?}", outcome.counts);
+    }
+}
+
+#[test]
+fn an_idle_node_is_not_flooded() {
+    // One node of 65 comes back within reach of the 64 busy ones.
+    let idle = scenario(
+        "limit_s = 60\n[[nodes]]\ncount = 65\n[[jobs]]\ncount = 256\nat_s = 8\nwork = { fixed = 1000 }\n\
+         [[faults]]\ncut = { at_s = 0.0, for_s = 30.0, below = 1 }",
+    );
+    let outcome = run(&idle, Strategy::Tern, 3).unwrap();
+    assert!(outcome.counts.crowd_max <= 2, "{:?}", outcome.counts);
+    assert!(check(&idle, &outcome).is_empty());
+}
+
+#[test]
+fn traffic_does_not_grow_with_the_cluster() {
+    let traffic = |count| {
+        let idle = scenario(&format!("limit_s = 20\n[[nodes]]\ncount = {count}\n"));
+        let outcome = run(&idle, Strategy::Tern, 1).unwrap();
+        outcome.counts.messages as f64 / (count as f64 * outcome.seconds)
+    };
+    let (few, many) = (traffic(10), traffic(2000));
+    assert!(many < few * 1.2, "{few} and {many} messages a second and node");
+}
+
+#[test]
+fn memory_runs_out_nowhere() {
+    let usher = Scenario::parse(include_str!("../../../scenarios/usher.toml")).unwrap();
+    for strategy in [Strategy::Tern, Strategy::Moved] {
+        let outcome = run(&usher.with_jobs(48), strategy, 1).unwrap();
+        assert_eq!(outcome.counts.swapped_s, 0, "{strategy:?}: {:?}", outcome.counts);
+    }
+}

@@ -1,0 +1,158 @@
+//! Interactive programs on a terminal: natively and placed the same steps, with the same to be seen.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod pty;
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use lab::Lab;
+use pty::Session;
+
+/// One lab for all tests; it goes down with the last.
+fn shared() -> Arc<Lab> {
+    static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let lab = Arc::new(common::lab_of(&common::options(2)));
+        *shared = Arc::downgrade(&lab);
+        lab
+    })
+}
+
+/// A program of home on a terminal, natively or placed on n2. It ends by itself after a minute.
+fn on_terminal(lab: &Lab, placed: bool, words: &[&str]) -> Session {
+    // No daemon of this machine's, no file of its user's, decides what is shown.
+    let mut argv: Vec<&str> =
+        "env -u BASH_ENV PS1=>> TERM=dumb INPUTRC=/dev/null HISTFILE= LC_ALL=C timeout --foreground 60"
+            .split(' ')
+            .collect();
+    argv.extend(if placed { &["tern", "run", "--on", "n2", "--"][..] } else { &[] });
+    argv.extend(words);
+    Session::start(lab.in_node("n1", argv))
+}
+
+/// Runs the same at home and away.
+fn both(words: &[&str], steps: impl Fn(&mut Session)) {
+    let lab = shared();
+    for placed in [false, true] {
+        let mut session = on_terminal(&lab, placed, words);
+        steps(&mut session);
+        assert_eq!(session.ends().code(), Some(0), "placed: {placed}");
+    }
+}
+
+const BASH: &[&str] = &["bash", "--norc", "--noprofile", "-i"];
+
+/// Types a command, and waits until it is in the foreground.
+fn run(session: &mut Session, command: &str) -> i32 {
+    let shell = session.foreground();
+    session.keys(command);
+    session.foreground_other_than(shell);
+    shell
+}
+
+#[test]
+fn a_shell_controls_its_jobs() {
+    both(BASH, |session| {
+        session.shows(">>");
+        run(session, "sleep 1000\n");
+        session.keys("\x1a");
+        session.shows("Stopped");
+        session.shows(">>");
+        run(session, "fg\n");
+        session.keys("\x03");
+        session.shows("^C");
+        session.shows(">>");
+        session.keys("echo status=$?\n");
+        session.shows("\nstatus=130");
+        session.shows(">>");
+        session.keys("sleep 1000 & kill -STOP %1; while [ -z \"$(jobs -s)\" ]; do sleep 0.01; done; jobs\n");
+        session.shows("\n[1]+  Stopped");
+        session.shows(">>");
+        session.keys("bg; jobs\n");
+        session.shows("Running");
+        session.shows(">>");
+        session.keys("kill %1; wait %1; echo status=$?\n");
+        session.shows("\nstatus=143");
+        session.shows(">>");
+        session.keys("exit 0\n");
+    });
+}
+
+#[test]
+fn the_background_may_not_read() {
+    both(BASH, |session| {
+        session.shows(">>");
+        session.keys("cat & while [ -z \"$(jobs -s)\" ]; do sleep 0.01; done; jobs\n");
+        session.shows("\n[1]+  Stopped                 cat");
+        session.shows(">>");
+        run(session, "fg\n");
+        session.keys("line\n");
+        session.shows("line\r\nline\r\n");
+        session.keys("\x04");
+        session.shows(">>");
+        session.keys("stty tostop; echo out & while [ -z \"$(jobs -s)\" ]; do sleep 0.01; done; stty -tostop; fg\n");
+        session.shows("\nout\r\n");
+        session.shows(">>");
+        session.keys("exit 0\n");
+    });
+}
+
+#[test]
+fn a_pipeline_is_one_job() {
+    both(BASH, |session| {
+        session.shows(">>");
+        run(session, "while read l; do echo got $l >&2; echo $l; done | sort | uniq -c\n");
+        for line in ["b", "a", "b"] {
+            session.keys(&format!("{line}\n"));
+            // What is not read yet would be lost with Ctrl-Z.
+            session.shows(&format!("got {line}\r\n"));
+        }
+        session.keys("\x1a");
+        session.shows("Stopped");
+        session.shows(">>");
+        run(session, "fg\n");
+        session.keys("c\n\x04");
+        session.shows("1 a\r\n");
+        session.shows("2 b\r\n");
+        session.shows("1 c\r\n");
+        session.shows(">>");
+        session.keys("exit 0\n");
+    });
+}
+
+#[test]
+fn windows_change_their_size() {
+    both(BASH, |session| {
+        session.shows(">>");
+        session.keys("trap 'echo told $(stty size)' WINCH; echo $(stty size)\n");
+        session.shows("\n24 80\r\n>>");
+        session.resize((33, 77));
+        session.keys("\n");
+        session.shows("told 33 77");
+        session.keys("exit 0\n");
+    });
+}
+
+#[test]
+fn a_closed_window_hangs_up() {
+    let lab = shared();
+    for placed in [false, true] {
+        let mut session = on_terminal(&lab, placed, BASH);
+        session.shows(">>");
+        run(&mut session, "sleep 1000\n");
+        let mut child = session.hang_up();
+        // The tool that enters the node passes the death on.
+        assert!(!child.wait().unwrap().success());
+    }
+    let left = || lab.processes("n2").unwrap().iter().any(|pid| is_named(*pid, "sleep"));
+    while left() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+fn is_named(pid: i32, name: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
+}
