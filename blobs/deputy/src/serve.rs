@@ -3,6 +3,7 @@
 use crate::{signals, start, sys};
 use abi::*;
 use core::arch::asm;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// A thread's control block: at the top of its stack, and the FS base points to it.
@@ -16,6 +17,14 @@ pub struct Thread {
     /// Shared by all threads, in the region: what the loader said.
     start: *const Start,
 }
+
+// Written by others too: abi::ThreadBlock.
+const _: () = assert!(
+    size_of::<Thread>() == size_of::<ThreadBlock>()
+        && offset_of!(Thread, channel_fd) == offset_of!(ThreadBlock, channel_fd)
+        && offset_of!(Thread, buffer) == offset_of!(ThreadBlock, buffer)
+        && offset_of!(Thread, start) == offset_of!(ThreadBlock, start)
+);
 
 /// `struct msghdr`.
 #[repr(C)]
@@ -305,11 +314,10 @@ fn lost() -> ! {
 /// # Safety
 /// `area` is [`THREAD_AREA_BYTES`] of memory that nobody else uses.
 unsafe fn prepare(area: u64, channel_fd: i32, start: *const Start) -> *mut Thread {
-    let thread = (area + STACK_BYTES as u64 - 64) as *mut Thread;
-    // The header ends where a page begins, so that data is page aligned.
-    let buffer = (area + STACK_BYTES as u64 + 4096 - size_of::<Request>() as u64) as *mut u8;
-    // SAFETY: see above.
-    unsafe { thread.write(Thread { this: thread, channel_fd: AtomicI32::new(channel_fd), buffer, start }) };
+    let block = ThreadBlock::new(area, channel_fd, start as u64);
+    let thread = block.this as *mut Thread;
+    // SAFETY: see above; a block and a thread's record are laid out alike.
+    unsafe { thread.cast::<ThreadBlock>().write(block) };
     thread
 }
 
@@ -340,6 +348,28 @@ unsafe extern "C" fn enter(thread: *const Thread) -> ! {
     unsafe { (*thread).serve() }
 }
 
+/// Goes on as a deputy thread whose control block, FS base and stack somebody else has prepared; all signals are blocked.
+///
+/// # Safety
+/// As said.
+pub unsafe extern "C" fn resume_thread(thread: *const Thread) -> ! {
+    // SAFETY: the caller's control block names the process' Start.
+    let start = unsafe { (*thread).start };
+    while ready(start).load(Ordering::Acquire) == 0 {
+        // SAFETY: no memory is passed.
+        unsafe { sys::call(sys::SCHED_YIELD, [0; 6]) };
+    }
+    signals::mask(0);
+    // SAFETY: as the caller promises.
+    unsafe { enter(thread) }
+}
+
+/// Whether signals are caught.
+fn ready(start: *const Start) -> &'static AtomicU32 {
+    // SAFETY: the Start lives as long as the process.
+    unsafe { &(*start).ready }
+}
+
 /// Becomes the deputy's first thread.
 pub fn first_thread(start: &'static Start) -> ! {
     const ARCH_SET_FS: u64 = 0x1002;
@@ -348,6 +378,7 @@ pub fn first_thread(start: &'static Start) -> ! {
         let thread = prepare(start.thread_area, start.channel_fd, start);
         sys::call(sys::ARCH_PRCTL, [ARCH_SET_FS, thread as u64, 0, 0, 0, 0]);
         signals::catch_all(start.ignored, 0);
+        ready(start).store(1, Ordering::Release);
         signals::mask(0);
         (*thread).say_ready();
         enter(thread)

@@ -38,9 +38,16 @@ pub enum Command {
         /// PID at home
         pid: i32,
     },
-    /// Run a program on another node as if it ran here
-    #[command(after_help = RUN_HELP)]
+    /// [`RUN_ABOUT`]
+    #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
+    /// Move a running process to a node, or home
+    Move {
+        /// PID at home
+        pid: i32,
+        /// Node; `home` brings it back
+        node: String,
+    },
     /// Test what this machine offers, or whether programs of this node can run on NODE
     Doctor {
         /// The other node
@@ -49,11 +56,30 @@ pub enum Command {
         #[command(flatten)]
         output: Output,
     },
-    /// Show ternd's log
+    /// Show ternd's log, or the policy's decisions
     Log {
         /// How many lines
         #[arg(short = 'n', long, default_value_t = 100)]
         lines: u32,
+        /// The decisions instead, each with all its inputs: one JSON object a line, for `tern replay`
+        #[arg(long)]
+        decisions: bool,
+    },
+    /// Show or set how this node decides where processes run
+    Policy {
+        /// What to do
+        #[command(subcommand)]
+        what: Policy,
+    },
+    /// Say what the policy may do with a process
+    Pin(Pin),
+    /// Make the decisions of a log again, and say whether they come out alike
+    Replay {
+        /// What `tern log --decisions` printed; `-` reads it from standard input
+        file: PathBuf,
+        /// How to show it
+        #[command(flatten)]
+        output: Output,
     },
     /// Show the state of the local ternd
     Status(Output),
@@ -61,8 +87,53 @@ pub enum Command {
     Version(Output),
 }
 
-/// Exit status of `tern run`, for its help.
-const RUN_HELP: &str = "\
+/// `tern policy`
+#[derive(Clone, Debug, Subcommand)]
+pub enum Policy {
+    /// Show all settings
+    Show(Output),
+    /// Change settings, all that are named or none; `scope=mine` puts the caller's own processes in scope
+    Set {
+        /// What, as `tern policy show` lists it
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
+        changes: Vec<(String, String)>,
+    },
+}
+
+/// `tern pin`
+#[derive(Clone, Debug, Args)]
+pub struct Pin {
+    /// PID at home
+    pub pid: i32,
+    /// It goes home whenever home can run it, instead of staying where it is
+    #[arg(long)]
+    pub prefer_home: bool,
+    /// What it does, instead of staying where it is
+    #[arg(long, value_enum)]
+    pub hint: Option<Hint>,
+    /// As if nothing had been said
+    #[arg(long, conflicts_with_all = ["prefer_home", "hint"])]
+    pub off: bool,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Hint {
+    /// It computes
+    Cpu,
+    /// It is busy with files, terminals and sockets
+    Io,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is expected")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// What `tern run` does.
+pub const RUN_ABOUT: &str = "Run a program on another node as if it ran here";
+/// What its exit status means.
+pub const RUN_HELP: &str = "\
 Exit status: the program's own (128 plus the signal's number is the shell's word for a program that a signal ended; tern run is ended by the
 same signal). 127: the program was not found. 126: it cannot be executed. 125: tern itself failed, with a message on standard error.";
 
@@ -83,6 +154,9 @@ pub struct Node {
     /// Address (and port) at which ternd listens and others reach it; found out if absent
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
     pub addr: Option<SocketAddr>,
+    /// Host no programs of other nodes (later: `tern policy set guests=on`)
+    #[arg(long)]
+    pub no_guests: bool,
     /// Go on as the daemon
     #[arg(long)]
     pub daemon: bool,

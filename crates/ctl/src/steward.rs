@@ -90,6 +90,16 @@ pub enum ToSteward {
     Close,
     /// How much has passed between home and room? Answered by [`FromSteward::Traffic`].
     Traffic,
+    /// Take this process of the home, which runs there, to the room.
+    Move {
+        /// Home PID.
+        pid: i32,
+    },
+    /// Bring this process home.
+    Recall {
+        /// Home PID.
+        pid: i32,
+    },
 }
 
 /// Steward to daemon: answers.

@@ -34,6 +34,13 @@ extern "C" fn note_ignored() {
 #[unsafe(link_section = ".init_array")]
 static NOTE_IGNORED: extern "C" fn() = note_ignored;
 
+/// Gives SIGPIPE back the action that it had when this process started: what the body ignores is read from here.
+pub fn restore_signals() {
+    let ignored = IGNORED_AT_START.load(Ordering::Relaxed) & (1 << (libc::SIGPIPE - 1)) != 0;
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
 /// Turns this process into the deputy of `program`. `channel` is its way to the steward. Everything else that the process has in memory is gone afterwards.
 pub fn become_deputy(channel: OwnedFd, program: &Program) -> ! {
     match prepare(channel, program) {
@@ -78,7 +85,7 @@ fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
         ignored: IGNORED_AT_START.load(Ordering::Relaxed),
         comm: comm(&program.path),
         continued: std::sync::atomic::AtomicU32::new(0),
-        reserved: 0,
+        ready: std::sync::atomic::AtomicU32::new(0),
     };
     let arg_end = start.arg_end;
     // SAFETY: all writes lie inside the fresh mapping: code, then Start, then strings.

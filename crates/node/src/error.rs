@@ -52,6 +52,9 @@ pub enum Error {
         /// Its words.
         reason: String,
     },
+    /// A policy setting that is not possible.
+    #[error(transparent)]
+    Setting(#[from] ::policy::SettingError),
     /// A placement that is not possible.
     #[error(transparent)]
     Placement(#[from] crate::placement::Refusal),
@@ -66,6 +69,14 @@ pub enum Error {
     /// A process that must stay at home.
     #[error("this process cannot be placed: {why}")]
     StaysHome {
+        /// Why.
+        why: String,
+    },
+    /// A process that was not moved.
+    #[error("process {pid} was not moved: {why}")]
+    NotMoved {
+        /// Its number.
+        pid: i32,
         /// Why.
         why: String,
     },

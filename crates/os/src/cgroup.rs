@@ -34,6 +34,8 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// CPU time, thousandths of one CPU.
     pub cpu_milli: Option<u64>,
+    /// Share of the CPUs while others want them too: 100 is what a group has by default, 1 to 10000.
+    pub cpu_weight: Option<u64>,
 }
 
 /// What a group uses. `None`: no controller counts it.
@@ -143,6 +145,13 @@ impl Group {
                 false => {
                     vec![("cpu.cfs_period_us", CPU_PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota_us.to_string())]
                 }
+            })?;
+        }
+        if let Some(weight) = limits.cpu_weight {
+            // In version 1 the default is 1024 shares.
+            self.set("cpu", |unified| match unified {
+                true => vec![("cpu.weight", weight.to_string())],
+                false => vec![("cpu.shares", (weight * 1024 / 100).to_string())],
             })?;
         }
         Ok(())

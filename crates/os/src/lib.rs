@@ -2,15 +2,19 @@
 
 mod error;
 
+pub mod areas;
 pub mod cgroup;
 pub mod fds;
+pub mod inject;
 pub mod mount;
 pub mod namespace;
+pub mod pages;
 pub mod pidfd;
 pub mod probe;
 pub mod process;
 pub mod ptrace;
 pub mod seccomp;
+pub mod share;
 pub mod socket;
 pub mod vm;
 

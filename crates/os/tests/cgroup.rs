@@ -68,6 +68,7 @@ fn a_group_limits_counts_and_ends() {
         pids: has("pids").then_some(8),
         memory_bytes: has("memory").then_some(64 << 20),
         cpu_milli: has("cpu").then_some(100),
+        cpu_weight: has("cpu").then_some(50),
     };
     let group = Group::create(&parent.child(), &limits).unwrap();
     let mut busy = Running::shell("read go; while :; do :; done");
@@ -102,6 +103,30 @@ fn the_cpu_quota_is_kept() {
     assert!(share < 0.25, "{share}");
     drop(busy);
     group.end(Duration::from_secs(20)).unwrap();
+}
+
+#[test]
+fn weights_share_a_cpu() {
+    if !has("cpu") || !(has("cpuacct") || detect().unwrap().iter().any(|h| h.unified)) {
+        eprintln!("no cpu controller here");
+        return;
+    }
+    let parents = [Parent::new("light"), Parent::new("heavy")];
+    let weighing = |at: usize, weight: u64| {
+        Group::create(&parents[at].0, &Limits { cpu_weight: Some(weight), ..Limits::default() }).unwrap()
+    };
+    let (light, heavy) = (weighing(0, 50), weighing(1, 200));
+    let busy = [&light, &heavy].map(|group| {
+        let busy = Running::shell("taskset -cp 0 $$ > /dev/null; while :; do :; done");
+        group.attach(busy.pid()).unwrap();
+        busy
+    });
+    until("CPU time", || heavy.usage().cpu_us.unwrap() > 600_000);
+    let (less, more) = (light.usage().cpu_us.unwrap(), heavy.usage().cpu_us.unwrap());
+    assert!(less * 2 < more, "{less} us beside {more} us");
+    drop(busy);
+    light.end(Duration::from_secs(20)).unwrap();
+    heavy.end(Duration::from_secs(20)).unwrap();
 }
 
 #[test]

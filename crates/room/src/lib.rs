@@ -1,4 +1,5 @@
 //! The hosting side: warden and porter.
 
 mod porter;
+mod usage;
 pub mod warden;

@@ -5,13 +5,14 @@
 mod body;
 mod setup;
 
+use crate::usage::Usage;
 use os::namespace;
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use wire::message::{Home, Place, StandinId};
 
-pub use body::{MARK_FAILED, MARK_FILTERED, MARK_WORD};
+pub use body::{KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, filter};
 
 /// Warden to porter; each is answered by one [`Answer`] on the same socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -65,6 +66,8 @@ pub enum Notice {
     Reaped {
         /// Number in the room.
         pid: i32,
+        /// What it used.
+        usage: Usage,
     },
     /// A body could not be made ready for its program.
     BodyFailed {
@@ -201,11 +204,17 @@ impl Porter<'_> {
 
     fn reap(&self) -> os::Result<()> {
         loop {
-            // SAFETY: no status is asked for: the tracer has it.
-            match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG | libc::__WALL) } {
-                pid if pid > 0 => tell(self.channels.notices.as_fd(), &Notice::Reaped { pid }, &[])?,
-                _ => return Ok(()),
+            let mut usage = [0; Usage::BYTES];
+            // SAFETY: the kernel writes one rusage; no status is asked for: the tracer has it.
+            let pid = unsafe {
+                let options = libc::WNOHANG | libc::__WALL;
+                libc::syscall(libc::SYS_wait4, -1, std::ptr::null_mut::<i32>(), options, usage.as_mut_ptr())
+            };
+            if pid <= 0 {
+                return Ok(());
             }
+            let usage = Usage::read(&usage).unwrap_or_default();
+            tell(self.channels.notices.as_fd(), &Notice::Reaped { pid: pid as i32, usage }, &[])?;
         }
     }
 }

@@ -3,11 +3,14 @@
 mod after;
 mod args;
 mod calls;
+mod cargo;
 mod guests;
 mod home;
+mod ledger;
 mod marshal;
 mod message;
 mod notices;
+mod possessions;
 mod readiness;
 mod report;
 mod setup;

@@ -9,7 +9,7 @@ pub enum Class {
     Local,
     /// The deputy at home makes the same call; arguments and results travel as the row describes them.
     Home,
-    /// Code of its own in the warden (or, for [`Special::Clone`], in the tracer).
+    /// Code of its own in the warden (or, for [`Special::Clone`] and [`Special::TakeSignal`], in the tracer).
     Special(Special),
     /// It cannot be done away: the process goes home and makes the call there.
     GoHome,
@@ -22,6 +22,10 @@ pub enum Class {
 pub enum Special {
     /// A new thread or process: stops in the tracer, not in the warden.
     Clone,
+    /// Takes a signal that came from home: stops in the tracer, which puts in what the signal carried there.
+    TakeSignal,
+    /// What children used: home knows them, and their bodies ran here.
+    Usage,
     /// `ioctl`: what it means depends on what the descriptor is.
     Ioctl,
     /// `fcntl` commands about owners, signals, leases, pipes.

@@ -32,14 +32,14 @@ pub enum Action {
     Allow,
     /// The warden is notified and answers (`SECCOMP_RET_USER_NOTIF`).
     Notify,
-    /// The tracer is stopped at it (`SECCOMP_RET_TRACE`, with [`TRACE_CLONE`] as the message).
+    /// It stops for the tracer (`SECCOMP_RET_TRACE`, with [`TRACE_CALL`] as the message).
     Trace,
     /// It fails at once.
     Fail(Errno),
 }
 
-/// Message of a `PTRACE_EVENT_SECCOMP`: a call that makes a thread or process.
-pub const TRACE_CLONE: u16 = 1;
+/// Message of a `PTRACE_EVENT_SECCOMP`: a call that makes a thread or process, or takes a signal.
+pub const TRACE_CALL: u16 = 1;
 
 const RET_TRACE: u32 = 0x7ff0_0000;
 const RET_ALLOW: u32 = 0x7fff_0000;
@@ -52,7 +52,7 @@ impl Action {
         match self {
             Action::Allow => RET_ALLOW,
             Action::Notify => RET_USER_NOTIF,
-            Action::Trace => RET_TRACE | TRACE_CLONE as u32,
+            Action::Trace => RET_TRACE | TRACE_CALL as u32,
             Action::Fail(errno) => RET_ERRNO | errno.0 as u32,
         }
     }
@@ -81,7 +81,7 @@ pub fn action(arch: u32, nr: u32, args: &[u64; 6]) -> Action {
 const fn by_class(class: Class) -> Action {
     match class {
         Class::Local => Action::Allow,
-        Class::Special(crate::Special::Clone) => Action::Trace,
+        Class::Special(crate::Special::Clone | crate::Special::TakeSignal) => Action::Trace,
         Class::Home | Class::Special(_) | Class::GoHome => Action::Notify,
         Class::Unused => Action::Fail(errno::ENOSYS),
     }

@@ -12,7 +12,7 @@ Written from the table in `crates/systable` (`TERN_REWRITE=1 cargo test -p systa
 | --- | --- |
 | local | the hosting kernel alone; the filter lets the number through |
 | home | the deputy at home makes the same call |
-| special | code of its own in the warden; `clone` and its kin in the tracer |
+| special | code of its own in the warden; `clone` and its kin, and `rt_sigtimedwait`, in the tracer |
 | goes home | the process goes home and makes the call there |
 | none | there is no such call |
 

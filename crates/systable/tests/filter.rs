@@ -107,7 +107,7 @@ fn every_number_does_what_its_row_says() {
                 let expected = match row.class {
                     _ if !holds => Action::Allow,
                     Class::Local => Action::Allow,
-                    Class::Special(Special::Clone) => Action::Trace,
+                    Class::Special(Special::Clone | Special::TakeSignal) => Action::Trace,
                     Class::Home | Class::Special(_) | Class::GoHome => Action::Notify,
                     Class::Unused => Action::Fail(systable::errno::ENOSYS),
                 };

@@ -1,5 +1,6 @@
 //! The steward's socket: what the local daemon wants.
 
+use super::moves;
 use super::privileged::Order;
 use super::setup;
 use super::shared::{RoomState, Shared};
@@ -72,6 +73,8 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
                 bytes: counters.map_or(0, link::Counters::bytes),
             })
         }
+        ToSteward::Move { pid } => moves::out(room, pid).map(|()| FromSteward::Ok),
+        ToSteward::Recall { pid } => moves::home(room, pid).map(|()| FromSteward::Ok),
         ToSteward::Close => {
             room.tell(&ToRoom::Close);
             room.lost("the room was closed");
@@ -126,7 +129,7 @@ fn list(room: &Shared) -> FromSteward {
 fn why(room: &Shared, pid: i32) -> Vec<String> {
     let table = room.table();
     let Some(deputy) = table.deputies.get(&pid) else { return Vec::new() };
-    let mut lines = vec![format!("process {pid} runs on {}: it was placed there", room.args.host)];
+    let mut lines = vec![format!("process {pid} runs on {}: it was placed or moved there", room.args.host)];
     lines.extend(deputy.refusals.iter().cloned());
     lines
 }

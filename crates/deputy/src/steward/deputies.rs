@@ -109,11 +109,32 @@ pub struct Thread {
     stop_told: bool,
     /// It was told to end: it does nothing more.
     leaving: bool,
+    /// The blob runs in it: until then what it is to do waits, and nobody may interrupt it.
+    ready: bool,
 }
 
 impl Thread {
     fn new(channel: OwnedFd) -> Thread {
-        Thread { channel, current: None, queue: VecDeque::new(), parked: None, stop_told: false, leaving: false }
+        Thread {
+            channel,
+            current: None,
+            queue: VecDeque::new(),
+            parked: None,
+            stop_told: false,
+            leaving: false,
+            ready: true,
+        }
+    }
+
+    /// As [`Thread::new`], of a process that is still to become a deputy.
+    fn arriving(channel: OwnedFd) -> Thread {
+        Thread { ready: false, ..Thread::new(channel) }
+    }
+
+    /// It says that the blob runs in it.
+    pub fn ready(&mut self) {
+        self.ready = true;
+        self.next();
     }
 
     /// The steward's end of its channel.
@@ -146,7 +167,8 @@ impl Thread {
     }
 
     fn next(&mut self) {
-        if self.current.is_none()
+        if self.ready
+            && self.current.is_none()
             && let Some(job) = self.queue.pop_front()
         {
             self.send(&job);
@@ -230,7 +252,7 @@ impl Thread {
 /// Where a deputy is in its life.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The original process has not become a deputy yet.
+    /// It has come, and is not described yet.
     Arriving,
     /// Its body is being made.
     Placing,
@@ -285,7 +307,7 @@ impl Deputy {
             credentials: Credentials { uid: [u32::MAX; 3], gid: [u32::MAX; 3], groups: Vec::new() },
             capabilities: 0,
             program,
-            threads: HashMap::from([(pid, Thread::new(channel))]),
+            threads: HashMap::from([(pid, Thread::arriving(channel))]),
             standins: HashMap::new(),
             refusals: VecDeque::new(),
             unborn: Vec::new(),
@@ -298,13 +320,20 @@ impl Deputy {
 
     /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2) wants.
     pub fn child(&self, pid: i32, pidfd: PidFd, channel: OwnedFd) -> Deputy {
+        let mut child = Deputy::new(pid, pidfd, self.program.clone(), channel);
+        child.threads.values_mut().for_each(Thread::ready);
         Deputy {
             phase: Phase::Away,
             credentials: self.credentials.clone(),
             capabilities: self.capabilities,
             standins: self.standins.clone(),
-            ..Deputy::new(pid, pidfd, self.program.clone(), channel)
+            ..child
         }
+    }
+
+    /// Nothing is under way in any of its threads.
+    pub fn is_idle(&self) -> bool {
+        self.threads.values().all(|t| t.is_idle() && t.queue.is_empty())
     }
 
     /// A thread that runs this call for `tid`; any other if that is not known.
@@ -409,7 +438,22 @@ mod tests {
         let pid = std::process::id() as i32;
         let (ours, theirs) = socket::pair().unwrap();
         let program = wire::message::Program { path: vec![], argv: vec![], envp: vec![] };
-        (Deputy::new(pid, PidFd::open(pid).unwrap(), program, ours), theirs)
+        let mut deputy = Deputy::new(pid, PidFd::open(pid).unwrap(), program, ours);
+        deputy.threads.values_mut().for_each(Thread::ready);
+        (deputy, theirs)
+    }
+
+    #[test]
+    fn a_process_that_is_no_deputy_yet_is_left_alone() {
+        let (ours, theirs) = socket::pair().unwrap();
+        let mut thread = Thread::arriving(ours);
+        thread.give(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
+        thread.preempt(Job::new(channel::order(abi::OP_EXIT, [0; 2], &[]), Purpose::Nothing));
+        assert!(!thread.is_cancelled());
+        let said = socket::receive(theirs.as_fd(), &mut [0; 64], libc::MSG_DONTWAIT);
+        assert_eq!(said.map_err(|e| e.errno()).unwrap_err(), libc::EAGAIN);
+        thread.ready();
+        assert_eq!(next(&theirs), abi::OP_EXIT);
     }
 
     fn next(channel: &OwnedFd) -> u32 {

@@ -12,6 +12,7 @@ use os::pidfd::PidFd;
 use rustix::event::epoll::EventFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use wire::ToRoom;
 use wire::message::{CallId, Program, StandinId};
@@ -27,6 +28,22 @@ pub enum Order {
         channel: OwnedFd,
         /// What it wants to be.
         program: Program,
+    },
+    /// A process has become a deputy while it ran.
+    Adopt {
+        /// It.
+        pid: i32,
+        /// What is known of it.
+        deputy: Box<Deputy>,
+        /// Told when it is one of the room's.
+        done: Sender<()>,
+    },
+    /// A deputy has its body back.
+    Dismiss {
+        /// It.
+        pid: i32,
+        /// Told when it is none of the room's.
+        done: Sender<()>,
     },
     /// The body was interrupted in this call.
     Cancel(CallId),
@@ -97,6 +114,17 @@ impl Privileged {
                     tracing::warn!("process {pid} cannot be placed: {e}");
                 }
             }
+            Order::Adopt { pid, deputy, done } => match self.adopt(pid, *deputy) {
+                // Who waits no more has given up.
+                Ok(()) => {
+                    let _ = done.send(());
+                }
+                Err(e) => tracing::error!("process {pid} cannot be watched: {e}"),
+            },
+            Order::Dismiss { pid, done } => {
+                self.dismiss(pid);
+                let _ = done.send(());
+            }
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
             Order::Anchor { pid, fd, standin } => self.room.anchor(pid, fd, standin),
@@ -105,17 +133,32 @@ impl Privileged {
     }
 
     fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program) -> os::Result<()> {
-        let pidfd = PidFd::open(pid)?;
-        self.heir.entrust(&pidfd);
-        let deputy = Deputy::new(pid, pidfd, program, channel);
+        let deputy = Deputy::new(pid, PidFd::open(pid)?, program, channel);
+        self.adopt(pid, deputy)
+    }
+
+    fn adopt(&mut self, pid: i32, deputy: Deputy) -> os::Result<()> {
         let pidfd = deputy.pidfd.clone();
+        self.heir.entrust(pid, &pidfd);
         let mut table = self.room.table();
         let deputy = table.deputies.entry(pid).insert_entry(deputy);
-        for thread in deputy.get().threads.values() {
-            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
+        for (tid, thread) in &deputy.get().threads {
+            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: *tid }, EventFlags::IN)?;
         }
         self.room.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        drop(table);
+        // Now, while the process turns into its deputy: the room makes the body meanwhile.
+        self.describe(pid);
         Ok(())
+    }
+
+    /// The process goes on at home by itself: nothing of it is watched, and nothing is told to it.
+    fn dismiss(&mut self, pid: i32) {
+        self.heir.dismiss(pid);
+        self.room.poller.forget_process(pid);
+        let mut table = self.room.table();
+        table.calls.retain(|_, (p, _)| *p != pid);
+        table.deputies.remove(&pid);
     }
 
     fn listen(&mut self, key: u64, pid: i32, tid: i32) {
@@ -139,7 +182,7 @@ impl Privileged {
 
     fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
-            Said::Ready(_) => self.describe(pid),
+            Said::Ready(_) => self.ready(pid, tid),
             Said::Signal(info) => self.signal(pid, tid, info),
             Said::Reply { result, out } => {
                 let done = {
@@ -153,7 +196,13 @@ impl Privileged {
         }
     }
 
-    /// The original process is a deputy now: its body can be made.
+    fn ready(&self, pid: i32, tid: i32) {
+        if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
+            thread.ready();
+        }
+    }
+
+    /// What the process is does not change any more: its body can be made.
     fn describe(&mut self, pid: i32) {
         let mut table = self.room.table();
         let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone())
@@ -165,13 +214,13 @@ impl Privileged {
             last += 1;
             StandinId(last)
         };
-        let described = place::describe(pid, program, next).and_then(|place| Ok((place, place::credentials(pid)?)));
+        let described = place::describe(pid, program, next);
         table.last_standin = last;
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
         match described {
-            Ok((place, (credentials, capabilities))) => {
+            Ok((place, capabilities)) => {
                 deputy.phase = Phase::Placing;
-                deputy.credentials = credentials;
+                deputy.credentials = place.credentials.clone();
                 deputy.capabilities = capabilities;
                 for descriptor in &place.descriptors {
                     deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
@@ -207,7 +256,9 @@ impl Privileged {
         {
             return;
         }
-        self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+        if !self.room.moves.keep_signal(pid, tid, info) {
+            self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+        }
     }
 
     fn done(&mut self, pid: i32, job: Job, result: i64, out: Vec<u8>) {
@@ -263,17 +314,11 @@ impl Privileged {
     /// A deputy has forked: its child is a deputy too.
     fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
         let pidfd = PidFd::open(pid)?;
-        self.heir.entrust(&pidfd);
-        let mut table = self.room.table();
-        let Some(mut child) = table.deputies.get(&parent).map(|p| p.child(pid, pidfd, channel)) else { return Ok(()) };
-        for thread in child.threads.values() {
-            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
-        }
-        self.room.poller.add(child.pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        let child = self.room.table().deputies.get(&parent).map(|p| p.child(pid, pidfd, channel));
+        let Some(mut child) = child else { return Ok(()) };
         // Another thread of the parent's may have got a descriptor since the fork.
         child.standins.retain(|_, fds| fds.iter().all(|fd| os::process::same_in_both(parent, pid, *fd)));
-        table.deputies.insert(pid, child);
-        Ok(())
+        self.adopt(pid, child)
     }
 
     fn read_ids(&self, pid: i32) {

@@ -100,6 +100,9 @@ pub fn adopt(room: &Shared, who: Who, fd: i32, nonblocking: bool) -> Option<Spar
     if nonblocking && let Err(e) = os::fds::set_nonblocking(spare.file.as_fd(), true) {
         tracing::warn!("{e}");
     }
+    if let Some(guest) = room.guests().get_mut(who.pid) {
+        guest.numbers.insert(spare.standin, fd);
+    }
     room.tell(&ToHome::Adopt { pid: who.pid, fd, standin: spare.standin });
     Some(spare)
 }

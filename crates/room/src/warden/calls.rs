@@ -1,6 +1,7 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod ioctl;
+mod prctl;
 mod socket;
 mod standing;
 
@@ -73,11 +74,12 @@ impl Asked {
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
-            Special::Prctl => self.prctl(),
+            Special::Prctl => prctl::serve(self),
             Special::Disposition => self.disposition(),
             Special::Limits => self.here(),
             Special::Socket => socket::serve(self),
-            Special::Clone => self.refuse(libc::ENOSYS),
+            Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
+            Special::Usage => self.forward(),
         }
     }
 
@@ -136,6 +138,7 @@ impl Asked {
         let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
+            room.ledger.asked(id, who.pid, &call, || os::process::ticks(caller.host_tid.0).unwrap_or_default());
             // A terminal does not stop those who block its signals.
             let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
             room.ask(id, who, Call { blocked, ..call });
@@ -211,16 +214,6 @@ impl Asked {
     fn kill_oneself(self, signal: u64) {
         let call = Call::new(libc::SYS_kill, [self.who.pid as u64, signal, 0, 0, 0, 0]);
         self.ask(call, After::Write(Vec::new()), true);
-    }
-
-    /// A filter of the program's own is refused: what it sent to the tracer or to a listener would be taken for ours.
-    fn prctl(self) {
-        match self.args[0] as i32 {
-            libc::PR_SET_SECCOMP => self
-                .refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others"),
-            libc::PR_GET_SECCOMP => self.value(0),
-            _ => self.here(),
-        }
     }
 
     /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.

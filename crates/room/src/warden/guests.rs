@@ -6,7 +6,7 @@ use os::seccomp::Answer;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::message::StandinId;
+use wire::message::{Descriptor, StandinId};
 
 /// A thread of a guest, by the home's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +20,8 @@ pub struct Who {
 /// A process that lives here.
 #[derive(Clone, Debug)]
 pub struct Guest {
+    /// Numbers of its deputy's descriptors, as far as the room knows them.
+    pub numbers: HashMap<StandinId, i32>,
     /// Stand-ins that it was placed with and that may stand for terminals.
     pub terminals: HashSet<StandinId>,
     /// Connections that its deputy accepted for calls that were interrupted: the next call on the same listener gets them.
@@ -40,9 +42,15 @@ pub struct Accepted {
 }
 
 impl Guest {
-    /// One that has these terminals and ignores these signals.
-    pub fn new(terminals: HashSet<StandinId>, ignored: u64) -> Guest {
-        Guest { terminals, unclaimed: HashMap::new(), ignored, child_flags: 0 }
+    /// One whose deputy holds these, and that ignores these signals.
+    pub fn new(descriptors: &[Descriptor], ignored: u64, child_flags: u64) -> Guest {
+        Guest {
+            numbers: descriptors.iter().map(|d| (d.standin, d.fd)).collect(),
+            terminals: descriptors.iter().filter(|d| d.terminal).map(|d| d.standin).collect(),
+            unclaimed: HashMap::new(),
+            ignored,
+            child_flags,
+        }
     }
 
     /// A child of this one, as fork(2) makes it.
@@ -108,6 +116,13 @@ impl Guests {
     /// As [`Guests::get`], to change it.
     pub fn get_mut(&mut self, pid: i32) -> Option<&mut Guest> {
         self.processes.get_mut(&pid)
+    }
+
+    /// Nobody has this stand-in any more.
+    pub fn forget(&mut self, standin: StandinId) {
+        for guest in self.processes.values_mut() {
+            guest.numbers.remove(&standin);
+        }
     }
 
     /// Processes that live here.

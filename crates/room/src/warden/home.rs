@@ -1,6 +1,7 @@
 //! What home says, and what follows from it.
 
 use super::after::{self, After};
+use super::cargo::Item;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::tracer::Order;
@@ -21,10 +22,17 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
             Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
         },
+        ToRoom::Kill { pid } => {
+            room.cargo.give(Item::Forget { pid });
+            room.orders.give(Order::Kill { pid });
+        }
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
-        ToRoom::Kill { pid } => room.orders.give(Order::Kill { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
+        ToRoom::Rebuild { pid } => room.cargo.give(Item::Rebuild { pid }),
+        ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
+        ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
+        ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
         ToRoom::Report => report::tell(room),
         ToRoom::Close => return false,
     }
@@ -33,7 +41,8 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
 
 /// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]): touching a guest's page may need a file from home, whose answer
 /// the receiving thread must be free to take.
-fn returned(room: &Shared, id: CallId, result: i64, out: Vec<u8>) {
+fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
+    room.ledger.answered(id, result, &mut out);
     match room.after(id).filter(|(_, _, after)| after.takes_time(result)) {
         Some(_) => room.memory.give(Written { id, result, out }),
         None => finish(room, id, result, &out),

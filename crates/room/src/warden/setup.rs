@@ -23,10 +23,12 @@ use wire::message::Home;
 use wire::{Kind, ToHome, ToRoom};
 
 /// Ids of a room's user namespace on this machine: one large extent, for whatever ids home uses.
-const ID_BASE: u32 = 1 << 31;
+pub const ID_BASE: u32 = 1 << 31;
 const ID_COUNT: u32 = (1 << 31) - 2;
 /// Processes and threads that one room may have.
 const PIDS_MAX: u64 = 4096;
+/// A room's share of the CPUs, all its guests together, beside one process of the node's own (100): the owner comes first.
+const CPU_WEIGHT: u64 = 50;
 /// How long the kernel may take to end the guests of a room.
 const EMPTY_WITHIN: Duration = Duration::from_secs(5);
 /// How long a home may take to be reached.
@@ -130,13 +132,13 @@ fn memory_max_bytes() -> u64 {
 /// A control group for the room. A machine that has none to give still hosts, without the limits.
 fn limit(room: RoomId, porter: HostTid) -> Option<cgroup::Group> {
     let pids = cgroup::Limits { pids: Some(PIDS_MAX), ..cgroup::Limits::default() };
-    let all = cgroup::Limits { memory_bytes: Some(memory_max_bytes()), ..pids };
+    let all = cgroup::Limits { memory_bytes: Some(memory_max_bytes()), cpu_weight: Some(CPU_WEIGHT), ..pids };
     let make = |limits: &cgroup::Limits| {
         let group = cgroup::Group::create(&format!("tern-{room}"), limits)?;
         group.attach(porter.0)?;
         Ok::<_, os::Error>(group)
     };
-    // A machine whose memory controller is taken by others still limits the number of processes.
+    // A machine whose memory and CPU controllers are taken by others still limits the number of processes.
     let made = make(&all).or_else(|_| make(&pids));
     made.inspect_err(|e| tracing::warn!("no limits for the room: {e}")).ok()
 }
@@ -168,6 +170,8 @@ fn serve(
     thread("standins", Box::new(move || standins::serve(&room)))?;
     let room = shared.clone();
     thread("memory", Box::new(move || super::home::serve_memory(&room)))?;
+    let room = shared.clone();
+    thread("cargo", Box::new(move || super::cargo::serve(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());
     thread("calls", Box::new(move || super::notices::serve(&room, &from)))?;
     let (room, ended) = (shared.clone(), end.clone());

@@ -2,6 +2,7 @@
 
 use super::after::After;
 use super::guests::{Guests, Waiting, Who};
+use super::ledger::Ledger;
 use super::spares::Spares;
 use super::tracer::Orders;
 use link::LinkError;
@@ -27,6 +28,10 @@ pub struct Shared {
     pub memory: Memory,
     /// Open stand-ins in stock.
     pub spares: Spares,
+    /// Processes on their way in.
+    pub cargo: super::cargo::Cargo,
+    /// What bodies used.
+    pub ledger: Ledger,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -130,6 +135,7 @@ impl Shared {
     pub fn new(uplink: link::Sender, orders: Orders, standins: super::standins::Device) -> Shared {
         let next_call = AtomicU64::new(1);
         let memory = Memory::default();
+        let cargo = super::cargo::Cargo::default();
         Shared {
             uplink,
             guests: Mutex::default(),
@@ -137,6 +143,8 @@ impl Shared {
             next_call,
             orders,
             memory,
+            cargo,
+            ledger: Ledger::default(),
             spares: Spares::default(),
             standins,
         }

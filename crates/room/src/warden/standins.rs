@@ -391,6 +391,7 @@ fn release(room: &Shared, request: &Request<'_>) {
     }
     opens.remove(&standin);
     drop(opens);
+    room.guests().forget(standin);
     room.standins.readiness.forget(standin);
     room.standins.set_timed(standin, false);
     room.tell(&ToHome::Close { standin });

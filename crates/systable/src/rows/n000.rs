@@ -14,6 +14,8 @@ const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]])
 const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
 /// The disposition is set, not only asked for.
 const SETS_ACTION: When = When::Unless(&[&[Cmp::Null(1)]]);
+/// `RUSAGE_CHILDREN`.
+const OF_CHILDREN: When = When::If(&[&[Cmp::Is(0, u32::MAX)]]);
 /// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
 const NOT_CLOEXEC: When = When::Unless(&[&[Cmp::Is(1, 0x5451)], &[Cmp::Is(1, 0x5450)]]);
 /// `F_SETFL`, for of a stand-in the flags are the home's open file's; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_NOTIFY`;
@@ -139,6 +141,6 @@ pub(super) const ROWS: &[Row] = &[
     local(95, "umask", &[Int], why::UMASK),
     local(96, "gettimeofday", &[Out(Fixed(16)), Out(Fixed(8))], why::CLOCK),
     local(97, "getrlimit", &[Int, Out(Fixed(16))], why::LIMIT_READ),
-    local(98, "getrusage", &[Int, Out(Fixed(144))], why::USAGE),
+    special(98, "getrusage", Special::Usage, &[Int, Out(Fixed(144))], why::CHILDRENS_USAGE).when(OF_CHILDREN),
     local(99, "sysinfo", &[Out(Fixed(112))], why::MACHINE),
 ];

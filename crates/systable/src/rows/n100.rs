@@ -21,8 +21,13 @@ const PRCTL_MIRRORED: When = When::Unless(&[
     &[Cmp::Is(0, 0x5356_4d41)],
 ]);
 
+/// What the signal carried is asked for.
+const TAKES_INFO: When = When::Unless(&[&[Cmp::Null(1)]]);
+/// More than the time is asked for.
+const TAKES_TIMES: When = When::Unless(&[&[Cmp::Null(0)]]);
+
 pub(super) const ROWS: &[Row] = &[
-    local(100, "times", &[Out(Fixed(32))], why::USAGE),
+    special(100, "times", Special::Usage, &[Out(Fixed(32))], why::CHILDRENS_USAGE).when(TAKES_TIMES),
     go_home(101, "ptrace", EPERM, &[Int, Pid, Opaque, Opaque], why::TRACE),
     local(102, "getuid", &[], why::OWN_IDS),
     go_home(103, "syslog", EPERM, &[Int, Opaque, Int], why::ADMIN),
@@ -50,7 +55,14 @@ pub(super) const ROWS: &[Row] = &[
     special(125, "capget", Special::Credentials, &[InOut(Fixed(8)), Opaque], why::CAPABILITIES),
     special(126, "capset", Special::Credentials, &[InOut(Fixed(8)), Opaque], why::CAPABILITIES),
     local(127, "rt_sigpending", &[Out(Arg(1)), Int], why::THREAD),
-    local(128, "rt_sigtimedwait", &[In(Arg(3)), Out(Fixed(128)), In(Fixed(16)), Int], why::THREAD),
+    special(
+        128,
+        "rt_sigtimedwait",
+        Special::TakeSignal,
+        &[In(Arg(3)), Out(Fixed(128)), In(Fixed(16)), Int],
+        why::TAKEN_SIGNAL,
+    )
+    .when(TAKES_INFO),
     special(129, "rt_sigqueueinfo", Special::Signal, &[Pid, Signal, In(Fixed(128))], why::SIGNAL),
     local(130, "rt_sigsuspend", &[In(Arg(1)), Int], why::THREAD),
     local(131, "sigaltstack", &[In(Fixed(24)), Out(Fixed(24))], why::THREAD),

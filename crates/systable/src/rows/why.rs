@@ -51,7 +51,9 @@ pub const UNAME: &str =
 pub const LOCK: &str = "file locks go to the home's server";
 pub const UMASK: &str = "applied where files are created, and sent along";
 pub const LIMIT_READ: &str = "the body has the home's limits";
-pub const USAGE: &str = "the body's own use is counted where it runs";
+pub const CHILDRENS_USAGE: &str =
+    "the body's own use is counted where it runs; children are the home's, and their bodies ran here";
+pub const TAKEN_SIGNAL: &str = "the thread's own state; the tracer puts in who sent a signal at home, and what with it";
 pub const MACHINE: &str = "deliberately local: memory size, load and core count are the hosting machine's";
 pub const CAPABILITIES: &str = "the deputy's are the true ones; the size of the data depends on a version in memory";
 pub const DEVICE_NUMBER: &str = "it names a device of the home";

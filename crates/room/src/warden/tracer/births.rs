@@ -58,6 +58,10 @@ impl Tracer {
         }
         let registers = stopped.registers()?;
         let host = stopped.tid();
+        if registers.orig_rax as i64 == libc::SYS_rt_sigtimedwait {
+            self.signals.takes(host, registers.rsi);
+            return stopped.resume_to_call_end();
+        }
         let shape = match family::shape(host, &registers) {
             Ok(shape) => shape,
             Err(why) => {
@@ -183,6 +187,7 @@ impl Tracer {
         let host = stopped.tid();
         let mut registers = stopped.registers()?;
         let result = registers.rax as i64;
+        self.signal_taken(host, result);
         let process = self.births.rewritten.remove(&host);
         if let Some(original) = &process {
             family::put_back(&mut registers, original);

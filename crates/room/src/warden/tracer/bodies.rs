@@ -3,6 +3,7 @@
 use super::Tracer;
 use super::porters::Then;
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD};
+use crate::usage::Usage;
 use crate::warden::guests::{Guest, Who};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
@@ -18,14 +19,17 @@ pub struct Bodies {
     phases: HashMap<i32, Phase>,
 }
 
+/// A step of it.
 #[derive(Debug)]
-enum Phase {
+pub enum Phase {
     /// The porter makes it ready for its program.
     Starting,
     /// The program runs.
     Running,
     /// It ended so, and waits for the porter to reap it.
     Ended(Ending, u64),
+    /// It goes on elsewhere; what is left here was killed.
+    Left,
 }
 
 impl Bodies {
@@ -38,6 +42,21 @@ impl Bodies {
         false
     }
 
+    /// Its step is this now.
+    pub fn set(&mut self, pid: i32, phase: Phase) {
+        self.phases.insert(pid, phase);
+    }
+
+    /// Nothing more is told of it.
+    pub fn forget(&mut self, pid: i32) {
+        self.phases.remove(&pid);
+    }
+
+    /// Its program runs.
+    pub fn is_running(&self, pid: i32) -> bool {
+        matches!(self.phases.get(&pid), Some(Phase::Running))
+    }
+
     fn is_starting(&self, pid: i32) -> bool {
         matches!(self.phases.get(&pid), Some(Phase::Starting))
     }
@@ -47,8 +66,11 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let terminals = place.descriptors.iter().filter(|d| d.terminal).map(|d| d.standin);
-        let guest = Guest::new(terminals.collect(), place.ignored);
+        let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
+        if let Some(arrival) = place.arrival {
+            self.arriving.expect(pid, arrival);
+        }
+        let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -142,12 +164,24 @@ impl Tracer {
             self.early_signals(who.pid);
         } else {
             self.other_threads_gone(who, former);
+            self.forget_child_flags(who);
             let arguments = os::process::arguments(host.0).unwrap_or_default();
             let comm = os::process::comm(host.0).unwrap_or_default();
             let exe = os::process::link(host.0, "exe").unwrap_or_default().into_os_string().into_vec();
             self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm, exe });
         }
         stopped.resume(0)
+    }
+
+    /// A program begins with no flags of SIGCHLD's (flush_signal_handlers in kernel/signal.c).
+    fn forget_child_flags(&mut self, who: Who) {
+        let ignored = self.room.guests().get_mut(who.pid).and_then(|guest| {
+            let had = std::mem::take(&mut guest.child_flags) != 0;
+            had.then_some(guest.ignored)
+        });
+        if let Some(ignored) = ignored {
+            self.room.tell(&ToHome::Ignores { pid: who.pid, tid: who.tid, ignored, child_flags: 0 });
+        }
     }
 
     /// An exec ended all other threads, and the one that made it has the first one's number now.
@@ -167,6 +201,7 @@ impl Tracer {
     pub fn ended(&mut self, host: HostTid, how: Ending) {
         self.births.forget(host);
         self.stops.forget_thread(host);
+        self.signals.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -174,6 +209,7 @@ impl Tracer {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
             return;
         }
+        self.ended_leaving(who.pid);
         match self.bodies.phases.get(&who.pid) {
             Some(Phase::Running) => {
                 let cpu_us = self.cpu_us(host);
@@ -197,8 +233,13 @@ impl Tracer {
     }
 
     /// The porter reaped a body: its number is free, and its deputy may end.
-    pub fn reaped(&mut self, pid: i32) {
+    pub fn reaped(&mut self, pid: i32, usage: Usage) {
+        self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
+        if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
+            self.bodies.phases.remove(&pid);
+            return self.room.tell(&ToHome::Left { pid });
+        }
         self.stops.forget(pid);
         if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
             self.room.guests().remove(pid);
@@ -207,6 +248,7 @@ impl Tracer {
     }
 
     pub fn kill(&mut self, pid: i32) {
+        self.arriving.forget(pid);
         let host = self.room.guests().host(pid);
         if let Some(host) = host {
             // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.

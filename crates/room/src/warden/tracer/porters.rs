@@ -73,7 +73,7 @@ impl Tracer {
 
     pub fn porter_noticed(&mut self, notice: Notice) {
         match notice {
-            Notice::Reaped { pid } => self.reaped(pid),
+            Notice::Reaped { pid, usage } => self.reaped(pid, usage),
             Notice::BodyFailed { pid, errno, what } => self.not_placed(pid, errno, what),
         }
     }

@@ -5,7 +5,7 @@
 //! in place when it is about to be delivered.
 
 use super::Tracer;
-use os::ptrace::{Stopped, TraceError};
+use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 
 /// Siginfos that wait for their signal.
@@ -16,6 +16,8 @@ pub struct Signals {
     last_ticket: u32,
     /// What came for processes before their programs ran.
     early: HashMap<i32, Vec<Early>>,
+    /// Threads that wait for a signal, and where what it carries is to be put.
+    takers: HashMap<HostTid, u64>,
 }
 
 /// For which thread, if it is for one, and what.
@@ -63,6 +65,16 @@ impl Signals {
         ours.then(|| self.tickets.remove(&ticket)).flatten().map(|(_, info)| info)
     }
 
+    /// A thread is about to take a signal; what it carries is written there.
+    pub fn takes(&mut self, host: HostTid, to: u64) {
+        self.takers.insert(host, to);
+    }
+
+    /// A thread ended.
+    pub fn forget_thread(&mut self, host: HostTid) {
+        self.takers.remove(&host);
+    }
+
     /// The process is gone; what was not delivered to it never will be.
     pub fn forget(&mut self, pid: i32) {
         self.tickets.retain(|_, (owner, _)| *owner != pid);
@@ -105,6 +117,19 @@ impl Tracer {
         }
     }
 
+    /// A thread has taken a signal, unless `result` says otherwise: it shall see what that carried at home. (A guest that has unmapped the memory meanwhile
+    /// sees nothing.)
+    pub fn signal_taken(&mut self, host: HostTid, result: i64) {
+        let Some(to) = self.signals.takers.remove(&host).filter(|_| result > 0) else { return };
+        let Some(who) = self.room.guests().who(host) else { return };
+        let mut sent = [0; 128];
+        if os::vm::read(host.0, to, &mut sent).is_ok()
+            && let Some(true_info) = self.signals.redeem(who.pid, &sent)
+        {
+            let _ = os::vm::write(host.0, to, &true_info);
+        }
+    }
+
     /// The program of this process runs from now on.
     pub fn early_signals(&mut self, pid: i32) {
         for (tid, info) in self.signals.early.remove(&pid).unwrap_or_default() {
@@ -113,7 +138,8 @@ impl Tracer {
     }
 
     /// A signal is about to be delivered to a thread.
-    pub fn signal_stop(&mut self, mut stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+    pub fn signal_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+        let Some(mut stopped) = self.empty_stop(stopped, signal)? else { return Ok(()) };
         self.labour_over(stopped.tid());
         let sent = stopped.signal_info()?;
         let who = self.room.guests().who(stopped.tid());
@@ -150,6 +176,7 @@ impl Tracer {
     pub fn halt_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
         let Some(stopped) = self.first_stop(stopped)? else { return Ok(()) };
         self.meet(stopped.tid());
+        let Some(stopped) = self.leaving_stop(stopped, signal)? else { return Ok(()) };
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
             _ => {
@@ -161,6 +188,11 @@ impl Tracer {
                 }
             }
         }
+    }
+
+    pub fn waited_at_listener(&self, stopped: &Stopped) -> Result<bool, TraceError> {
+        const ERESTARTSYS: i64 = -512;
+        Ok(stopped.registers()?.rax as i64 == ERESTARTSYS)
     }
 }
 

@@ -1,0 +1,55 @@
+//! prctl(2): what concerns parents and names is the deputy's too.
+
+use super::Asked;
+use crate::warden::after::After;
+use crate::warden::marshal::Back;
+use wire::message::Call;
+
+/// Bytes of a name, with its end.
+const NAME_BYTES: usize = 16;
+
+pub fn serve(asked: Asked) {
+    match asked.args[0] as i32 {
+        // What a filter of the program's own sent to the tracer or to a listener would be taken for ours.
+        libc::PR_SET_SECCOMP => {
+            asked.refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others")
+        }
+        libc::PR_GET_SECCOMP => asked.value(0),
+        libc::PR_SET_PDEATHSIG | libc::PR_SET_CHILD_SUBREAPER => at_home(asked),
+        libc::PR_GET_PDEATHSIG | libc::PR_GET_CHILD_SUBREAPER => number_of_home(asked),
+        libc::PR_SET_NAME => name(asked),
+        _ => asked.here(),
+    }
+}
+
+fn call(asked: &Asked, args: [u64; 6]) -> Call {
+    Call::new(i64::from(asked.nr), args)
+}
+
+/// Parents and orphans are the home's.
+fn at_home(asked: Asked) {
+    let call = call(&asked, asked.args);
+    asked.ask(call, After::Write(Vec::new()), false);
+}
+
+fn number_of_home(asked: Asked) {
+    const BYTES: usize = size_of::<i32>();
+    let [option, to, ..] = asked.args;
+    let out = call(&asked, [option, 0, 0, 0, 0, 0]);
+    let out = Call { pointers: 0b10, data: vec![0; BYTES], out_bytes: BYTES as u32, ..out };
+    asked.ask(out, After::Write(vec![Back { from: 0, bytes: BYTES, to, counted_at: None }]), false);
+}
+
+/// The thread's name is seen in both places.
+fn name(asked: Asked) {
+    let [option, from, ..] = asked.args;
+    let mut name = [0; NAME_BYTES];
+    // A short name may end where the memory does.
+    let readable = |bytes: &usize| os::vm::read(asked.waiting.host_tid.0, from, &mut name[..*bytes]).is_ok();
+    if (1..=NAME_BYTES).rev().find(readable).is_none() {
+        return asked.here();
+    }
+    name[NAME_BYTES - 1] = 0;
+    let set = Call { pointers: 0b10, data: name.to_vec(), ..call(&asked, [option, 0, 0, 0, 0, 0]) };
+    asked.ask(set, After::Here, false);
+}
