@@ -449,7 +449,7 @@ mod tests {
         let mut thread = Thread::arriving(ours);
         thread.give(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
         thread.preempt(Job::new(channel::order(abi::OP_EXIT, [0; 2], &[]), Purpose::Nothing));
-        assert!(!thread.is_cancelled());
+        assert!(!thread.is_to_be_interrupted());
         let said = socket::receive(theirs.as_fd(), &mut [0; 64], libc::MSG_DONTWAIT);
         assert_eq!(said.map_err(|e| e.errno()).unwrap_err(), libc::EAGAIN);
         thread.ready();
