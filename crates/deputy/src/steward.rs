@@ -14,6 +14,7 @@ mod poller;
 mod privileged;
 mod setup;
 mod shared;
+mod standins;
 mod stops;
 
 pub use args::{ArgsError, StewardArgs};
