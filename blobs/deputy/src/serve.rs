@@ -241,9 +241,14 @@ impl Thread {
     fn say_ready(&self) {
         // SAFETY: no memory is passed.
         let tid = unsafe { sys::call(sys::GETTID, [0; 6]) };
-        let head = Reply { kind: READY, data_bytes: 0, result: tid };
-        // SAFETY: a whole header.
-        self.send(unsafe { core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()) });
+        // SAFETY: the loader's Start lives in the region as long as the process.
+        let blocked = unsafe { (*self.start).blocked };
+        let mut packet = [0; size_of::<Reply>() + size_of::<u64>()];
+        packet[..4].copy_from_slice(&READY.to_le_bytes());
+        packet[4..8].copy_from_slice(&(size_of::<u64>() as u32).to_le_bytes());
+        packet[8..16].copy_from_slice(&tid.to_le_bytes());
+        packet[16..].copy_from_slice(&blocked.to_le_bytes());
+        self.send(&packet);
     }
 
     fn set_program(&self, request: &Request) -> i64 {

@@ -60,7 +60,7 @@ pub struct Request {
 pub const REPLY: u32 = 0x0de9_0001;
 /// Kind of a note that a signal arrived; data is the siginfo (128 bytes).
 pub const SIGNAL: u32 = 0x0de9_0002;
-/// First packet of a deputy: it is ready. `result` is the TID.
+/// First packet of a deputy: it is ready. `result` is the TID; data the mask of blocked signals with which its program starts (8 bytes).
 pub const READY: u32 = 0x0de9_0003;
 
 /// The call was not executed: a signal came first. (Also -EINTR of a call that had done nothing.)
@@ -106,6 +106,8 @@ pub struct Start {
     pub exe_fd: i32,
     /// Signals that are ignored and stay so (bit n-1 for signal n).
     pub ignored: u64,
+    /// Signals that are blocked when the program starts.
+    pub blocked: u64,
     /// Name of the program, for /proc/PID/comm.
     pub comm: [u8; 16],
     /// How many SIGCONTs were told; the blob counts here.
@@ -117,4 +119,4 @@ pub struct Start {
 /// Memory of one deputy thread: its stack and its buffer (header and data), rounded to pages.
 pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
 
-const _: () = assert!(size_of::<Request>() == 80 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);
+const _: () = assert!(size_of::<Request>() == 80 && size_of::<Reply>() == 16 && size_of::<Start>() == 104);

@@ -13,8 +13,13 @@ pub const REPLY_BYTES_MAX: usize = REPLY_BYTES + DATA_BYTES;
 /// What a deputy thread says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is there; its TID.
-    Ready(i32),
+    /// It is there.
+    Ready {
+        /// Its TID.
+        tid: i32,
+        /// Signals that its program starts with blocked.
+        blocked: u64,
+    },
     /// A request is done.
     Reply {
         /// As the kernel returned it.
@@ -104,7 +109,9 @@ pub fn said(packet: &[u8]) -> Option<Said> {
         return None;
     }
     match word(0) {
-        abi::READY => Some(Said::Ready(i32::try_from(result).ok()?)),
+        abi::READY => {
+            Some(Said::Ready { tid: i32::try_from(result).ok()?, blocked: u64::from_le_bytes(data.try_into().ok()?) })
+        }
         abi::REPLY => Some(Said::Reply { result, out: data.to_vec() }),
         abi::SIGNAL => Some(Said::Signal(data.try_into().ok()?)),
         _ => None,
@@ -148,10 +155,10 @@ mod tests {
     fn nonsense_is_refused() {
         assert_eq!(said(&[]), None);
         assert_eq!(said(&[0; 16]), None);
-        let mut packet = [0; 16];
+        let mut packet = [0; 24];
         packet[..4].copy_from_slice(&abi::READY.to_le_bytes());
-        packet[8] = 9;
-        assert_eq!(said(&packet), Some(Said::Ready(9)));
+        (packet[4], packet[8], packet[16]) = (8, 9, 3);
+        assert_eq!(said(&packet), Some(Said::Ready { tid: 9, blocked: 3 }));
         packet[4] = 1;
         assert_eq!(said(&packet), None);
     }

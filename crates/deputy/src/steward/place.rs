@@ -12,7 +12,12 @@ pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
 }
 
 /// Reads everything that the body needs. `next_standin` numbers its descriptors.
-pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<Place> {
+pub fn describe(
+    pid: i32,
+    program: Program,
+    blocked: u64,
+    mut next_standin: impl FnMut() -> StandinId,
+) -> Result<Place> {
     let status = process::status(pid)?;
     let cwd = process::link(pid, "cwd")?;
     if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
@@ -29,7 +34,7 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
         umask: status.umask,
         credentials,
         ignored: status.ignored,
-        blocked: 0,
+        blocked,
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
         descriptors: descriptors(pid, &mut next_standin)?,

@@ -148,7 +148,7 @@ impl Privileged {
 
     fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
-            Said::Ready(_) => self.describe(pid),
+            Said::Ready { blocked, .. } => self.describe(pid, blocked),
             Said::Signal(info) => self.signal(pid, tid, info),
             Said::Reply { result, out } => {
                 let done = {
@@ -163,7 +163,7 @@ impl Privileged {
     }
 
     /// The original process is a deputy now: its body can be made.
-    fn describe(&mut self, pid: i32) {
+    fn describe(&mut self, pid: i32, blocked: u64) {
         let mut table = self.room.table();
         let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone())
         else {
@@ -174,7 +174,7 @@ impl Privileged {
             last += 1;
             StandinId(last)
         };
-        let described = place::describe(pid, program, next).and_then(|place| Ok((place, place::credentials(pid)?)));
+        let described = place::describe(pid, program, blocked, next).and_then(|place| Ok((place, place::credentials(pid)?)));
         table.last_standin = last;
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
         match described {
