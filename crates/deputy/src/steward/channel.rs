@@ -17,6 +17,8 @@ pub enum Said {
     Ready {
         /// Its TID.
         tid: i32,
+        /// The number that its channel has there.
+        number: i32,
         /// Signals that its program starts with blocked.
         blocked: u64,
     },
@@ -100,6 +102,11 @@ pub fn call_blocking(call: &Call, blocked: u32) -> Option<Vec<u8>> {
     pointers_fit.then(|| encode(&request, &call.data))
 }
 
+/// A thread's number and, above it, its channel's.
+pub fn with_channel(result: i64) -> (i32, i32) {
+    (result as i32, (result >> 32) as i32)
+}
+
 /// Reads a packet of a deputy: an unprivileged process, so anything may come.
 pub fn said(packet: &[u8]) -> Option<Said> {
     let (head, data) = packet.split_at_checked(REPLY_BYTES)?;
@@ -110,7 +117,8 @@ pub fn said(packet: &[u8]) -> Option<Said> {
     }
     match word(0) {
         abi::READY => {
-            Some(Said::Ready { tid: i32::try_from(result).ok()?, blocked: u64::from_le_bytes(data.try_into().ok()?) })
+            let (tid, number) = with_channel(result);
+            Some(Said::Ready { tid, number, blocked: u64::from_le_bytes(data.try_into().ok()?) })
         }
         abi::REPLY => Some(Said::Reply { result, out: data.to_vec() }),
         abi::SIGNAL => Some(Said::Signal(data.try_into().ok()?)),
@@ -157,8 +165,8 @@ mod tests {
         assert_eq!(said(&[0; 16]), None);
         let mut packet = [0; 24];
         packet[..4].copy_from_slice(&abi::READY.to_le_bytes());
-        (packet[4], packet[8], packet[16]) = (8, 9, 3);
-        assert_eq!(said(&packet), Some(Said::Ready { tid: 9, blocked: 3 }));
+        (packet[4], packet[8], packet[12], packet[16]) = (8, 9, 4, 3);
+        assert_eq!(said(&packet), Some(Said::Ready { tid: 9, number: 4, blocked: 3 }));
         packet[4] = 1;
         assert_eq!(said(&packet), None);
     }

@@ -112,11 +112,15 @@ fn make(room: &Shared, id: CallId, pid: i32, tid: i32, birth: Birth) {
     let refuse = |errno: i32| room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new() });
     let Ok((channel, theirs)) = os::socket::pair() else { return refuse(libc::EAGAIN) };
     let mut table = room.table();
-    let (op, purpose) = match birth {
-        Birth::Thread => (abi::OP_THREAD, Purpose::Thread { id, channel }),
-        Birth::Process => (abi::OP_FORK, Purpose::Fork { id, channel }),
+    let (order, purpose) = match birth {
+        Birth::Thread => (channel::order(abi::OP_THREAD, [0; 2], &[]), Purpose::Thread { id, channel }),
+        Birth::Process => {
+            let others = table.deputies.get(&pid).map(|d| d.other_channels(tid)).unwrap_or_default();
+            let numbers: Vec<u8> = others.iter().flat_map(|n| n.to_le_bytes()).collect();
+            (channel::order(abi::OP_FORK, [others.len() as u64, 0], &numbers), Purpose::Fork { id, channel })
+        }
     };
-    let job = Job::with_fd(channel::order(op, [0; 2], &[]), theirs, purpose);
+    let job = Job::with_fd(order, theirs, purpose);
     match table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
         Some(thread) => thread.give(job),
         None => {

@@ -148,7 +148,12 @@ impl Privileged {
 
     fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
-            Said::Ready { blocked, .. } => self.describe(pid, blocked),
+            Said::Ready { number, blocked, .. } => {
+                if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
+                    thread.number = Some(number);
+                }
+                self.describe(pid, blocked);
+            }
             Said::Signal(info) => self.signal(pid, tid, info),
             Said::Reply { result, out } => {
                 let done = {
@@ -174,7 +179,8 @@ impl Privileged {
             last += 1;
             StandinId(last)
         };
-        let described = place::describe(pid, program, blocked, next).and_then(|place| Ok((place, place::credentials(pid)?)));
+        let described =
+            place::describe(pid, program, blocked, next).and_then(|place| Ok((place, place::credentials(pid)?)));
         table.last_standin = last;
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
         match described {
@@ -229,12 +235,12 @@ impl Privileged {
                 self.room.tell(&ToRoom::Return { id, result, out });
             }
             Purpose::Thread { id, channel } => {
-                if let Ok(tid) = i32::try_from(result)
-                    && tid > 0
-                {
+                let (tid, number) = channel::with_channel(result);
+                let result = if result < 0 { result } else { i64::from(tid) };
+                if result > 0 {
                     let added = self.room.poller.add(channel.as_fd(), Source::Channel { pid, tid }, EventFlags::IN);
                     if let Some(deputy) = self.room.table().deputies.get_mut(&pid).filter(|_| added.is_ok()) {
-                        deputy.add_thread(tid, channel);
+                        deputy.add_thread(tid, channel, number);
                     }
                 }
                 self.room.tell(&ToRoom::Return { id, result, out });
