@@ -3,6 +3,7 @@
 use crate::{signals, start, sys};
 use abi::*;
 use core::arch::asm;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// A thread's control block: at the top of its stack, and the FS base points to it.
@@ -16,6 +17,14 @@ pub struct Thread {
     /// Shared by all threads, in the region: what the loader said.
     start: *const Start,
 }
+
+// Written by others too: abi::ThreadBlock.
+const _: () = assert!(
+    size_of::<Thread>() == size_of::<ThreadBlock>()
+        && offset_of!(Thread, channel_fd) == offset_of!(ThreadBlock, channel_fd)
+        && offset_of!(Thread, buffer) == offset_of!(ThreadBlock, buffer)
+        && offset_of!(Thread, start) == offset_of!(ThreadBlock, start)
+);
 
 /// `struct msghdr`.
 #[repr(C)]
@@ -247,14 +256,9 @@ impl Thread {
     fn say_ready(&self) {
         // SAFETY: no memory is passed.
         let tid = unsafe { sys::call(sys::GETTID, [0; 6]) };
-        // SAFETY: the loader's Start lives in the region as long as the process.
-        let blocked = unsafe { (*self.start).blocked };
-        let mut packet = [0; size_of::<Reply>() + size_of::<u64>()];
-        packet[..4].copy_from_slice(&READY.to_le_bytes());
-        packet[4..8].copy_from_slice(&(size_of::<u64>() as u32).to_le_bytes());
-        packet[8..16].copy_from_slice(&with_channel(tid, self.channel()).to_le_bytes());
-        packet[16..].copy_from_slice(&blocked.to_le_bytes());
-        self.send(&packet);
+        let head = Reply { kind: READY, data_bytes: 0, result: with_channel(tid, self.channel()) };
+        // SAFETY: a whole header.
+        self.send(unsafe { core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()) });
     }
 
     fn set_program(&self, request: &Request) -> i64 {
@@ -296,11 +300,10 @@ fn lost() -> ! {
 /// # Safety
 /// `area` is [`THREAD_AREA_BYTES`] of memory that nobody else uses.
 unsafe fn prepare(area: u64, channel_fd: i32, start: *const Start) -> *mut Thread {
-    let thread = (area + STACK_BYTES as u64 - 64) as *mut Thread;
-    // The header ends where a page begins, so that data is page aligned.
-    let buffer = (area + STACK_BYTES as u64 + 4096 - size_of::<Request>() as u64) as *mut u8;
-    // SAFETY: see above.
-    unsafe { thread.write(Thread { this: thread, channel_fd: AtomicI32::new(channel_fd), buffer, start }) };
+    let block = ThreadBlock::new(area, channel_fd, start as u64);
+    let thread = block.this as *mut Thread;
+    // SAFETY: see above; a block and a thread's record are laid out alike.
+    unsafe { thread.cast::<ThreadBlock>().write(block) };
     thread
 }
 
@@ -331,6 +334,28 @@ unsafe extern "C" fn enter(thread: *const Thread) -> ! {
     unsafe { (*thread).serve() }
 }
 
+/// Goes on as a deputy thread whose control block, FS base and stack somebody else has prepared; all signals are blocked.
+///
+/// # Safety
+/// As said.
+pub unsafe extern "C" fn resume_thread(thread: *const Thread) -> ! {
+    // SAFETY: the caller's control block names the process' Start.
+    let start = unsafe { (*thread).start };
+    while ready(start).load(Ordering::Acquire) == 0 {
+        // SAFETY: no memory is passed.
+        unsafe { sys::call(sys::SCHED_YIELD, [0; 6]) };
+    }
+    signals::mask(0);
+    // SAFETY: as the caller promises.
+    unsafe { enter(thread) }
+}
+
+/// Whether signals are caught.
+fn ready(start: *const Start) -> &'static AtomicU32 {
+    // SAFETY: the Start lives as long as the process.
+    unsafe { &(*start).ready }
+}
+
 /// Becomes the deputy's first thread.
 pub fn first_thread(start: &'static Start) -> ! {
     const ARCH_SET_FS: u64 = 0x1002;
@@ -339,6 +364,7 @@ pub fn first_thread(start: &'static Start) -> ! {
         let thread = prepare(start.thread_area, start.channel_fd, start);
         sys::call(sys::ARCH_PRCTL, [ARCH_SET_FS, thread as u64, 0, 0, 0, 0]);
         signals::catch_all(start.ignored, 0);
+        ready(start).store(1, Ordering::Release);
         signals::mask(0);
         (*thread).say_ready();
         enter(thread)

@@ -8,12 +8,29 @@ const PR_SET_NAME: u64 = 15;
 const PR_SET_MM: u64 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 
-/// Offset 0 of the image. `rdi`: the address of a [`Start`]; the stack is the first thread's.
+/// Offset 0 of the image. `rdi`: the address of a [`Start`]; `rsi`: the first thread's stack. Or `rdi` zero: another thread, whose control block is prepared.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.start")]
 #[unsafe(naked)]
 unsafe extern "C" fn blob_start() -> ! {
-    naked_asm!("mov rsp, rsi", "and rsp, -16", "xor ebp, ebp", "call {main}", "ud2", main = sym main)
+    naked_asm!(
+        "cld",
+        "xor ebp, ebp",
+        "test rdi, rdi",
+        "jz 2f",
+        "mov rsp, rsi",
+        "and rsp, -16",
+        "call {main}",
+        "ud2",
+        "2:",
+        "mov rdi, fs:[0]",
+        "mov rsp, rdi",
+        "and rsp, -16",
+        "call {resume}",
+        "ud2",
+        main = sym main,
+        resume = sym serve::resume_thread,
+    )
 }
 
 unsafe extern "C" fn main(start: *const Start) -> ! {

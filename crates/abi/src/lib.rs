@@ -61,7 +61,7 @@ pub struct Request {
 pub const REPLY: u32 = 0x0de9_0001;
 /// Kind of a note that a signal arrived; data is the siginfo (128 bytes).
 pub const SIGNAL: u32 = 0x0de9_0002;
-/// First packet of a deputy: it is ready. `result` is the TID, and above its 32 bits the channel's number; data the mask of blocked signals with which its program starts (8 bytes).
+/// First packet of a deputy: it is ready. `result` is the TID, and above its 32 bits the channel's number.
 pub const READY: u32 = 0x0de9_0003;
 
 /// The call was not executed: a signal came first. (Also -EINTR of a call that had done nothing.)
@@ -107,17 +107,43 @@ pub struct Start {
     pub exe_fd: i32,
     /// Signals that are ignored and stay so (bit n-1 for signal n).
     pub ignored: u64,
-    /// Signals that are blocked when the program starts.
-    pub blocked: u64,
     /// Name of the program, for /proc/PID/comm.
     pub comm: [u8; 16],
     /// How many SIGCONTs were told; the blob counts here.
     pub continued: core::sync::atomic::AtomicU32,
+    /// Zero; the first thread makes it one when signals are caught: others wait for that.
+    pub ready: core::sync::atomic::AtomicU32,
+}
+
+/// A thread's control block at the top of its stack; the FS base points to it. Whoever makes a deputy of a running process writes it for every thread but the
+/// first, and sets the thread's registers: instruction pointer to the blob's first byte, `rdi` zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadBlock {
+    /// Its own address.
+    pub this: u64,
+    /// The thread's channel.
+    pub channel_fd: i32,
     /// Zero.
     pub reserved: u32,
+    /// Header and data of the current request.
+    pub buffer: u64,
+    /// Address of the process' [`Start`].
+    pub start: u64,
+}
+
+impl ThreadBlock {
+    /// For a thread with this area of memory ([`THREAD_AREA_BYTES`]).
+    pub const fn new(area: u64, channel_fd: i32, start: u64) -> ThreadBlock {
+        let this = area + STACK_BYTES as u64 - 64;
+        // The header ends where a page begins, so that data is page aligned.
+        let buffer = area + STACK_BYTES as u64 + 4096 - size_of::<Request>() as u64;
+        ThreadBlock { this, channel_fd, reserved: 0, buffer, start }
+    }
 }
 
 /// Memory of one deputy thread: its stack and its buffer (header and data), rounded to pages.
 pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
 
-const _: () = assert!(size_of::<Request>() == 80 && size_of::<Reply>() == 16 && size_of::<Start>() == 104);
+const _: () = assert!(size_of::<Request>() == 80 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);
+const _: () = assert!(size_of::<ThreadBlock>() == 32);

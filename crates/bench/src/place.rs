@@ -2,7 +2,7 @@
 
 use crate::run::{Where, guest, timed};
 use crate::stats::median_and_least;
-use crate::wire::{Traffic, close_rooms, traffic};
+use crate::wire::{Traffic, close_rooms, tally};
 use crate::{Error, PlaceArgs};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -70,9 +70,9 @@ impl Bench<'_> {
         let (mut native, mut placed, mut wire) = (Vec::new(), Vec::new(), Traffic::default());
         for _ in 0..samples {
             native.push(f(&Where::Native)?);
-            let before = traffic(self.run_dir);
+            let before = tally(self.run_dir);
             placed.push(f(&self.on)?);
-            let more = traffic(self.run_dir).since(before);
+            let more = tally(self.run_dir).since(&before);
             wire = Traffic { frames: wire.frames + more.frames, bytes: wire.bytes + more.bytes };
         }
         self.push(name, unit, &native, &placed, wire, f64::from(samples) * per);
@@ -171,9 +171,9 @@ impl Bench<'_> {
             close_rooms(self.run_dir, &self.args.on);
             timed(&self.on, &["/bin/true".to_owned()], Some(Stdio::null()))?;
             for (rates, wire) in [(&mut cold, &mut cold_wire), (&mut warm, &mut warm_wire)] {
-                let before = traffic(self.run_dir);
+                let before = tally(self.run_dir);
                 rates.push(rate(guest(&self.on, &["read", &path], None)?));
-                *wire = traffic(self.run_dir).since(before);
+                *wire = tally(self.run_dir).since(&before);
             }
         }
         self.push("stream a file, cold", "MB/s", &native, &cold, cold_wire, 1.0);

@@ -1,6 +1,7 @@
 //! What passed between home and room, as the stewards count it.
 
 use ctl::steward::{FromSteward, ToSteward};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,21 +14,27 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-impl Traffic {
-    /// What came since.
-    pub fn since(self, before: Traffic) -> Traffic {
-        Traffic { frames: self.frames.saturating_sub(before.frames), bytes: self.bytes.saturating_sub(before.bytes) }
+/// What has passed in each room of this home so far, by its steward's socket. Nothing for who may not ask (the sockets are root's).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally(HashMap<PathBuf, Traffic>);
+
+impl Tally {
+    /// What passed since: rooms that there were not then count from their beginning.
+    pub fn since(&self, before: &Tally) -> Traffic {
+        self.0.iter().fold(Traffic::default(), |sum, (room, now)| {
+            let then = before.0.get(room).copied().unwrap_or_default();
+            Traffic { frames: sum.frames + (now.frames - then.frames), bytes: sum.bytes + (now.bytes - then.bytes) }
+        })
     }
 }
 
-/// The sum over all rooms of this home. Zero for who may not ask (the sockets are root's).
-pub fn traffic(run_dir: &Path) -> Traffic {
-    sockets(run_dir).iter().fold(Traffic::default(), |sum, socket| match ask(socket, &ToSteward::Traffic) {
-        Some(FromSteward::Traffic { frames, bytes }) => {
-            Traffic { frames: sum.frames + frames, bytes: sum.bytes + bytes }
-        }
-        _ => sum,
-    })
+/// Asks all stewards of this home.
+pub fn tally(run_dir: &Path) -> Tally {
+    let of = |socket: PathBuf| match ask(&socket, &ToSteward::Traffic) {
+        Some(FromSteward::Traffic { frames, bytes }) => Some((socket, Traffic { frames, bytes })),
+        _ => None,
+    };
+    Tally(sockets(run_dir).into_iter().filter_map(of).collect())
 }
 
 /// Ends all rooms of this home on `host`, so that the next one begins with cold caches.
@@ -52,4 +59,21 @@ fn ask(socket: &Path, message: &ToSteward) -> Option<FromSteward> {
     packet::send(&socket, &postcard::to_stdvec(message).ok()?, &[]).ok()?;
     let answer = packet::receive(&socket, ANSWER_BYTES).ok()?;
     postcard::from_bytes(&answer.bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(rooms: &[(&str, u64)]) -> Tally {
+        let of = |&(room, frames): &(&str, u64)| (PathBuf::from(room), Traffic { frames, bytes: frames * 10 });
+        Tally(rooms.iter().map(of).collect())
+    }
+
+    /// Failed once: the counters of a room that was closed were taken off those of the one after it.
+    #[test]
+    fn a_new_room_counts_from_its_beginning() {
+        let since = tally(&[("kept", 7), ("new", 3)]).since(&tally(&[("kept", 5), ("closed", 1000)]));
+        assert_eq!(since, Traffic { frames: 5, bytes: 50 });
+    }
 }

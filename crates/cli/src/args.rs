@@ -38,9 +38,16 @@ pub enum Command {
         /// PID at home
         pid: i32,
     },
-    /// Run a program on another node as if it ran here
-    #[command(after_help = RUN_HELP)]
+    /// [`RUN_ABOUT`]
+    #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
+    /// Move a running process to a node, or home
+    Move {
+        /// PID at home
+        pid: i32,
+        /// Node; `home` brings it back
+        node: String,
+    },
     /// Test what this machine offers, or whether programs of this node can run on NODE
     Doctor {
         /// The other node
@@ -61,8 +68,10 @@ pub enum Command {
     Version(Output),
 }
 
-/// Exit status of `tern run`, for its help.
-const RUN_HELP: &str = "\
+/// What `tern run` does.
+pub const RUN_ABOUT: &str = "Run a program on another node as if it ran here";
+/// What its exit status means.
+pub const RUN_HELP: &str = "\
 Exit status: the program's own (128 plus the signal's number is the shell's word for a program that a signal ended; tern run is ended by the
 same signal). 127: the program was not found. 126: it cannot be executed. 125: tern itself failed, with a message on standard error.";
 

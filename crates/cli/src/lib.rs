@@ -17,7 +17,7 @@ use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
 use serde::Serialize;
 
-pub use args::{Command, Dirs, Output, address};
+pub use args::{Command, Dirs, Output, RUN_ABOUT, RUN_HELP, Run, address};
 pub use error::Error;
 
 /// What the binary lends to the tool.
@@ -25,6 +25,8 @@ pub use error::Error;
 pub struct Host {
     /// Probes this machine's kernel.
     pub probe: fn() -> Vec<Finding>,
+    /// Undoes what this program's runtime changed of the signals that it was started with.
+    pub restore_signals: fn(),
     /// Turns this process into the deputy of the program, at the end of the socket.
     pub become_deputy: fn(OwnedFd, &Program) -> !,
     /// Goes on as the daemon.
@@ -42,10 +44,14 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
     }
 }
 
+/// Where a process was started, whatever its node is called.
+const HOME: &str = "home";
+
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
     let ask = |request| client::ask(&dirs.run_dir, &request);
     match command {
         Command::Run(args) => {
+            (host.restore_signals)();
             let (channel, program) = run::place(&dirs.run_dir, args)?;
             (host.become_deputy)(channel, &program)
         }
@@ -73,6 +79,13 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Answer::Why { lines } => Ok(print_lines(&lines)),
             _ => Err(client::unexpected()),
         },
+        Command::Move { pid, node } => {
+            let to = (node != HOME).then(|| node.clone());
+            match ask(Request::Move { pid: *pid, to })? {
+                Answer::Done => Ok(0),
+                _ => Err(client::unexpected()),
+            }
+        }
         Command::Doctor { node: None, output } => Ok(examined(*output, &(host.probe)())),
         Command::Doctor { node: Some(node), output } => match ask(Request::Doctor { node: node.clone() })? {
             Answer::Findings(findings) => Ok(examined(*output, &findings)),

@@ -90,6 +90,16 @@ pub enum ToSteward {
     Close,
     /// How much has passed between home and room? Answered by [`FromSteward::Traffic`].
     Traffic,
+    /// Take this process of the home, which runs there, to the room.
+    Move {
+        /// Home PID.
+        pid: i32,
+    },
+    /// Bring this process home.
+    Recall {
+        /// Home PID.
+        pid: i32,
+    },
 }
 
 /// Steward to daemon: answers.
@@ -153,6 +163,8 @@ pub struct Program {
     pub argv: Vec<Vec<u8>>,
     /// Environment, `NAME=value`.
     pub envp: Vec<Vec<u8>>,
+    /// Signals that it starts with blocked (bit n-1 for signal n).
+    pub blocked: u64,
 }
 
 #[cfg(test)]

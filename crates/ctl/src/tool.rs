@@ -60,6 +60,13 @@ pub enum Request {
         /// How many.
         lines: u32,
     },
+    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Done`].
+    Move {
+        /// PID at home.
+        pid: i32,
+        /// Node.
+        to: Option<String>,
+    },
 }
 
 /// Daemon to tool.

@@ -15,10 +15,8 @@ const ARG_ROOM_BYTES: usize = 64 << 10;
 
 /// Signals that were ignored when this process started: the runtime changes SIGPIPE before `main`.
 static IGNORED_AT_START: AtomicU64 = AtomicU64::new(0);
-/// Signals that were blocked then: `std` changes none, but what it starts might.
-static BLOCKED_AT_START: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn note_signals() {
+extern "C" fn note_ignored() {
     let mut ignored = 0;
     for signal in 1..=64 {
         let mut action = [0u64; 4];
@@ -29,16 +27,19 @@ extern "C" fn note_signals() {
         }
     }
     IGNORED_AT_START.store(ignored, Ordering::Relaxed);
-    let mut blocked = 0u64;
-    // SAFETY: the kernel writes a mask of eight bytes.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, 0, &raw mut blocked, 8) };
-    BLOCKED_AT_START.store(blocked, Ordering::Relaxed);
 }
 
 // SAFETY: a constructor that makes system calls only; it needs nothing of the runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static NOTE_SIGNALS: extern "C" fn() = note_signals;
+static NOTE_IGNORED: extern "C" fn() = note_ignored;
+
+/// Gives SIGPIPE back the action that it had when this process started: what the body ignores is read from here.
+pub fn restore_signals() {
+    let ignored = IGNORED_AT_START.load(Ordering::Relaxed) & (1 << (libc::SIGPIPE - 1)) != 0;
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
 
 /// Turns this process into the deputy of `program`. `channel` is its way to the steward. Everything else that the process has in memory is gone afterwards.
 pub fn become_deputy(channel: OwnedFd, program: &Program) -> ! {
@@ -82,10 +83,9 @@ fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
         channel_fd: channel.as_raw_fd(),
         exe_fd: exe.map_or(-1, IntoRawFd::into_raw_fd),
         ignored: IGNORED_AT_START.load(Ordering::Relaxed),
-        blocked: BLOCKED_AT_START.load(Ordering::Relaxed),
         comm: comm(&program.path),
         continued: std::sync::atomic::AtomicU32::new(0),
-        reserved: 0,
+        ready: std::sync::atomic::AtomicU32::new(0),
     };
     let arg_end = start.arg_end;
     // SAFETY: all writes lie inside the fresh mapping: code, then Start, then strings.

@@ -8,6 +8,7 @@ mod files;
 mod heir;
 mod messages;
 mod mounts;
+mod moves;
 mod place;
 mod poller;
 mod privileged;

@@ -13,7 +13,7 @@ use packet::Peer;
 
 use crate::daemon::Daemon;
 use crate::dial::{self, Session};
-use crate::{Error, hosted, log, pair, rooms};
+use crate::{Error, hosted, log, moving, pair, rooms};
 
 /// Longest validity of an invitation, seconds: 30 days.
 const VALID_MAX_S: u64 = 30 * 24 * 3600;
@@ -29,6 +29,10 @@ pub(crate) fn answer(daemon: &Arc<Daemon>, peer: Peer, request: Request) -> Resu
         Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
         Request::Ps => Ok(ps(daemon, peer)),
         Request::Why { pid } => why(daemon, peer, pid),
+        Request::Move { pid, to } => {
+            moving::relocate(daemon, peer, pid, to.as_deref())?;
+            Ok(Answer::Done)
+        }
         Request::Doctor { node } => Ok(Answer::Findings(daemon.runtime.block_on(pair::examine(daemon, &node))?)),
         Request::Invite { valid_s, count, authority } => {
             root_only("tern invite")?;
@@ -116,7 +120,7 @@ fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
         }
     }
     if lines.is_empty() {
-        lines.push(format!("{pid} runs here, on {}: it was not started by `tern run`", daemon.me().name));
+        lines.push(format!("{pid} runs here, on {}: it is not away", daemon.me().name));
     }
     Ok(Answer::Why { lines })
 }

@@ -69,6 +69,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A process that was not moved.
+    #[error("process {pid} was not moved: {why}")]
+    NotMoved {
+        /// Its number.
+        pid: i32,
+        /// Why.
+        why: String,
+    },
     /// Not allowed to this user.
     #[error("{what} is for root")]
     NotAllowed {

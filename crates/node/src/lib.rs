@@ -12,6 +12,7 @@ mod hosted;
 mod local;
 mod log;
 mod members;
+mod moving;
 mod pair;
 pub mod placement;
 mod rooms;

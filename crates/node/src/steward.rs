@@ -10,6 +10,8 @@ use ctl::steward::{FromSteward, Guest, RoomId, ToSteward};
 
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Bound on a move, its transfer included.
+const MOVED_WITHIN: Duration = Duration::from_secs(600);
 /// How long a steward may take to open its socket.
 const START_WITHIN: Duration = Duration::from_secs(5);
 /// Largest answer, bytes.
@@ -57,6 +59,12 @@ impl Steward {
             Ok(_) => Err("the steward gave an unexpected answer".into()),
             Err(e) => Err(format!("the steward does not answer: {e}")),
         }
+    }
+
+    /// Moves a process to the room or home from it, however long that takes.
+    pub(crate) fn relocate(&self, message: &ToSteward) -> Result<(), String> {
+        packet::set_timeout(&self.0, Some(MOVED_WITHIN)).map_err(|e| e.to_string())?;
+        self.order(message, &[])
     }
 
     /// Ends the room. A steward that ends before its answer has gone out has done as told.

@@ -2,10 +2,13 @@
 
 mod error;
 
+pub mod areas;
 pub mod cgroup;
 pub mod fds;
+pub mod inject;
 pub mod mount;
 pub mod namespace;
+pub mod pages;
 pub mod pidfd;
 pub mod probe;
 pub mod process;

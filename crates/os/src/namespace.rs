@@ -121,6 +121,15 @@ pub fn become_user(uid: [u32; 3], gid: [u32; 3], groups: &[u32]) -> Result<()> {
     Ok(())
 }
 
+/// Touches files as this user and group from now on, in this thread alone (setfsuid(2)). A FUSE server in a user namespace is asked only by ids that are mapped there.
+pub fn touch_files_as(uid: u32, gid: u32) {
+    // SAFETY: plain numbers; the raw calls concern the calling thread.
+    unsafe {
+        libc::syscall(libc::SYS_setfsgid, gid);
+        libc::syscall(libc::SYS_setfsuid, uid);
+    }
+}
+
 /// Whether others of the same user may look into this process (PR_SET_DUMPABLE).
 pub fn set_dumpable(on: bool) -> Result<()> {
     // SAFETY: no memory is passed.
@@ -135,4 +144,29 @@ pub fn keep_capabilities(keep: u64) {
             unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
         }
     }
+}
+
+/// Keeps the capabilities that it has through a change of user; they have no effect until they are taken (capabilities(7), PR_SET_KEEPCAPS).
+pub fn keep_permitted() -> Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }, || "keeping capabilities".into()).map(drop)
+}
+
+/// CAP_CHECKPOINT_RESTORE (linux/capability.h).
+const CHECKPOINT_RESTORE: u64 = 1 << 40;
+
+/// Has CAP_CHECKPOINT_RESTORE and no other effective capability; may still take those of `permitted`.
+pub fn take_checkpoint_restore(permitted: u64) -> Result<()> {
+    let (head, data) = capabilities(permitted | CHECKPOINT_RESTORE, CHECKPOINT_RESTORE);
+    // SAFETY: a header and two records, as version 3 has them.
+    let done = unsafe { libc::syscall(libc::SYS_capset, head.as_ptr(), data.as_ptr()) };
+    check(done, || "taking a capability".into()).map(drop)
+}
+
+/// What capset(2) is given for these capabilities: header and data.
+pub fn capabilities(permitted: u64, effective: u64) -> ([u32; 2], [u32; 6]) {
+    const VERSION_3: u32 = 0x2008_0522;
+    let halves = |bits: u64| (bits as u32, (bits >> 32) as u32);
+    let (permitted, effective) = (halves(permitted), halves(effective));
+    ([VERSION_3, 0], [effective.0, permitted.0, 0, effective.1, permitted.1, 0])
 }

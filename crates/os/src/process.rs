@@ -38,6 +38,8 @@ pub struct Status {
     pub blocked: u64,
     /// Ignored signals.
     pub ignored: u64,
+    /// The kind of filter that it is under (0: none).
+    pub seccomp: u32,
     /// Signals that have a handler.
     pub caught: u64,
     /// umask.
@@ -72,6 +74,7 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         capabilities: hex("CapEff")?,
         blocked: hex("SigBlk")?,
         ignored: hex("SigIgn")?,
+        seccomp: field("Seccomp").and_then(|s| s.parse().ok()).unwrap_or(0),
         caught: hex("SigCgt")?,
         umask: u32::from_str_radix(field("Umask")?, 8).ok()?,
         threads: field("Threads")?.parse().ok()?,
@@ -131,15 +134,73 @@ pub fn link(pid: i32, what: &str) -> Result<PathBuf> {
     std::fs::read_link(path(pid, what)).map_err(|e| Error::new(format!("reading /proc/{pid}/{what}"), e))
 }
 
+/// Numbers of its threads.
+pub fn threads(pid: i32) -> Result<Vec<i32>> {
+    numbers(pid, "task")
+}
+
+/// Whether somebody traces the thread.
+pub fn is_traced(tid: i32) -> bool {
+    let text = slurp(tid, "status").unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|l| l.strip_prefix("TracerPid:").is_some_and(|p| p.trim() != "0"))
+}
+
+/// The auxiliary vector.
+pub fn auxiliary(pid: i32) -> Result<Vec<u8>> {
+    slurp(pid, "auxv")
+}
+
+/// Where things lie in memory: the addresses that /proc/PID/stat says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as in proc_pid_stat(5)")]
+pub struct Layout {
+    pub start_code: u64,
+    pub end_code: u64,
+    pub start_stack: u64,
+    pub start_data: u64,
+    pub end_data: u64,
+    pub start_brk: u64,
+    pub arg_start: u64,
+    pub arg_end: u64,
+    pub env_start: u64,
+    pub env_end: u64,
+}
+
+/// Reads the addresses of /proc/PID/stat.
+pub fn layout(pid: i32) -> Result<Layout> {
+    let text = slurp(pid, "stat")?;
+    let text = String::from_utf8_lossy(&text);
+    let fields: Vec<&str> =
+        text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    // Fields 26 to 28 and 45 to 51; those behind the command begin with the third.
+    let number = |field: usize| fields.get(field - 3).and_then(|f| f.parse().ok()).ok_or_else(|| odd(pid, "stat"));
+    Ok(Layout {
+        start_code: number(26)?,
+        end_code: number(27)?,
+        start_stack: number(28)?,
+        start_data: number(45)?,
+        end_data: number(46)?,
+        start_brk: number(47)?,
+        arg_start: number(48)?,
+        arg_end: number(49)?,
+        env_start: number(50)?,
+        env_end: number(51)?,
+    })
+}
+
 /// Numbers of the open descriptors.
 pub fn descriptors(pid: i32) -> Result<Vec<i32>> {
-    let failed = |e| Error::new(format!("listing /proc/{pid}/fd"), e);
-    let mut fds = Vec::new();
-    for entry in std::fs::read_dir(path(pid, "fd")).map_err(failed)? {
-        fds.extend(entry.map_err(failed)?.file_name().to_str().and_then(|n| n.parse::<i32>().ok()));
+    numbers(pid, "fd")
+}
+
+fn numbers(pid: i32, directory: &str) -> Result<Vec<i32>> {
+    let failed = |e| Error::new(format!("listing /proc/{pid}/{directory}"), e);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path(pid, directory)).map_err(failed)? {
+        found.extend(entry.map_err(failed)?.file_name().to_str().and_then(|n| n.parse::<i32>().ok()));
     }
-    fds.sort_unstable();
-    Ok(fds)
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// What /proc/PID/fdinfo/FD says.
@@ -147,6 +208,10 @@ pub fn descriptors(pid: i32) -> Result<Vec<i32>> {
 pub struct FdInfo {
     /// O_ flags, O_CLOEXEC among them.
     pub flags: i32,
+    /// Offset, bytes.
+    pub offset: u64,
+    /// Its process holds a lock on it.
+    pub locked: bool,
     /// Number of the mount.
     pub mount_id: u64,
     /// Inode number; 0 on kernels that do not say it.
@@ -162,6 +227,8 @@ pub fn fd_info(pid: i32, fd: i32) -> Result<FdInfo> {
     let parse = || {
         Some(FdInfo {
             flags: i32::from_str_radix(field("flags")?, 8).ok()?,
+            offset: field("pos")?.parse().ok()?,
+            locked: field("lock").is_some(),
             mount_id: field("mnt_id")?.parse().ok()?,
             inode: field("ino").and_then(|i| i.parse().ok()).unwrap_or(0),
         })
@@ -171,9 +238,14 @@ pub fn fd_info(pid: i32, fd: i32) -> Result<FdInfo> {
 
 /// Whether two descriptors of a process are one open file (kcmp(2)).
 pub fn same_file(pid: i32, a: i32, b: i32) -> bool {
+    one_file((pid, a), (pid, b))
+}
+
+/// Whether descriptors of two processes are one open file.
+pub fn one_file((pid_a, a): (i32, i32), (pid_b, b): (i32, i32)) -> bool {
     const KCMP_FILE: i32 = 0;
     // SAFETY: numbers only.
-    unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_FILE, a, b) == 0 }
+    unsafe { libc::syscall(libc::SYS_kcmp, pid_a, pid_b, KCMP_FILE, a, b) == 0 }
 }
 
 /// The PID of a process held by a pidfd of the caller, in the caller's namespace.

@@ -1,7 +1,11 @@
 //! Tracing with typestates (ptrace(2), PTRACE_SEIZE only): a stopped thread is another type than a running one, and neither can be copied.
 
+mod state;
+
 use crate::error::check;
 use crate::{Error, Result};
+
+pub use state::{Rseq, wait_for, wait_within};
 
 /// Number of a thread in the tracer's own PID namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,6 +71,11 @@ fn request(what: u32, tid: HostTid, addr: usize, data: usize) -> std::result::Re
 /// Becomes the tracer of a running thread, which does not stop.
 pub fn seize(tid: HostTid) -> std::result::Result<(), TraceError> {
     request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(drop)
+}
+
+/// As [`seize`], of a process that goes on as if nothing had been when its tracer dies; what it makes is not traced.
+pub fn seize_gently(tid: HostTid) -> std::result::Result<(), TraceError> {
+    request(libc::PTRACE_SEIZE, tid, 0, 0).map(drop)
 }
 
 /// Stops a running tracee: an [`Event::Halt`] follows.

@@ -56,6 +56,12 @@ pub fn install(program: &[Instruction]) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// The call by which another process, in whose memory the `sock_fprog` at `program` lies, installs a filter: number and arguments. It returns the listener.
+pub fn install_call(program: u64) -> (i64, [u64; 6]) {
+    let (mode, flags) = (u64::from(libc::SECCOMP_SET_MODE_FILTER), libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    (libc::SYS_seccomp, [mode, flags, program, 0, 0, 0])
+}
+
 /// Takes the next call from a listener; `None` if the caller died meanwhile.
 pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Notice>> {
     // SAFETY: all zero is what the kernel wants to see.

@@ -12,7 +12,7 @@ use std::io::{IoSlice, Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use wire::message::{Home, Place};
 
-pub use body::{MARK_FAILED, MARK_FILTERED, MARK_WORD};
+pub use body::{KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, filter};
 
 /// Warden to porter; each is answered by one [`Answer`] on the same socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,11 +2,13 @@
 
 mod args;
 mod calls;
+mod cargo;
 mod guests;
 mod home;
 mod ledger;
 mod marshal;
 mod notices;
+mod possessions;
 mod report;
 mod setup;
 mod shared;

@@ -24,6 +24,16 @@ const HELP: &str = "\
 Exit status: 0 if all went well, 1 if not, 2 for a wrong command line. `tern run` ends as its program does; see `tern run --help`.
 A first use: tern init && ternd & ... tern invite; on another machine: tern join TOKEN && ternd & ... tern run -- COMMAND";
 
+/// `tern run` alone: to describe all the other commands to the parser takes about as long as to ask for a place.
+#[derive(Debug, Parser)]
+#[command(name = "tern run", bin_name = "tern run", about = cli::RUN_ABOUT, after_help = cli::RUN_HELP, max_term_width = 100)]
+struct Placing {
+    #[command(flatten)]
+    run: cli::Run,
+    #[command(flatten)]
+    dirs: Dirs,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
@@ -51,6 +61,11 @@ fn main() -> ExitCode {
     } else if argv.get(1).is_some_and(|a| a.as_encoded_bytes().starts_with(b"__")) {
         return role(&argv[1..]);
     }
+    if argv.get(1).is_some_and(|a| a == "run") {
+        argv.splice(..2, ["tern run".into()]);
+        let Placing { dirs, run } = Placing::parse_from(argv);
+        return ExitCode::from(cli::main(&cli::Command::Run(run), &dirs, HOST));
+    }
     let arguments = Arguments::parse_from(argv);
     ExitCode::from(match &arguments.command {
         Command::Tool(command) => cli::main(command, &arguments.dirs, HOST),
@@ -69,8 +84,12 @@ fn main() -> ExitCode {
 }
 
 /// What the tool needs of the kernel's and the daemon's crates.
-const HOST: Host =
-    Host { probe: doctor::findings, become_deputy: deputy::client::become_deputy, become_daemon: daemon::exec };
+const HOST: Host = Host {
+    probe: doctor::findings,
+    restore_signals: deputy::client::restore_signals,
+    become_deputy: deputy::client::become_deputy,
+    become_daemon: daemon::exec,
+};
 
 /// The processes that the daemon and the lab start.
 fn role(argv: &[std::ffi::OsString]) -> ExitCode {

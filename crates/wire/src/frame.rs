@@ -19,6 +19,10 @@ pub enum Kind {
     Message = 4,
     /// What may be read from the hosting node's own files (to room), or no longer; encoded by `homefs`.
     Offer = 5,
+    /// A part of a process' image: PID (4 bytes), then bytes; parts follow each other.
+    Image = 6,
+    /// Pages of a process: PID (4 bytes), 4 bytes of zero, address (8 bytes), then whole pages.
+    Pages = 7,
 }
 
 /// The header of a frame.
@@ -69,6 +73,8 @@ impl Head {
             3 => Kind::Applied,
             4 => Kind::Message,
             5 => Kind::Offer,
+            6 => Kind::Image,
+            7 => Kind::Pages,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

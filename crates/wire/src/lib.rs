@@ -1,6 +1,7 @@
 //! Frames and messages between a steward (home) and a warden (hosting node). Bytes in, bytes out; every size is bounded.
 #![forbid(unsafe_code)]
 
+pub mod cargo;
 pub mod frame;
 pub mod message;
 

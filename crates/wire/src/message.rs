@@ -167,6 +167,25 @@ pub enum ToHome {
         /// Per process: what the hosting kernel says.
         bodies: Vec<BodyUsage>,
     },
+    /// To [`ToRoom::Rebuild`]: the body stands and waits for [`ToRoom::Resume`], or why it does not (then it is gone).
+    Rebuilt {
+        /// The process.
+        pid: i32,
+        /// In words.
+        result: Result<(), String>,
+    },
+    /// To [`ToRoom::Release`]: the body is gone here, and its number is free.
+    Left {
+        /// The process.
+        pid: i32,
+    },
+    /// To [`ToRoom::Recall`]: the image and all pages were sent, and the body is stopped; or why it cannot leave (then it goes on).
+    Whole {
+        /// The process.
+        pid: i32,
+        /// In words.
+        result: Result<(), String>,
+    },
 }
 
 /// What can be made.
@@ -251,6 +270,26 @@ pub enum ToRoom {
         /// poll(2) bits.
         events: u16,
     },
+    /// The image and all pages of a body that was started to be rebuilt were sent: rebuild it.
+    Rebuild {
+        /// The process.
+        pid: i32,
+    },
+    /// A body that stands or is stopped goes on here.
+    Resume {
+        /// The process.
+        pid: i32,
+    },
+    /// Stop this body, and send what it is.
+    Recall {
+        /// The process.
+        pid: i32,
+    },
+    /// This body goes on elsewhere: it vanishes here, and nothing is told of it.
+    Release {
+        /// The process.
+        pid: i32,
+    },
     /// Say what the bodies use ([`ToHome::Usage`]).
     Report,
     /// End the room.
@@ -306,6 +345,19 @@ pub struct Place {
     pub nice: i32,
     /// Open descriptors that the program inherits.
     pub descriptors: Vec<Descriptor>,
+    /// It runs already, and is moved: its image follows. Then `program` names what it is, and nothing is executed.
+    pub arrival: Option<Arrival>,
+}
+
+/// What a process that is moved needs before its image comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Files to be opened: path, O_ flags.
+    pub files: Vec<(Vec<u8>, i32)>,
+    /// Descriptor of the first of them; the others follow.
+    pub files_at: i32,
+    /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
+    pub child_flags: u64,
 }
 
 /// What is run.

@@ -19,8 +19,6 @@ pub enum Said {
         tid: i32,
         /// The number that its channel has there.
         number: i32,
-        /// Signals that its program starts with blocked.
-        blocked: u64,
     },
     /// A request is done.
     Reply {
@@ -118,7 +116,7 @@ pub fn said(packet: &[u8]) -> Option<Said> {
     match word(0) {
         abi::READY => {
             let (tid, number) = with_channel(result);
-            Some(Said::Ready { tid, number, blocked: u64::from_le_bytes(data.try_into().ok()?) })
+            Some(Said::Ready { tid, number })
         }
         abi::REPLY => Some(Said::Reply { result, out: data.to_vec() }),
         abi::SIGNAL => Some(Said::Signal(data.try_into().ok()?)),
@@ -163,10 +161,10 @@ mod tests {
     fn nonsense_is_refused() {
         assert_eq!(said(&[]), None);
         assert_eq!(said(&[0; 16]), None);
-        let mut packet = [0; 24];
+        let mut packet = [0; 16];
         packet[..4].copy_from_slice(&abi::READY.to_le_bytes());
-        (packet[4], packet[8], packet[12], packet[16]) = (8, 9, 4, 3);
-        assert_eq!(said(&packet), Some(Said::Ready { tid: 9, number: 4, blocked: 3 }));
+        (packet[8], packet[12]) = (9, 4);
+        assert_eq!(said(&packet), Some(Said::Ready { tid: 9, number: 4 }));
         packet[4] = 1;
         assert_eq!(said(&packet), None);
     }

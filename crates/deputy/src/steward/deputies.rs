@@ -84,6 +84,8 @@ pub struct Thread {
     stop_told: bool,
     /// It was told to end: it does nothing more.
     leaving: bool,
+    /// The blob runs in it: until then what it is to do waits, and nobody may interrupt it.
+    ready: bool,
 }
 
 impl Thread {
@@ -96,7 +98,19 @@ impl Thread {
             parked: None,
             stop_told: false,
             leaving: false,
+            ready: true,
         }
+    }
+
+    /// As [`Thread::new`], of a process that is still to become a deputy.
+    fn arriving(channel: OwnedFd) -> Thread {
+        Thread { ready: false, ..Thread::new(channel) }
+    }
+
+    /// It says that the blob runs in it.
+    pub fn ready(&mut self) {
+        self.ready = true;
+        self.next();
     }
 
     /// The steward's end of its channel.
@@ -129,7 +143,8 @@ impl Thread {
     }
 
     fn next(&mut self) {
-        if self.current.is_none()
+        if self.ready
+            && self.current.is_none()
             && let Some(job) = self.queue.pop_front()
         {
             self.send(&job);
@@ -197,7 +212,7 @@ impl Thread {
 /// Where a deputy is in its life.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The original process has not become a deputy yet.
+    /// It has come, and is not described yet.
     Arriving,
     /// Its body is being made.
     Placing,
@@ -230,6 +245,8 @@ pub struct Deputy {
     pub unborn: Vec<i32>,
     /// What the body used at the last report.
     pub usage: Option<BodyUsage>,
+    /// Signals that its program starts with blocked.
+    pub blocked: u64,
     /// The room was told that it is stopped, and not that it was continued.
     pub stopped: bool,
     /// How many SIGCONTs it has told of.
@@ -252,11 +269,12 @@ impl Deputy {
             credentials: Credentials { uid: [u32::MAX; 3], gid: [u32::MAX; 3], groups: Vec::new() },
             capabilities: 0,
             program,
-            threads: HashMap::from([(pid, Thread::new(channel))]),
+            threads: HashMap::from([(pid, Thread::arriving(channel))]),
             standins: HashMap::new(),
             refusals: VecDeque::new(),
             unborn: Vec::new(),
             usage: None,
+            blocked: 0,
             stopped: false,
             continued: 0,
             stopping: false,
@@ -265,13 +283,20 @@ impl Deputy {
 
     /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2) wants.
     pub fn child(&self, pid: i32, pidfd: PidFd, channel: OwnedFd) -> Deputy {
+        let mut child = Deputy::new(pid, pidfd, self.program.clone(), channel);
+        child.threads.values_mut().for_each(Thread::ready);
         Deputy {
             phase: Phase::Away,
             credentials: self.credentials.clone(),
             capabilities: self.capabilities,
             standins: self.standins.clone(),
-            ..Deputy::new(pid, pidfd, self.program.clone(), channel)
+            ..child
         }
+    }
+
+    /// Nothing is under way in any of its threads.
+    pub fn is_idle(&self) -> bool {
+        self.threads.values().all(|t| t.is_idle() && t.queue.is_empty())
     }
 
     /// A thread that runs this call for `tid`; any other if that is not known.
@@ -301,9 +326,9 @@ impl Deputy {
         self.threads.values_mut().for_each(Thread::unpark);
     }
 
-    /// A thread comes; its end of the channel has this number in the deputy.
-    pub fn add_thread(&mut self, tid: i32, channel: OwnedFd, number: i32) {
-        self.threads.insert(tid, Thread { number: Some(number), ..Thread::new(channel) });
+    /// A thread comes; its end of the channel has this number in the deputy, if that is known already.
+    pub fn add_thread(&mut self, tid: i32, channel: OwnedFd, number: Option<i32>) {
+        self.threads.insert(tid, Thread { number, ..Thread::new(channel) });
     }
 
     /// What the ends of all threads' channels but `tid`'s are in the deputy.
@@ -378,7 +403,22 @@ mod tests {
         let pid = std::process::id() as i32;
         let (ours, theirs) = socket::pair().unwrap();
         let program = wire::message::Program { path: vec![], argv: vec![], envp: vec![] };
-        (Deputy::new(pid, PidFd::open(pid).unwrap(), program, ours), theirs)
+        let mut deputy = Deputy::new(pid, PidFd::open(pid).unwrap(), program, ours);
+        deputy.threads.values_mut().for_each(Thread::ready);
+        (deputy, theirs)
+    }
+
+    #[test]
+    fn a_process_that_is_no_deputy_yet_is_left_alone() {
+        let (ours, theirs) = socket::pair().unwrap();
+        let mut thread = Thread::arriving(ours);
+        thread.give(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
+        thread.preempt(Job::new(channel::order(abi::OP_EXIT, [0; 2], &[]), Purpose::Nothing));
+        assert!(!thread.is_cancelled());
+        let said = socket::receive(theirs.as_fd(), &mut [0; 64], libc::MSG_DONTWAIT);
+        assert_eq!(said.map_err(|e| e.errno()).unwrap_err(), libc::EAGAIN);
+        thread.ready();
+        assert_eq!(next(&theirs), abi::OP_EXIT);
     }
 
     fn next(channel: &OwnedFd) -> u32 {
@@ -394,7 +434,7 @@ mod tests {
         let (mut deputy, first) = deputy();
         let pid = std::process::id() as i32;
         let (ours, second) = socket::pair().unwrap();
-        deputy.add_thread(1, ours, 5);
+        deputy.add_thread(1, ours, Some(5));
         deputy.end_thread(1);
         assert_eq!(next(&second), abi::OP_THREAD_EXIT);
         deputy.give_any(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));

@@ -49,6 +49,10 @@ impl Callers for Hosted {
         let matches = |d: &&super::deputies::Deputy| d.credentials.uid[1] == uid && d.credentials.gid[1] == gid;
         let by_thread = table.deputies.values().find(|d| d.threads.contains_key(&(tid as i32))).filter(matches);
         let found = by_thread.or_else(|| table.deputies.values().find(matches));
+        let coming = table.coming.get(&(tid as i32)).filter(|(c, _)| c.uid[1] == uid && c.gid[1] == gid);
+        if let (None, Some((credentials, caps))) = (found, coming) {
+            return Some(Credentials { uid, gid, groups: Arc::from(credentials.groups.as_slice()), caps: *caps });
+        }
         if found.is_none() && (tid == PORTER || tid == 0) {
             return Some(Credentials { uid: NOBODY, gid: NOBODY, groups: Arc::from([]), caps: 0 });
         }

@@ -26,15 +26,24 @@ impl Heir {
     }
 
     /// This process shall not outlive the steward.
-    pub fn entrust(&self, deputy: &PidFd) {
-        if let Err(e) = os::socket::send(self.0.as_fd(), &[IoSlice::new(b"d")], &[deputy.as_fd()], 0) {
+    pub fn entrust(&self, pid: i32, deputy: &PidFd) {
+        self.say(pid, &[deputy.as_fd()]);
+    }
+
+    /// This process has its body back: it is nobody's deputy.
+    pub fn dismiss(&self, pid: i32) {
+        self.say(pid, &[]);
+    }
+
+    fn say(&self, pid: i32, deputy: &[BorrowedFd<'_>]) {
+        if let Err(e) = os::socket::send(self.0.as_fd(), &[IoSlice::new(&pid.to_le_bytes())], deputy, 0) {
             tracing::warn!("the steward's heir: {e}");
         }
     }
 }
 
 fn wait(steward: &OwnedFd) -> ! {
-    let mut held: Vec<PidFd> = Vec::new();
+    let mut held: Vec<(i32, PidFd)> = Vec::new();
     loop {
         let (said, ended) = ready(steward, &held);
         let mut ended = ended.into_iter();
@@ -42,20 +51,26 @@ fn wait(steward: &OwnedFd) -> ! {
         if !said {
             continue;
         }
-        match os::socket::receive(steward.as_fd(), &mut [0; 8], 0) {
-            Ok((1.., deputies)) => held.extend(deputies.into_iter().map(PidFd::from)),
+        let mut pid = [0; 4];
+        match os::socket::receive(steward.as_fd(), &mut pid, 0) {
+            Ok((1.., deputies)) => {
+                let pid = i32::from_le_bytes(pid);
+                held.retain(|(known, _)| *known != pid);
+                held.extend(deputies.into_iter().map(|d| (pid, PidFd::from(d))));
+            }
             Err(e) if e.errno() == libc::EINTR => {}
             Ok((0, _)) | Err(_) => break,
         }
     }
-    held.iter().for_each(|deputy| drop(deputy.kill(libc::SIGKILL)));
+    held.iter().for_each(|(_, deputy)| drop(deputy.kill(libc::SIGKILL)));
     std::process::exit(0)
 }
 
 /// Waits until the steward speaks or a deputy ends: whether it does, and which have.
-fn ready(steward: &OwnedFd, held: &[PidFd]) -> (bool, Vec<bool>) {
+fn ready(steward: &OwnedFd, held: &[(i32, PidFd)]) -> (bool, Vec<bool>) {
     let watched = |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut polled: Vec<_> = [steward.as_fd()].into_iter().chain(held.iter().map(PidFd::as_fd)).map(watched).collect();
+    let mut polled: Vec<_> =
+        [steward.as_fd()].into_iter().chain(held.iter().map(|(_, d)| d.as_fd())).map(watched).collect();
     // SAFETY: live pollfds.
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
     (polled[0].revents != 0, polled[1..].iter().map(|p| p.revents != 0).collect())
@@ -76,7 +91,7 @@ mod tests {
             drop(heir);
             wait(&theirs);
         }
-        (0..100).for_each(|_| heir.entrust(&PidFd::open(child.id() as i32).unwrap()));
+        (0..100).for_each(|_| heir.entrust(child.id() as i32, &PidFd::open(child.id() as i32).unwrap()));
         drop(heir);
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }

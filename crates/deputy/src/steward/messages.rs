@@ -2,6 +2,7 @@
 
 use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
+use super::moves::Heard;
 use super::privileged::Order;
 use super::shared::Shared;
 use wire::message::{Birth, Call, CallId, Ending};
@@ -13,7 +14,16 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Hello { .. } => return Err("the room introduced itself twice".into()),
         ToHome::RoomReady => room.ready(),
         ToHome::RoomFailed { reason } => return Err(reason),
-        ToHome::Placed { pid, result } => placed(room, pid, result),
+        ToHome::Placed { pid, result } => {
+            let words =
+                |(errno, what): &(i32, String)| format!("{what}: {}", std::io::Error::from_raw_os_error(*errno));
+            if !room.moves.tell(pid, Heard::Placed(result.as_ref().copied().map_err(words))) {
+                placed(room, pid, result);
+            }
+        }
+        ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
+        ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
+        ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
         ToHome::Call { id, pid, tid, blocked, call } => forward(room, id, (pid, tid), blocked, &call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
         ToHome::Birth { id, pid, tid, birth } => make(room, id, pid, tid, birth),
@@ -50,6 +60,20 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A part of the image of a process that comes home.
+pub fn image_part(room: &Shared, body: &[u8]) {
+    if let Some((pid, bytes)) = wire::cargo::part(body) {
+        room.moves.tell(pid, Heard::Part(bytes.to_vec()));
+    }
+}
+
+/// Pages of a process that comes home.
+pub fn image_pages(room: &Shared, body: &[u8]) {
+    if let Some((pid, at, pages)) = wire::cargo::pages(body) {
+        room.moves.tell(pid, Heard::Pages(at, pages.to_vec()));
+    }
 }
 
 /// Calls that a room may ask for. The hosting node has the body in its hands, so it may do what the body may; but the deputy must not be made to

@@ -7,17 +7,23 @@ use wire::message::{Credentials, Descriptor, Place, Program, StandinId};
 /// Who a process is now; its effective capabilities.
 pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
     let status = process::status(pid)?;
-    let ids = |ids: [u32; 4]| [ids[0], ids[1], ids[2]];
-    Ok((Credentials { uid: ids(status.uid), gid: ids(status.gid), groups: status.groups }, status.capabilities))
+    let capabilities = status.capabilities;
+    Ok((ids(status), capabilities))
 }
 
-/// Reads everything that the body needs. `next_standin` numbers its descriptors.
-pub fn describe(
-    pid: i32,
-    program: Program,
-    blocked: u64,
-    mut next_standin: impl FnMut() -> StandinId,
-) -> Result<Place> {
+fn ids(status: process::Status) -> Credentials {
+    let ids = |ids: [u32; 4]| [ids[0], ids[1], ids[2]];
+    Credentials { uid: ids(status.uid), gid: ids(status.gid), groups: status.groups }
+}
+
+/// Reads everything that the body needs, and the effective capabilities. `next_standin` numbers its descriptors.
+pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<(Place, u64)> {
+    let (place, capabilities) = identity(pid, program)?;
+    Ok((Place { descriptors: descriptors(pid, &mut next_standin)?, ..place }, capabilities))
+}
+
+/// As [`describe`], without descriptors.
+pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
     let status = process::status(pid)?;
     let cwd = process::link(pid, "cwd")?;
     if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
@@ -26,29 +32,35 @@ pub fn describe(
             std::io::Error::from_raw_os_error(libc::ENOENT),
         ));
     }
-    let (credentials, _) = credentials(pid)?;
-    Ok(Place {
+    let capabilities = status.capabilities;
+    let place = Place {
         pid,
         program,
         cwd: cwd.as_os_str().as_bytes().to_vec(),
         umask: status.umask,
-        credentials,
         ignored: status.ignored,
-        blocked,
+        // Not what it blocks now: it may be turning into its deputy, which blocks all.
+        blocked: 0,
+        credentials: ids(status),
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
-        descriptors: descriptors(pid, &mut next_standin)?,
-    })
+        descriptors: Vec::new(),
+        arrival: None,
+    };
+    Ok((place, capabilities))
 }
 
 /// The open descriptors that an exec would keep. Those of one open file get one stand-in.
 fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result<Vec<Descriptor>> {
     let mut found: Vec<Descriptor> = Vec::new();
     for fd in process::descriptors(pid)? {
-        let flags = process::fd_info(pid, fd)?.flags;
-        if flags & libc::O_CLOEXEC != 0 {
-            continue;
-        }
+        let flags = match process::fd_info(pid, fd) {
+            Ok(info) if info.flags & libc::O_CLOEXEC == 0 => info.flags,
+            Ok(_) => continue,
+            // The tool's own: it is closing them while this looks.
+            Err(e) if e.errno() == libc::ENOENT => continue,
+            Err(e) => return Err(e),
+        };
         let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
         let terminal = may_be_terminal(pid, fd);
         found.push(Descriptor { fd, standin: same.unwrap_or_else(&mut *next_standin), flags, terminal });
@@ -57,7 +69,7 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
 }
 
 /// A character device, but none of those that are memory.
-fn may_be_terminal(pid: i32, fd: i32) -> bool {
+pub fn may_be_terminal(pid: i32, fd: i32) -> bool {
     const MEM_MAJOR: u32 = 1;
     rustix::fs::stat(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|found| {
         rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::CharacterDevice

@@ -90,6 +90,14 @@ impl Poller {
         self.lock().sources.remove(&key);
     }
 
+    /// Forgets all sources of a process.
+    pub fn forget_process(&self, wanted: i32) {
+        self.lock().sources.retain(|_, source| match source {
+            Source::Bell => true,
+            Source::Channel { pid, .. } | Source::End { pid } | Source::Standin { pid, .. } => *pid != wanted,
+        });
+    }
+
     /// Has the poller's thread do this.
     pub fn order(&self, order: Order) {
         self.lock().orders.push_back(order);

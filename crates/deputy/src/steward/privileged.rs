@@ -12,6 +12,7 @@ use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use wire::ToRoom;
 use wire::message::{CallId, Program, StandinId};
@@ -27,6 +28,24 @@ pub enum Order {
         channel: OwnedFd,
         /// What it wants to be.
         program: Program,
+        /// Signals that it starts with blocked.
+        blocked: u64,
+    },
+    /// A process has become a deputy while it ran.
+    Adopt {
+        /// It.
+        pid: i32,
+        /// What is known of it.
+        deputy: Box<Deputy>,
+        /// Told when it is one of the room's.
+        done: Sender<()>,
+    },
+    /// A deputy has its body back.
+    Dismiss {
+        /// It.
+        pid: i32,
+        /// Told when it is none of the room's.
+        done: Sender<()>,
     },
     /// The body was interrupted in this call.
     Cancel(CallId),
@@ -96,10 +115,21 @@ pub fn run(room: Arc<Shared>, heir: Heir) {
 impl Privileged {
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Arrive { pid, channel, program } => {
-                if let Err(e) = self.arrive(pid, channel, program) {
+            Order::Arrive { pid, channel, program, blocked } => {
+                if let Err(e) = self.arrive(pid, channel, program, blocked) {
                     tracing::warn!("process {pid} cannot be placed: {e}");
                 }
+            }
+            Order::Adopt { pid, deputy, done } => match self.adopt(pid, *deputy) {
+                // Who waits no more has given up.
+                Ok(()) => {
+                    let _ = done.send(());
+                }
+                Err(e) => tracing::error!("process {pid} cannot be watched: {e}"),
+            },
+            Order::Dismiss { pid, done } => {
+                self.dismiss(pid);
+                let _ = done.send(());
             }
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { pid, standin, events } => {
@@ -113,18 +143,34 @@ impl Privileged {
         }
     }
 
-    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program) -> os::Result<()> {
-        let pidfd = PidFd::open(pid)?;
-        self.heir.entrust(&pidfd);
-        let deputy = Deputy::new(pid, pidfd, program, channel);
+    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
+        let deputy = Deputy { blocked, ..Deputy::new(pid, PidFd::open(pid)?, program, channel) };
+        self.adopt(pid, deputy)
+    }
+
+    fn adopt(&mut self, pid: i32, deputy: Deputy) -> os::Result<()> {
         let pidfd = deputy.pidfd.clone();
+        self.heir.entrust(pid, &pidfd);
         let mut table = self.room.table();
         let deputy = table.deputies.entry(pid).insert_entry(deputy);
-        for thread in deputy.get().threads.values() {
-            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
+        for (tid, thread) in &deputy.get().threads {
+            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: *tid }, EventFlags::IN)?;
         }
         self.room.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        drop(table);
+        // Now, while the process turns into its deputy: the room makes the body meanwhile.
+        self.describe(pid);
         Ok(())
+    }
+
+    /// The process goes on at home by itself: nothing of it is watched, and nothing is told to it.
+    fn dismiss(&mut self, pid: i32) {
+        self.heir.dismiss(pid);
+        self.room.poller.forget_process(pid);
+        self.watched.retain(|(p, _), _| *p != pid);
+        let mut table = self.room.table();
+        table.calls.retain(|_, (p, _)| *p != pid);
+        table.deputies.remove(&pid);
     }
 
     fn listen(&mut self, key: u64, pid: i32, tid: i32) {
@@ -148,12 +194,7 @@ impl Privileged {
 
     fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
-            Said::Ready { number, blocked, .. } => {
-                if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
-                    thread.number = Some(number);
-                }
-                self.describe(pid, blocked);
-            }
+            Said::Ready { number, .. } => self.ready(pid, tid, number),
             Said::Signal(info) => self.signal(pid, tid, info),
             Said::Reply { result, out } => {
                 let done = {
@@ -167,8 +208,15 @@ impl Privileged {
         }
     }
 
-    /// The original process is a deputy now: its body can be made.
-    fn describe(&mut self, pid: i32, blocked: u64) {
+    fn ready(&self, pid: i32, tid: i32, number: i32) {
+        if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
+            thread.number = Some(number);
+            thread.ready();
+        }
+    }
+
+    /// What the process is does not change any more: its body can be made.
+    fn describe(&mut self, pid: i32) {
         let mut table = self.room.table();
         let Some(program) = table.deputies.get(&pid).filter(|d| d.phase == Phase::Arriving).map(|d| d.program.clone())
         else {
@@ -179,14 +227,14 @@ impl Privileged {
             last += 1;
             StandinId(last)
         };
-        let described =
-            place::describe(pid, program, blocked, next).and_then(|place| Ok((place, place::credentials(pid)?)));
+        let described = place::describe(pid, program, next);
         table.last_standin = last;
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
         match described {
-            Ok((place, (credentials, capabilities))) => {
+            Ok((place, capabilities)) => {
+                let place = wire::message::Place { blocked: deputy.blocked, ..place };
                 deputy.phase = Phase::Placing;
-                deputy.credentials = credentials;
+                deputy.credentials = place.credentials.clone();
                 deputy.capabilities = capabilities;
                 for descriptor in &place.descriptors {
                     deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
@@ -222,7 +270,9 @@ impl Privileged {
         {
             return;
         }
-        self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+        if !self.room.moves.keep_signal(pid, tid, info) {
+            self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+        }
     }
 
     fn done(&mut self, pid: i32, job: Job, result: i64, out: Vec<u8>) {
@@ -240,7 +290,7 @@ impl Privileged {
                 if result > 0 {
                     let added = self.room.poller.add(channel.as_fd(), Source::Channel { pid, tid }, EventFlags::IN);
                     if let Some(deputy) = self.room.table().deputies.get_mut(&pid).filter(|_| added.is_ok()) {
-                        deputy.add_thread(tid, channel, number);
+                        deputy.add_thread(tid, channel, Some(number));
                     }
                 }
                 self.room.tell(&ToRoom::Return { id, result, out });
@@ -267,15 +317,8 @@ impl Privileged {
     /// A deputy has forked: its child is a deputy too.
     fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
         let pidfd = PidFd::open(pid)?;
-        self.heir.entrust(&pidfd);
-        let mut table = self.room.table();
-        let Some(child) = table.deputies.get(&parent).map(|p| p.child(pid, pidfd, channel)) else { return Ok(()) };
-        for thread in child.threads.values() {
-            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: pid }, EventFlags::IN)?;
-        }
-        self.room.poller.add(child.pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
-        table.deputies.insert(pid, child);
-        Ok(())
+        let child = self.room.table().deputies.get(&parent).map(|p| p.child(pid, pidfd, channel));
+        child.map_or(Ok(()), |child| self.adopt(pid, child))
     }
 
     fn read_ids(&self, pid: i32) {

@@ -120,6 +120,8 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
                 drop(receiver);
                 files.request(head.mount, &body);
             }
+            Kind::Image => messages::image_part(room, &body),
+            Kind::Pages => messages::image_pages(room, &body),
             Kind::Applied => files.applied(head.seq),
             Kind::Message => {
                 let obeyed = match postcard::from_bytes::<ToHome>(&body) {

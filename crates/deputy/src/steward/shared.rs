@@ -3,12 +3,14 @@
 use super::args::StewardArgs;
 use super::channel;
 use super::deputies::{Deputy, Phase};
+use super::moves::Moves;
+use super::place;
 use super::poller::Poller;
 use homefs::server::Server;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use wire::message::{CallId, Place};
+use wire::message::{CallId, Credentials, Place};
 use wire::{Kind, ToRoom};
 
 /// One room, seen from home.
@@ -21,6 +23,8 @@ pub struct Shared {
     pub files: OnceLock<Arc<Server>>,
     /// Watches channels and processes.
     pub poller: Poller,
+    /// Processes that are going to the room or coming home.
+    pub moves: Moves,
     table: Mutex<Table>,
     reported: Condvar,
 }
@@ -30,6 +34,8 @@ pub struct Shared {
 pub struct Table {
     /// Processes whose bodies are in the room (or on their way).
     pub deputies: HashMap<i32, Deputy>,
+    /// Processes that are about to become deputies: the room's empty bodies open files with their rights already.
+    pub coming: HashMap<i32, (Credentials, u64)>,
     /// Which thread runs a forwarded call.
     pub calls: HashMap<CallId, (i32, i32)>,
     /// What waits for the room to stand.
@@ -62,6 +68,7 @@ impl Shared {
             downlink: OnceLock::new(),
             files: OnceLock::new(),
             poller,
+            moves: Moves::default(),
             table: Mutex::default(),
             reported: Condvar::new(),
         }
@@ -81,6 +88,18 @@ impl Shared {
             Ok(bytes) => drop(downlink.send(Kind::Message, 0, seq, &[&bytes])),
             Err(e) => tracing::error!("encoding a message to the room: {e}"),
         }
+    }
+
+    /// An empty body for process `pid` may use its rights.
+    pub fn borrow_rights(&self, pid: i32) -> os::Result<()> {
+        let rights = place::credentials(pid)?;
+        self.table().coming.insert(pid, rights);
+        Ok(())
+    }
+
+    /// It may not any more.
+    pub fn return_rights(&self, pid: i32) {
+        self.table().coming.remove(&pid);
     }
 
     /// A body can be made, now or when the room stands.
@@ -119,6 +138,7 @@ impl Shared {
         }
         table.room = RoomState::Lost(why.to_owned());
         table.waiting.clear();
+        self.moves.end();
         for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase != Phase::Ending) {
             let (packet, words) = if deputy.phase == Phase::Away {
                 let words = format!(

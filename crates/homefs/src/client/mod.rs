@@ -4,6 +4,7 @@
 //! pass as the kernel's raw bytes; only INIT is answered here. Invalidations are applied by one thread of their own, in order, because
 //! the kernel may keep it waiting until a pending request has been answered: see `order` for which replies may overtake them.
 
+mod idle;
 mod init;
 mod local;
 mod order;
@@ -11,7 +12,11 @@ mod peek;
 
 use crate::invalidation::{Invalidation, What};
 use crate::offer::Offer;
-use crate::proto::{self, MAX_REQUEST_BYTES, Opcode, ReplyBuf, Request};
+use crate::proto::{
+    self, BatchForgetIn, ForgetOne, LkIn, MAX_REQUEST_BYTES, OUT_HEADER_BYTES, Opcode, OpenOut, RELEASE_FLOCK_UNLOCK,
+    ReleaseIn, ReplyBuf, Request, fopen,
+};
+use idle::{Files, Opening, Release};
 use local::Locals;
 use order::{Blocks, Order};
 use std::collections::{HashMap, VecDeque};
@@ -19,7 +24,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use zerocopy::FromBytes;
 
 /// The way to the home.
 pub trait Uplink: Send + Sync {
@@ -52,13 +58,20 @@ pub struct Client {
     queue: Mutex<Queue>,
     queued: Condvar,
     locals: Option<Locals>,
+    files: Mutex<Files>,
 }
 
 struct Mount {
     device: OwnedFd,
     /// What each request under way concerns, by its `unique`.
-    under_way: Mutex<HashMap<u64, Blocks>>,
+    under_way: Mutex<HashMap<u64, UnderWay>>,
     epoch: AtomicBool,
+}
+
+/// What is to be known of a request when its answer comes.
+struct UnderWay {
+    blocks: Blocks,
+    opening: Option<Opening>,
 }
 
 #[derive(Default)]
@@ -87,6 +100,7 @@ impl Client {
             queue: Mutex::default(),
             queued: Condvar::new(),
             locals: root.map(Locals::new),
+            files: Mutex::default(),
         });
         for mount in 0..client.mounts.len() {
             for _ in 0..READERS_PER_MOUNT {
@@ -112,10 +126,13 @@ impl Client {
             tracing::warn!(mount, bytes = bytes.len(), "home sent something that is no reply");
             return;
         };
-        let Some(blocks) = lock(&at.under_way).remove(&unique) else {
+        let Some(UnderWay { blocks, opening }) = lock(&at.under_way).remove(&unique) else {
             tracing::debug!(mount, unique, "home answered what was not asked");
             return;
         };
+        if let (Some(opening), Some(fh)) = (opening, cached_handle(bytes)) {
+            lock(&self.files).opened(opening, fh);
+        }
         let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
         let bytes = stand_in.as_deref().unwrap_or(bytes);
         if seq > self.applied.load(Ordering::Acquire) && lock(&self.order).must_wait(mount, blocks, seq, bytes) {
@@ -210,15 +227,29 @@ impl Client {
         let unique = request.header.unique;
         match request.opcode {
             Some(Opcode::Init) => return mount.write(&mount.negotiate(&request)),
-            Some(op) if op.is_one_way() => {}
+            Some(op) if op.is_one_way() => self.forgotten(index, &request),
             Some(Opcode::Read) if self.locals.as_ref().is_some_and(|locals| locals.read(index, &request, reply)) => {
                 return mount.write(reply.finish(unique));
             }
             _ if peek::asks_for_capabilities(&request) && self.is_kernel_asking(request.header.pid) => {
                 return mount.write(&proto::status(unique, libc::ENODATA));
             }
+            Some(Opcode::Release) if self.keeps_open(index, &request) => {
+                return mount.write(&proto::status(unique, 0));
+            }
             _ => {
-                lock(&mount.under_way).insert(unique, Blocks::of(&request));
+                if let (Some(Opcode::Setlk | Opcode::Setlkw), Ok(asked)) =
+                    (request.opcode, request.args().take::<LkIn>())
+                {
+                    lock(&self.files).hold(index, asked.fh);
+                }
+                let opening = Opening::of(index, &request);
+                if let Some(fh) = opening.and_then(|opening| lock(&self.files).take(opening)) {
+                    reply.clear();
+                    reply.push(&OpenOut { fh, open_flags: fopen::KEEP_CACHE | fopen::NOFLUSH, backing_id: 0 });
+                    return mount.write(reply.finish(unique));
+                }
+                lock(&mount.under_way).insert(unique, UnderWay { blocks: Blocks::of(&request), opening });
             }
         }
         if lock(&self.order).closed {
@@ -234,8 +265,51 @@ impl Client {
         tid != 0 && self.uplink.current_call(tid).is_some_and(|line| peek::is_kernel_asking(&line))
     }
 
+    /// The room closes a file; true if it stays open at home for a while.
+    fn keeps_open(&self, index: u16, request: &Request<'_>) -> bool {
+        let Ok(release) = request.args().take::<ReleaseIn>() else { return false };
+        if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
+            lock(&self.files).hold(index, release.fh);
+        }
+        let now = Instant::now();
+        let (closed, first) = {
+            let mut files = lock(&self.files);
+            let first = files.next_expiry().is_none();
+            (files.closed(index, release.fh, now), first)
+        };
+        let Ok(surplus) = closed else { return false };
+        self.release(surplus);
+        if first {
+            // Who sees to those that are kept too long has nothing to wait for yet.
+            drop(lock(&self.queue));
+            self.queued.notify_one();
+        }
+        true
+    }
+
+    fn release(&self, files: impl IntoIterator<Item = Release>) {
+        files.into_iter().for_each(|file| self.uplink.request(file.mount, &file.request()));
+    }
+
+    fn forgotten(&self, index: u16, request: &Request<'_>) {
+        match request.opcode {
+            Some(Opcode::Forget) => self.release(lock(&self.files).forget(index, request.header.nodeid)),
+            Some(Opcode::BatchForget) => {
+                let mut args = request.args();
+                let count = args.take::<BatchForgetIn>().map_or(0, |batch| batch.count);
+                for node in (0..count).map_while(|_| args.take::<ForgetOne>().ok()).map(|one| one.nodeid) {
+                    self.release(lock(&self.files).forget(index, node));
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn apply_invalidations(&self) {
         while let Some((seq, invalidation, last)) = self.next_invalidation() {
+            if matches!(invalidation.what, What::Attr { .. } | What::Content { .. }) {
+                self.release(lock(&self.files).forget(invalidation.mount, invalidation.node));
+            }
             if let Some(mount) = self.mounts.get(usize::from(invalidation.mount)) {
                 mount.apply(&invalidation);
             }
@@ -265,9 +339,29 @@ impl Client {
             if let Some((seq, invalidation)) = queue.items.pop_front() {
                 return Some((seq, invalidation, queue.items.is_empty()));
             }
-            queue = self.queued.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            let (expired, next) = {
+                let (mut files, now) = (lock(&self.files), Instant::now());
+                (files.expired(now), files.next_expiry().map(|at| at.saturating_duration_since(now)))
+            };
+            if !expired.is_empty() {
+                drop(queue);
+                self.release(expired);
+                queue = lock(&self.queue);
+                continue;
+            }
+            let longest = next.unwrap_or(Duration::MAX);
+            queue = match self.queued.wait_timeout(queue, longest) {
+                Ok((queue, _)) => queue,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
         }
     }
+}
+
+/// The number of the file that this reply opens, if the room may cache its content.
+fn cached_handle(reply: &[u8]) -> Option<u64> {
+    let (open, _) = OpenOut::read_from_prefix(reply.get(OUT_HEADER_BYTES..)?).ok()?;
+    (open.open_flags == fopen::KEEP_CACHE | fopen::NOFLUSH).then_some(open.fh)
 }
 
 impl Mount {

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use wire::message::{Place, StandinId};
+use wire::message::{Arrival, Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
 pub const MARK_WORD: u64 = 0x7465_726e_2d62_6f64;
@@ -16,9 +16,12 @@ pub const MARK_FILTERED: u64 = 1;
 /// First argument of a mark: exec failed, and the third argument is the error number.
 pub const MARK_FAILED: u64 = 2;
 
+/// In rax at the trap of a body that is ready to be rebuilt from an image.
+pub const MARK_EMPTY: u64 = MARK_WORD ^ 1;
+
 /// What a guest of user 0 may do with files inside the room's user namespace, and with its own ids; nothing else (capabilities(7): CHOWN, DAC_OVERRIDE,
 /// DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP not).
-const KEPT_CAPABILITIES: u64 = 0b1111_1111;
+pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
 
 /// Becomes the program; never returns to the porter's loop.
 pub fn run(place: &Place, room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
@@ -31,21 +34,14 @@ pub fn run(place: &Place, room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
 }
 
 fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
+    if let Some(arrival) = &place.arrival {
+        return become_empty(place, arrival, room);
+    }
     let program = Strings::of(place)?;
     default_signals(place.ignored);
     open_standins(place, room)?;
     set_limits(&place.limits);
-    // SAFETY: plain numbers.
-    unsafe {
-        libc::umask(place.umask);
-        libc::setpriority(libc::PRIO_PROCESS, 0, place.nice);
-    }
-    namespace::keep_capabilities(KEPT_CAPABILITIES);
-    let who = &place.credentials;
-    namespace::become_user(who.uid, who.gid, &who.groups)?;
-    std::env::set_current_dir(std::ffi::OsStr::from_bytes(&place.cwd))
-        .map_err(|e| Error::new(format!("entering {}", String::from_utf8_lossy(&place.cwd)), e))?;
-    seccomp::no_new_privileges()?;
+    become_who(place)?;
     set_mask(place.blocked);
     let listener = seccomp::install(&filter())?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
@@ -59,13 +55,57 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     Ok(())
 }
 
+fn become_who(place: &Place) -> Result<()> {
+    // SAFETY: plain numbers.
+    unsafe {
+        libc::umask(place.umask);
+        libc::setpriority(libc::PRIO_PROCESS, 0, place.nice);
+    }
+    namespace::keep_capabilities(KEPT_CAPABILITIES);
+    let who = &place.credentials;
+    namespace::become_user(who.uid, who.gid, &who.groups)?;
+    std::env::set_current_dir(std::ffi::OsStr::from_bytes(&place.cwd))
+        .map_err(|e| Error::new(format!("entering {}", String::from_utf8_lossy(&place.cwd)), e))?;
+    seccomp::no_new_privileges()
+}
+
+/// Opens what a process that is moved here needs, and waits in a trap for the tracer, which puts its image in the place of all that is here. The filter comes last.
+fn become_empty(place: &Place, arrival: &Arrival, room: &setup::Room) -> Result<()> {
+    open_standins(place, room)?;
+    set_limits(&place.limits);
+    // To tell the kernel which file the program is.
+    namespace::keep_permitted()?;
+    become_who(place)?;
+    open_files(arrival)?;
+    namespace::take_checkpoint_restore(KEPT_CAPABILITIES)?;
+    // SAFETY: the tracer sees the trap, and this code never runs again.
+    unsafe { std::arch::asm!("int3", in("rax") MARK_EMPTY) };
+    Err(Error::new("waiting for an image", std::io::Error::from_raw_os_error(libc::ECANCELED)))
+}
+
+fn open_files(arrival: &Arrival) -> Result<()> {
+    for (number, (path, flags)) in (arrival.files_at..).zip(&arrival.files) {
+        let doing = || format!("opening {}", String::from_utf8_lossy(path));
+        let path = CString::new(path.as_slice()).map_err(|e| Error::new(doing(), std::io::Error::other(e)))?;
+        // SAFETY: a live string; the new descriptor is moved to its number.
+        unsafe {
+            let fd = os_check(libc::open(path.as_ptr(), flags | libc::O_CLOEXEC | libc::O_NOCTTY), &doing())?;
+            if fd != number {
+                os_check(libc::dup3(fd, number, libc::O_CLOEXEC), &doing())?;
+                libc::close(fd);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Stops in the tracer with a word.
 fn mark(what: u64, value: u64) {
     // SAFETY: the tracer never lets this call through.
     unsafe { libc::syscall(libc::SYS_clone, what, MARK_WORD, value, 0, 0) };
 }
 
-fn filter() -> Vec<seccomp::Instruction> {
+pub fn filter() -> Vec<seccomp::Instruction> {
     let program = systable::filter::program();
     program.insns().iter().map(|i| seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
 }
@@ -131,7 +171,8 @@ fn set_limits(limits: &[(u64, u64)]) {
 
 /// Opens the stand-ins and puts them at the home's numbers; everything else of the porter's is closed or closes at exec.
 fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
-    let base = place.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64);
+    let files_end = place.arrival.as_ref().map_or(0, |a| a.files_at + a.files.len() as RawFd);
+    let base = place.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64).max(files_end);
     let directory = move_up(room.standins.as_fd(), base)?;
     let mut opened: HashMap<StandinId, OwnedFd> = HashMap::new();
     for descriptor in &place.descriptors {

@@ -1,5 +1,6 @@
 //! What home says, and what follows from it.
 
+use super::cargo::Item;
 use super::marshal::unpack;
 use super::report;
 use super::shared::{Pending, Shared, Written};
@@ -18,10 +19,17 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
             Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
         },
+        ToRoom::Kill { pid } => {
+            room.cargo.give(Item::Forget { pid });
+            room.orders.give(Order::Kill { pid });
+        }
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
-        ToRoom::Kill { pid } => room.orders.give(Order::Kill { pid }),
         ToRoom::Readiness { pid, standin, .. } => room.standins.ready(pid, standin),
+        ToRoom::Rebuild { pid } => room.cargo.give(Item::Rebuild { pid }),
+        ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
+        ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
+        ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
         ToRoom::Report => report::tell(room),
         ToRoom::Close => return false,
     }

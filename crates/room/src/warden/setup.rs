@@ -23,7 +23,7 @@ use wire::message::Home;
 use wire::{Kind, ToHome, ToRoom};
 
 /// Ids of a room's user namespace on this machine: one large extent, for whatever ids home uses.
-const ID_BASE: u32 = 1 << 31;
+pub const ID_BASE: u32 = 1 << 31;
 const ID_COUNT: u32 = (1 << 31) - 2;
 /// Processes and threads that one room may have.
 const PIDS_MAX: u64 = 4096;
@@ -169,6 +169,8 @@ fn serve(
     thread("standins", Box::new(move || standins::serve(&room)))?;
     let room = shared.clone();
     thread("memory", Box::new(move || super::home::serve_memory(&room)))?;
+    let room = shared.clone();
+    thread("cargo", Box::new(move || super::cargo::serve(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());
     thread("calls", Box::new(move || super::notices::serve(&room, &from)))?;
     let (room, ended) = (shared.clone(), end.clone());

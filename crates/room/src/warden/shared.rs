@@ -25,6 +25,8 @@ pub struct Shared {
     pub orders: Orders,
     /// What is to be put into guests' memory.
     pub memory: Memory,
+    /// Processes on their way in.
+    pub cargo: super::cargo::Cargo,
     /// What bodies used.
     pub ledger: Ledger,
     /// Device of the stand-ins' file system.
@@ -127,6 +129,7 @@ impl Shared {
     pub fn new(uplink: link::Sender, orders: Orders, standins: super::standins::Device) -> Shared {
         let next_call = AtomicU64::new(1);
         let memory = Memory::default();
+        let cargo = super::cargo::Cargo::default();
         Shared {
             uplink,
             guests: Mutex::default(),
@@ -134,6 +137,7 @@ impl Shared {
             next_call,
             orders,
             memory,
+            cargo,
             ledger: Ledger::default(),
             standins,
         }

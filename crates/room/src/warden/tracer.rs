@@ -1,7 +1,9 @@
 //! The tracer: one thread, for ptrace belongs to a thread. It starts bodies, numbers their threads, carries signals, and sees how they end.
 
+mod arriving;
 mod births;
 mod bodies;
+mod departing;
 mod family;
 mod held;
 mod porters;
@@ -10,14 +12,19 @@ mod stops;
 
 use super::shared::Shared;
 use crate::porter::{Answer, Channels, Notice, hear};
+use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
+use departing::Departing;
 use held::Held;
+use image::Image;
+use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid};
 use porters::Porter;
 use signals::Signals;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use stops::Stops;
 use wire::message::{CallId, Place};
@@ -70,6 +77,35 @@ pub enum Order {
         /// The process.
         pid: i32,
     },
+    /// Lay out the memory of a body that comes.
+    Map {
+        /// The process.
+        pid: i32,
+        /// What it is.
+        image: Arc<Image>,
+        /// How its memory is written, or why it could not be laid out.
+        answer: Sender<Result<Memory, String>>,
+    },
+    /// All pages of a body that comes are there.
+    Rebuild {
+        /// The process.
+        pid: i32,
+    },
+    /// A body that has come, or was to leave, runs here.
+    Resume {
+        /// The process.
+        pid: i32,
+    },
+    /// A body is to leave.
+    Recall {
+        /// The process.
+        pid: i32,
+    },
+    /// A body that was to leave goes on elsewhere.
+    Release {
+        /// The process.
+        pid: i32,
+    },
 }
 
 /// The way to the tracer.
@@ -104,6 +140,8 @@ struct Tracer {
     signals: Signals,
     stops: Stops,
     held: Held,
+    arriving: Arriving,
+    departing: Departing,
     listeners: Arc<super::notices::Listeners>,
 }
 
@@ -134,6 +172,8 @@ pub fn run(parts: Parts) -> os::Result<()> {
         signals: Signals::default(),
         stops: Stops::default(),
         held: Held::default(),
+        arriving: Arriving::default(),
+        departing: Departing::default(),
         room,
         listeners,
     };
@@ -177,6 +217,15 @@ impl Tracer {
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
             Order::Kill { pid } => self.kill(pid),
+            Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
+            Order::Rebuild { pid } => self.rebuild_arriving(pid),
+            Order::Resume { pid } => {
+                if !self.resume_arrived(pid) {
+                    self.stay(pid);
+                }
+            }
+            Order::Recall { pid } => self.recall(pid),
+            Order::Release { pid } => self.vanish(pid),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Frames to and from home. Answers for files may overtake invalidations (they decide themselves which); all other messages wait for those that were
 //! sent before them, in a thread of their own, so that files go on meanwhile.
 
+use super::cargo::Item;
 use super::setup::obey;
 use super::shared::Shared;
 use homefs::client::{Client, Uplink};
@@ -67,6 +68,8 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
                 Ok(offer) => client.offer(head.seq, offer),
                 Err(_) => break "home sent an offer that is none",
             },
+            Kind::Image => room.cargo.give(Item::Part(std::mem::take(&mut body))),
+            Kind::Pages => room.cargo.give(Item::Pages(std::mem::take(&mut body))),
             Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
             Kind::Message if obey(room, &body) => {}
             Kind::Message => break "home ended the room",

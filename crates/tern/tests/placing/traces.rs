@@ -73,7 +73,8 @@ fn two_hundred_placements_leave_nothing() {
     let settled = || nodes.map(|node| counts(&lab, node));
     let mut before = settled();
     wait_for("the nodes to settle", || {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        // Longer than a room keeps closed files open at home.
+        std::thread::sleep(std::time::Duration::from_millis(2500));
         let now = settled();
         let same = now == before;
         before = now;

@@ -19,14 +19,17 @@ pub struct Bodies {
     phases: HashMap<i32, Phase>,
 }
 
+/// A step of it.
 #[derive(Debug)]
-enum Phase {
+pub enum Phase {
     /// The porter makes it ready for its program.
     Starting,
     /// The program runs.
     Running,
     /// It ended so, and waits for the porter to reap it.
     Ended(Ending, u64),
+    /// It goes on elsewhere; what is left here was killed.
+    Left,
 }
 
 impl Bodies {
@@ -39,6 +42,21 @@ impl Bodies {
         false
     }
 
+    /// Its step is this now.
+    pub fn set(&mut self, pid: i32, phase: Phase) {
+        self.phases.insert(pid, phase);
+    }
+
+    /// Nothing more is told of it.
+    pub fn forget(&mut self, pid: i32) {
+        self.phases.remove(&pid);
+    }
+
+    /// Its program runs.
+    pub fn is_running(&self, pid: i32) -> bool {
+        matches!(self.phases.get(&pid), Some(Phase::Running))
+    }
+
     fn is_starting(&self, pid: i32) -> bool {
         matches!(self.phases.get(&pid), Some(Phase::Starting))
     }
@@ -48,7 +66,11 @@ impl Tracer {
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
         let packed = memfd(&place);
-        let guest = Guest { descriptors: place.descriptors, ignored: place.ignored, child_flags: 0 };
+        let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
+        if let Some(arrival) = place.arrival {
+            self.arriving.expect(pid, arrival);
+        }
+        let guest = Guest { descriptors: place.descriptors, ignored: place.ignored, child_flags };
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -187,6 +209,7 @@ impl Tracer {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
             return;
         }
+        self.ended_leaving(who.pid);
         match self.bodies.phases.get(&who.pid) {
             Some(Phase::Running) => {
                 let cpu_us = self.cpu_us(host);
@@ -213,6 +236,10 @@ impl Tracer {
     pub fn reaped(&mut self, pid: i32, usage: Usage) {
         self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
+        if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
+            self.bodies.phases.remove(&pid);
+            return self.room.tell(&ToHome::Left { pid });
+        }
         self.stops.forget(pid);
         if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
             self.room.guests().remove(pid);
@@ -221,6 +248,7 @@ impl Tracer {
     }
 
     pub fn kill(&mut self, pid: i32) {
+        self.arriving.forget(pid);
         let host = self.room.guests().host(pid);
         if let Some(host) = host {
             // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.

@@ -2,6 +2,7 @@
 //! result stands; if not, the kernel restarts it or says EINTR, as the handler's flags want. So it happens exactly once.
 
 use super::Tracer;
+use super::departing::LEAVING;
 use crate::warden::shared::Interrupted;
 use os::ptrace::{Stopped, TraceError};
 use std::collections::HashMap;
@@ -12,6 +13,13 @@ use wire::message::CallId;
 #[derive(Debug, Default)]
 pub struct Held {
     threads: HashMap<CallId, (Stopped, i32)>,
+}
+
+impl Held {
+    /// Keeps a stopped thread until home has ended this call.
+    pub fn keep(&mut self, id: CallId, stopped: Stopped, signal: i32) {
+        self.threads.insert(id, (stopped, signal));
+    }
 }
 
 impl Tracer {
@@ -34,9 +42,10 @@ impl Tracer {
 
     /// Home has ended the call of a held thread.
     pub fn held_ended(&mut self, id: CallId, result: i64) {
-        if let Some((stopped, signal)) = self.held.threads.remove(&id)
-            && let Err(TraceError::Failed(e)) = self.release(stopped, signal, result)
-        {
+        let Some((stopped, signal)) = self.held.threads.remove(&id) else { return };
+        let leaves = signal == LEAVING;
+        let done = if leaves { self.leave_with(stopped, result) } else { self.release(stopped, signal, result) };
+        if let Err(TraceError::Failed(e)) = done {
             tracing::error!("{e}");
         }
     }

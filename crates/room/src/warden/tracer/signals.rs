@@ -138,7 +138,8 @@ impl Tracer {
     }
 
     /// A signal is about to be delivered to a thread.
-    pub fn signal_stop(&mut self, mut stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+    pub fn signal_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+        let Some(mut stopped) = self.empty_stop(stopped, signal)? else { return Ok(()) };
         self.labour_over(stopped.tid());
         let sent = stopped.signal_info()?;
         let who = self.room.guests().who(stopped.tid());
@@ -175,6 +176,7 @@ impl Tracer {
     pub fn halt_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
         let Some(stopped) = self.first_stop(stopped)? else { return Ok(()) };
         self.meet(stopped.tid());
+        let Some(stopped) = self.leaving_stop(stopped, signal)? else { return Ok(()) };
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
             _ if self.waited_at_listener(&stopped)? => match self.hold(stopped, 0) {
@@ -185,7 +187,7 @@ impl Tracer {
         }
     }
 
-    fn waited_at_listener(&self, stopped: &Stopped) -> Result<bool, TraceError> {
+    pub fn waited_at_listener(&self, stopped: &Stopped) -> Result<bool, TraceError> {
         const ERESTARTSYS: i64 = -512;
         Ok(stopped.registers()?.rax as i64 == ERESTARTSYS)
     }

@@ -1,0 +1,166 @@
+//! Memory areas as an image has them, or why they cannot be carried.
+
+use crate::error::{BodyError, stays};
+use crate::files::Files;
+use image::{Area, Content, File, Vdso};
+use os::areas;
+
+/// The memory of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What is carried.
+    pub areas: Vec<Area>,
+    /// The kernel's own pages.
+    pub vdso: Option<Vdso>,
+}
+
+/// Understands `areas` (with flags). `check` says why a mapped file cannot be named elsewhere.
+pub fn memory(
+    areas: &[areas::Area],
+    files: &mut Files,
+    check: impl Fn(&areas::Area) -> Result<(), String>,
+) -> Result<Memory, BodyError> {
+    let mut memory = Memory::default();
+    for area in areas {
+        match area.name.as_slice() {
+            b"[vsyscall]" => {}
+            b"[vvar]" | b"[vvar_vclock]" | b"[vdso]" => kernels(&mut memory.vdso, area),
+            _ => memory.areas.push(carried(area, files, &check)?),
+        }
+    }
+    Ok(memory)
+}
+
+fn kernels(vdso: &mut Option<Vdso>, area: &areas::Area) {
+    let found = vdso.get_or_insert(Vdso { start: area.start, end: area.end, code: area.start });
+    found.start = found.start.min(area.start);
+    found.end = found.end.max(area.end);
+    if area.name == b"[vdso]" {
+        found.code = area.start;
+    }
+}
+
+/// Words of `VmFlags` that are not carried, and what they mean.
+const NOT_CARRIED: [(&[u8; 2], &str); 8] = [
+    (b"io", "memory of a device"),
+    (b"pf", "memory of a device"),
+    (b"ht", "memory of huge pages (hugetlbfs)"),
+    (b"um", "memory watched by a userfaultfd"),
+    (b"uw", "memory watched by a userfaultfd"),
+    (b"ui", "memory watched by a userfaultfd"),
+    (b"ss", "a shadow stack"),
+    (b"sl", "sealed memory (mseal)"),
+];
+
+/// Words of `VmFlags` that madvise(2) sets, and its numbers.
+const ADVICE: [(&[u8; 2], i32); 8] = [
+    (b"hg", libc::MADV_HUGEPAGE),
+    (b"nh", libc::MADV_NOHUGEPAGE),
+    (b"dc", libc::MADV_DONTFORK),
+    (b"wf", libc::MADV_WIPEONFORK),
+    (b"dd", libc::MADV_DONTDUMP),
+    (b"mg", libc::MADV_MERGEABLE),
+    (b"rr", libc::MADV_RANDOM),
+    (b"sr", libc::MADV_SEQUENTIAL),
+];
+
+fn carried(
+    area: &areas::Area,
+    files: &mut Files,
+    check: impl Fn(&areas::Area) -> Result<(), String>,
+) -> Result<Area, BodyError> {
+    let at = || format!("{:#x}-{:#x}", area.start, area.end);
+    if let Some((_, what)) = NOT_CARRIED.iter().find(|(flag, _)| area.has(flag)) {
+        return stays(format!("it has {what} at {}", at()));
+    }
+    let content = if area.inode == 0 && !area.name.starts_with(b"/") {
+        if area.shared || !(area.name.is_empty() || known_anonymous(&area.name)) {
+            return stays(format!("it has {} at {}", String::from_utf8_lossy(&area.name), at()));
+        }
+        Content::Anonymous
+    } else {
+        named(area)?;
+        if area.shared && (area.writable || area.has(b"mw")) {
+            let name = String::from_utf8_lossy(&area.name);
+            return stays(format!("it has {name} mapped shared and writable at {}", at()));
+        }
+        check(area).map_err(BodyError::Stays)?;
+        let file = File { path: area.name.clone(), inode: area.inode, flags: libc::O_RDONLY };
+        Content::File { file: files.shared(file), offset: area.offset }
+    };
+    let mut advice = [0; 4];
+    let wanted = ADVICE.iter().filter(|(flag, _)| area.has(flag)).map(|(_, number)| *number as u8);
+    advice.iter_mut().zip(wanted).for_each(|(place, number)| *place = number);
+    let protection =
+        [(area.readable, libc::PROT_READ), (area.writable, libc::PROT_WRITE), (area.executable, libc::PROT_EXEC)];
+    Ok(Area {
+        start: area.start,
+        end: area.end,
+        protection: protection.iter().filter(|(on, _)| *on).map(|(_, bit)| *bit as u8).sum(),
+        content,
+        shared: area.shared,
+        grows_down: area.has(b"gd"),
+        no_reserve: area.has(b"nr"),
+        accounted: area.has(b"ac"),
+        locked: area.has(b"lo"),
+        advice,
+    })
+}
+
+fn known_anonymous(name: &[u8]) -> bool {
+    name == b"[heap]" || name == b"[stack]" || name.starts_with(b"[anon:")
+}
+
+/// Files that have no name, or are none.
+fn named(area: &areas::Area) -> Result<(), BodyError> {
+    let name = String::from_utf8_lossy(&area.name);
+    if area.name.starts_with(b"/dev/zero") || area.name.starts_with(b"/SYSV") {
+        return stays(format!("it shares memory with other processes ({name})"));
+    }
+    if area.name.starts_with(b"/memfd:") || area.name.ends_with(b" (deleted)") || !area.name.starts_with(b"/") {
+        return stays(format!("it has a file mapped that has no name ({name})"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(name: &[u8], flags: &[&[u8; 2]]) -> areas::Area {
+        let inode = u64::from(name.starts_with(b"/"));
+        let flags = flags.iter().map(|f| **f).collect();
+        areas::Area {
+            start: 0x1000,
+            end: 0x2000,
+            readable: true,
+            inode,
+            name: name.to_vec(),
+            flags,
+            ..Default::default()
+        }
+    }
+
+    fn reason(area: areas::Area) -> String {
+        memory(&[area], &mut Files::default(), |_| Ok(())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_by_name() {
+        assert!(reason(area(b"", &[b"ht"])).contains("huge"));
+        assert!(reason(area(b"[invented]", &[])).contains("[invented]"));
+        assert!(reason(area(b"/memfd:x (deleted)", &[])).contains("memfd"));
+        assert!(reason(areas::Area { shared: true, writable: true, ..area(b"/f", &[]) }).contains("shared"));
+        assert!(reason(areas::Area { shared: true, ..area(b"/f", &[b"mw"]) }).contains("shared"));
+    }
+
+    #[test]
+    fn ordinary_memory() {
+        let mut files = Files::default();
+        let list = [area(b"[stack]", &[b"gd"]), area(b"/lib/x", &[b"nh"]), area(b"[vdso]", &[]), area(b"[vvar]", &[])];
+        let found = memory(&list, &mut files, |_| Ok(())).unwrap();
+        assert!(found.areas[0].grows_down);
+        assert_eq!(found.areas[1].advice, [libc::MADV_NOHUGEPAGE as u8, 0, 0, 0]);
+        assert_eq!((files.list().len(), found.vdso.map(|v| v.code)), (1, Some(0x1000)));
+    }
+}

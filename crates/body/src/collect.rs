@@ -1,0 +1,333 @@
+//! From stopped threads to their part of the image: what the kernel says from outside, and what only calls made inside say.
+
+use crate::error::BodyError;
+use crate::rebuild::free_place;
+use crate::rewind::rewind;
+use image::{Layout, Process, Rseq, Stack, Thread};
+use libc::user_regs_struct;
+use os::areas;
+use os::inject::{Batch, Inside, Memory, gate};
+use os::ptrace::Stopped;
+
+/// What was collected, and the threads through which.
+#[derive(Debug)]
+pub struct Collected {
+    /// What threads share; file names and directories are the caller's to add.
+    pub process: Process,
+    /// The threads.
+    pub threads: Vec<Thread>,
+    taken: Vec<Taken>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    inside: Inside,
+    registers: user_regs_struct,
+    mask: u64,
+}
+
+/// Pending signals that are carried of each thread and of the process.
+const PENDING_MAX: usize = 128;
+const SIGNALS: u64 = 64;
+const MASK_BYTES: u64 = 8;
+const ACTION_BYTES: usize = 32;
+
+/// Why not, and the threads, stopped as they were.
+type Failed = (BodyError, Vec<Stopped>);
+
+/// Collects from `threads` (the first one first) of the process that the kernel here knows as `pid`; `home` says each thread's number at home, and `ignored` which
+/// signals were ignored before.
+pub fn collect(
+    pid: i32,
+    threads: Vec<Stopped>,
+    memory_areas: &[areas::Area],
+    ignored: u64,
+    home: impl Fn(i32) -> Result<i32, BodyError>,
+) -> Result<Collected, Failed> {
+    let ways = || {
+        let memory = Memory::of(pid)?;
+        let gate = gate(&memory, memory_areas)?;
+        Ok::<_, BodyError>(Ways {
+            pid,
+            memory,
+            gate,
+            region: free_place(memory_areas.iter().map(|a| (a.start, a.end)))?,
+            ignored,
+        })
+    };
+    let ways = match ways() {
+        Ok(ways) => ways,
+        Err(e) => return Err((e, threads)),
+    };
+    let mut collected = Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new() };
+    let mut threads = threads.into_iter();
+    while let Some(stopped) = threads.next() {
+        let done = home(stopped.tid().0).and_then(|tid| collected.add(stopped, tid, &ways));
+        if let Err(e) = done {
+            let mut given_back = collected.give_back().unwrap_or_default();
+            given_back.extend(threads);
+            return Err((e, given_back));
+        }
+    }
+    collected.process.pid = collected.threads.first().map_or(0, |t| t.tid);
+    Ok(collected)
+}
+
+/// How a process is entered.
+struct Ways {
+    pid: i32,
+    memory: Memory,
+    gate: u64,
+    region: u64,
+    ignored: u64,
+}
+
+impl Collected {
+    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways) -> Result<(), BodyError> {
+        let (mut thread, registers) = from_outside(&stopped, tid)?;
+        let (mask, first) = (thread.mask, self.taken.is_empty());
+        let shared = if first { stopped.pending(true, PENDING_MAX)? } else { Vec::new() };
+        let inside = if first {
+            Inside::enter(stopped, ways.memory.clone(), ways.gate)?
+        } else {
+            Inside::enter_beside(stopped, ways.memory.clone(), ways.gate, ways.region)?
+        };
+        self.taken.push(Taken { inside, registers, mask });
+        let Some(taken) = self.taken.last_mut() else { return Ok(()) };
+        if first {
+            taken.inside.map_region(ways.region)?;
+            self.process = process_from_inside(ways.pid, &mut taken.inside, ways.ignored)?;
+            self.process.pending = shared.into_iter().map(Vec::from).collect();
+        }
+        thread_from_inside(&mut taken.inside, &mut thread)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+fn from_outside(stopped: &Stopped, tid: i32) -> Result<(Thread, user_regs_struct), BodyError> {
+    let registers = stopped.registers()?;
+    let rseq = stopped.rseq()?;
+    let thread = Thread {
+        tid,
+        comm: os::process::comm(stopped.tid().0)?,
+        registers: words(&rewind(&registers)),
+        extended: stopped.extended_state()?,
+        mask: stopped.mask()?,
+        robust: stopped.robust_list()?,
+        rseq: Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature },
+        pending: stopped.pending(false, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
+        ..Thread::default()
+    };
+    Ok((thread, registers))
+}
+
+fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Process, BodyError> {
+    let layout = os::process::layout(pid)?;
+    let mut batch = inside.batch();
+    let actions = batch.space(ACTION_BYTES * SIGNALS as usize);
+    for signal in 1..=SIGNALS {
+        let to = actions + (signal - 1) * ACTION_BYTES as u64;
+        batch.must("asking for signal actions", libc::SYS_rt_sigaction, [signal, 0, to, MASK_BYTES, 0, 0]);
+    }
+    let brk = batch.may(libc::SYS_brk, [0; 6]);
+    let timers = batch.space(3 * ACTION_BYTES);
+    for which in 0..3 {
+        let to = timers + which * ACTION_BYTES as u64;
+        batch.must("asking for timers", libc::SYS_getitimer, [which, to, 0, 0, 0, 0]);
+    }
+    let results = inside.run(&batch)?;
+    let four = |at: u64| -> Result<[u64; 4], BodyError> {
+        let mut found = [0; 4];
+        for (i, word) in (0..).zip(&mut found) {
+            *word = inside.memory().word(at + 8 * i)?;
+        }
+        Ok(found)
+    };
+    let mut process = Process { auxv: os::process::auxiliary(pid)?, ..Process::default() };
+    for signal in 0..SIGNALS {
+        process.actions.push(four(actions + signal * ACTION_BYTES as u64)?);
+    }
+    const TRAP: usize = libc::SIGTRAP as usize - 1;
+    // Our own trap made the kernel forget that it was ignored (os::inject).
+    if ignored & (1 << TRAP) != 0 {
+        process.actions[TRAP][0] = libc::SIG_IGN as u64;
+    }
+    for (which, timer) in (0..).zip(&mut process.itimers) {
+        *timer = four(timers + which * ACTION_BYTES as u64)?;
+    }
+    process.layout = Layout {
+        start_code: layout.start_code,
+        end_code: layout.end_code,
+        start_data: layout.start_data,
+        end_data: layout.end_data,
+        start_brk: layout.start_brk,
+        brk: results.get(brk).copied().unwrap_or(0) as u64,
+        start_stack: layout.start_stack,
+        arg_start: layout.arg_start,
+        arg_end: layout.arg_end,
+        env_start: layout.env_start,
+        env_end: layout.env_end,
+    };
+    Ok(process)
+}
+
+fn thread_from_inside(inside: &mut Inside, thread: &mut Thread) -> Result<(), BodyError> {
+    const PR_GET_TID_ADDRESS: u64 = 40;
+    let mut batch = inside.batch();
+    let (address, stack) = (batch.space(8), batch.space(24));
+    batch.must("asking for the thread's address", libc::SYS_prctl, [PR_GET_TID_ADDRESS, address, 0, 0, 0, 0]);
+    batch.must("asking for the signal stack", libc::SYS_sigaltstack, [0, stack, 0, 0, 0, 0]);
+    inside.run(&batch)?;
+    let memory = inside.memory();
+    thread.clear_tid = memory.word(address)?;
+    let flags = memory.word(stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
+    thread.stack = Stack { at: memory.word(stack)?, flags, bytes: memory.word(stack + 16)? };
+    Ok(())
+}
+
+/// Makes a thread forget what the kernel would write to when its memory is gone.
+pub fn forget(inside: &mut Inside, rseq: Rseq) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    forgetting(&mut batch, rseq);
+    inside.run(&batch)?;
+    Ok(())
+}
+
+fn forgetting(batch: &mut Batch, rseq: Rseq) {
+    const RSEQ_UNREGISTER: u64 = 1;
+    const ROBUST_HEAD_BYTES: u64 = 24;
+    if rseq.area != 0 {
+        let args = [rseq.area, u64::from(rseq.bytes), RSEQ_UNREGISTER, u64::from(rseq.signature), 0, 0];
+        batch.must("unregistering restartable sequences", libc::SYS_rseq, args);
+    }
+    batch.must("forgetting robust futexes", libc::SYS_set_robust_list, [0, ROBUST_HEAD_BYTES, 0, 0, 0, 0]);
+    batch.must("forgetting the thread's address", libc::SYS_set_tid_address, [0; 6]);
+}
+
+/// Makes the threads forget what the kernel would write to when their memory is gone, and stops their timers. After it the process cannot go on with its memory.
+pub fn strip(collected: &mut Collected) -> Result<(), BodyError> {
+    for (taken, thread) in collected.taken.iter_mut().zip(&collected.threads) {
+        let mut batch: Batch = taken.inside.batch();
+        forgetting(&mut batch, thread.rseq);
+        let none = batch.put(&stack_bytes(Stack { at: 0, flags: libc::SS_DISABLE as u32, bytes: 0 }));
+        // On its signal stack a thread cannot give that up; the deputy's handlers do not use it.
+        batch.may(libc::SYS_sigaltstack, [none, 0, 0, 0, 0, 0]);
+        if thread.tid == collected.process.pid {
+            let zero = batch.space(ACTION_BYTES);
+            for which in 0..3 {
+                batch.may(libc::SYS_setitimer, [which, zero, 0, 0, 0, 0]);
+            }
+        }
+        taken.inside.run(&batch)?;
+    }
+    Ok(())
+}
+
+/// `stack_t`
+pub fn stack_bytes(stack: Stack) -> [u8; 24] {
+    let mut out = [0; 24];
+    out[..8].copy_from_slice(&stack.at.to_le_bytes());
+    out[8..12].copy_from_slice(&stack.flags.to_le_bytes());
+    out[16..].copy_from_slice(&stack.bytes.to_le_bytes());
+    out
+}
+
+impl Collected {
+    /// The way into the first thread.
+    pub fn first(&mut self) -> Option<&mut Inside> {
+        self.taken.first_mut().map(|t| &mut t.inside)
+    }
+
+    /// The threads as they are now, each with its way in.
+    pub fn into_insides(self) -> Vec<Inside> {
+        self.taken.into_iter().map(|t| t.inside).collect()
+    }
+
+    /// The threads as they were found, stopped; nothing of the collection is left in the process.
+    pub fn give_back(mut self) -> Result<Vec<Stopped>, BodyError> {
+        const TRAP: usize = libc::SIGTRAP as usize - 1;
+        let action = self.process.actions.get(TRAP).copied().unwrap_or_default();
+        if let Some(first) = self.first() {
+            if action[0] == libc::SIG_IGN as u64 {
+                let mut batch = first.batch();
+                let bytes: Vec<u8> = action.iter().flat_map(|w| w.to_le_bytes()).collect();
+                let at = batch.put(&bytes);
+                batch.may(libc::SYS_rt_sigaction, [libc::SIGTRAP as u64, at, 0, MASK_BYTES, 0, 0]);
+                first.run(&batch)?;
+            }
+            first.unmap_region()?;
+        }
+        self.taken.into_iter().map(|t| Ok(t.inside.leave(&t.registers, t.mask)?)).collect()
+    }
+}
+
+/// In the order of `user_regs_struct`.
+fn words(r: &user_regs_struct) -> image::Registers {
+    [
+        r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi, r.rdi,
+        r.orig_rax, r.rip, r.cs, r.eflags, r.rsp, r.ss, r.fs_base, r.gs_base, r.ds, r.es, r.fs, r.gs,
+    ]
+}
+
+/// From the order of `user_regs_struct`.
+pub fn registers(words: &image::Registers) -> user_regs_struct {
+    let [
+        r15,
+        r14,
+        r13,
+        r12,
+        rbp,
+        rbx,
+        r11,
+        r10,
+        r9,
+        r8,
+        rax,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        orig_rax,
+        rip,
+        cs,
+        eflags,
+        rsp,
+        ss,
+        fs_base,
+        gs_base,
+        ds,
+        es,
+        fs,
+        gs,
+    ] = *words;
+    user_regs_struct {
+        r15,
+        r14,
+        r13,
+        r12,
+        rbp,
+        rbx,
+        r11,
+        r10,
+        r9,
+        r8,
+        rax,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        orig_rax,
+        rip,
+        cs,
+        eflags,
+        rsp,
+        ss,
+        fs_base,
+        gs_base,
+        ds,
+        es,
+        fs,
+        gs,
+    }
+}

@@ -1,0 +1,92 @@
+//! Stopping all threads of a running process, wherever they are.
+
+use crate::error::{BodyError, stays};
+use os::ptrace::{self, Event, HostTid, Stopped, TraceError};
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to stop: one that waits for a disk or for its vfork child does not.
+const STOPS_WITHIN: Duration = Duration::from_secs(2);
+/// How often all threads are listed until there are no new ones.
+const ROUNDS_MAX: usize = 100;
+
+/// A process whose threads are all stopped, the first one first.
+#[derive(Debug)]
+pub struct Frozen {
+    /// Its threads.
+    pub threads: Vec<Stopped>,
+}
+
+/// Stops all threads of process `pid` and becomes their tracer. Should the calling thread end, the kernel lets them go on.
+pub fn freeze(pid: i32) -> Result<Frozen, BodyError> {
+    let mut frozen = Frozen { threads: Vec::new() };
+    match seize_all(pid, &mut frozen) {
+        Ok(()) => Ok(frozen),
+        Err(e) => {
+            frozen.thaw();
+            Err(e)
+        }
+    }
+}
+
+fn seize_all(pid: i32, frozen: &mut Frozen) -> Result<(), BodyError> {
+    for _ in 0..ROUNDS_MAX {
+        let seen = |tid: &i32| frozen.threads.iter().any(|t| t.tid().0 == *tid);
+        let new: Vec<HostTid> = os::process::threads(pid)?.into_iter().filter(|t| !seen(t)).map(HostTid).collect();
+        if new.is_empty() {
+            frozen.threads.sort_by_key(|t| (t.tid().0 != pid, t.tid().0));
+            return if frozen.threads.first().is_some_and(|t| t.tid().0 == pid) {
+                Ok(())
+            } else {
+                stays("its first thread has ended while others go on")
+            };
+        }
+        let seized = new.iter().map(|tid| seize(*tid)).collect::<Result<Vec<_>, _>>()?;
+        for (tid, _) in new.into_iter().zip(seized).filter(|(_, seized)| *seized) {
+            frozen.threads.extend(stop(tid)?);
+        }
+    }
+    stays("it makes threads faster than they can be stopped")
+}
+
+/// Asks a thread to stop; `false` if it has ended.
+fn seize(tid: HostTid) -> Result<bool, BodyError> {
+    match ptrace::seize_gently(tid).and_then(|()| ptrace::interrupt(tid)) {
+        Ok(()) => Ok(true),
+        Err(TraceError::Gone) => Ok(false),
+        Err(TraceError::Failed(e)) if e.errno() == libc::EPERM && os::process::is_traced(tid.0) => {
+            stays("another process (a debugger) traces it")
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn stop(tid: HostTid) -> Result<Option<Stopped>, BodyError> {
+    let begun = Instant::now();
+    loop {
+        match ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))? {
+            None => return stays(format!("thread {} does not stop: it waits for its vfork child or a device", tid.0)),
+            Some(Event::Halt(stopped, libc::SIGTRAP)) => return Ok(Some(stopped)),
+            Some(Event::Halt(..)) => return stays("it is stopped (by job control or SIGSTOP): continue it first"),
+            // It is delivered first; the stop follows before the handler's first instruction.
+            Some(Event::Signal(stopped, signal)) => stopped.resume(signal)?,
+            Some(Event::Exited(_) | Event::Killed(_)) => return Ok(None),
+            Some(
+                Event::Made(stopped, _)
+                | Event::Exec(stopped, _)
+                | Event::SystemCall(stopped)
+                | Event::Filter(stopped)
+                | Event::Other(stopped),
+            ) => stopped.resume(0)?,
+        }
+    }
+}
+
+impl Frozen {
+    /// Lets all go on without a tracer.
+    pub fn thaw(self) {
+        for thread in self.threads {
+            // A thread that was killed needs nothing.
+            let _ = thread.detach(0);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Taking a stopped process apart into its image, and putting it together from one. Works on any process that the caller may trace, at home or in a room:
+//! what differs between the two (which files can be named, what descriptors are) is given by the caller.
+
+mod areas;
+mod collect;
+mod descriptors;
+mod error;
+mod files;
+mod freeze;
+mod pages;
+mod rebuild;
+mod rewind;
+
+pub use areas::{Memory, memory};
+pub use collect::{Collected, collect, forget, strip};
+pub use descriptors::{free_numbers, is_everywhere, no_timers, open_file};
+pub use error::BodyError;
+pub use files::Files;
+pub use freeze::{Frozen, freeze};
+pub use os::inject::{Batch, Inside, REGION_BYTES};
+pub use pages::each_page_run;
+pub use rebuild::{Given, finish, free_place, free_place_for, map_memory, requeue, set_process, unmap_all_but};
+pub use rewind::rewind;

@@ -1,0 +1,257 @@
+//! From an image to a process: its memory laid out, its signals, timers and registers set.
+
+use crate::collect::{registers, stack_bytes};
+use crate::error::{BodyError, stays};
+use image::{Area, Content, Image, Layout, Thread, Vdso};
+use os::areas;
+use os::inject::{Batch, Inside, REGION_BYTES, gate};
+use os::ptrace::Stopped;
+
+/// Where regions for injected calls may lie: far from where kernels put things and from what sanitizers and runtimes reserve.
+const PLACES: std::ops::Range<u64> = 0x1234..0x1244;
+const PLACE_SHIFT: u32 = 32;
+
+/// A free place for a region, in all of these areas' gaps.
+pub fn free_place(taken: impl Iterator<Item = (u64, u64)>) -> Result<u64, BodyError> {
+    free_place_for(REGION_BYTES, taken)
+}
+
+/// As [`free_place`], for so many bytes.
+pub fn free_place_for(bytes: u64, taken: impl Iterator<Item = (u64, u64)>) -> Result<u64, BodyError> {
+    let taken: Vec<(u64, u64)> = taken.collect();
+    let mut places = PLACES.map(|p| p << PLACE_SHIFT);
+    let free = places.find(|at| taken.iter().all(|(start, end)| *end <= *at || at + bytes <= *start));
+    free.map_or_else(|| stays("its memory leaves no place for injected calls"), Ok)
+}
+
+/// What the process that is to become the image's has been given.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// Where it has the image's files open.
+    pub files: Vec<i32>,
+}
+
+impl Given {
+    /// Where it has this file open; -1 if nowhere.
+    pub fn file(&self, place: u32) -> i32 {
+        self.files.get(place as usize).copied().unwrap_or(-1)
+    }
+}
+
+/// What no program maps (vm.mmap_min_addr).
+const LOWEST: u64 = 0x10000;
+const TOP: u64 = 0x7fff_ffff_f000;
+/// prctl(2), arch_prctl(2)
+const ARCH_MAP_VDSO_64: u64 = 0x2003;
+const PR_SET_NAME: u64 = 15;
+const PR_SET_MM: u64 = 35;
+const PR_SET_MM_MAP: u64 = 14;
+const MASK_BYTES: u64 = 8;
+
+/// Unmaps everything but the region and `kept` (ascending).
+pub fn unmap_all_but(inside: &mut Inside, kept: &[(u64, u64)]) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    unmap(&mut batch, &all_kept(inside, kept)?);
+    inside.run(&batch)?;
+    Ok(())
+}
+
+fn all_kept(inside: &Inside, kept: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, BodyError> {
+    let Some(region) = inside.region() else { return stays("no region is mapped") };
+    let mut all = kept.to_vec();
+    all.push((region, region + REGION_BYTES));
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn unmap(batch: &mut Batch, kept: &[(u64, u64)]) {
+    let mut from = LOWEST;
+    for (start, end) in kept.iter().copied().chain([(TOP, TOP)]) {
+        if from < start {
+            batch.must("unmapping", libc::SYS_munmap, [from, start - from, 0, 0, 0, 0]);
+        }
+        from = end;
+    }
+}
+
+/// Replaces the memory of the process by the image's areas, all but the region and `kept` (ascending). The pages are the caller's to write.
+pub fn map_memory(
+    pid: i32,
+    inside: &mut Inside,
+    image: &Image,
+    given: &Given,
+    kept: &[(u64, u64)],
+) -> Result<(), BodyError> {
+    let kept = all_kept(inside, kept)?;
+    let clash = |a: &Area| kept.iter().any(|(start, end)| a.start < *end && *start < a.end);
+    if let Some(area) = image.areas.iter().find(|a| clash(a)) {
+        return stays(format!("its memory at {:#x} lies where tern's own must be", area.start));
+    }
+    let mut batch = inside.batch();
+    unmap(&mut batch, &kept);
+    if let Some(vdso) = image.process.vdso {
+        batch.must("mapping the kernel's pages", libc::SYS_arch_prctl, [ARCH_MAP_VDSO_64, vdso.start, 0, 0, 0, 0]);
+    }
+    for area in &image.areas {
+        map(&mut batch, area, given);
+    }
+    inside.run(&batch)?;
+    let found = areas::read(pid)?;
+    inside.set_gate(gate(inside.memory(), &found)?);
+    image.process.vdso.map_or(Ok(()), |wanted| check_vdso(&found, wanted))
+}
+
+fn map(batch: &mut Batch, area: &Area, given: &Given) {
+    let mut flags = libc::MAP_FIXED_NOREPLACE | if area.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    for (on, flag) in [(area.grows_down, libc::MAP_GROWSDOWN | libc::MAP_STACK), (area.no_reserve, libc::MAP_NORESERVE)]
+    {
+        flags |= if on { flag } else { 0 };
+    }
+    let (fd, offset) = match area.content {
+        Content::Anonymous => {
+            flags |= libc::MAP_ANONYMOUS;
+            (-1i64, 0)
+        }
+        Content::File { file, offset } => (i64::from(given.file(file)), offset),
+    };
+    let bytes = area.end - area.start;
+    let protection = u64::from(area.protection);
+    // What was writable once is mapped so, and then protected: the kernel counts it.
+    let was_writable = area.accounted && !area.shared && protection & libc::PROT_WRITE as u64 == 0;
+    let first = protection | if was_writable { libc::PROT_WRITE as u64 } else { 0 };
+    batch.must("mapping memory", libc::SYS_mmap, [area.start, bytes, first, flags as u64, fd as u64, offset]);
+    if was_writable {
+        batch.must("protecting memory", libc::SYS_mprotect, [area.start, bytes, protection, 0, 0, 0]);
+    }
+    for advice in area.advice.iter().filter(|a| **a != 0) {
+        batch.may(libc::SYS_madvise, [area.start, bytes, u64::from(*advice), 0, 0, 0]);
+    }
+    if area.locked {
+        // What may be locked is the hosting node's to say.
+        batch.may(libc::SYS_mlock, [area.start, bytes, 0, 0, 0, 0]);
+    }
+}
+
+fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
+    let kernels = |a: &&areas::Area| [&b"[vvar]"[..], b"[vvar_vclock]", b"[vdso]"].contains(&a.name.as_slice());
+    let start = found.iter().filter(kernels).map(|a| a.start).min();
+    let code = found.iter().find(|a| a.name == b"[vdso]").map(|a| (a.start, a.end));
+    if start == Some(wanted.start) && code == Some((wanted.code, wanted.end)) {
+        return Ok(());
+    }
+    stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")
+}
+
+/// Sets what the threads share: signal actions, timers, where things lie. `exe`: the program's file is told too, if the kernel lets.
+pub fn set_process(inside: &mut Inside, image: &Image, given: &Given) -> Result<(), BodyError> {
+    let process = &image.process;
+    let mut batch = inside.batch();
+    for (signal, action) in (1..).zip(&process.actions) {
+        if signal == libc::SIGKILL as u64 || signal == libc::SIGSTOP as u64 {
+            continue;
+        }
+        let at = batch.put(&action.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
+        batch.must("setting signal actions", libc::SYS_rt_sigaction, [signal, at, 0, MASK_BYTES, 0, 0]);
+    }
+    let auxv = batch.put(&process.auxv);
+    let exe = process.exe.map(|file| given.file(file)).filter(|fd| *fd >= 0);
+    for exe in exe.into_iter().chain([-1]) {
+        let map = batch.put(&layout_bytes(&process.layout, auxv, process.auxv.len() as u32, exe));
+        let args = [PR_SET_MM, PR_SET_MM_MAP, map, LAYOUT_BYTES, 0, 0];
+        // The kernel may refuse the file; the rest must succeed without it.
+        if exe < 0 {
+            batch.must("setting where things lie in memory", libc::SYS_prctl, args);
+        } else {
+            batch.may(libc::SYS_prctl, args);
+        }
+    }
+    batch.may(libc::SYS_umask, [u64::from(process.umask), 0, 0, 0, 0, 0]);
+    for (which, timer) in (0..).zip(&process.itimers) {
+        if timer[2..] != [0, 0] {
+            let at = batch.put(&timer.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
+            batch.must("setting timers", libc::SYS_setitimer, [which, at, 0, 0, 0, 0]);
+        }
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+const LAYOUT_BYTES: u64 = 104;
+
+/// `struct prctl_mm_map` (linux/prctl.h)
+fn layout_bytes(l: &Layout, auxv: u64, auxv_bytes: u32, exe: i32) -> Vec<u8> {
+    let words = [
+        l.start_code,
+        l.end_code,
+        l.start_data,
+        l.end_data,
+        l.start_brk,
+        l.brk,
+        l.start_stack,
+        l.arg_start,
+        l.arg_end,
+        l.env_start,
+        l.env_end,
+        auxv,
+    ];
+    let mut out: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    out.extend(auxv_bytes.to_le_bytes());
+    out.extend(exe.to_le_bytes());
+    out
+}
+
+/// Sets what is a thread's own, and leaves it stopped where the image says. `last`: calls to be made last, before the region goes (with the first thread).
+pub fn finish(
+    mut inside: Inside,
+    thread: &Thread,
+    first: bool,
+    last: impl FnOnce(&mut Inside) -> Result<(), BodyError>,
+) -> Result<Stopped, BodyError> {
+    let mut batch = inside.batch();
+    let name = batch.put(&[thread.comm.as_slice(), &[0]].concat());
+    batch.may(libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]);
+    batch.must("setting the thread's address", libc::SYS_set_tid_address, [thread.clear_tid, 0, 0, 0, 0, 0]);
+    if thread.robust.0 != 0 {
+        let args = [thread.robust.0, thread.robust.1, 0, 0, 0, 0];
+        batch.must("setting robust futexes", libc::SYS_set_robust_list, args);
+    }
+    let stack = batch.put(&stack_bytes(thread.stack));
+    batch.must("setting the signal stack", libc::SYS_sigaltstack, [stack, 0, 0, 0, 0, 0]);
+    let rseq = thread.rseq;
+    if rseq.area != 0 {
+        let args = [rseq.area, u64::from(rseq.bytes), 0, u64::from(rseq.signature), 0, 0];
+        batch.must("registering restartable sequences", libc::SYS_rseq, args);
+    }
+    inside.run(&batch)?;
+    last(&mut inside)?;
+    if first {
+        inside.unmap_region()?;
+    }
+    let mut stopped = inside.leave(&registers(&thread.registers), thread.mask)?;
+    if !thread.extended.is_empty() {
+        stopped.set_extended_state(&thread.extended)?;
+    }
+    Ok(stopped)
+}
+
+/// Signals that waited are sent again, from the process to itself: so they carry what they carried. Those of one thread come from that thread.
+pub fn requeue(inside: &mut Inside, image: &Image, more: &[(Option<i32>, [u8; 128])]) -> Result<(), BodyError> {
+    let pid = image.process.pid;
+    let shared = image.process.pending.iter().map(|info| (None, info.as_slice()));
+    let own = image.threads.iter().flat_map(|t| t.pending.iter().map(|info| (Some(t.tid), info.as_slice())));
+    let more = more.iter().map(|(tid, info)| (*tid, info.as_slice()));
+    let mut batch = inside.batch();
+    for (tid, info) in shared.chain(own).chain(more) {
+        if batch.room() < info.len() {
+            break;
+        }
+        let signal = info.first().copied().unwrap_or(0);
+        let at = batch.put(info);
+        match tid {
+            None => batch.may(libc::SYS_rt_sigqueueinfo, [pid as u64, u64::from(signal), at, 0, 0, 0]),
+            Some(tid) => batch.may(libc::SYS_rt_tgsigqueueinfo, [pid as u64, tid as u64, u64::from(signal), at, 0, 0]),
+        };
+    }
+    inside.run(&batch)?;
+    Ok(())
+}

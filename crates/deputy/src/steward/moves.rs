@@ -1,0 +1,169 @@
+//! Processes that go to the room while they run, and come home again. Each move has a thread of its own: the kernel wants all requests of a tracer from one thread, and
+//! should that thread end, lets the process go on.
+//!
+//! Of the two bodies that there are during a move one is stopped, and which one goes on is decided here: before the commit point everything that fails leaves the
+//! process where it was.
+
+mod back;
+mod implant;
+mod observe;
+mod out;
+
+use super::shared::Shared;
+use body::BodyError;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long the room may take for one step, its transfer apart.
+const STEP_WITHIN: Duration = Duration::from_secs(20);
+
+/// Why a process was not moved.
+#[derive(Debug, Error)]
+pub enum MoveError {
+    /// The process cannot leave, or cannot be put together there.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The room said no.
+    #[error("the room: {0}")]
+    Room(String),
+    /// The room is gone or does not answer.
+    #[error("the room does not answer: {0}")]
+    Silent(String),
+    /// It is being moved already.
+    #[error("it is being moved already")]
+    Moving,
+    /// It is not there.
+    #[error("it is not away in this room")]
+    NotAway,
+}
+
+impl From<os::Error> for MoveError {
+    fn from(e: os::Error) -> MoveError {
+        MoveError::Body(e.into())
+    }
+}
+
+/// What the room says to a move.
+#[derive(Debug)]
+pub enum Heard {
+    /// The empty body is there, or not.
+    Placed(Result<(), String>),
+    /// The body stands, or not.
+    Rebuilt(Result<(), String>),
+    /// A part of the image.
+    Part(Vec<u8>),
+    /// Pages: address and bytes.
+    Pages(u64, Vec<u8>),
+    /// Everything was sent, or why not.
+    Whole(Result<(), String>),
+    /// Nothing is left of the body there.
+    Left,
+}
+
+/// Moves under way, by process.
+#[derive(Debug, Default)]
+pub struct Moves {
+    under_way: Mutex<HashMap<i32, UnderWay>>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    to: Sender<Heard>,
+    /// It comes home: signals wait here until it is there (or stays away).
+    returning: bool,
+    signals: Vec<(Option<i32>, [u8; 128])>,
+}
+
+impl Moves {
+    fn lock(&self) -> MutexGuard<'_, HashMap<i32, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the move of `pid` what the room said; `false` if it is not being moved.
+    pub fn tell(&self, pid: i32, heard: Heard) -> bool {
+        self.lock().get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
+    }
+
+    /// Keeps a signal of a process that is coming home; `false` if it is not.
+    pub fn keep_signal(&self, pid: i32, tid: Option<i32>, info: [u8; 128]) -> bool {
+        let mut all = self.lock();
+        let returning = all.get_mut(&pid).filter(|u| u.returning);
+        returning.map(|u| u.signals.push((tid, info))).is_some()
+    }
+
+    /// The room is gone: nobody waits for it any longer.
+    pub fn end(&self) {
+        self.lock().clear();
+    }
+}
+
+/// A move under way; the registry forgets it at its end.
+struct Move {
+    room: Arc<Shared>,
+    pid: i32,
+    from: Receiver<Heard>,
+}
+
+impl Move {
+    fn begin(room: &Arc<Shared>, pid: i32, returning: bool) -> Result<Move, MoveError> {
+        let (to, from) = channel();
+        let mut all = room.moves.lock();
+        if all.contains_key(&pid) {
+            return Err(MoveError::Moving);
+        }
+        all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
+        Ok(Move { room: room.clone(), pid, from })
+    }
+
+    fn hear(&self) -> Result<Heard, MoveError> {
+        self.from.recv_timeout(STEP_WITHIN).map_err(|e| {
+            MoveError::Silent(match e {
+                RecvTimeoutError::Timeout => format!("within {} s", STEP_WITHIN.as_secs()),
+                RecvTimeoutError::Disconnected => "it is gone".into(),
+            })
+        })
+    }
+
+    /// Waits for what `wanted` picks; a refusal is the room's.
+    fn expect(&self, wanted: impl Fn(Heard) -> Option<Result<(), String>>) -> Result<(), MoveError> {
+        loop {
+            if let Some(result) = wanted(self.hear()?) {
+                return result.map_err(MoveError::Room);
+            }
+        }
+    }
+
+    fn take_signals(&self) -> Vec<(Option<i32>, [u8; 128])> {
+        self.room.moves.lock().get_mut(&self.pid).map(|u| std::mem::take(&mut u.signals)).unwrap_or_default()
+    }
+}
+
+impl Drop for Move {
+    fn drop(&mut self) {
+        self.room.moves.lock().remove(&self.pid);
+    }
+}
+
+/// Moves a process of this home, which runs here, to the room.
+pub fn out(room: &Arc<Shared>, pid: i32) -> Result<(), String> {
+    in_a_thread(room, pid, out::run)
+}
+
+/// Brings a process home from the room.
+pub fn home(room: &Arc<Shared>, pid: i32) -> Result<(), String> {
+    in_a_thread(room, pid, back::run)
+}
+
+fn in_a_thread(
+    room: &Arc<Shared>,
+    pid: i32,
+    run: fn(&Arc<Shared>, i32) -> Result<(), MoveError>,
+) -> Result<(), String> {
+    let room = room.clone();
+    let thread = std::thread::Builder::new().name("move".into()).spawn(move || run(&room, pid));
+    let joined = thread.map_err(|e| format!("no thread to move it: {e}"))?.join();
+    joined.map_err(|_| "moving it failed unexpectedly (the log says where)".to_owned())?.map_err(|e| e.to_string())
+}

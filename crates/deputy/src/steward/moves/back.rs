@@ -1,0 +1,342 @@
+//! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
+
+use super::{Heard, Move, MoveError};
+use crate::steward::deputies::Phase;
+use crate::steward::privileged::Order;
+use crate::steward::shared::Shared;
+use body::{BodyError, Collected, Given, Inside};
+use image::{Image, Opened};
+use os::ptrace::Stopped;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use wire::ToRoom;
+
+/// How long deputy threads may take to do what they were told last.
+const IDLE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Brings process `pid` home.
+pub fn run(room: &Arc<Shared>, pid: i32) -> Result<(), MoveError> {
+    if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
+        return Err(MoveError::NotAway);
+    }
+    let this = Move::begin(room, pid, true)?;
+    room.tell(&ToRoom::Recall { pid });
+    match this.receive() {
+        Ok(()) => {
+            room.tell(&ToRoom::Release { pid });
+            // Its number is free there when this is told; until then it could not go there again.
+            let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
+            Ok(())
+        }
+        Err(e) => {
+            room.tell(&ToRoom::Resume { pid });
+            for (tid, info) in this.take_signals() {
+                room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+            }
+            Err(e)
+        }
+    }
+}
+
+/// A deputy that is being filled.
+struct Filling {
+    image: Image,
+    deputy: Collected,
+    given: Given,
+    /// Memory of the deputy's own, which goes last.
+    own: Vec<(u64, u64)>,
+}
+
+impl Move {
+    fn receive(&self) -> Result<(), MoveError> {
+        let mut bytes = Vec::new();
+        let mut filling: Option<Filling> = None;
+        let outcome = loop {
+            match self.hear() {
+                Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
+                Ok(Heard::Pages(at, pages)) => {
+                    let ready = match filling.as_mut() {
+                        Some(filling) => Ok(filling),
+                        None => self.begin_filling(&bytes).map(|f| filling.insert(f)),
+                    };
+                    if let Err(e) = ready.and_then(|f| f.write(at, &pages)) {
+                        break Err(e);
+                    }
+                }
+                Ok(Heard::Whole(Ok(()))) => break Ok(()),
+                Ok(Heard::Whole(Err(why))) => break Err(MoveError::Room(why)),
+                Ok(_) => {}
+                Err(e) => break Err(e),
+            }
+        };
+        match (outcome, filling) {
+            (Ok(()), Some(filling)) => self.go(filling),
+            (Ok(()), None) => Err(MoveError::Room("it sent no pages".into())),
+            (Err(e), Some(filling)) => {
+                filling.undo()?;
+                Err(e)
+            }
+            (Err(e), None) => Err(e),
+        }
+    }
+
+    /// Stops the deputy and lays the body's memory out in it, beside its own.
+    fn begin_filling(&self, bytes: &[u8]) -> Result<Filling, MoveError> {
+        let image = Image::decode(bytes).map_err(|e| MoveError::Room(e.to_string()))?;
+        self.wait_idle()?;
+        let frozen = body::freeze(self.pid)?;
+        let mut tids: Vec<i32> = frozen.threads.iter().map(|t| t.tid().0).collect();
+        let mut wanted: Vec<i32> = image.threads.iter().map(|t| t.tid).collect();
+        tids.sort_unstable();
+        wanted.sort_unstable();
+        if tids != wanted || image.process.pid != self.pid {
+            frozen.thaw();
+            return Err(MoveError::Room("its threads are not the deputy's".into()));
+        }
+        let areas = os::areas::read(self.pid);
+        let areas = match areas {
+            Ok(areas) => areas,
+            Err(e) => {
+                frozen.thaw();
+                return Err(e.into());
+            }
+        };
+        let own = runs(areas.iter().filter(|a| a.name != b"[vsyscall]").map(|a| (a.start, a.end)));
+        // The place must be free of both memories: those of the image count as taken too.
+        let mut taken = areas.clone();
+        taken.extend(image.areas.iter().map(|a| os::areas::Area { start: a.start, end: a.end, ..Default::default() }));
+        let deputy = body::collect(self.pid, frozen.threads, &taken, 0, Ok).map_err(|(e, threads)| {
+            threads.into_iter().for_each(|t| drop(t.detach(0)));
+            e
+        })?;
+        let mut filling = Filling { image, deputy, given: Given::default(), own };
+        match filling.prepare(self.pid) {
+            Ok(()) => Ok(filling),
+            Err(e) => {
+                filling.undo()?;
+                Err(e.into())
+            }
+        }
+    }
+
+    fn wait_idle(&self) -> Result<(), MoveError> {
+        let begun = Instant::now();
+        loop {
+            let idle = self.room.table().deputies.get(&self.pid).is_none_or(|d| d.is_idle());
+            match idle {
+                true => return Ok(()),
+                false if begun.elapsed() > IDLE_WITHIN => {
+                    return Err(BodyError::Stays("its deputy is busy".into()).into());
+                }
+                false => std::thread::sleep(Duration::from_micros(100)),
+            }
+        }
+    }
+
+    /// The commit point: what the room holds is not needed any more.
+    fn go(&self, mut filling: Filling) -> Result<(), MoveError> {
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Dismiss { pid: self.pid, done });
+        is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
+        let signals = self.take_signals();
+        let finished = filling.descriptors(self.pid).and_then(|()| filling.finish(self.pid, &signals));
+        match finished {
+            Ok(threads) => {
+                threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;
+                Ok(())
+            }
+            Err(e) => {
+                // Neither body nor deputy any more: it ends, as everybody can see, rather than go on wrongly.
+                tracing::error!("process {} could not be put together at home: {e}: it is killed", self.pid);
+                // SAFETY: our tracee, not waited for.
+                unsafe { libc::kill(self.pid, libc::SIGKILL) };
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Areas that touch are one.
+fn runs(areas: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in areas {
+        match found.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => found.push((start, end)),
+        }
+    }
+    found
+}
+
+impl Filling {
+    fn first(&mut self) -> Result<&mut Inside, BodyError> {
+        self.deputy.first().ok_or(BodyError::Gone)
+    }
+
+    /// Opens the files with the deputy's own rights, and lays the memory out.
+    fn prepare(&mut self, pid: i32) -> Result<(), BodyError> {
+        let files = self.image.files.clone();
+        for part in files.chunks(FILES_AT_ONCE) {
+            let opened = open_files(self.first()?, part)?;
+            self.given.files.extend(opened);
+        }
+        for (fd, file) in self.given.files.iter().zip(&files) {
+            let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).map_or(0, |m| m.ino());
+            if file.inode != 0 && found != file.inode {
+                let name = String::from_utf8_lossy(&file.path);
+                let words = format!("the file {name} is another now (inode {found}, not {})", file.inode);
+                return Err(BodyError::Stays(words));
+            }
+        }
+        let Filling { image, deputy, own, given } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        body::map_memory(pid, inside, image, given, own)
+    }
+
+    fn write(&mut self, at: u64, pages: &[u8]) -> Result<(), MoveError> {
+        let end = at.saturating_add(pages.len() as u64);
+        if !self.image.areas.iter().any(|a| !a.shared && a.start <= at && end <= a.end) {
+            return Err(MoveError::Room(format!("pages at {at:#x} lie in no area of the image")));
+        }
+        Ok(self.first()?.memory().write(at, pages)?)
+    }
+
+    /// The deputy as it was.
+    fn undo(mut self) -> Result<(), BodyError> {
+        let (own, files) = (self.own.clone(), self.given.files.clone());
+        let inside = self.first()?;
+        body::unmap_all_but(inside, &own)?;
+        let mut batch = inside.batch();
+        for fd in files {
+            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        inside.run(&batch)?;
+        self.deputy.give_back()?.into_iter().try_for_each(|t| Ok(t.detach(0)?))
+    }
+
+    /// Every descriptor at its number: what the deputy has open already is used; all else of it is closed.
+    fn descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+        let given = self.given.clone();
+        let wanted: BTreeMap<i32, (Opened, bool)> =
+            self.image.descriptors.iter().map(|d| (d.fd, (d.opened, d.close_on_exec))).collect();
+        let present: BTreeSet<i32> = os::process::descriptors(pid)?.into_iter().collect();
+        let mut sources: BTreeMap<i32, i32> = BTreeMap::new();
+        let mut shown: BTreeMap<u32, i32> = BTreeMap::new();
+        for (fd, (opened, _)) in &wanted {
+            let source = match opened {
+                Opened::Home(home) if present.contains(home) => *home,
+                Opened::Home(home) => return Err(BodyError::Stays(format!("descriptor {home} is not open at home"))),
+                // The deputy still has what the program took along: the same open file, with its locks.
+                Opened::File { file, .. } => *shown.entry(*file).or_insert_with(|| {
+                    let opened_anew = given.file(*file);
+                    if is_same(pid, *fd, opened_anew) { *fd } else { opened_anew }
+                }),
+            };
+            sources.insert(*fd, source);
+        }
+        let numbers = present.iter().chain(wanted.keys()).copied();
+        let aside = body::free_numbers(numbers, wanted.len());
+        let inside = self.first()?;
+        // Those that are not at their number already first go out of the way: to numbers that nobody wants, and no higher than need be.
+        let moved: Vec<(i32, i32)> =
+            sources.iter().filter(|(fd, from)| fd != from).map(|(fd, from)| (*fd, *from)).collect();
+        let mut batch = inside.batch();
+        for (_, from) in &moved {
+            batch.must(
+                "duplicating a descriptor",
+                libc::SYS_fcntl,
+                [*from as u64, libc::F_DUPFD_CLOEXEC as u64, aside as u64, 0, 0, 0],
+            );
+        }
+        let copies = inside.run(&batch)?;
+        let mut batch = inside.batch();
+        for ((fd, _), copy) in moved.iter().zip(&copies) {
+            batch.must(
+                "placing a descriptor",
+                libc::SYS_dup3,
+                [*copy as u64, *fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0],
+            );
+        }
+        let last = present.iter().copied().chain(copies.iter().map(|c| *c as i32)).max().unwrap_or(0);
+        for fd in (0..=last).filter(|fd| !wanted.contains_key(fd)) {
+            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        for (fd, (opened, close_on_exec)) in &wanted {
+            let flags = if *close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
+            batch.must("placing a descriptor", libc::SYS_fcntl, [*fd as u64, libc::F_SETFD as u64, flags, 0, 0, 0]);
+            if let Opened::File { offset, .. } = opened {
+                batch.may(libc::SYS_lseek, [*fd as u64, *offset, libc::SEEK_SET as u64, 0, 0, 0]);
+            }
+        }
+        inside.run(&batch)?;
+        Ok(())
+    }
+
+    fn finish(mut self, pid: i32, signals: &[(Option<i32>, [u8; 128])]) -> Result<Vec<Stopped>, BodyError> {
+        let (own, given, image) = (self.own.clone(), self.given.clone(), self.image.clone());
+        let cwd = os::process::link(pid, "cwd")?;
+        let inside = self.first()?;
+        if cwd.as_os_str().as_bytes() != image.process.cwd {
+            let mut batch = inside.batch();
+            let path = batch.put(&[image.process.cwd.as_slice(), &[0]].concat());
+            batch.must("entering the working directory", libc::SYS_chdir, [path, 0, 0, 0, 0, 0]);
+            inside.run(&batch)?;
+        }
+        body::set_process(inside, &image, &given)?;
+        body::requeue(inside, &image, signals)?;
+        let mut done = Vec::new();
+        // The first thread comes last: the region that all use goes with it.
+        let mut insides: Vec<_> = self.deputy.into_insides().into_iter().collect();
+        insides.reverse();
+        for inside in insides {
+            let tid = inside.tid().0;
+            let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
+            let first = tid == pid;
+            done.push(body::finish(inside, thread, first, |inside| {
+                let mut batch = inside.batch();
+                for (start, end) in own.iter().filter(|_| first) {
+                    batch.must("unmapping the deputy's memory", libc::SYS_munmap, [*start, end - start, 0, 0, 0, 0]);
+                }
+                inside.run(&batch).map(drop).map_err(BodyError::from)
+            })?);
+        }
+        Ok(done)
+    }
+}
+
+/// Files opened by one batch: their paths fit its memory.
+const FILES_AT_ONCE: usize = 32;
+
+/// Opens files; their descriptors.
+fn open_files(inside: &mut Inside, files: &[image::File]) -> Result<Vec<i32>, BodyError> {
+    let mut batch = inside.batch();
+    for file in files {
+        let path = batch.put(&[file.path.as_slice(), &[0]].concat());
+        let flags = (file.flags | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK) as u64;
+        batch.must("opening a file of the program's at home", libc::SYS_open, [path, flags, 0, 0, 0, 0]);
+    }
+    let opened = inside.run(&batch)?;
+    let mut batch = inside.batch();
+    for (fd, file) in opened.iter().zip(files) {
+        batch.must(
+            "setting a file's flags",
+            libc::SYS_fcntl,
+            [*fd as u64, libc::F_SETFL as u64, file.flags as u64, 0, 0, 0],
+        );
+    }
+    inside.run(&batch)?;
+    Ok(opened.into_iter().map(|fd| fd as i32).collect())
+}
+
+/// Two descriptors of the process are open on the same file in the same way.
+fn is_same(pid: i32, a: i32, b: i32) -> bool {
+    let file = |fd: i32| {
+        let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
+        let flags = os::process::fd_info(pid, fd).ok()?.flags & !libc::O_CLOEXEC;
+        Some((metadata.dev(), metadata.ino(), flags))
+    };
+    file(a).is_some_and(|found| file(b) == Some(found))
+}

@@ -1,0 +1,185 @@
+//! Making a deputy of a stopped process: the blob is put into its memory, and each thread is set to run it.
+
+use super::MoveError;
+use crate::blob::Blob;
+use abi::{Start, THREAD_AREA_BYTES, ThreadBlock};
+use body::{BodyError, Collected, Inside};
+use os::pidfd::PidFd;
+use os::ptrace::Stopped;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU32;
+
+const PAGE: u64 = 4096;
+/// Room for arguments and environment: what is longer is shown in part.
+const ARG_ROOM_BYTES: u64 = 64 << 10;
+
+/// A process that is a deputy as soon as it goes on.
+pub struct Implanted {
+    threads: Vec<Stopped>,
+}
+
+/// Where everything lies: the blob, its [`Start`] and the argument strings, the threads' areas.
+struct Region {
+    base: u64,
+    start: u64,
+    arguments: u64,
+    areas: u64,
+    end: u64,
+}
+
+impl Region {
+    fn at(base: u64, code_bytes: u64, threads: u64) -> Region {
+        let start = base + code_bytes.next_multiple_of(PAGE);
+        let arguments = start + size_of::<Start>() as u64;
+        let areas = (arguments + ARG_ROOM_BYTES).next_multiple_of(PAGE);
+        Region { base, start, arguments, areas, end: areas + threads * THREAD_AREA_BYTES as u64 }
+    }
+
+    fn area(&self, thread: usize) -> u64 {
+        self.areas + (thread * THREAD_AREA_BYTES) as u64
+    }
+}
+
+/// Puts the blob into the process; its own memory is gone when it goes on. Also the steward's ends of its threads' channels, by TID.
+pub fn implant(
+    pid: i32,
+    pidfd: &PidFd,
+    mut collected: Collected,
+    ignored: u64,
+) -> Result<(Implanted, Vec<(i32, OwnedFd)>), MoveError> {
+    let tids: Vec<i32> = collected.threads.iter().map(|t| t.tid).collect();
+    let (layout, comm) = (collected.process.layout, collected.threads.first().map_or(Vec::new(), |t| t.comm.clone()));
+    let first = collected.first().ok_or(BodyError::Gone)?;
+    let blob = Blob::deputy();
+    let taken = os::areas::read(pid)?;
+    let size = Region::at(0, blob.image.len() as u64, tids.len() as u64).end;
+    let base = body::free_place_for(size, taken.iter().map(|a| (a.start, a.end)))?;
+    let region = Region::at(base, blob.image.len() as u64, tids.len() as u64);
+    map(first, &region)?;
+    let channels = channels(first, pidfd, tids.len())?;
+    let start = write(first, &region, &blob, &channels, layout, ignored, &comm)?;
+    body::strip(&mut collected)?;
+    let mut threads = Vec::new();
+    for (n, inside) in collected.into_insides().into_iter().enumerate() {
+        threads.push(set_off(inside, n, &region, &channels, start)?);
+    }
+    let ours = tids.into_iter().zip(channels.into_iter().map(|(ours, _)| ours)).collect();
+    Ok((Implanted { threads }, ours))
+}
+
+fn map(inside: &mut Inside, region: &Region) -> Result<(), BodyError> {
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+    let (code, data) = ((libc::PROT_READ | libc::PROT_EXEC) as u64, (libc::PROT_READ | libc::PROT_WRITE) as u64);
+    let mut batch = inside.batch();
+    for (from, to, protection) in [(region.base, region.start, code), (region.start, region.end, data)] {
+        batch.must("mapping the deputy's memory", libc::SYS_mmap, [from, to - from, protection, flags, u64::MAX, 0]);
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// A socket pair for each thread, made in the process: ours is taken from it, theirs stays.
+fn channels(inside: &mut Inside, pidfd: &PidFd, count: usize) -> Result<Vec<(OwnedFd, i32)>, BodyError> {
+    let mut batch = inside.batch();
+    let pairs = batch.space(8 * count);
+    let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
+    for n in 0..count as u64 {
+        let args = [libc::AF_UNIX as u64, kind, 0, pairs + 8 * n, 0, 0];
+        batch.must("making the deputy's channel", libc::SYS_socketpair, args);
+    }
+    inside.run(&batch)?;
+    let mut found = Vec::new();
+    let mut closing = inside.batch();
+    for n in 0..count as u64 {
+        let both = inside.memory().word(pairs + 8 * n)?;
+        let (ours, theirs) = (both as i32, (both >> 32) as i32);
+        found.push((pidfd.get_fd(ours)?, theirs));
+        closing.must("closing our end of the channel there", libc::SYS_close, [ours as u64, 0, 0, 0, 0, 0]);
+    }
+    inside.run(&closing)?;
+    Ok(found)
+}
+
+/// Writes everything that the blob finds; the address of its [`Start`].
+fn write(
+    inside: &Inside,
+    region: &Region,
+    blob: &Blob,
+    channels: &[(OwnedFd, i32)],
+    layout: image::Layout,
+    ignored: u64,
+    name: &[u8],
+) -> Result<u64, BodyError> {
+    let memory = inside.memory();
+    let mut code = blob.image.to_vec();
+    for (at, address) in blob.relocated(region.base) {
+        code[at..at + 8].copy_from_slice(&address.to_le_bytes());
+    }
+    memory.write(region.base, &code)?;
+    let strings = |from: u64, to: u64, room: u64| {
+        let mut bytes = vec![0; to.saturating_sub(from).min(room) as usize];
+        // What the program has unmapped cannot be shown.
+        let read = memory.read(from, &mut bytes);
+        if read.is_ok() { bytes } else { Vec::new() }
+    };
+    let arguments = strings(layout.arg_start, layout.arg_end, ARG_ROOM_BYTES);
+    let environment = strings(layout.env_start, layout.env_end, ARG_ROOM_BYTES - arguments.len() as u64);
+    memory.write(region.arguments, &arguments)?;
+    memory.write(region.arguments + arguments.len() as u64, &environment)?;
+    let mut comm = [0; 16];
+    let bytes = name.len().min(15);
+    comm[..bytes].copy_from_slice(&name[..bytes]);
+    let arg_end = region.arguments + arguments.len() as u64;
+    let start = Start {
+        region_start: region.base,
+        region_end: region.end,
+        arg_start: region.arguments,
+        arg_end,
+        env_end: arg_end + environment.len() as u64,
+        arg_room: ARG_ROOM_BYTES,
+        thread_area: region.area(0),
+        channel_fd: channels.first().map_or(-1, |(_, theirs)| *theirs),
+        exe_fd: -1,
+        ignored,
+        comm,
+        continued: AtomicU32::new(0),
+        ready: AtomicU32::new(0),
+    };
+    // SAFETY: a plain record without padding (its size is the sum of its fields: abi checks it), read as bytes.
+    let bytes = unsafe { std::slice::from_raw_parts((&raw const start).cast::<u8>(), size_of::<Start>()) };
+    memory.write(region.start, bytes)?;
+    for (n, (_, theirs)) in channels.iter().enumerate().skip(1) {
+        let block = ThreadBlock::new(region.area(n), *theirs, region.start);
+        let words = [block.this, u64::from(block.channel_fd as u32), block.buffer, block.start];
+        memory.write(block.this, &words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>())?;
+    }
+    Ok(region.start)
+}
+
+/// The thread will run the blob, with all signals blocked until that is ready for them.
+fn set_off(
+    inside: Inside,
+    n: usize,
+    region: &Region,
+    channels: &[(OwnedFd, i32)],
+    start: u64,
+) -> Result<Stopped, BodyError> {
+    let mut registers = inside.registers();
+    registers.rip = region.base;
+    registers.rax = 0;
+    if n == 0 {
+        (registers.rdi, registers.rsi) = (start, region.area(0) + abi::STACK_BYTES as u64 - 128);
+    } else {
+        let theirs = channels.get(n).map_or(-1, |(_, theirs)| *theirs);
+        let block = ThreadBlock::new(region.area(n), theirs, start);
+        (registers.rdi, registers.rsp, registers.fs_base) = (0, block.this, block.this);
+    }
+    Ok(inside.leave(&registers, u64::MAX)?)
+}
+
+impl Implanted {
+    /// Lets it go on, without a tracer.
+    pub fn go(self) -> Result<(), MoveError> {
+        Ok(self.threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?)
+    }
+}

@@ -1,0 +1,244 @@
+//! What a process of this home holds, as a room can give it: memory areas and descriptors by file, or by stand-in. Done before it is stopped, and again then.
+
+use crate::steward::place;
+use body::{BodyError, Files, Memory};
+use image::{Descriptor, File, Image, Opened};
+use os::areas::Area;
+use os::process::{self, FdInfo};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use wire::message::{Arrival, Place, Program, StandinId};
+
+/// It.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Areas as the kernel lists them, without flags.
+    raw: Vec<Area>,
+    memory: Memory,
+    /// All files.
+    pub files: Vec<File>,
+    descriptors: Vec<Descriptor>,
+    exe: Option<u32>,
+    cwd: Vec<u8>,
+    umask: u32,
+}
+
+impl Observed {
+    /// Looks at process `pid`. `before`: what it was; its areas are understood anew only if they have changed.
+    pub fn of(pid: i32, before: Option<&Observed>) -> Result<Observed, BodyError> {
+        refuse_early(pid)?;
+        let raw = os::areas::read(pid)?;
+        if raw.is_empty() {
+            return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
+        }
+        let mut files = Files::default();
+        let flagged = match before.filter(|b| b.raw == raw) {
+            Some(before) => return before.again(pid),
+            None => os::areas::read_with_flags(pid)?,
+        };
+        let memory = body::memory(&flagged, &mut files, is_as_named)?;
+        let exe = executable(pid, &mut files);
+        let descriptors = descriptors(pid, &mut files)?;
+        let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
+        let umask = process::status(pid)?.umask;
+        Ok(Observed { raw, memory, files: files.list().to_vec(), descriptors, exe, cwd, umask })
+    }
+
+    fn again(&self, pid: i32) -> Result<Observed, BodyError> {
+        let mut files = Files::default();
+        let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
+            image::Content::File { file, .. } => Some(file + 1),
+            image::Content::Anonymous => None,
+        });
+        let kept = mapped.chain(self.exe.map(|e| e + 1)).max().unwrap_or(0) as usize;
+        for file in self.files.iter().take(kept) {
+            files.own(file.clone());
+        }
+        let descriptors = descriptors(pid, &mut files)?;
+        let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
+        let umask = process::status(pid)?.umask;
+        Ok(Observed { files: files.list().to_vec(), descriptors, cwd, umask, ..self.clone() })
+    }
+
+    /// The areas as the kernel lists them.
+    pub fn areas(&self) -> &[Area] {
+        &self.raw
+    }
+
+    /// A body made ready for `other` will do for this one too.
+    pub fn is_served_by(&self, other: &Observed) -> bool {
+        let opened = |o: &Observed| o.descriptors.iter().map(|d| (d.fd, without_offset(d.opened))).collect::<Vec<_>>();
+        self.files == other.files && opened(self) == opened(other) && self.cwd == other.cwd
+    }
+
+    /// Descriptors that stay at home, each with the number of its open file among them.
+    pub fn at_home(&self, pid: i32) -> Vec<(i32, usize)> {
+        let mut found: Vec<(i32, usize)> = Vec::new();
+        for fd in self.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(_))).map(|d| d.fd) {
+            let same = found.iter().find(|(other, _)| process::same_file(pid, *other, fd)).map(|(_, n)| *n);
+            let next = found.iter().map(|(_, n)| n + 1).max().unwrap_or(0);
+            found.push((fd, same.unwrap_or(next)));
+        }
+        found
+    }
+
+    /// What the room needs to make an empty body for it. `standins`: descriptors that stay, with their stand-ins.
+    pub fn place(&self, pid: i32, standins: &[(i32, StandinId)]) -> Result<Place, BodyError> {
+        let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
+        let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
+        let (mut placed, _) = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
+        for (fd, standin) in standins {
+            let flags = process::fd_info(pid, *fd)?.flags;
+            let terminal = place::may_be_terminal(pid, *fd);
+            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal });
+        }
+        let above = self.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64);
+        let files = self.files.iter().map(|f| (f.path.clone(), f.flags)).collect();
+        placed.arrival = Some(Arrival { files, files_at: above, child_flags: 0 });
+        Ok(placed)
+    }
+
+    /// The image as far as it is known without collecting.
+    pub fn image(&self) -> Image {
+        let mut image = Image {
+            areas: self.memory.areas.clone(),
+            files: self.files.clone(),
+            descriptors: self.descriptors.clone(),
+            ..Image::default()
+        };
+        self.complete(&mut image.process);
+        image
+    }
+
+    /// Adds to what was collected what only this knows.
+    pub fn complete(&self, process: &mut image::Process) {
+        process.cwd.clone_from(&self.cwd);
+        (process.umask, process.exe, process.vdso) = (self.umask, self.exe, self.memory.vdso);
+    }
+}
+
+fn without_offset(opened: Opened) -> Opened {
+    match opened {
+        Opened::File { file, .. } => Opened::File { file, offset: 0 },
+        home => home,
+    }
+}
+
+/// State of the whole process that a room cannot hold.
+fn refuse_early(pid: i32) -> Result<(), BodyError> {
+    let stays = |why: &str| Err(BodyError::Stays(why.to_owned()));
+    let status = process::status(pid)?;
+    if status.state == 'Z' || status.state == 'X' {
+        return stays("it has ended");
+    }
+    if status.seccomp != 0 {
+        return stays("it has a seccomp filter of its own");
+    }
+    for namespace in ["mnt", "pid", "pid_for_children", "net", "uts", "ipc", "user", "time"] {
+        let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
+        if of(&pid.to_string()) != of("self") {
+            return stays(&format!("it lives in another {namespace} namespace (a container)"));
+        }
+    }
+    if process::link(pid, "root")? != Path::new("/") {
+        return stays("its root directory is not the home's (chroot)");
+    }
+    body::no_timers(pid)
+}
+
+/// The file that an area shows is still the one of that name.
+fn is_as_named(area: &Area) -> Result<(), String> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(&area.name));
+    let metadata = std::fs::metadata(path).map_err(|e| format!("it has {} mapped: {e}", path.display()))?;
+    if metadata.ino() == area.inode && metadata.is_file() {
+        return Ok(());
+    }
+    Err(format!("it has {} mapped, and another file has that name now", path.display()))
+}
+
+fn executable(pid: i32, files: &mut Files) -> Option<u32> {
+    let path = process::link(pid, "exe").ok()?;
+    let inode = std::fs::metadata(&path).ok()?.ino();
+    let file = File { path: path.into_os_string().into_vec(), inode, flags: libc::O_RDONLY };
+    Some(files.shared(file))
+}
+
+fn descriptors(pid: i32, files: &mut Files) -> Result<Vec<Descriptor>, BodyError> {
+    let mut found: Vec<Descriptor> = Vec::new();
+    let mut others = None;
+    for fd in process::descriptors(pid)? {
+        let info = process::fd_info(pid, fd)?;
+        let opened = match kind(pid, fd, &info)? {
+            Kind::AtHome => Opened::Home(fd),
+            Kind::File(file) => {
+                let same =
+                    |d: &&Descriptor| matches!(d.opened, Opened::File { .. }) && process::same_file(pid, d.fd, fd);
+                match found.iter().find(same) {
+                    Some(same) => same.opened,
+                    // An offset that others share stays where they are.
+                    None if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info) => Opened::Home(fd),
+                    None => Opened::File { file: files.own(file), offset: info.offset },
+                }
+            }
+        };
+        found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
+    }
+    Ok(found)
+}
+
+enum Kind {
+    File(File),
+    AtHome,
+}
+
+fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
+    let target = process::link(pid, &format!("fd/{fd}"))?;
+    let name = target.as_os_str().as_bytes();
+    if let Some(what) = name.strip_prefix(b"anon_inode:") {
+        // A counter is read, written and polled, nothing else.
+        if what == b"[eventfd]" {
+            return Ok(Kind::AtHome);
+        }
+        let what = String::from_utf8_lossy(what);
+        return Err(BodyError::Stays(format!("descriptor {fd} ({what}) cannot be carried yet")));
+    }
+    if name.starts_with(b"pipe:") || name.starts_with(b"socket:") {
+        return Ok(Kind::AtHome);
+    }
+    let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
+        .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
+    let ordinary = metadata.is_file() || metadata.is_dir();
+    if (ordinary && !is_kernels(pid, fd)) || body::is_everywhere(pid, fd) {
+        return Ok(Kind::File(body::open_file(pid, fd, info)?));
+    }
+    Ok(Kind::AtHome)
+}
+
+/// A file that tells of the home's kernel: there it must be read.
+fn is_kernels(pid: i32, fd: i32) -> bool {
+    // linux/magic.h
+    const KERNELS: [i64; 8] =
+        [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x6462_6720, 0x7472_6163, 0x6e73_6673, 0x1980_0202];
+    rustix::fs::statfs(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|fs| KERNELS.contains(&fs.f_type))
+}
+
+/// Processes that may share open files with another: all that can be seen.
+struct Others(Vec<i32>);
+
+fn others_of(pid: i32) -> Others {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    Others(numbers.filter(|p| *p != pid).collect())
+}
+
+impl Others {
+    fn share(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
+        self.0.iter().any(|other| {
+            process::descriptors(*other).unwrap_or_default().into_iter().any(|theirs| {
+                process::fd_info(*other, theirs).is_ok_and(|i| (i.mount_id, i.inode) == (info.mount_id, info.inode))
+                    && process::one_file((pid, fd), (*other, theirs))
+            })
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether an image makes sense: it comes from another machine.
+
+use crate::state::{Content, File, Image, Opened};
+use thiserror::Error;
+
+/// What does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "the words say it")]
+pub enum Odd {
+    #[error("its threads")]
+    Threads,
+    #[error("its memory areas")]
+    Areas,
+    #[error("its files")]
+    Files,
+    #[error("its descriptors")]
+    Descriptors,
+    #[error("its signals")]
+    Signals,
+    #[error("its kernel's pages")]
+    Vdso,
+}
+
+const PAGE: u64 = 4096;
+/// First address that no program has (TASK_SIZE_MAX of x86-64 with four levels; more is not carried yet).
+const TOP: u64 = 0x7fff_ffff_f000;
+const THREADS_MAX: usize = 32 << 10;
+const SIGNALS: usize = 64;
+const SIGINFO_BYTES: usize = 128;
+const EXTENDED_BYTES_MAX: usize = 64 << 10;
+const PATH_MAX: usize = 4096;
+const FD_MAX: i32 = 1 << 20;
+const COMM_MAX: usize = 15;
+
+/// Checks everything that whoever restores the image relies on.
+pub fn check(image: &Image) -> Result<(), Odd> {
+    threads(image)?;
+    areas(image)?;
+    if !image.files.iter().all(file) {
+        return Err(Odd::Files);
+    }
+    descriptors(image)?;
+    let process = &image.process;
+    let known = |file: u32| (file as usize) < image.files.len();
+    if process.actions.len() != SIGNALS || !process.pending.iter().all(|i| i.len() == SIGINFO_BYTES) {
+        return Err(Odd::Signals);
+    }
+    if !process.exe.is_none_or(known) || !absolute(&process.cwd) {
+        return Err(Odd::Files);
+    }
+    match process.vdso {
+        Some(v) if !(range(v.start, v.end) && (v.start..v.end).contains(&v.code)) => Err(Odd::Vdso),
+        _ => Ok(()),
+    }
+}
+
+fn threads(image: &Image) -> Result<(), Odd> {
+    let threads = &image.threads;
+    let mut tids: Vec<i32> = threads.iter().map(|t| t.tid).collect();
+    tids.sort_unstable();
+    let distinct = tids.windows(2).all(|w| w[0] < w[1]) && tids.first().is_some_and(|tid| *tid > 0);
+    let sizes = threads.iter().all(|t| {
+        t.extended.len() <= EXTENDED_BYTES_MAX
+            && t.comm.len() <= COMM_MAX
+            && t.pending.iter().all(|i| i.len() == SIGINFO_BYTES)
+    });
+    let first = threads.first().is_some_and(|t| t.tid == image.process.pid);
+    if distinct && sizes && first && threads.len() <= THREADS_MAX { Ok(()) } else { Err(Odd::Threads) }
+}
+
+fn areas(image: &Image) -> Result<(), Odd> {
+    let apart = image.areas.windows(2).all(|w| w[0].end <= w[1].start);
+    let each = image.areas.iter().all(|a| {
+        let content = match a.content {
+            Content::Anonymous => !a.shared,
+            Content::File { file, offset } => (file as usize) < image.files.len() && offset.is_multiple_of(PAGE),
+        };
+        range(a.start, a.end) && content && a.protection < 8
+    });
+    if apart && each { Ok(()) } else { Err(Odd::Areas) }
+}
+
+fn range(start: u64, end: u64) -> bool {
+    start.is_multiple_of(PAGE) && end.is_multiple_of(PAGE) && start < end && end <= TOP
+}
+
+fn file(file: &File) -> bool {
+    absolute(&file.path)
+}
+
+fn absolute(path: &[u8]) -> bool {
+    path.first() == Some(&b'/') && path.len() < PATH_MAX && !path.contains(&0)
+}
+
+fn descriptors(image: &Image) -> Result<(), Odd> {
+    let ascending = image.descriptors.windows(2).all(|w| w[0].fd < w[1].fd);
+    let number = |fd: i32| (0..FD_MAX).contains(&fd);
+    let each = image.descriptors.iter().all(|d| {
+        number(d.fd)
+            && match d.opened {
+                Opened::File { file, .. } => (file as usize) < image.files.len(),
+                Opened::Home(fd) => number(fd),
+            }
+    });
+    if ascending && each { Ok(()) } else { Err(Odd::Descriptors) }
+}

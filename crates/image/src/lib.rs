@@ -1,0 +1,12 @@
+//! The state of one process, but for its pages: in transit or on disk. Bytes in, bytes out; every size is bounded.
+#![forbid(unsafe_code)]
+
+mod check;
+mod section;
+mod state;
+
+pub use check::Odd;
+pub use section::{IMAGE_BYTES_MAX, ImageError};
+pub use state::{
+    Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, Stack, Thread, Vdso,
+};

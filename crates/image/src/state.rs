@@ -1,0 +1,203 @@
+//! What a process is, in words that mean the same on any node.
+
+use serde::{Deserialize, Serialize};
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// What its threads share.
+    pub process: Process,
+    /// Its threads, the first one first.
+    pub threads: Vec<Thread>,
+    /// Its memory, ascending.
+    pub areas: Vec<Area>,
+    /// Files that areas and descriptors name by their place in this list.
+    pub files: Vec<File>,
+    /// Its descriptors, ascending.
+    pub descriptors: Vec<Descriptor>,
+}
+
+/// What threads share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// PID at home.
+    pub pid: i32,
+    /// umask.
+    pub umask: u32,
+    /// Working directory, absolute.
+    pub cwd: Vec<u8>,
+    /// The program's file, by its place in the list of files; `None` if it is not known.
+    pub exe: Option<u32>,
+    /// Actions of signals 1 to 64: handler, flags, restorer, mask, as rt_sigaction(2) has them.
+    pub actions: Vec<[u64; 4]>,
+    /// ITIMER_REAL, VIRTUAL, PROF: interval and rest, each seconds and microseconds.
+    pub itimers: [[u64; 4]; 3],
+    /// Where things lie in memory.
+    pub layout: Layout,
+    /// The auxiliary vector, as in /proc/PID/auxv.
+    pub auxv: Vec<u8>,
+    /// The kernel's own pages.
+    pub vdso: Option<Vdso>,
+    /// Signals that wait for the process, with what they carry (128 bytes each).
+    pub pending: Vec<Vec<u8>>,
+}
+
+/// `struct prctl_mm_map` without its files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "named as in prctl(2), PR_SET_MM_MAP")]
+pub struct Layout {
+    pub start_code: u64,
+    pub end_code: u64,
+    pub start_data: u64,
+    pub end_data: u64,
+    pub start_brk: u64,
+    pub brk: u64,
+    pub start_stack: u64,
+    pub arg_start: u64,
+    pub arg_end: u64,
+    pub env_start: u64,
+    pub env_end: u64,
+}
+
+/// vvar, vvar_vclock and vdso, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vdso {
+    /// First address.
+    pub start: u64,
+    /// First address behind them.
+    pub end: u64,
+    /// Where the code begins.
+    pub code: u64,
+}
+
+/// General registers, in the order of `user_regs_struct` (sys/user.h).
+pub type Registers = [u64; 27];
+
+/// One thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// TID at home.
+    pub tid: i32,
+    /// Name, at most 15 bytes.
+    pub comm: Vec<u8>,
+    /// General registers, such that the thread goes on in user code.
+    pub registers: Registers,
+    /// XSAVE area in its standard form.
+    pub extended: Vec<u8>,
+    /// Blocked signals.
+    pub mask: u64,
+    /// Alternate signal stack.
+    pub stack: Stack,
+    /// Address that the kernel clears at the thread's end.
+    pub clear_tid: u64,
+    /// Head and length of the list of robust futexes.
+    pub robust: (u64, u64),
+    /// Restartable sequences.
+    pub rseq: Rseq,
+    /// Signals that wait for the thread, with what they carry (128 bytes each).
+    pub pending: Vec<Vec<u8>>,
+}
+
+/// sigaltstack(2)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stack {
+    /// Lowest address.
+    pub at: u64,
+    /// SS_ flags.
+    pub flags: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// rseq(2)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rseq {
+    /// Address; 0: none is registered.
+    pub area: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// Signature before abort handlers.
+    pub signature: u32,
+}
+
+/// One memory area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Area {
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// PROT_ bits.
+    pub protection: u8,
+    /// What is mapped.
+    pub content: Content,
+    /// MAP_SHARED (read-only files alone).
+    pub shared: bool,
+    /// MAP_GROWSDOWN.
+    pub grows_down: bool,
+    /// MAP_NORESERVE.
+    pub no_reserve: bool,
+    /// It counts as memory that may be needed (VM_ACCOUNT): it is or was writable. Areas that differ in this alone stay apart.
+    pub accounted: bool,
+    /// mlock(2)
+    pub locked: bool,
+    /// MADV_ numbers that apply to it.
+    pub advice: [u8; 4],
+}
+
+/// What an area shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// Zeros, until written.
+    Anonymous,
+    /// A file from this offset, until written.
+    File {
+        /// Its place in the list.
+        file: u32,
+        /// Bytes.
+        offset: u64,
+    },
+}
+
+/// A file that lives at home (or is the same everywhere, as /dev/null).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Absolute path.
+    pub path: Vec<u8>,
+    /// Inode number at home.
+    pub inode: u64,
+    /// O_ flags to open it with.
+    pub flags: i32,
+}
+
+/// One descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptor {
+    /// Its number.
+    pub fd: i32,
+    /// FD_CLOEXEC.
+    pub close_on_exec: bool,
+    /// What it is open on.
+    pub opened: Opened,
+}
+
+/// What a descriptor is open on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Opened {
+    /// A file of the list; descriptors that name the same place share one open file.
+    File {
+        /// Its place.
+        file: u32,
+        /// Offset, bytes.
+        offset: u64,
+    },
+    /// What the deputy has open under this number.
+    Home(i32),
+}
+
+impl Image {
+    /// Bytes of address space.
+    pub fn bytes(&self) -> u64 {
+        self.areas.iter().map(|a| a.end - a.start).sum()
+    }
+}

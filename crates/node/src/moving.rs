@@ -1,0 +1,64 @@
+//! `tern move`: whose process it is, where it is, and who moves it.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use ctl::steward::ToSteward;
+use packet::Peer;
+
+use crate::daemon::Daemon;
+use crate::steward::Steward;
+use crate::{Error, choice, rooms};
+
+/// Moves a process of this home to a node, or home (`None`).
+pub(crate) fn relocate(daemon: &Arc<Daemon>, peer: Peer, pid: i32, to: Option<&str>) -> Result<(), Error> {
+    check(peer, pid)?;
+    let me = daemon.me().name;
+    let to = to.filter(|node| *node != me);
+    let failed = |why: String| Error::NotMoved { pid, why };
+    match (room_of(daemon, pid), to) {
+        (None, None) => Err(failed(format!("it runs on {me} already"))),
+        (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
+        (Some((_, steward)), None) => steward.relocate(&ToSteward::Recall { pid }).map_err(failed),
+        (None, Some(to)) => out(daemon, pid, to),
+        (Some((_, steward)), Some(to)) => {
+            // The room there is made while it still runs.
+            let (_, there) = choice::choose(daemon, Some(to))?;
+            steward.relocate(&ToSteward::Recall { pid }).map_err(failed)?;
+            there.relocate(&ToSteward::Move { pid }).map_err(failed)
+        }
+    }
+}
+
+fn out(daemon: &Arc<Daemon>, pid: i32, to: &str) -> Result<(), Error> {
+    let (_, steward) = choice::choose(daemon, Some(to))?;
+    steward.relocate(&ToSteward::Move { pid }).map_err(|why| Error::NotMoved { pid, why })
+}
+
+/// Users move their own processes: what they may signal and trace.
+fn check(peer: Peer, pid: i32) -> Result<(), Error> {
+    let owner = std::fs::metadata(format!("/proc/{pid}"))
+        .map_err(|e| Error::file("find process", format!("/proc/{pid}"), e))?
+        .uid();
+    if peer.uid != 0 && peer.uid != owner {
+        return Err(Error::NotAllowed { what: "moving another user's process" });
+    }
+    let is_tern = std::fs::read_link(format!("/proc/{pid}/exe")).ok() == std::env::current_exe().ok();
+    if pid == 1 || is_tern && room_less(pid) {
+        return Err(Error::NotMoved { pid, why: "it keeps the machine or the cluster running".into() });
+    }
+    Ok(())
+}
+
+/// One of tern's own processes: not a deputy, whose memory is the blob alone.
+fn room_less(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("[heap]"))
+}
+
+/// The node where the process is, and the steward of the room there.
+fn room_of(daemon: &Daemon, pid: i32) -> Option<(String, Steward)> {
+    rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {
+        let (node, _, guests) = steward.list().ok()?;
+        guests.iter().any(|g| g.pid == pid).then_some((node, steward))
+    })
+}

@@ -1,0 +1,133 @@
+//! The memory areas of a process (proc_pid_maps(5), proc_pid_smaps(5)).
+
+use crate::{Error, Result};
+
+/// One of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Area {
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// May be read,
+    pub readable: bool,
+    /// written,
+    pub writable: bool,
+    /// executed.
+    pub executable: bool,
+    /// Stores are seen by whoever maps the same.
+    pub shared: bool,
+    /// Offset in the file, bytes.
+    pub offset: u64,
+    /// Device of the file: major, minor; zero if there is none.
+    pub device: (u32, u32),
+    /// Inode number of the file, or zero.
+    pub inode: u64,
+    /// Path, or what the kernel calls it (`[stack]`); with ` (deleted)` behind it if the file has no name any more.
+    pub name: Vec<u8>,
+    /// The two-letter words of `VmFlags`; empty if they were not asked for.
+    pub flags: Vec<[u8; 2]>,
+}
+
+impl Area {
+    /// Whether `VmFlags` has this word.
+    pub fn has(&self, flag: &[u8; 2]) -> bool {
+        self.flags.contains(flag)
+    }
+}
+
+/// The areas in the order of their addresses, without flags.
+pub fn read(pid: i32) -> Result<Vec<Area>> {
+    parse(pid, "maps")
+}
+
+/// The areas with their flags: the kernel walks all pages for it.
+pub fn read_with_flags(pid: i32) -> Result<Vec<Area>> {
+    parse(pid, "smaps")
+}
+
+fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
+    let path = format!("/proc/{pid}/{file}");
+    let text = std::fs::read(&path).map_err(|e| Error::new(format!("reading {path}"), e))?;
+    let mut areas: Vec<Area> = Vec::new();
+    for line in text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+        if let Some(flags) = line.strip_prefix(b"VmFlags:") {
+            let words = flags.split(|b| *b == b' ').filter_map(|w| w.try_into().ok());
+            areas.last_mut().into_iter().for_each(|a| a.flags = words.clone().collect());
+        } else if line[0].is_ascii_hexdigit() && !line[0].is_ascii_uppercase() {
+            let odd =
+                || Error::new(format!("understanding {path}"), std::io::Error::from(std::io::ErrorKind::InvalidData));
+            areas.push(header(line).ok_or_else(odd)?);
+        }
+    }
+    Ok(areas)
+}
+
+/// `start-end rwxp offset major:minor inode   name`
+fn header(line: &[u8]) -> Option<Area> {
+    let mut fields = line.splitn(6, |b| *b == b' ');
+    let mut text = || std::str::from_utf8(fields.next()?).ok();
+    let hex = |s: &str| u64::from_str_radix(s, 16).ok();
+    let (start, end) = text()?.split_once('-')?;
+    let rights = text()?.as_bytes();
+    let offset = text()?;
+    let (major, minor) = text()?.split_once(':')?;
+    let inode = text()?;
+    let name = fields.next().unwrap_or_default();
+    let padding = name.iter().take_while(|b| **b == b' ').count();
+    Some(Area {
+        start: hex(start)?,
+        end: hex(end)?,
+        readable: rights.first() == Some(&b'r'),
+        writable: rights.get(1) == Some(&b'w'),
+        executable: rights.get(2) == Some(&b'x'),
+        shared: rights.get(3) == Some(&b's'),
+        offset: hex(offset)?,
+        device: (hex(major)? as u32, hex(minor)? as u32),
+        inode: inode.parse().ok()?,
+        name: unescape(&name[padding..]),
+        flags: Vec::new(),
+    })
+}
+
+/// A newline in a path is written as `\012`.
+fn unescape(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((first, tail)) = rest.split_first() {
+        match rest.strip_prefix(b"\\012") {
+            Some(tail) => {
+                out.push(b'\n');
+                rest = tail;
+            }
+            None => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_itself() {
+        let me = std::process::id() as i32;
+        let areas = read_with_flags(me).unwrap();
+        assert!(areas.iter().any(|a| a.name == b"[stack]" && a.has(b"gd")));
+        assert!(areas.iter().any(|a| a.name.starts_with(b"/") && a.executable && a.inode != 0));
+        assert!(areas.windows(2).all(|w| w[0].end <= w[1].start));
+    }
+
+    #[test]
+    fn odd_names() {
+        let area = header(b"1000-2000 rw-s 00003000 08:01 77                         /a b\\012c").unwrap();
+        assert_eq!((area.start, area.end, area.offset, area.device, area.inode), (0x1000, 0x2000, 0x3000, (8, 1), 77));
+        assert_eq!(area.name, b"/a b\nc");
+        assert!(area.shared && area.writable && !area.executable);
+        assert_eq!(header(b"zz"), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! System calls made inside a stopped process: one by one from an instruction that is there, or as a batch by a few instructions that are put there.
+//!
+//! A trap that comes while SIGTRAP is blocked or ignored makes the kernel forget the process' action for it (force_sig_info_to_task in
+//! kernel/signal.c): so it is not blocked here, and who collects actions must know whether it was ignored.
+
+mod batch;
+mod memory;
+
+pub use batch::{Batch, DATA_BYTES, REGION_BYTES};
+pub use memory::Memory;
+
+use crate::ptrace::{Event, HostTid, Stopped, TraceError, wait_for};
+use crate::{Error, areas};
+
+type Traced<T> = Result<T, TraceError>;
+
+/// Bytes of a `syscall` instruction.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+/// A stopped thread through which its process makes calls. Dropping it leaves the thread stopped for ever: end it with [`Inside::leave`].
+#[derive(Debug)]
+pub struct Inside {
+    stopped: Option<Stopped>,
+    tid: HostTid,
+    memory: Memory,
+    /// Address of a `syscall` instruction.
+    gate: u64,
+    /// Registers to start from.
+    registers: libc::user_regs_struct,
+    region: Option<u64>,
+}
+
+/// Address of a `syscall` instruction in an executable part of the process.
+pub fn gate(memory: &Memory, areas: &[areas::Area]) -> Result<u64, Error> {
+    /// The vDSO is two pages; in any other code there is one near the start, or the next area is tried.
+    const LOOKED_AT_BYTES: u64 = 1 << 20;
+    let executable = |a: &&areas::Area| a.executable && a.readable && a.name != b"[vsyscall]";
+    let (kernels, others): (Vec<_>, Vec<_>) = areas.iter().filter(executable).partition(|a| a.name == b"[vdso]");
+    for area in kernels.into_iter().chain(others) {
+        let mut code = vec![0; (area.end - area.start).min(LOOKED_AT_BYTES) as usize];
+        if memory.read(area.start, &mut code).is_ok()
+            && let Some(at) = code.windows(2).position(|w| w == SYSCALL)
+        {
+            return Ok(area.start + at as u64);
+        }
+    }
+    Err(Error::new("looking for a syscall instruction", std::io::Error::from_raw_os_error(libc::ENOEXEC)))
+}
+
+impl Inside {
+    /// Goes into the process of `stopped`. Its registers and mask are the caller's to save.
+    pub fn enter(mut stopped: Stopped, memory: Memory, gate: u64) -> Traced<Inside> {
+        let mut registers = stopped.registers()?;
+        registers.orig_rax = u64::MAX;
+        registers.eflags &= !(DIRECTION_FLAG | TRAP_FLAG);
+        stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
+        Ok(Inside { tid: stopped.tid(), stopped: Some(stopped), memory, gate, registers, region: None })
+    }
+
+    /// As [`Inside::enter`], with the region that another thread of the process mapped.
+    pub fn enter_beside(stopped: Stopped, memory: Memory, gate: u64, region: u64) -> Traced<Inside> {
+        let mut inside = Inside::enter(stopped, memory, gate)?;
+        inside.region = Some(region);
+        Ok(inside)
+    }
+
+    /// Which thread it is.
+    pub fn tid(&self) -> HostTid {
+        self.tid
+    }
+
+    /// The registers with which it was entered, in no system call.
+    pub fn registers(&self) -> libc::user_regs_struct {
+        self.registers
+    }
+
+    /// The process' memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Where the region is, if it is mapped.
+    pub fn region(&self) -> Option<u64> {
+        self.region
+    }
+
+    /// The `syscall` instruction that single calls are made from lies elsewhere now.
+    pub fn set_gate(&mut self, gate: u64) {
+        self.gate = gate;
+    }
+
+    /// Makes one call; what the kernel returned.
+    pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Traced<i64> {
+        let mut registers = self.registers;
+        (registers.rip, registers.rax) = (self.gate, nr as u64);
+        (registers.rdi, registers.rsi, registers.rdx) = (args[0], args[1], args[2]);
+        (registers.r10, registers.r8, registers.r9) = (args[3], args[4], args[5]);
+        let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
+        stopped.set_registers(&registers)?;
+        stopped.step()?;
+        Ok(self.trapped(true)?.rax as i64)
+    }
+
+    /// As [`Inside::call`]; what the kernel refused is an error that says what was tried.
+    pub fn must(&mut self, doing: &str, nr: i64, args: [u64; 6]) -> Traced<u64> {
+        refused(doing, self.call(nr, args)?)
+    }
+
+    /// Maps the region for batches at `at`, which must be free: [`REGION_BYTES`].
+    pub fn map_region(&mut self, at: u64) -> Traced<()> {
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+        let (code, data) = ((libc::PROT_READ | libc::PROT_EXEC) as u64, (libc::PROT_READ | libc::PROT_WRITE) as u64);
+        let doing = "mapping memory for injected calls";
+        self.must(doing, libc::SYS_mmap, [at, batch::CODE_BYTES, code, flags, u64::MAX, 0])?;
+        let rest = REGION_BYTES - batch::CODE_BYTES;
+        self.must(doing, libc::SYS_mmap, [at + batch::CODE_BYTES, rest, data, flags, u64::MAX, 0])?;
+        self.memory.write(at, batch::code())?;
+        self.region = Some(at);
+        Ok(())
+    }
+
+    /// Unmaps the region.
+    pub fn unmap_region(&mut self) -> Traced<()> {
+        match self.region.take() {
+            Some(at) => self.must("unmapping", libc::SYS_munmap, [at, REGION_BYTES, 0, 0, 0, 0]).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// A batch for the region.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.region.unwrap_or(0))
+    }
+
+    /// Makes all calls of a batch; results in their order. A call that had to succeed and did not is an error, and ends the batch.
+    pub fn run(&mut self, batch: &Batch) -> Traced<Vec<i64>> {
+        let Some(region) = self.region else {
+            return Err(Error::new("running calls", std::io::Error::from_raw_os_error(libc::ENXIO)).into());
+        };
+        self.memory.write(batch.data_at(), batch.data())?;
+        let mut results = Vec::new();
+        for part in batch.parts() {
+            self.memory.write(batch::calls_at(region), &part.encode())?;
+            let mut registers = self.registers;
+            (registers.rip, registers.rbx, registers.r12) = (region, batch::calls_at(region), part.calls.len() as u64);
+            let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
+            stopped.set_registers(&registers)?;
+            stopped.resume(0)?;
+            let left = self.trapped(false)?.r12 as usize;
+            let mut encoded = vec![0; part.encode().len()];
+            self.memory.read(batch::calls_at(region), &mut encoded)?;
+            let done = part.calls.len().saturating_sub(left);
+            results.extend(part.results(&encoded).take(done + usize::from(left > 0)));
+            if left > 0 {
+                let call = part.calls.get(done);
+                return refused(call.map_or("", |c| c.doing), results.last().copied().unwrap_or(0)).map(|_| results);
+            }
+        }
+        Ok(results)
+    }
+
+    /// Waits for the trap at the end of what was let run.
+    fn trapped(&mut self, stepped: bool) -> Traced<libc::user_regs_struct> {
+        loop {
+            match wait_for(self.tid)? {
+                Event::Signal(stopped, libc::SIGTRAP) => {
+                    let registers = stopped.registers()?;
+                    self.stopped = Some(stopped);
+                    return Ok(registers);
+                }
+                // The group stops, or goes on again: that shows when the calls are made.
+                Event::Halt(stopped, _) | Event::Other(stopped) | Event::SystemCall(stopped) if stepped => {
+                    stopped.step()?
+                }
+                Event::Halt(stopped, _) | Event::Other(stopped) | Event::SystemCall(stopped) => stopped.resume(0)?,
+                Event::Signal(stopped, signal) => {
+                    self.stopped = Some(stopped);
+                    let words = format!("making calls in {} (signal {signal})", self.tid.0);
+                    return Err(Error::new(words, std::io::Error::from_raw_os_error(libc::EFAULT)).into());
+                }
+                Event::Made(stopped, _) | Event::Exec(stopped, _) | Event::Filter(stopped) => stopped.resume(0)?,
+                Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
+            }
+        }
+    }
+
+    /// Leaves the process: the thread is stopped, with these registers and mask.
+    pub fn leave(mut self, registers: &libc::user_regs_struct, mask: u64) -> Traced<Stopped> {
+        let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
+        stopped.set_registers(registers)?;
+        stopped.set_mask(mask)?;
+        Ok(stopped)
+    }
+}
+
+const TRAP_FLAG: u64 = 1 << 8;
+const DIRECTION_FLAG: u64 = 1 << 10;
+
+fn refused(doing: &str, result: i64) -> Traced<u64> {
+    if (-4095..0).contains(&result) {
+        return Err(Error::new(doing, std::io::Error::from_raw_os_error(-result as i32)).into());
+    }
+    Ok(result as u64)
+}

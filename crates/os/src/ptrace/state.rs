@@ -1,0 +1,147 @@
+//! State of a stopped thread beyond its general registers (ptrace(2)).
+
+use super::{Event, HostTid, Stopped, Traced, decode, request};
+use crate::Result;
+use crate::error::check;
+use std::time::{Duration, Instant};
+
+/// Where a thread has its restartable-sequences area (rseq(2)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rseq {
+    /// Its address; 0: none is registered.
+    pub area: u64,
+    /// Its size, bytes.
+    pub bytes: u32,
+    /// The signature before abort handlers.
+    pub signature: u32,
+}
+
+/// elf.h: the note that names the extended state.
+const NT_X86_XSTATE: usize = 0x202;
+/// More than any extended state that exists (AMX tiles are 8 KiB of it).
+const XSTATE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the kernel's signal mask.
+const MASK_BYTES: usize = 8;
+
+/// Waits for the next event of one tracee.
+pub fn wait_for(tid: HostTid) -> Result<Event> {
+    let mut status = 0;
+    loop {
+        // SAFETY: writes one int.
+        match check(unsafe { libc::waitpid(tid.0, &mut status, libc::__WALL) }, || format!("waiting for {}", tid.0)) {
+            Err(e) if e.errno() == libc::EINTR => {}
+            other => return other.map(|_| decode(tid, status)),
+        }
+    }
+}
+
+/// As [`wait_for`], but not for ever: `None` if nothing happened in this time.
+pub fn wait_within(tid: HostTid, patience: Duration) -> Result<Option<Event>> {
+    /// A thread that runs stops at once; one that the scheduler keeps waiting needs no busy watcher.
+    const BUSY: Duration = Duration::from_micros(200);
+    let begun = Instant::now();
+    loop {
+        let mut status = 0;
+        // SAFETY: writes one int.
+        let done = unsafe { libc::waitpid(tid.0, &mut status, libc::__WALL | libc::WNOHANG) };
+        match check(done, || format!("waiting for {}", tid.0)) {
+            Err(e) if e.errno() == libc::EINTR => {}
+            Err(e) => return Err(e),
+            Ok(0) if begun.elapsed() > patience => return Ok(None),
+            Ok(0) if begun.elapsed() < BUSY => std::thread::yield_now(),
+            Ok(0) => std::thread::sleep(Duration::from_micros(100)),
+            Ok(_) => return Ok(Some(decode(tid, status))),
+        }
+    }
+}
+
+impl Stopped {
+    /// The extended state (XSAVE area in its standard form).
+    pub fn extended_state(&self) -> Traced<Vec<u8>> {
+        let mut bytes = vec![0u8; XSTATE_BYTES_MAX];
+        let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        request(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, &raw mut iov as usize)?;
+        bytes.truncate(iov.iov_len);
+        Ok(bytes)
+    }
+
+    /// Sets the extended state.
+    pub fn set_extended_state(&mut self, bytes: &[u8]) -> Traced<()> {
+        let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        request(libc::PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, &raw mut iov as usize).map(drop)
+    }
+
+    /// Blocked signals (bit n-1 for signal n).
+    pub fn mask(&self) -> Traced<u64> {
+        let mut mask = 0u64;
+        request(libc::PTRACE_GETSIGMASK, self.tid, MASK_BYTES, &raw mut mask as usize)?;
+        Ok(mask)
+    }
+
+    /// Sets the blocked signals.
+    pub fn set_mask(&mut self, mask: u64) -> Traced<()> {
+        request(libc::PTRACE_SETSIGMASK, self.tid, MASK_BYTES, &raw const mask as usize).map(drop)
+    }
+
+    /// Where its restartable-sequences area is.
+    pub fn rseq(&self) -> Traced<Rseq> {
+        const PTRACE_GET_RSEQ_CONFIGURATION: u32 = 0x420f;
+        /// `struct ptrace_rseq_configuration`: address, size, signature, flags, padding.
+        #[repr(C)]
+        #[derive(Default)]
+        struct Configuration {
+            area: u64,
+            bytes: u32,
+            signature: u32,
+            flags: u32,
+            padding: u32,
+        }
+        let mut found = Configuration::default();
+        let bytes = size_of::<Configuration>();
+        request(PTRACE_GET_RSEQ_CONFIGURATION, self.tid, bytes, &raw mut found as usize)?;
+        Ok(Rseq { area: found.area, bytes: found.bytes, signature: found.signature })
+    }
+
+    /// Head and length of its list of robust futexes (get_robust_list(2)).
+    pub fn robust_list(&self) -> Traced<(u64, u64)> {
+        let (mut head, mut bytes) = (0u64, 0u64);
+        // SAFETY: the kernel writes two words.
+        let done = unsafe { libc::syscall(libc::SYS_get_robust_list, self.tid.0, &raw mut head, &raw mut bytes) };
+        check(done, || format!("asking for the robust futexes of {}", self.tid.0))?;
+        Ok((head, bytes))
+    }
+
+    /// Signals that wait for this thread (`shared`: for its process), with what they carry, oldest first; at most `max`.
+    pub fn pending(&self, shared: bool, max: usize) -> Traced<Vec<[u8; 128]>> {
+        const PTRACE_PEEKSIGINFO_SHARED: u32 = 1;
+        #[repr(C)]
+        struct Which {
+            offset: u64,
+            flags: u32,
+            count: i32,
+        }
+        let mut infos = vec![[0u8; 128]; max];
+        let which = Which { offset: 0, flags: if shared { PTRACE_PEEKSIGINFO_SHARED } else { 0 }, count: max as i32 };
+        let n = request(PTRACE_PEEKSIGINFO, self.tid, &raw const which as usize, infos.as_mut_ptr() as usize)?;
+        infos.truncate(n as usize);
+        Ok(infos)
+    }
+
+    /// Runs one instruction; a trap follows.
+    pub(crate) fn step(self) -> Traced<()> {
+        request(libc::PTRACE_SINGLESTEP, self.tid, 0, 0).map(drop)
+    }
+
+    /// Lets it go on without a tracer.
+    pub fn detach(self, signal: i32) -> Traced<()> {
+        request(libc::PTRACE_DETACH, self.tid, 0, signal as usize).map(drop)
+    }
+}
+
+const PTRACE_PEEKSIGINFO: u32 = 0x4209;
+
+impl From<HostTid> for i32 {
+    fn from(tid: HostTid) -> i32 {
+        tid.0
+    }
+}

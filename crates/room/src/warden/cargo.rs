@@ -1,0 +1,133 @@
+//! Processes on their way in: parts of images and pages, in the order in which home sent them. A thread of its own, for writing a page may need a file from home.
+
+use super::setup::ID_BASE;
+use super::shared::Shared;
+use super::tracer::Order;
+use image::{Image, Opened};
+use os::inject::Memory;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::ToHome;
+
+/// What came.
+#[derive(Debug)]
+pub enum Item {
+    /// The body of an image's frame.
+    Part(Vec<u8>),
+    /// The body of a frame of pages.
+    Pages(Vec<u8>),
+    /// Everything of this process was sent.
+    Rebuild {
+        /// It.
+        pid: i32,
+    },
+    /// It will not come.
+    Forget {
+        /// It.
+        pid: i32,
+    },
+}
+
+/// The way to the thread.
+#[derive(Debug)]
+pub struct Cargo {
+    to: Sender<Item>,
+    from: Mutex<Option<Receiver<Item>>>,
+}
+
+impl Default for Cargo {
+    fn default() -> Cargo {
+        let (to, from) = channel();
+        Cargo { to, from: Mutex::new(Some(from)) }
+    }
+}
+
+impl Cargo {
+    /// Puts one at the end.
+    pub fn give(&self, item: Item) {
+        // The thread ends with the room.
+        let _ = self.to.send(item);
+    }
+}
+
+/// A process of which something has come.
+#[derive(Default)]
+struct Incoming {
+    bytes: Vec<u8>,
+    mapped: Option<Result<(Arc<Image>, Memory), String>>,
+}
+
+/// Takes what comes, for ever.
+pub fn serve(room: &Shared) {
+    let Some(from) = room.cargo.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    // Writing a page of a file's copy reads the file first.
+    os::namespace::touch_files_as(ID_BASE, ID_BASE);
+    let mut incoming: HashMap<i32, Incoming> = HashMap::new();
+    for item in from {
+        match item {
+            Item::Part(body) => {
+                let Some((pid, bytes)) = wire::cargo::part(&body) else { continue };
+                let all = &mut incoming.entry(pid).or_default().bytes;
+                if all.len() + bytes.len() <= image::IMAGE_BYTES_MAX {
+                    all.extend_from_slice(bytes);
+                }
+            }
+            Item::Pages(body) => {
+                let Some((pid, at, pages)) = wire::cargo::pages(&body) else { continue };
+                if let Some(one) = incoming.get_mut(&pid) {
+                    one.write(room, pid, at, pages);
+                }
+            }
+            Item::Rebuild { pid } => match incoming.remove(&pid) {
+                Some(mut one) => one.finish(room, pid),
+                None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
+            },
+            Item::Forget { pid } => drop(incoming.remove(&pid)),
+        }
+    }
+}
+
+impl Incoming {
+    /// The image is whole when the first page or the end comes: its memory is laid out then.
+    fn map(&mut self, room: &Shared, pid: i32) -> &Result<(Arc<Image>, Memory), String> {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.mapped.get_or_insert_with(|| {
+            let image = Arc::new(Image::decode(&bytes).map_err(|e| e.to_string())?);
+            if image.process.pid != pid
+                || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
+            {
+                return Err("the image is not this process'".into());
+            }
+            let (answer, answered) = channel();
+            room.orders.give(Order::Map { pid, image: image.clone(), answer });
+            let memory = answered.recv().map_err(|_| "the room ends".to_owned())??;
+            Ok((image, memory))
+        })
+    }
+
+    fn write(&mut self, room: &Shared, pid: i32, at: u64, pages: &[u8]) {
+        let Ok((image, memory)) = self.map(room, pid) else { return };
+        let end = at.saturating_add(pages.len() as u64);
+        let inside = image.areas.iter().any(|a| !a.shared && a.start <= at && end <= a.end);
+        let written = if inside {
+            memory.write(at, pages).map_err(|e| e.to_string())
+        } else {
+            Err(format!("pages at {at:#x} lie in no area of the image"))
+        };
+        if let Err(why) = written {
+            self.mapped = Some(Err(why));
+        }
+    }
+
+    fn finish(&mut self, room: &Shared, pid: i32) {
+        match self.map(room, pid) {
+            Ok(_) => room.orders.give(Order::Rebuild { pid }),
+            Err(why) => {
+                let why = why.clone();
+                room.orders.give(Order::Kill { pid });
+                room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
+
+use super::shared::Shared;
+use body::{BodyError, Files};
+use image::{Descriptor, Image, Opened};
+use os::areas::Area;
+use os::process::{self, FdInfo};
+use os::ptrace::HostTid;
+use std::os::unix::ffi::OsStringExt;
+
+/// The mounts through which the room sees its home's files.
+struct HomeFiles {
+    mounts: Vec<u64>,
+    devices: Vec<(u32, u32)>,
+}
+
+impl HomeFiles {
+    fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
+        let path = format!("/proc/{}/mountinfo", host.0);
+        let text = std::fs::read_to_string(&path).map_err(|e| os::Error::new(format!("reading {path}"), e))?;
+        let mut found = HomeFiles { mounts: Vec::new(), devices: Vec::new() };
+        for line in text.lines() {
+            // number parent major:minor ... - type source options (proc_pid_mountinfo(5))
+            let Some((mount, super_block)) = line.split_once(" - ") else { continue };
+            let mut fields = mount.split(' ');
+            let (number, device) = (fields.next(), fields.nth(1).and_then(|d| d.split_once(':')));
+            if let (true, Some(number), Some((major, minor))) =
+                (super_block.starts_with("fuse tern "), number.and_then(|n| n.parse().ok()), device)
+                && let (Ok(major), Ok(minor)) = (major.parse(), minor.parse())
+            {
+                found.mounts.push(number);
+                found.devices.push((major, minor));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The image of a stopped body, but for what only collecting says.
+pub fn describe(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
+    let home = HomeFiles::of(host)?;
+    let mut files = Files::default();
+    let areas = os::areas::read_with_flags(host.0)?;
+    let memory = body::memory(&areas, &mut files, |area: &Area| {
+        let name = String::from_utf8_lossy(&area.name);
+        if home.devices.contains(&area.device) {
+            Ok(())
+        } else {
+            Err(format!("it has {name} mapped, which is the room's own"))
+        }
+    })?;
+    let descriptors = descriptors(room, pid, host, &home, &mut files)?;
+    body::no_timers(host.0)?;
+    let mut image = Image { areas: memory.areas, files: files.list().to_vec(), descriptors, ..Image::default() };
+    image.process.vdso = memory.vdso;
+    image.process.umask = process::status(host.0)?.umask;
+    image.process.cwd = process::link(host.0, "cwd")?.into_os_string().into_vec();
+    Ok(image)
+}
+
+fn descriptors(
+    room: &Shared,
+    pid: i32,
+    host: HostTid,
+    home: &HomeFiles,
+    files: &mut Files,
+) -> Result<Vec<Descriptor>, BodyError> {
+    let mut found: Vec<Descriptor> = Vec::new();
+    for fd in process::descriptors(host.0)? {
+        let info = process::fd_info(host.0, fd)?;
+        let opened = match room.standins.standin(info.mount_id, info.inode) {
+            Some(standin) => {
+                let guests = room.guests();
+                let fd = guests.get(pid).and_then(|g| g.home_fd(standin));
+                Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)
+            }
+            None => home_file(room, pid, host, fd, &info, home, files, &found)?,
+        };
+        found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
+    }
+    Ok(found)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one step of the loop above")]
+fn home_file(
+    room: &Shared,
+    pid: i32,
+    host: HostTid,
+    fd: i32,
+    info: &FdInfo,
+    home: &HomeFiles,
+    files: &mut Files,
+    found: &[Descriptor],
+) -> Result<Opened, BodyError> {
+    if let Some(same) = found.iter().find(|d| process::same_file(host.0, d.fd, fd)) {
+        return Ok(same.opened);
+    }
+    if !home.mounts.contains(&info.mount_id) && !body::is_everywhere(host.0, fd) {
+        let name = process::link(host.0, &format!("fd/{fd}"))?;
+        return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
+    }
+    if let Some(other) = sharer(room, pid, host, fd, info) {
+        return Err(BodyError::Stays(format!(
+            "descriptor {fd} is one open file with process {other}'s: it shares its offset"
+        )));
+    }
+    let file = body::open_file(host.0, fd, info)?;
+    Ok(Opened::File { file: files.own(file), offset: info.offset })
+}
+
+/// Another process of the room that has the same open file.
+fn sharer(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Option<i32> {
+    let others: Vec<(i32, HostTid)> = {
+        let guests = room.guests();
+        guests.pids().into_iter().filter(|p| *p != pid).filter_map(|p| Some((p, guests.host(p)?))).collect()
+    };
+    others.into_iter().find_map(|(pid, other)| {
+        let same = |theirs: &i32| {
+            process::fd_info(other.0, *theirs).is_ok_and(|i| (i.mount_id, i.inode) == (info.mount_id, info.inode))
+                && process::one_file((host.0, fd), (other.0, *theirs))
+        };
+        process::descriptors(other.0).ok()?.iter().any(same).then_some(pid)
+    })
+}

@@ -1,0 +1,212 @@
+//! Bodies that come from elsewhere: the porter makes an empty process under the right number, which stops in a trap; then its memory is laid out, the pages are
+//! written by another thread ([`crate::warden::cargo`]), and its state is set. It runs when home says so: until then the original may still go on.
+
+use super::Tracer;
+use super::bodies::Phase;
+use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
+use crate::warden::setup::ID_BASE;
+use body::{BodyError, Given, Inside};
+use image::{Image, Opened};
+use os::inject::Memory;
+use os::ptrace::{HostTid, Stopped, TraceError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use wire::ToHome;
+use wire::message::Arrival;
+
+/// Those that come.
+#[derive(Debug, Default)]
+pub struct Arriving {
+    states: HashMap<i32, State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Its empty process is being made.
+    Made(Arrival),
+    /// The empty process is stopped.
+    Empty(Arrival, Stopped),
+    /// Its memory is laid out.
+    Mapped(Arrival, Box<Inside>, Arc<Image>),
+    /// It stands, and waits for home's word.
+    Stands(Vec<Stopped>),
+}
+
+impl Arriving {
+    /// One is expected.
+    pub fn expect(&mut self, pid: i32, arrival: Arrival) {
+        self.states.insert(pid, State::Made(arrival));
+    }
+
+    /// It is gone.
+    pub fn forget(&mut self, pid: i32) {
+        self.states.remove(&pid);
+    }
+
+    /// Bodies that stand, to be let run.
+    pub fn take_standing(&mut self, pid: i32) -> Option<Vec<Stopped>> {
+        match self.states.remove(&pid)? {
+            State::Stands(threads) => Some(threads),
+            other => {
+                self.states.insert(pid, other);
+                None
+            }
+        }
+    }
+}
+
+impl Tracer {
+    /// The trap of an empty process; gives the stop back if it is another's.
+    pub fn empty_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
+        if signal != libc::SIGTRAP || stopped.registers()?.rax != MARK_EMPTY {
+            return Ok(Some(stopped));
+        }
+        let Some(who) = self.meet(stopped.tid()) else { return Ok(Some(stopped)) };
+        match self.arriving.states.remove(&who.pid) {
+            Some(State::Made(arrival)) => {
+                self.arriving.states.insert(who.pid, State::Empty(arrival, stopped));
+                self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
+                Ok(None)
+            }
+            Some(other) => {
+                self.arriving.states.insert(who.pid, other);
+                Ok(Some(stopped))
+            }
+            None => Ok(Some(stopped)),
+        }
+    }
+
+    /// Lays out the memory of an empty process.
+    pub fn map_arriving(&mut self, pid: i32, image: Arc<Image>, answer: &Sender<Result<Memory, String>>) {
+        let mapped = match self.arriving.states.remove(&pid) {
+            Some(State::Empty(arrival, stopped)) => {
+                map(stopped, &image, &arrival).map(|inside| (arrival, inside)).map_err(|e| e.to_string())
+            }
+            _ => Err("no empty process waits for this image".into()),
+        };
+        let told = mapped.map(|(arrival, inside)| {
+            let memory = inside.memory().clone();
+            self.arriving.states.insert(pid, State::Mapped(arrival, Box::new(inside), image));
+            memory
+        });
+        let _ = answer.send(told);
+    }
+
+    /// All pages are there: the rest of its state.
+    pub fn rebuild_arriving(&mut self, pid: i32) {
+        let rebuilt = match self.arriving.states.remove(&pid) {
+            Some(State::Mapped(arrival, inside, image)) => {
+                self.rebuild(*inside, &image, &arrival).map_err(|e| e.to_string())
+            }
+            _ => Err("its memory is not laid out".into()),
+        };
+        let result = rebuilt.map(|threads| drop(self.arriving.states.insert(pid, State::Stands(threads))));
+        if result.is_err() {
+            self.bodies.forget(pid);
+            self.kill(pid);
+            self.room.guests().remove(pid);
+        }
+        self.room.tell(&ToHome::Rebuilt { pid, result });
+    }
+
+    fn rebuild(&mut self, mut inside: Inside, image: &Image, arrival: &Arrival) -> Result<Vec<Stopped>, BodyError> {
+        let host = inside.tid();
+        let given = given(arrival);
+        body::set_process(&mut inside, image, &given)?;
+        set_descriptors(host, &mut inside, image, arrival)?;
+        let Some(first) = image.threads.first() else { return Err(BodyError::Stays("it has no thread".into())) };
+        let listeners = self.listeners.clone();
+        let stopped = body::finish(inside, first, true, |inside| {
+            let listener = confine(inside)?;
+            listeners.add(host, listener)?;
+            inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
+            Ok(())
+        })?;
+        Ok(vec![stopped])
+    }
+
+    /// Home has decided: the body runs.
+    pub fn resume_arrived(&mut self, pid: i32) -> bool {
+        let Some(threads) = self.arriving.take_standing(pid) else { return false };
+        self.bodies.set(pid, Phase::Running);
+        for thread in threads {
+            if let Err(TraceError::Failed(e)) = thread.resume(0) {
+                tracing::error!("{e}");
+            }
+        }
+        self.early_signals(pid);
+        true
+    }
+}
+
+fn given(arrival: &Arrival) -> Given {
+    Given { files: (arrival.files_at..).take(arrival.files.len()).collect() }
+}
+
+fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<Inside, BodyError> {
+    let host = stopped.tid();
+    let areas = os::areas::read(host.0)?;
+    let memory = Memory::of(host.0)?;
+    let gate = os::inject::gate(&memory, &areas)?;
+    let taken = areas.iter().map(|a| (a.start, a.end)).chain(image.areas.iter().map(|a| (a.start, a.end)));
+    let region = body::free_place(taken)?;
+    let rseq = stopped.rseq()?;
+    let mut inside = Inside::enter(stopped, memory, gate)?;
+    inside.map_region(region)?;
+    body::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
+    body::map_memory(host.0, &mut inside, image, &given(arrival), &[])?;
+    Ok(inside)
+}
+
+/// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
+fn set_descriptors(host: HostTid, inside: &mut Inside, image: &Image, arrival: &Arrival) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    for descriptor in &image.descriptors {
+        let fd = descriptor.fd as u64;
+        match descriptor.opened {
+            Opened::File { file, offset } => {
+                let from = arrival.files_at as u64 + u64::from(file);
+                let flags = if descriptor.close_on_exec { libc::O_CLOEXEC as u64 } else { 0 };
+                batch.must("placing a descriptor", libc::SYS_dup3, [from, fd, flags, 0, 0, 0]);
+                // Directories and devices may have no offset to set.
+                batch.may(libc::SYS_lseek, [fd, offset, libc::SEEK_SET as u64, 0, 0, 0]);
+            }
+            Opened::Home(_) => {
+                let flags = if descriptor.close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
+                batch.must("placing a stand-in", libc::SYS_fcntl, [fd, libc::F_SETFD as u64, flags, 0, 0, 0]);
+            }
+        }
+    }
+    let kept = |fd: &i32| image.descriptors.iter().any(|d| d.fd == *fd);
+    for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept(fd)) {
+        batch.must("closing what was the porter's", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// The capabilities of a guest, and its filter; the number of the filter's listener.
+fn confine(inside: &mut Inside) -> Result<i32, BodyError> {
+    let root = os::process::status(inside.tid().0)?.uid[1] == ID_BASE;
+    let mut batch = inside.batch();
+    batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
+    let kept = if root { KEPT_CAPABILITIES } else { 0 };
+    let (head, data) = os::namespace::capabilities(kept, kept);
+    let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
+    batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
+    let program: Vec<u8> =
+        filter().iter().flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat()).collect();
+    let instructions = batch.put(&program);
+    // `struct sock_fprog`: count, then address.
+    let count = (program.len() / size_of::<os::seccomp::Instruction>()) as u64;
+    let program = batch.put(&[count.to_le_bytes(), instructions.to_le_bytes()].concat());
+    let install = os::seccomp::install_call(program);
+    let place = batch.must("installing the filter", install.0, install.1);
+    let results = inside.run(&batch)?;
+    Ok(results.get(place).copied().unwrap_or(-1) as i32)
+}
+
+fn words(list: &[u32]) -> Vec<u8> {
+    list.iter().flat_map(|w| w.to_le_bytes()).collect()
+}

@@ -1,0 +1,218 @@
+//! Bodies that leave: all threads are stopped, calls under way at home are ended or rewound, and what the process is goes home. It stays stopped until home says
+//! whether it goes on here or elsewhere.
+
+use super::Tracer;
+use super::bodies::Phase;
+use crate::warden::possessions;
+use crate::warden::shared::{Interrupted, Shared};
+use body::{BodyError, Collected};
+use image::Image;
+use os::inject::Memory;
+use os::pages::Own;
+use os::ptrace::{self, HostTid, Stopped, TraceError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use wire::{Kind, ToHome, cargo};
+
+/// Those that leave.
+#[derive(Debug, Default)]
+pub struct Departing {
+    states: HashMap<i32, State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// These have stopped; others will.
+    Stopping(Vec<Stopped>),
+    /// All is collected and on its way.
+    Collected(Box<Collected>),
+}
+
+/// In the place of the signal that a held thread gets: it is to leave.
+pub const LEAVING: i32 = -1;
+
+impl Tracer {
+    /// A body is to leave.
+    pub fn recall(&mut self, pid: i32) {
+        if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
+            return self.cannot_leave(pid, "it does not run there, or is leaving already");
+        }
+        self.departing.states.insert(pid, State::Stopping(Vec::new()));
+        for (host, _) in self.room.guests().threads_of(pid) {
+            // One that has ended is reported.
+            drop(ptrace::interrupt(host));
+        }
+    }
+
+    fn cannot_leave(&self, pid: i32, why: &str) {
+        self.room.tell(&ToHome::Whole { pid, result: Err(why.to_owned()) });
+    }
+
+    /// A thread has stopped because we asked; gives it back if its process is not leaving.
+    pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
+        let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
+        if signal != libc::SIGTRAP {
+            self.cannot_leave(pid, "it is stopped (by job control or SIGSTOP): continue it first");
+            self.stay(pid);
+            return Ok(Some(stopped));
+        }
+        if !self.waited_at_listener(&stopped)? {
+            self.add_leaving(pid, stopped);
+            return Ok(None);
+        }
+        match self.room.hold(stopped.tid()) {
+            Interrupted::NotHome => self.add_leaving(pid, stopped),
+            Interrupted::Running(id) => {
+                self.held.keep(id, stopped, LEAVING);
+                self.room.tell(&ToHome::Cancel { id });
+            }
+            Interrupted::Done(result) => self.leave_with(stopped, result)?,
+        }
+        Ok(None)
+    }
+
+    fn leaving(&self, host: HostTid) -> Option<i32> {
+        let pid = self.room.guests().who(host)?.pid;
+        matches!(self.departing.states.get(&pid), Some(State::Stopping(_))).then_some(pid)
+    }
+
+    /// The call of a thread that is to leave has ended at home with this result.
+    pub fn leave_with(&mut self, mut stopped: Stopped, result: i64) -> Result<(), TraceError> {
+        if result != -i64::from(libc::EINTR) {
+            let mut registers = stopped.registers()?;
+            registers.rax = result as u64;
+            stopped.set_registers(&registers)?;
+        }
+        match self.leaving(stopped.tid()) {
+            Some(pid) => self.add_leaving(pid, stopped),
+            None => stopped.resume(0)?,
+        }
+        Ok(())
+    }
+
+    fn add_leaving(&mut self, pid: i32, stopped: Stopped) {
+        let Some(State::Stopping(threads)) = self.departing.states.get_mut(&pid) else { return };
+        threads.push(stopped);
+        if threads.len() < self.room.guests().threads_of(pid).len() {
+            return;
+        }
+        if let Some(State::Stopping(threads)) = self.departing.states.remove(&pid) {
+            self.all_stopped(pid, threads);
+        }
+    }
+
+    fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>) {
+        let Some(host) = self.room.guests().host(pid) else { return };
+        threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
+        match take_apart(&self.room, pid, host, threads) {
+            Ok((image, collected)) => {
+                self.departing.states.insert(pid, State::Collected(Box::new(collected)));
+                let room = self.room.clone();
+                let send = move || {
+                    let result = send(&room, pid, host, &image).map_err(|e| e.to_string());
+                    room.tell(&ToHome::Whole { pid, result });
+                };
+                if std::thread::Builder::new().name("leaving".into()).spawn(send).is_err() {
+                    self.cannot_leave(pid, "no thread to send it");
+                    self.stay(pid);
+                }
+            }
+            Err((e, threads)) => {
+                self.cannot_leave(pid, &e.to_string());
+                go_on(threads);
+            }
+        }
+    }
+
+    /// A body that was to leave goes on here.
+    pub fn stay(&mut self, pid: i32) {
+        match self.departing.states.remove(&pid) {
+            Some(State::Stopping(threads)) => go_on(threads),
+            Some(State::Collected(collected)) => match collected.give_back() {
+                Ok(threads) => go_on(threads),
+                Err(BodyError::Gone) => {}
+                Err(e) => {
+                    tracing::error!("process {pid} cannot go on: {e}");
+                    self.kill(pid);
+                }
+            },
+            None => {}
+        }
+    }
+
+    /// A body goes on elsewhere: what is left of it vanishes unseen.
+    pub fn vanish(&mut self, pid: i32) {
+        self.departing.states.remove(&pid);
+        self.arriving.forget(pid);
+        if self.room.guests().get(pid).is_none() {
+            return self.room.tell(&ToHome::Left { pid });
+        }
+        self.bodies.set(pid, Phase::Left);
+        let threads = self.room.guests().threads_of(pid);
+        {
+            let mut guests = self.room.guests();
+            guests.remove(pid);
+            for (host, _) in &threads {
+                guests.remove_thread(*host);
+            }
+        }
+        for (host, who) in threads {
+            self.room.forget(host);
+            if who.tid == who.pid {
+                // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+                unsafe { libc::kill(host.0, libc::SIGKILL) };
+            }
+        }
+    }
+
+    /// A body ended while it was to leave.
+    pub fn ended_leaving(&mut self, pid: i32) {
+        if self.departing.states.remove(&pid).is_some() {
+            self.cannot_leave(pid, "it ended");
+        }
+    }
+}
+
+fn go_on(threads: Vec<Stopped>) {
+    for thread in threads {
+        if let Err(TraceError::Failed(e)) = thread.resume(0) {
+            tracing::error!("{e}");
+        }
+    }
+}
+
+type Failed = (BodyError, Vec<Stopped>);
+
+fn take_apart(room: &Shared, pid: i32, host: HostTid, threads: Vec<Stopped>) -> Result<(Image, Collected), Failed> {
+    let image = match possessions::describe(room, pid, host) {
+        Ok(image) => image,
+        Err(e) => return Err((e, threads)),
+    };
+    let describe = || Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored));
+    let (areas, ignored) = match describe() {
+        Ok(found) => found,
+        Err(e) => return Err((e, threads)),
+    };
+    let collected = body::collect(host.0, threads, &areas, ignored, |tid| Ok(os::process::inner_tid(tid)?))?;
+    let mut image = image;
+    let named = std::mem::replace(&mut image.process, collected.process.clone());
+    (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
+    image.process.vdso = named.vdso;
+    image.threads.clone_from(&collected.threads);
+    Ok((image, collected))
+}
+
+/// Sends image and pages home.
+fn send(room: &Arc<Shared>, pid: i32, host: HostTid, image: &Image) -> Result<(), BodyError> {
+    let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+    let frame = |kind, parts: &[&[u8]]| {
+        let sent = room.uplink.send(kind, 0, 0, parts);
+        sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+    };
+    for part in bytes.chunks(cargo::PART_BYTES) {
+        frame(Kind::Image, &[&cargo::part_head(pid), part])?;
+    }
+    body::each_page_run(&Own::of(host.0)?, &Memory::of(host.0)?, image, |at, pages| {
+        frame(Kind::Pages, &[&cargo::pages_head(pid, at), pages])
+    })
+}
