@@ -3,6 +3,7 @@
 mod args;
 mod calls;
 mod cargo;
+mod devices;
 mod guests;
 mod home;
 mod ledger;

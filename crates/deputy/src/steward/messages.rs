@@ -42,6 +42,12 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Exited { pid, how, .. } => exited(room, pid, how),
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { pid, standin, events } => room.poller.order(Order::Watch { pid, standin, events }),
+        ToHome::LookAt { id, path, look } => room.poller.order(Order::LookAt { id, path, look }),
+        ToHome::Adopt { pid, fd, standin } => {
+            if let Some(deputy) = room.table().deputies.get_mut(&pid) {
+                deputy.standins.insert(standin, vec![fd]);
+            }
+        }
         ToHome::Close { pid, standin } => room.poller.order(Order::Close { pid, standin }),
         ToHome::Refused { pid, nr, why } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
@@ -80,7 +86,7 @@ pub fn image_pages(room: &Shared, body: &[u8]) {
 /// change what the steward relies on.
 fn may_be_forwarded(nr: u32) -> bool {
     use systable::Class;
-    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll);
+    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll | libc::SYS_openat);
     transfer
         || systable::row(nr).is_some_and(|row| {
             matches!(row.class, Class::Home | Class::Special(_))

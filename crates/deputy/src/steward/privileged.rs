@@ -2,6 +2,7 @@
 
 use super::channel::{self, Said};
 use super::deputies::{Deputy, Job, Phase, Purpose, hear};
+use super::devices;
 use super::heir::Heir;
 use super::place;
 use super::poller::Source;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use wire::ToRoom;
-use wire::message::{CallId, Program, StandinId};
+use wire::message::{CallId, Look, Program, StandinId};
 
 /// What other threads leave to this one.
 #[derive(Debug)]
@@ -57,6 +58,15 @@ pub enum Order {
         standin: StandinId,
         /// poll(2) bits.
         events: u16,
+    },
+    /// Look below /dev.
+    LookAt {
+        /// Number of the request.
+        id: CallId,
+        /// Where.
+        path: Vec<u8>,
+        /// For what.
+        look: Look,
     },
     /// The body closed it.
     Close {
@@ -140,6 +150,10 @@ impl Privileged {
                 }
             }
             Order::Close { pid, standin } => self.close(pid, standin),
+            Order::LookAt { id, path, look } => {
+                let (result, out) = devices::look(&path, look);
+                self.room.tell(&ToRoom::Return { id, result, out });
+            }
         }
     }
 

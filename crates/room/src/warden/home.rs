@@ -4,6 +4,7 @@ use super::cargo::Item;
 use super::marshal::unpack;
 use super::report;
 use super::shared::{Pending, Shared, Written};
+use super::standins::What;
 use super::tracer::Order;
 use os::seccomp::Answer;
 use wire::ToRoom;
@@ -40,6 +41,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
 /// the receiving thread must be free to take.
 fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
     room.ledger.answered(id, result, &mut out);
+    room.devices.completed(id, &mut out);
     match room.memory_of(id).filter(|(_, back)| result >= 0 && !back.is_empty()) {
         Some((host, back)) => room.memory.give(Written { id, result, host, back, out }),
         None => finish(room, id, result, &out),
@@ -68,6 +70,9 @@ fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             }
             Pending::Notified { waiting, then_here, .. } => {
                 waiting.answer(if then_here && result >= 0 { Answer::Continue } else { Answer::Value(result) });
+            }
+            Pending::Standin(asked) if asked.what == What::Device => {
+                super::devices::answered(room, asked.unique, result, out);
             }
             Pending::Standin(asked) => room.standins.finish(asked, result, out),
             Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),

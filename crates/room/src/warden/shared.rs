@@ -1,5 +1,6 @@
 //! What the warden's threads share.
 
+use super::devices::Devices;
 use super::guests::{Guests, Waiting, Who};
 use super::ledger::Ledger;
 use super::marshal::Back;
@@ -29,6 +30,8 @@ pub struct Shared {
     pub cargo: super::cargo::Cargo,
     /// What bodies used.
     pub ledger: Ledger,
+    /// The home's /dev.
+    pub devices: Devices,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -139,6 +142,7 @@ impl Shared {
             memory,
             cargo,
             ledger: Ledger::default(),
+            devices: Devices::default(),
             standins,
         }
     }
