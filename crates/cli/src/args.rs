@@ -56,16 +56,78 @@ pub enum Command {
         #[command(flatten)]
         output: Output,
     },
-    /// Show ternd's log
+    /// Show ternd's log, or the policy's decisions
     Log {
         /// How many lines
         #[arg(short = 'n', long, default_value_t = 100)]
         lines: u32,
+        /// The decisions instead, each with all its inputs: one JSON object a line, for `tern replay`
+        #[arg(long)]
+        decisions: bool,
+    },
+    /// Show or set how this node decides where processes run
+    Policy {
+        /// What to do
+        #[command(subcommand)]
+        what: Policy,
+    },
+    /// Say what the policy may do with a process
+    Pin(Pin),
+    /// Make the decisions of a log again, and say whether they come out alike
+    Replay {
+        /// What `tern log --decisions` printed; `-` reads it from standard input
+        file: PathBuf,
+        /// How to show it
+        #[command(flatten)]
+        output: Output,
     },
     /// Show the state of the local ternd
     Status(Output),
     /// Show the version
     Version(Output),
+}
+
+/// `tern policy`
+#[derive(Clone, Debug, Subcommand)]
+pub enum Policy {
+    /// Show all settings
+    Show(Output),
+    /// Change settings, all that are named or none; `scope=mine` puts the caller's own processes in scope
+    Set {
+        /// What, as `tern policy show` lists it
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
+        changes: Vec<(String, String)>,
+    },
+}
+
+/// `tern pin`
+#[derive(Clone, Debug, Args)]
+pub struct Pin {
+    /// PID at home
+    pub pid: i32,
+    /// It goes home whenever home can run it, instead of staying where it is
+    #[arg(long)]
+    pub prefer_home: bool,
+    /// What it does, instead of staying where it is
+    #[arg(long, value_enum)]
+    pub hint: Option<Hint>,
+    /// As if nothing had been said
+    #[arg(long, conflicts_with_all = ["prefer_home", "hint"])]
+    pub off: bool,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Hint {
+    /// It computes
+    Cpu,
+    /// It is busy with files, terminals and sockets
+    Io,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is expected")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// What `tern run` does.
@@ -92,6 +154,9 @@ pub struct Node {
     /// Address (and port) at which ternd listens and others reach it; found out if absent
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
     pub addr: Option<SocketAddr>,
+    /// Host no programs of other nodes (later: `tern policy set guests=on`)
+    #[arg(long)]
+    pub no_guests: bool,
     /// Go on as the daemon
     #[arg(long)]
     pub daemon: bool,

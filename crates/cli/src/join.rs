@@ -11,7 +11,7 @@ use ctl::steward::Preamble;
 use identity::{Applicant, Identity, Membership, NodeName, Token};
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::{Error, args};
+use crate::{Error, args, policy};
 
 /// Bound on connecting, and on each read and write.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -23,6 +23,9 @@ const TOKEN_INPUT_BYTES: u64 = 4096;
 pub(crate) fn init(state: &Path, node: &args::Node) -> Result<Identity, Error> {
     let identity = identity::init(state, &name(node)?)?;
     note_address(&identity, node)?;
+    if node.no_guests {
+        policy::note_no_guests(&identity)?;
+    }
     Ok(identity)
 }
 
@@ -50,6 +53,9 @@ pub(crate) fn join(state: &Path, args: &args::Join) -> Result<Identity, Error> {
             let identity = applicant.admit(state, &membership)?;
             note_members(&identity, &members)?;
             note_address(&identity, &args.node)?;
+            if args.node.no_guests {
+                policy::note_no_guests(&identity)?;
+            }
             Ok(identity)
         }
     }

@@ -6,6 +6,7 @@ mod args;
 mod client;
 mod error;
 mod join;
+mod policy;
 mod run;
 mod show;
 
@@ -91,7 +92,18 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Answer::Findings(findings) => Ok(examined(*output, &findings)),
             _ => Err(client::unexpected()),
         },
-        Command::Log { lines } => match ask(Request::Log { lines: *lines })? {
+        Command::Policy { what: args::Policy::Show(output) } => {
+            let rows = policy::settings(&dirs.run_dir)?;
+            Ok(show(*output, &rows, || policy::shown(&rows)))
+        }
+        Command::Policy { what: args::Policy::Set { changes } } => policy::set(&dirs.run_dir, changes).map(|()| 0),
+        Command::Pin(args) => policy::pin(&dirs.run_dir, args).map(|()| 0),
+        Command::Replay { file, output } => policy::replay(file, *output),
+        Command::Log { lines, decisions: true } => match ask(Request::Decisions { lines: *lines })? {
+            Answer::Log { lines } => Ok(print_lines(&lines)),
+            _ => Err(client::unexpected()),
+        },
+        Command::Log { lines, .. } => match ask(Request::Log { lines: *lines })? {
             Answer::Log { lines } => Ok(print_lines(&lines)),
             _ => Err(client::unexpected()),
         },

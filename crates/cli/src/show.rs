@@ -37,13 +37,17 @@ pub(crate) fn nodes(rows: &[NodeRow]) -> String {
             format!("{}{}", r.name, if r.here { " *" } else { "" }),
             if r.alive { "alive" } else { "down" }.into(),
             show(&|l| format!("{:.2}", f64::from(l.runnable_milli) / 1e3)),
-            show(&|l| l.cores.to_string()),
+            show(&|l| match l.capacity_milli {
+                whole if whole == l.cores * 1000 => l.cores.to_string(),
+                milli => format!("{:.2} of {}", f64::from(milli) / 1e3, l.cores),
+            }),
+            show(&|l| format!("{:.2}", f64::from(l.speed_milli) / 1e3)),
             show(&|l| format!("{}/{}", mib(l.available_mib.into()), mib(l.memory_mib.into()))),
             show(&|l| if l.rooms_max == 0 { "no guests".into() } else { l.rooms.to_string() }),
             r.address.clone(),
         ]
     });
-    table(&["NODE", "STATE", "LOAD", "CORES", "FREE/MEM", "ROOMS", "ADDRESS"], &cells.collect::<Vec<_>>())
+    table(&["NODE", "STATE", "LOAD", "CORES", "SPEED", "FREE/MEM", "ROOMS", "ADDRESS"], &cells.collect::<Vec<_>>())
 }
 
 pub(crate) fn ps(rows: &[PsRow]) -> String {

@@ -30,7 +30,7 @@ pub struct Facts {
 /// What changes: travels in small datagrams, a window of the newest entries at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// One-minute load average of runnable tasks, thousandths.
+    /// Runnable tasks, guests' included, thousandths: a rise shows at once, a fall within seconds.
     pub runnable_milli: u32,
     /// Online CPUs.
     pub cores: u32,
@@ -42,13 +42,14 @@ pub struct Load {
     pub rooms: u32,
     /// The most rooms it hosts.
     pub rooms_max: u32,
-}
-
-impl Load {
-    /// Runnable tasks per CPU, thousandths: what placement compares.
-    pub fn per_core_milli(&self) -> u32 {
-        self.runnable_milli / self.cores.max(1)
-    }
+    /// CPUs that it may use, less its quota and what a hypervisor takes, thousandths.
+    pub capacity_milli: u32,
+    /// Speed of one CPU against the reference, thousandths.
+    pub speed_milli: u32,
+    /// Share of time in which something waited for memory, thousandths.
+    pub pressure_milli: u32,
+    /// What its processes have missed on average, milliseconds (`policy::Lag`).
+    pub lag_ms: i32,
 }
 
 /// How good a finding is.

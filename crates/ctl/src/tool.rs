@@ -67,6 +67,48 @@ pub enum Request {
         /// Node.
         to: Option<String>,
     },
+    /// What are the policy's settings?
+    Policy,
+    /// Change policy settings, all or none (root; users for themselves: `scope`).
+    SetPolicy {
+        /// Names and values.
+        changes: Vec<(String, String)>,
+    },
+    /// The last decisions (root).
+    Decisions {
+        /// How many.
+        lines: u32,
+    },
+    /// Say what the policy may do with a process (its user, root).
+    Pin {
+        /// PID at home.
+        pid: i32,
+        /// From now on; absent: as if nothing had been said.
+        pin: Option<Pin>,
+    },
+}
+
+/// What a user says about a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// It stays where it is.
+    pub stay: bool,
+    /// It goes home whenever home can run it.
+    pub prefer_home: bool,
+    /// What it does.
+    pub hint: Hint,
+}
+
+/// What a process does, as its user knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hint {
+    /// Nothing is said.
+    #[default]
+    None,
+    /// It computes.
+    Cpu,
+    /// It is busy with files, terminals and sockets.
+    Io,
 }
 
 /// Daemon to tool.
@@ -116,6 +158,21 @@ pub enum Answer {
         /// What to do, if something can be done.
         hint: Option<String>,
     },
+    /// To [`Request::Policy`].
+    Policy(Vec<SettingRow>),
+}
+
+/// A policy setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingRow {
+    /// Its name.
+    pub name: String,
+    /// Its value now.
+    pub value: String,
+    /// What is allowed.
+    pub allowed: String,
+    /// What it means.
+    pub text: String,
 }
 
 /// A node, as the daemon that is asked knows it.

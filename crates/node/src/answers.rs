@@ -13,7 +13,7 @@ use packet::Peer;
 
 use crate::daemon::Daemon;
 use crate::dial::{self, Session};
-use crate::{Error, hosted, log, moving, pair, rooms};
+use crate::{Error, hosted, log, moving, pair, policy_answers, rooms};
 
 /// Longest validity of an invitation, seconds: 30 days.
 const VALID_MAX_S: u64 = 30 * 24 * 3600;
@@ -50,6 +50,16 @@ pub(crate) fn answer(daemon: &Arc<Daemon>, peer: Peer, request: Request) -> Resu
                 .map(|lines| Answer::Log { lines })
                 .map_err(|e| Error::socket("read the log", e))
         }
+        Request::Policy => Ok(policy_answers::show(daemon, peer)),
+        Request::SetPolicy { changes } => policy_answers::set(daemon, peer, &changes),
+        Request::Decisions { lines } => {
+            root_only("tern log --decisions")?;
+            policy_answers::decisions(daemon, lines)
+        }
+        Request::Pin { pid, pin } => {
+            owner_or_root(peer, pid, "pinning another user's process")?;
+            policy_answers::pin(daemon, pid, pin)
+        }
         Request::Run { .. } => Err(ctl::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into()),
     }
 }
@@ -71,14 +81,19 @@ fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
         here: true,
         load: Some((daemon.load(), 0)),
     }];
-    rows.extend(daemon.table().iter().map(|known| NodeRow {
-        name: known.member.name.clone(),
-        address: known.member.address.to_string(),
-        alive: known.alive,
-        here: false,
-        load:
-            known.load.map(|(load, at)| (load, u64::try_from(now.duration_since(at).as_millis()).unwrap_or(u64::MAX))),
+    let table = daemon.table();
+    rows.extend(table.iter().map(|known| {
+        NodeRow {
+            name: known.member.name.clone(),
+            address: known.member.address.to_string(),
+            alive: known.alive,
+            here: false,
+            load: table
+                .load(known.member.id, now)
+                .map(|(load, age)| (load, u64::try_from(age.as_millis()).unwrap_or(u64::MAX))),
+        }
     }));
+    drop(table);
     rows.sort_by_cached_key(|row| natural(&row.name));
     rows
 }
@@ -105,12 +120,7 @@ fn ps(daemon: &Daemon, peer: Peer) -> Answer {
 }
 
 fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
-    let owner = std::fs::metadata(format!("/proc/{pid}"))
-        .map_err(|e| Error::file("find process", format!("/proc/{pid}"), e))?
-        .uid();
-    if peer.uid != 0 && peer.uid != owner {
-        return Err(Error::NotAllowed { what: "asking after another user's process" });
-    }
+    let owner = owner_or_root(peer, pid, "asking after another user's process")?;
     let mut lines = Vec::new();
     for (id, steward) in rooms::stewards(&daemon.options.run_dir) {
         match steward.ask(&ToSteward::Why { pid }, &[]) {
@@ -119,10 +129,19 @@ fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
             Err(e) => lines.push(format!("room {id} does not answer: {e}")),
         }
     }
-    if lines.is_empty() {
+    let is_away = !lines.is_empty();
+    if !is_away {
         lines.push(format!("{pid} runs here, on {}: it is not away", daemon.me().name));
     }
+    lines.extend(policy_answers::why(daemon, pid, owner, is_away));
     Ok(Answer::Why { lines })
+}
+
+/// User of the process, if it is the one who asks, or root asks.
+fn owner_or_root(peer: Peer, pid: i32, what: &'static str) -> Result<u32, Error> {
+    let path = format!("/proc/{pid}");
+    let owner = std::fs::metadata(&path).map_err(|e| Error::file("find process", path, e))?.uid();
+    if peer.uid == 0 || peer.uid == owner { Ok(owner) } else { Err(Error::NotAllowed { what }) }
 }
 
 fn invite(daemon: &Daemon, valid_s: u64, count: u32, grant: Grant) -> Result<Answer, Error> {

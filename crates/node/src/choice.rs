@@ -1,23 +1,39 @@
-//! Where to place: the node asked for, or the least loaded one that will have it.
+//! Where to place: the node asked for, or the one that the policy prefers and that will have it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ::policy::{NodeView, Params, Placement, ProcessView};
+use ctl::facts::Load;
+
 use crate::Error;
 use crate::daemon::{Daemon, lock};
-use crate::placement::{self, Candidate, Refusal};
+use crate::placement::Refusal;
 use crate::rooms;
 use crate::steward::Steward;
 
-/// A choice counts as load for so long: until load averages show it.
+/// A choice counts as load at most for so long, ...
 const CHOICE_AGE: Duration = Duration::from_secs(15);
+/// ... and until a reading comes that was made so long after it.
+const SHOWS_AFTER: Duration = Duration::from_millis(1500);
 /// Most choices remembered.
 const CHOICES_MAX: usize = 4096;
 /// A node that refused is not asked again for so long, if others will do.
 const REFUSAL_AGE: Duration = Duration::from_secs(10);
 /// Most reasons given when nobody will do.
 const REASONS_MAX: usize = 5;
+/// Demand of a program of which nothing is known: one core, thousandths.
+const DEMAND_MILLI: u32 = 1000;
+
+/// A node that might be taken.
+#[derive(Clone, Debug)]
+struct Candidate {
+    name: String,
+    id: u64,
+    /// Newest load, and when it was read.
+    load: Option<(Load, Instant)>,
+}
 
 /// What was chosen lately: nodes, and when.
 #[derive(Default)]
@@ -25,17 +41,27 @@ pub(crate) struct Choices(Mutex<VecDeque<(Instant, String)>>);
 
 impl Choices {
     /// Takes the best of the candidates and counts it at once, so that of many who choose together not all choose the same.
-    fn take_best(&self, mut candidates: Vec<Candidate>) -> Option<String> {
+    fn take_best(&self, candidates: &[Candidate], params: &Params, at_ms: u64) -> Option<(String, Placement)> {
         let mut choices = lock(&self.0);
         while choices.front().is_some_and(|(at, _)| at.elapsed() > CHOICE_AGE) || choices.len() > CHOICES_MAX {
             choices.pop_front();
         }
-        for candidate in &mut candidates {
-            candidate.chosen = choices.iter().filter(|(_, name)| *name == candidate.name).count() as u64;
-        }
-        let best = placement::rank(candidates).into_iter().next()?.name;
+        let middle = middle(candidates);
+        let views = candidates.iter().map(|c| {
+            let (load, read) = c.load.map_or((middle, None), |(load, read)| (load, Some(read)));
+            let is_new = |at: &Instant| read.is_none_or(|read| *at + SHOWS_AFTER > read);
+            let chosen = choices.iter().filter(|(at, name)| *name == c.name && is_new(at)).count();
+            let chosen_milli = u32::try_from(chosen).unwrap_or(u32::MAX).saturating_mul(DEMAND_MILLI);
+            view(c.id, &load, chosen_milli)
+        });
+        let process = ProcessView { demand_milli: DEMAND_MILLI, in_scope: true, ..ProcessView::default() };
+        let placement = Placement::new(at_ms, *params, process, views.collect());
+        // Short of memory is better than nowhere.
+        let roomy = placement.order.first().map(|(id, _)| *id);
+        let best = roomy.or_else(|| placement.candidates.iter().max_by_key(|n| n.free_mib).map(|n| n.id))?;
+        let best = candidates.iter().find(|c| c.id == best)?.name.clone();
         choices.push_back((Instant::now(), best.clone()));
-        Some(best)
+        Some((best, placement))
     }
 
     fn add(&self, name: &str) {
@@ -51,6 +77,31 @@ impl Choices {
     }
 }
 
+/// A node's load for the policy, with so much that was just placed there.
+fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
+    NodeView {
+        id,
+        load_milli: load.runnable_milli.saturating_add(chosen_milli),
+        cores_milli: load.capacity_milli,
+        speed_milli: load.speed_milli,
+        lag_ms: load.lag_ms,
+        free_mib: load.available_mib,
+        memory_mib: load.memory_mib,
+        pressure_milli: load.pressure_milli,
+        guests: true,
+        age_ms: 0,
+    }
+    .bounded()
+}
+
+/// The load in the middle of those that are known: stands for one that is not.
+fn middle(candidates: &[Candidate]) -> Load {
+    let mut known: Vec<Load> = candidates.iter().filter_map(|c| c.load.map(|(load, _)| load)).collect();
+    known.sort_by_key(|l| u64::from(l.runnable_milli) * 1000 / u64::from(l.capacity_milli.max(1)));
+    let unknown = Load { cores: 1, capacity_milli: 1000, speed_milli: 1000, ..Load::default() };
+    known.get(known.len() / 2).copied().unwrap_or(unknown)
+}
+
 /// The node, and a connection to the steward of the room there.
 pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, Steward), Error> {
     let me = daemon.me().name;
@@ -62,19 +113,23 @@ pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, 
             daemon.choices.add(name);
             Ok((member.name, steward))
         }
-        None => choose_least_loaded(daemon, &me),
+        None => choose_best(daemon, &me),
     }
 }
 
-fn choose_least_loaded(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Error> {
+fn choose_best(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Error> {
     while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let (mut candidates, mut reasons) = candidates(daemon);
-    while let Some(best) = daemon.choices.take_best(candidates.clone()) {
+    let params = daemon.policy.params();
+    while let Some((best, placement)) = daemon.choices.take_best(&candidates, &params, daemon.uptime_ms()) {
         let steward = daemon.living(&best).map_err(Error::from).and_then(|member| rooms::steward_on(daemon, &member));
         match steward {
-            Ok(steward) => return Ok((best, steward)),
+            Ok(steward) => {
+                daemon.policy.log(::policy::Entry::Placement(placement));
+                return Ok((best, steward));
+            }
             Err(e) => {
                 daemon.choices.take_back(&best);
                 candidates.retain(|c| c.name != best);
@@ -91,16 +146,23 @@ fn choose_least_loaded(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Stewar
 
 /// The living nodes that have not refused lately, and why the others are none.
 fn candidates(daemon: &Daemon) -> (Vec<Candidate>, Vec<String>) {
-    let living = daemon.table().iter().filter(|k| k.alive).map(|k| (k.member.name.clone(), k.load)).collect::<Vec<_>>();
+    let now = Instant::now();
+    let table = daemon.table();
+    let read = |id| table.load(id, now).map(|(load, age)| (load, now.checked_sub(age).unwrap_or(now)));
+    let living: Vec<Candidate> = table
+        .iter()
+        .filter(|k| k.alive)
+        .map(|k| Candidate { name: k.member.name.clone(), id: k.member.id, load: read(k.member.id) })
+        .collect();
+    drop(table);
     let (mut candidates, mut reasons) = (Vec::new(), Vec::new());
-    for (name, load) in living {
-        let load = load.map(|(load, _)| load);
-        if load.is_some_and(|l| l.rooms_max == 0) {
-            reasons.push(Refusal::NoGuests { name }.to_string());
-        } else if let Some(refusal) = daemon.rooms.refused_lately(&name, REFUSAL_AGE) {
+    for candidate in living {
+        if candidate.load.is_some_and(|(load, _)| load.rooms_max == 0) {
+            reasons.push(Refusal::NoGuests { name: candidate.name }.to_string());
+        } else if let Some(refusal) = daemon.rooms.refused_lately(&candidate.name, REFUSAL_AGE) {
             reasons.push(refusal.to_string());
         } else {
-            candidates.push(Candidate { name, load, chosen: 0 });
+            candidates.push(candidate);
         }
     }
     (candidates, reasons)
@@ -110,17 +172,68 @@ fn candidates(daemon: &Daemon) -> (Vec<Candidate>, Vec<String>) {
 mod tests {
     use super::*;
 
+    fn load(runnable_milli: u32, cores: u32) -> Load {
+        Load {
+            runnable_milli,
+            cores,
+            capacity_milli: cores * 1000,
+            speed_milli: 1000,
+            memory_mib: 1000,
+            available_mib: 900,
+            ..Load::default()
+        }
+    }
+
+    fn candidate(name: &str, load: Option<Load>) -> Candidate {
+        Candidate { name: name.into(), id: name.bytes().map(u64::from).sum(), load: load.map(|l| (l, Instant::now())) }
+    }
+
+    fn best(choices: &Choices, candidates: &[Candidate]) -> Option<String> {
+        choices.take_best(candidates, &Params::default(), 0).map(|(name, _)| name)
+    }
+
     #[test]
     fn who_choose_together_spread() {
+        for known in [None, Some(load(0, 1))] {
+            let choices = Choices::default();
+            let all = ["a", "b", "c"].map(|name| candidate(name, known));
+            let mut taken: Vec<_> = (0..6).filter_map(|_| best(&choices, &all)).collect();
+            taken.sort();
+            assert_eq!(taken, ["a", "a", "b", "b", "c", "c"]);
+            choices.take_back("b");
+            assert_eq!(best(&choices, &all).as_deref(), Some("b"));
+            assert_eq!(best(&choices, &[]), None);
+        }
+    }
+
+    #[test]
+    fn least_loaded_for_its_size_and_speed_first() {
+        let first = |all: &[Candidate]| best(&Choices::default(), all);
+        assert_eq!(
+            first(&[candidate("a", Some(load(900, 1))), candidate("b", Some(load(1600, 4)))]).as_deref(),
+            Some("b")
+        );
+        let slow = Load { speed_milli: 400, ..load(0, 1) };
+        assert_eq!(first(&[candidate("a", Some(slow)), candidate("b", Some(load(100, 1)))]).as_deref(), Some("b"));
+        let unknown = [candidate("x", None), candidate("a", Some(load(9000, 1))), candidate("b", Some(load(0, 1)))];
+        assert_eq!(first(&unknown).as_deref(), Some("b"));
+        let short = Load { available_mib: 10, ..load(0, 1) };
+        assert_eq!(first(&[candidate("a", Some(short)), candidate("b", Some(load(5000, 1)))]).as_deref(), Some("b"));
+        assert_eq!(
+            first(&[candidate("a", Some(short))]).as_deref(),
+            Some("a"),
+            "short of memory is better than nowhere"
+        );
+    }
+
+    #[test]
+    fn a_choice_counts_until_the_load_shows_it() {
         let choices = Choices::default();
-        let candidates = |names: &[&str]| {
-            names.iter().map(|n| Candidate { name: (*n).into(), load: None, chosen: 0 }).collect::<Vec<_>>()
-        };
-        let mut taken: Vec<_> = (0..6).filter_map(|_| choices.take_best(candidates(&["a", "b", "c"]))).collect();
-        taken.sort();
-        assert_eq!(taken, ["a", "a", "b", "b", "c", "c"]);
-        choices.take_back("b");
-        assert_eq!(choices.take_best(candidates(&["a", "b", "c"])).as_deref(), Some("b"));
-        assert_eq!(choices.take_best(Vec::new()), None);
+        let now = Instant::now();
+        let mut all = [candidate("a", Some(load(0, 1))), candidate("b", Some(load(500, 1)))];
+        assert_eq!(best(&choices, &all).as_deref(), Some("a"));
+        assert_eq!(best(&choices, &all).as_deref(), Some("b"));
+        all[0].load = Some((load(0, 1), now + Duration::from_secs(5)));
+        assert_eq!(best(&choices, &all).as_deref(), Some("a"), "it has ended: its node is idle");
     }
 }

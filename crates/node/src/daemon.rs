@@ -12,8 +12,11 @@ use identity::{Identity, NodeName};
 use tokio::sync::Notify;
 
 use crate::choice::Choices;
+use crate::load::Meter;
 use crate::members::{Known, Table};
+use crate::pins::Pins;
 use crate::placement::Refusal;
+use crate::policy::Policy;
 use crate::rooms::Rooms;
 use crate::swim::Swim;
 use crate::{Error, facts};
@@ -49,6 +52,9 @@ pub(crate) struct Daemon {
     pub(crate) identity: Identity,
     pub(crate) rooms: Rooms,
     pub(crate) choices: Choices,
+    pub(crate) meter: Meter,
+    pub(crate) policy: Policy,
+    pub(crate) pins: Pins,
     pub(crate) swim: Swim,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
@@ -87,10 +93,14 @@ impl Daemon {
                 table.remember(member, false, Instant::now());
             }
         }
+        let policy = Policy::load(&identity, &options.run_dir)?;
         Ok(Daemon {
+            policy,
+            pins: Pins::load(&options.run_dir),
             facts: OnceLock::new(),
             rooms: Rooms::default(),
             choices: Choices::default(),
+            meter: Meter::new(),
             started: Instant::now(),
             me: Mutex::new(me),
             table: Mutex::new(table),
@@ -219,8 +229,19 @@ impl Daemon {
         entries
     }
 
+    /// The most rooms to host as the owner wants it now; 0: no guests.
+    pub(crate) fn rooms_max(&self) -> u32 {
+        if self.policy.takes_guests() { self.options.rooms_max } else { 0 }
+    }
+
+    /// Since the daemon started, milliseconds.
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn load(&self) -> Load {
-        facts::load(crate::hosted::count(&self.options.run_dir), self.options.rooms_max)
+        let rooms = crate::hosted::count(&self.options.run_dir);
+        Load { rooms, rooms_max: self.rooms_max(), ..self.meter.load() }
     }
 
     /// Looks for the others, unless that is under way.

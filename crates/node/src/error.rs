@@ -52,6 +52,9 @@ pub enum Error {
         /// Its words.
         reason: String,
     },
+    /// A policy setting that is not possible.
+    #[error(transparent)]
+    Setting(#[from] ::policy::SettingError),
     /// A placement that is not possible.
     #[error(transparent)]
     Placement(#[from] crate::placement::Refusal),

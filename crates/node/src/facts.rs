@@ -1,8 +1,8 @@
-//! What this node is and how busy it is, from uname(2), /proc and /dev.
+//! What this node is, from uname(2), /proc and /dev.
 
 use std::fs;
 
-use ctl::facts::{Facts, Load};
+use ctl::facts::Facts;
 
 /// CPU features that user programs may find and use, as /proc/cpuinfo names them (kernel: arch/x86/include/asm/cpufeatures.h). Names that
 /// concern only the kernel (mitigations, virtualisation, power) do not keep a program from running elsewhere.
@@ -129,20 +129,6 @@ pub(crate) fn read(rooms_max: u32) -> Facts {
     }
 }
 
-/// Reads what changes.
-pub(crate) fn load(rooms: u32, rooms_max: u32) -> Load {
-    let (all_kib, available_kib) = memory_kib();
-    let average = text("/proc/loadavg").split(' ').next().and_then(|f| f.parse::<f32>().ok()).unwrap_or(0.0);
-    Load {
-        runnable_milli: (average.clamp(0.0, 1e6) * 1000.0) as u32,
-        cores: cores(),
-        available_mib: u32::try_from(available_kib / 1024).unwrap_or(u32::MAX),
-        memory_mib: u32::try_from(all_kib / 1024).unwrap_or(u32::MAX),
-        rooms,
-        rooms_max,
-    }
-}
-
 /// Kernels before 6.14 bound the PIDs of all namespaces by the machine's `pid_max`: raise it, so that rooms can have home's PIDs.
 pub(crate) fn raise_pid_max() {
     const HIGHEST: u32 = 4_194_304;
@@ -174,12 +160,13 @@ fn features(flags: &str) -> Vec<String> {
     found
 }
 
-fn cores() -> u32 {
+/// Online CPUs that this process may use.
+pub(crate) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }
 
 /// In all, and what programs could still get.
-fn memory_kib() -> (u64, u64) {
+pub(crate) fn memory_kib() -> (u64, u64) {
     let meminfo = text("/proc/meminfo");
     let kib = |name| field(&meminfo, name).and_then(|v| v.split(' ').next()?.parse().ok()).unwrap_or(0);
     (kib("MemTotal"), kib("MemAvailable"))
@@ -208,8 +195,6 @@ mod tests {
                 && facts.pid_max > 300
         );
         assert!(facts.cpu_features.iter().any(|f| f == "sse2") && !facts.cpu_features.iter().any(|f| f == "vmx"));
-        let load = load(2, 3);
-        assert!(load.available_mib > 0 && load.available_mib <= load.memory_mib && load.rooms == 2);
     }
 
     #[test]

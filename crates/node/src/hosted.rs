@@ -63,7 +63,7 @@ fn path(run_dir: &Path, room: RoomId) -> PathBuf {
 }
 
 /// Start time of a process that is not a zombie.
-fn start_time(pid: u32) -> Option<u64> {
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything; behind it come the state (field 3) and so on.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');

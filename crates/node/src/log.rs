@@ -50,7 +50,12 @@ impl Write for Log {
 
 /// The last lines.
 pub(crate) fn tail(run_dir: &Path, lines: usize) -> io::Result<Vec<String>> {
-    let mut file = File::open(ctl::paths::log_dir(run_dir).join(FILE))?;
+    tail_of(run_dir, FILE, lines)
+}
+
+/// The last lines of a file beside it.
+pub(crate) fn tail_of(run_dir: &Path, file: &str, lines: usize) -> io::Result<Vec<String>> {
+    let mut file = File::open(ctl::paths::log_dir(run_dir).join(file))?;
     let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();

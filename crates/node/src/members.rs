@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use ctl::facts::Load;
 use ctl::peer::{Member, PulseEntry};
+use gossip::{Bounds, Window};
 
 /// How long a name is kept for a newcomer that was admitted but has not come yet.
 const ADMITTED_FOR: Duration = Duration::from_secs(120);
@@ -18,16 +19,26 @@ pub(crate) struct Known {
     pub(crate) alive: bool,
     /// Since when `alive` is what it is.
     pub(crate) since: Instant,
-    /// Newest load, and when it was read.
-    pub(crate) load: Option<(Load, Instant)>,
     /// Admitted here, not seen alive yet.
     admitted: bool,
 }
 
-/// All members but this node itself, by node id.
-#[derive(Default)]
+/// All members but this node itself, by node id, and the newest loads that have come of them.
 pub(crate) struct Table {
     known: HashMap<u64, Known>,
+    loads: Window<Load>,
+    /// Loads are timed from here.
+    epoch: Instant,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        let max_age_ms = u64::try_from(LOAD_MAX_AGE.as_millis()).unwrap_or(u64::MAX);
+        let bounds = Bounds { capacity: ctl::peer::MEMBERS_MAX, max_age_ms };
+        // What was read before this daemon started has its age, too.
+        let epoch = Instant::now().checked_sub(LOAD_MAX_AGE).unwrap_or_else(Instant::now);
+        Table { known: HashMap::new(), loads: Window::new(bounds), epoch }
+    }
 }
 
 /// Why a name cannot be given.
@@ -54,6 +65,7 @@ impl Table {
         for known in self.known.values_mut() {
             if known.alive && !alive.contains_key(&known.member.id) {
                 (known.alive, known.since, changed) = (false, now, true);
+                self.loads.forget(known.member.id);
             }
         }
         for (id, member) in alive {
@@ -63,7 +75,7 @@ impl Table {
             let known = self.known.entry(id).or_insert_with(|| Known::new(member.clone(), now));
             if !known.alive || known.member != member {
                 let since = if known.alive { known.since } else { now };
-                *known = Known { member, alive: true, since, load: known.load, admitted: false };
+                *known = Known { member, alive: true, since, admitted: false };
                 changed = true;
             }
         }
@@ -78,6 +90,7 @@ impl Table {
     }
 
     pub(crate) fn forget(&mut self, id: u64) -> bool {
+        self.loads.forget(id);
         self.known.remove(&id).is_some()
     }
 
@@ -95,41 +108,35 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a load reading if it is newer than the one known.
+    /// Takes a load reading of a member if it is newer than the one known.
     pub(crate) fn note_load(&mut self, entry: &PulseEntry, now: Instant) {
-        let Some(read) = now.checked_sub(Duration::from_millis(entry.age_ms.into())) else { return };
-        if let Some(known) = self.known.get_mut(&entry.id)
-            && known.load.is_none_or(|(_, at)| read > at)
-        {
-            known.load = Some((entry.load, read));
+        if self.known.contains_key(&entry.id) {
+            self.loads.note(entry.id, entry.age_ms.into(), entry.load, self.ms(now));
         }
+    }
+
+    /// The newest load of a member, and its age.
+    pub(crate) fn load(&self, id: u64, now: Instant) -> Option<(Load, Duration)> {
+        let reading = self.loads.get(id)?;
+        Some((reading.value, Duration::from_millis(self.ms(now).saturating_sub(reading.read_ms))))
     }
 
     /// The newest `count` readings, for the next datagram.
     pub(crate) fn newest_loads(&self, count: usize, now: Instant) -> Vec<PulseEntry> {
-        let mut entries: Vec<PulseEntry> = self
-            .known
-            .values()
-            .filter(|k| k.alive)
-            .filter_map(|k| {
-                let (load, at) = k.load?;
-                let age = now.duration_since(at);
-                (age < LOAD_MAX_AGE).then(|| PulseEntry {
-                    id: k.member.id,
-                    age_ms: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
-                    load,
-                })
-            })
-            .collect();
-        entries.sort_by_key(|e| e.age_ms);
-        entries.truncate(count);
-        entries
+        let newest = self.loads.newest(count, self.ms(now)).into_iter();
+        newest
+            .map(|(id, age_ms, load)| PulseEntry { id, age_ms: u32::try_from(age_ms).unwrap_or(u32::MAX), load })
+            .collect()
+    }
+
+    fn ms(&self, now: Instant) -> u64 {
+        u64::try_from(now.duration_since(self.epoch).as_millis()).unwrap_or(u64::MAX)
     }
 }
 
 impl Known {
     fn new(member: Member, now: Instant) -> Known {
-        Known { member, alive: false, since: now, load: None, admitted: false }
+        Known { member, alive: false, since: now, admitted: false }
     }
 }
 
@@ -166,5 +173,9 @@ mod tests {
         table.note_load(&entry(3, 0, 1), now);
         assert_eq!(table.newest_loads(5, now), vec![entry(2, 50, 7), entry(1, 100, 5)]);
         assert_eq!(table.newest_loads(1, now).len(), 1);
+        assert_eq!(table.load(1, now).map(|(load, age)| (load.runnable_milli, age.as_millis())), Some((5, 100)));
+        assert!(table.load(3, now).is_none(), "not a member");
+        table.set_alive([member(2, "n2")].into_iter(), now);
+        assert!(table.load(1, now).is_none(), "what a dead node said is not passed on");
     }
 }

@@ -175,31 +175,6 @@ pub fn lacking<'a>(home: &'a Facts, there: &Facts) -> Vec<&'a str> {
     home.cpu_features.iter().filter(|f| !there.cpu_features.contains(f)).map(String::as_str).collect()
 }
 
-/// A node that might be taken.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// Who.
-    pub name: String,
-    /// Newest load known.
-    pub load: Option<Load>,
-    /// How often this home has chosen it lately: tells apart what the loads do not show yet.
-    pub chosen: u64,
-}
-
-/// Candidates, best first: load per core with what was just placed there, then name. A load that is not known counts as the middle one.
-pub fn rank(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut known: Vec<Load> = candidates.iter().filter_map(|c| c.load).collect();
-    known.sort_by_key(Load::per_core_milli);
-    let middle = known.get(known.len() / 2).copied().unwrap_or_default();
-    candidates.sort_by_cached_key(|c| {
-        let load = c.load.unwrap_or(middle);
-        // One runnable task more for each that was chosen lately.
-        let expected_milli = u64::from(load.runnable_milli) + 1000 * c.chosen;
-        (expected_milli / u64::from(load.cores.max(1)), c.chosen, c.name.clone())
-    });
-    candidates
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,21 +224,5 @@ mod tests {
         assert_eq!(check(&facts(), "n2", &there, true), Ok(()));
         there.skew_us = 10_201;
         assert!(check(&facts(), "n2", &there, true).is_err());
-    }
-
-    #[test]
-    fn least_loaded_first_and_rotation() {
-        let node = |name: &str, runnable_milli, cores, chosen| Candidate {
-            name: name.into(),
-            load: Some(Load { runnable_milli, cores, ..Load::default() }),
-            chosen,
-        };
-        let names = |c: Vec<Candidate>| rank(c).into_iter().map(|c| c.name).collect::<Vec<_>>();
-        assert_eq!(names(vec![node("a", 900, 1, 0), node("b", 1600, 4, 0)]), ["b", "a"]);
-        assert_eq!(names(vec![node("a", 100, 2, 1), node("b", 100, 2, 0)]), ["b", "a"]);
-        assert_eq!(
-            names(vec![Candidate { name: "x".into(), load: None, chosen: 0 }, node("a", 9000, 1, 0)]),
-            ["a", "x"]
-        );
     }
 }

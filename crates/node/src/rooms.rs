@@ -201,7 +201,7 @@ pub(crate) fn host(daemon: &Daemon, room: RoomId, home: &NodeName, address: Sock
     let me = daemon.me().name;
     let failed = |why: String| Error::Room { node: me.clone(), why };
     let hosted = hosted::living(&daemon.options.run_dir);
-    let (rooms, rooms_max) = (u32::try_from(hosted.len()).unwrap_or(u32::MAX), daemon.options.rooms_max);
+    let (rooms, rooms_max) = (u32::try_from(hosted.len()).unwrap_or(u32::MAX), daemon.rooms_max());
     if rooms_max == 0 {
         return Err(Refusal::NoGuests { name: me }.into());
     }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::facts::Load;
+use ctl::facts::{Facts, Load};
 use ctl::peer::{JoinAnswer, JoinRequest, MEMBERS_MAX, Member, PeerAnswer, PeerRequest, PulseEntry};
 use ctl::steward::{PREAMBLE_BYTES, Preamble, RoomId};
 use identity::{NodeId, NodeName};
@@ -84,7 +84,10 @@ async fn answer(
         PeerRequest::Facts => {
             let trying = Arc::clone(daemon);
             match tokio::task::spawn_blocking(move || trying.facts().clone()).await {
-                Ok(facts) => PeerAnswer::Facts { facts, load: daemon.load() },
+                Ok(facts) => {
+                    let facts = Facts { rooms_max: daemon.rooms_max(), ..facts };
+                    PeerAnswer::Facts { facts, load: daemon.load() }
+                }
                 Err(e) => PeerAnswer::Failed { reason: e.to_string() },
             }
         }

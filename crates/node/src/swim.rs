@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use ctl::peer::{Datagram, Member};
 use foca::{AccumulatingRuntime, Config, Foca, PeriodicParams, PostcardCodec, Timer};
+use gossip::{Draw, Partner, Partners};
 use identity::NodeName;
 use rand::rngs::StdRng;
-use rand::seq::IteratorRandom as _;
 use serde::{Deserialize, Serialize};
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
@@ -23,8 +23,8 @@ use crate::seal::{OVERHEAD_BYTES, Opener, Sealer};
 const DATAGRAM_BYTES: usize = 1380;
 /// What the envelope ([`Datagram::Swim`], version) adds, bytes.
 const ENVELOPE_BYTES: usize = 8;
-/// Loads in one pulse.
-const PULSE_ENTRIES: usize = 32;
+/// Loads in one pulse: with them it stays below a kilobyte.
+const PULSE_ENTRIES: usize = 24;
 /// How often a pulse is sent, ...
 const PULSE_EVERY: Duration = Duration::from_secs(1);
 /// ... and how often for how long after the start, when the others are still to be heard of.
@@ -120,7 +120,8 @@ pub(crate) struct Task {
     sealer: Sealer,
     opener: Opener,
     echoes: HashMap<u64, oneshot::Sender<()>>,
-    rng: StdRng,
+    draw: Draw,
+    partners: Partners,
     sized_for: usize,
     /// Of the members alive, this node included.
     digest: u64,
@@ -146,7 +147,8 @@ impl Task {
             timers: BinaryHeap::new(),
             timers_made: 0,
             echoes: HashMap::new(),
-            rng: rng(),
+            draw: Draw::new(rand::random()),
+            partners: Partners::default(),
             sized_for: 1,
             digest: ctl::peer::digest([&me].into_iter()),
             changes: false,
@@ -209,6 +211,7 @@ impl Task {
             Datagram::Pulse { me, digest, entries } => {
                 let now = Instant::now();
                 entries.iter().take(PULSE_ENTRIES).for_each(|e| self.daemon.table().note_load(e, now));
+                self.partners.heard(sender);
                 if me.id == sender && acceptable(&me) {
                     self.compare(me, digest);
                 }
@@ -257,6 +260,7 @@ impl Task {
                     let down = foca::Member::new(member.id().clone(), member.incarnation(), foca::State::Down);
                     let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
                 }
+                self.partners.forget(id);
                 if self.daemon.table().forget(id) {
                     self.daemon.members_have_changed();
                     self.daemon.save_members_soon();
@@ -328,11 +332,19 @@ impl Task {
     /// The newest loads to a random member; the members again if none is alive.
     fn pulse(&mut self) {
         let entries = self.daemon.pulse_entries(PULSE_ENTRIES);
-        let target = self.foca.iter_members().choose(&mut self.rng).map(|m| m.id().0.address);
+        let heard = |task: &Task, id| task.foca.iter_members().find(|m| m.id().0.id == id).map(|m| m.id().0.address);
+        let members = self.foca.num_members();
+        let target = match self.partners.next(members, &mut self.draw) {
+            Some(Partner::Heard(id)) => heard(self, id),
+            Some(Partner::Nth(n)) => self.foca.iter_members().nth(n).map(|m| m.id().0.address),
+            None => None,
+        };
         match target {
             Some(address) => self
                 .send(address, &Datagram::Pulse { me: self.foca.identity().0.clone(), digest: self.digest, entries }),
-            None => self.daemon.enter_again(),
+            None if members == 0 => self.daemon.enter_again(),
+            // One that was heard is no member any more; another takes its turn next time.
+            None => {}
         }
     }
 

@@ -14,6 +14,7 @@ pub mod probe;
 pub mod process;
 pub mod ptrace;
 pub mod seccomp;
+pub mod share;
 pub mod socket;
 pub mod vm;
 

@@ -40,7 +40,7 @@ pub enum Refusal {
 /// Margins at the target, against the asker's: what both see nearly alike must not be refused for the difference.
 const STRICTNESS: f64 = 0.5;
 
-/// Judges a request by the node's own load, with what it has promised counted in. `arrivals`: promised within the time over which they count.
+/// Judges a request by the node's own load, with what it has promised counted in. `arrivals`: promised, or come within the time over which they count.
 ///
 /// # Errors
 /// The [`Refusal`].

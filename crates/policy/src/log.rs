@@ -2,10 +2,43 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Inputs, Verdict, decide};
+use crate::{Inputs, NodeView, Params, ProcessView, Verdict, decide, place};
 
 /// Longest line that is read, bytes.
 pub const RECORD_BYTES: usize = 1 << 20;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Entry {
+    /// Whether to move a process, and which.
+    Decision(Record),
+    /// Where a new process begins.
+    Placement(Placement),
+}
+
+/// Where a new process should begin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// When, milliseconds on the clock of whoever decided.
+    pub at_ms: u64,
+    /// The policy's numbers.
+    pub params: Params,
+    /// The process, as far as known.
+    pub process: ProcessView,
+    /// Nodes that could take it, with what was just placed there.
+    pub candidates: Vec<NodeView>,
+    /// Node ids, best first, each with its value (see [`place`]).
+    pub order: Vec<(u64, i64)>,
+}
+
+impl Placement {
+    /// Decides.
+    pub fn new(at_ms: u64, params: Params, process: ProcessView, candidates: Vec<NodeView>) -> Placement {
+        let order = place(&process, &candidates, &params);
+        Placement { at_ms, params, process, candidates, order }
+    }
+}
 
 /// One decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,19 +79,19 @@ pub struct Replayed {
     /// Line in the log, counted from 1.
     pub line: usize,
     /// As it was logged.
-    pub record: Record,
-    /// As it is now.
-    pub again: Verdict,
+    pub logged: Entry,
+    /// As it is decided now.
+    pub again: Entry,
 }
 
 impl Replayed {
     /// Is it the same?
     pub fn same(&self) -> bool {
-        self.again == self.record.verdict
+        self.again == self.logged
     }
 }
 
-impl Record {
+impl Entry {
     /// As a line, without its end.
     ///
     /// # Errors
@@ -79,9 +112,12 @@ pub fn replay(text: &str) -> impl Iterator<Item = Result<Replayed, LogError>> + 
         if text.len() > RECORD_BYTES {
             return Err(LogError::TooLong { line, bytes: text.len() });
         }
-        let record: Record = serde_json::from_str(text).map_err(|source| LogError::Malformed { line, source })?;
-        let again = decide(&record.inputs);
-        Ok(Replayed { line, record, again })
+        let logged: Entry = serde_json::from_str(text).map_err(|source| LogError::Malformed { line, source })?;
+        let again = match logged.clone() {
+            Entry::Decision(record) => Entry::Decision(Record { verdict: decide(&record.inputs), ..record }),
+            Entry::Placement(p) => Entry::Placement(Placement::new(p.at_ms, p.params, p.process, p.candidates)),
+        };
+        Ok(Replayed { line, logged, again })
     })
 }
 
@@ -112,7 +148,7 @@ mod tests {
         };
         let mut mover = Mover::new(Settings::default());
         let record = mover.consider(5, node(1, 2000), vec![process(1), process(2)], [node(2, 0)].into_iter());
-        let line = record.line().unwrap();
+        let line = Entry::Decision(record).line().unwrap();
         let stays = line.replace("\"to\":2", "\"to\":3");
         assert_ne!(line, stays, "it moves");
         let text = format!("{line}\n\n{stays}\nnonsense\n");
@@ -120,6 +156,11 @@ mod tests {
         assert!(again[0].as_ref().unwrap().same() && !again[1].as_ref().unwrap().same());
         assert_eq!(again[1].as_ref().unwrap().line, 3);
         assert_eq!(again[2].as_ref().unwrap_err().to_string(), "line 4 is no decision");
+        let placed = Placement::new(5, Params::default(), process(3), vec![node(2, 1000), node(4, 0)]);
+        assert_eq!(placed.order.first().map(|o| o.0), Some(4));
+        let line = Entry::Placement(placed).line().unwrap();
+        assert!(replay(&line).all(|r| r.unwrap().same()));
+        assert!(replay(&line.replace("\"id\":4", "\"id\":5")).all(|r| !r.unwrap().same()));
         assert!(replay(&"x".repeat(RECORD_BYTES + 1)).next().unwrap().is_err());
     }
 }

@@ -27,6 +27,7 @@ pub struct Mover {
     refused: BTreeMap<u64, u64>,
     /// Asker's node and its process.
     promises: BTreeMap<(u64, u64), Promise>,
+    /// When processes came.
     arrivals: VecDeque<u64>,
 }
 
@@ -117,8 +118,7 @@ impl Mover {
         if self.settings.quiet && ask.process.home != own.id {
             return Err(Refusal::NoGuests);
         }
-        admit(&own, ask, self.arrivals.len(), &self.settings.params)?;
-        self.arrivals.push_back(now_ms);
+        admit(&own, ask, self.promises.len() + self.arrivals.len(), &self.settings.params)?;
         let (demand_milli, memory_mib) = (ask.process.demand_milli, ask.process.memory_mib);
         let promise = Promise { demand_milli, memory_mib, until_ms: now_ms + within_ms };
         self.promises.insert((ask.from.id, ask.process.id), promise);
@@ -126,8 +126,10 @@ impl Mover {
     }
 
     /// The process has come, or will not: it is no promise any more.
-    pub fn settle(&mut self, from: u64, process: u64) {
-        self.promises.remove(&(from, process));
+    pub fn settle(&mut self, now_ms: u64, from: u64, process: u64, has_come: bool) {
+        if self.promises.remove(&(from, process)).is_some() && has_come {
+            self.arrivals.push_back(now_ms);
+        }
     }
 
     /// The node as it will be when what was promised has come; and whether it takes guests, as its owner said.
@@ -203,8 +205,9 @@ mod tests {
         assert_eq!(mover.with_promises(0, node(2, 0)).load_milli, 1000);
         assert_eq!(mover.admit(0, node(2, 0), &ask(2), 10_000), Ok(()));
         assert_eq!(mover.admit(0, node(2, 0), &ask(3), 10_000), Err(Refusal::Flood));
-        mover.settle(1, 1);
+        mover.settle(0, 1, 1, true);
         assert_eq!(mover.with_promises(0, node(2, 0)).load_milli, 1000);
+        assert_eq!(mover.admit(0, node(2, 0), &ask(3), 10_000), Err(Refusal::Flood), "it has just come");
         assert_eq!(mover.with_promises(10_000, node(2, 0)).load_milli, 0);
         mover.set(Settings { quiet: true, ..Settings::default() });
         assert_eq!(mover.admit(20_000, node(2, 0), &ask(4), 10_000), Err(Refusal::NoGuests));

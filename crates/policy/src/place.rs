@@ -5,6 +5,10 @@ use crate::decide::has_room;
 use crate::utility::Site;
 use crate::{NodeView, Params, ProcessView};
 
+/// What a load of one per core counts beyond what it slows down now: of nodes that are about as good the emptier is better, since it has more
+/// room for what is not known yet, and measured speeds of equal nodes differ by some per cent.
+const EMPTIER: f64 = 0.1;
+
 /// Candidates that have room, best first, each with what the process' coming changes there (thousandths of utility; the highest is best).
 /// Equal ones are ordered by load, then by id turned by the process' id, so that not all choose the same.
 pub fn place(process: &ProcessView, candidates: &[NodeView], params: &Params) -> Vec<(u64, i64)> {
@@ -13,7 +17,8 @@ pub fn place(process: &ProcessView, candidates: &[NodeView], params: &Params) ->
         let site = Site::of(node);
         let after = (site.load + demand) * site.ln_rate(site.load + demand);
         let utility = after - site.load * site.ln_rate(site.load);
-        ((utility - demand * distance(process, node.id, params).ln()) * 1000.0).round() as i64
+        let value = utility - demand * distance(process, node.id, params).ln();
+        ((value - EMPTIER * site.load_per_core().min(10.0)) * 1000.0).round() as i64
     };
     let mut found: Vec<(i64, u32, u64, u64)> = candidates
         .iter()
@@ -55,6 +60,7 @@ mod tests {
         assert_eq!(first(&[node(1, 1000, 1000, 3000), node(2, 0, 1000, 300)]), Some(1));
         assert_eq!(first(&[NodeView { guests: false, ..node(1, 0, 1000, 1000) }]), None);
         assert_eq!(first(&[NodeView { free_mib: 100, ..node(1, 0, 1000, 1000) }]), None);
+        assert_eq!(first(&[node(1, 1000, 2000, 1020), node(2, 0, 2000, 1000)]), Some(2), "a core is free on both");
         assert_eq!(first(&[]), None);
         let talks = ProcessView { ties: vec![Tie { node: 1, calls_per_s: 50_000 }], ..process };
         let near = place(&talks, &[node(1, 500, 1000, 1000), node(2, 0, 1000, 1000)], &Params::default());

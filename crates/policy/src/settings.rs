@@ -120,6 +120,39 @@ impl Settings {
         Ok(())
     }
 
+    /// Every setting: name, value, what is allowed, and what it means.
+    pub fn rows(&self) -> Vec<(&'static str, String, String, &'static str)> {
+        let flag = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let words = |text: &str| text.to_owned();
+        let scope = match self.scope {
+            Scope::Tern => "tern",
+            Scope::Users => "users",
+        };
+        let mode = match self.params.mode {
+            Mode::Off => "off",
+            Mode::Balance => "balance",
+            Mode::Rotate => "rotate",
+            Mode::Opportunity => "opportunity",
+        };
+        let mut rows = vec![
+            ("guests", flag(self.guests), words("on, off"), "This node hosts programs of other nodes"),
+            ("stay", flag(self.stay), words("on, off"), "Nothing leaves this node unasked"),
+            ("quiet", flag(self.quiet), words("on, off"), "This node neither decides nor attracts"),
+            (
+                "scope",
+                words(scope),
+                words("tern, users; mine"),
+                "Whom the policy may move: what tern started, or ordinary users' all",
+            ),
+            ("mode", words(mode), words("off, balance, rotate, opportunity"), "How processes are moved for load"),
+        ];
+        let number = |(name, value, least, most, text): (_, u32, u32, u32, _)| {
+            (name, value.to_string(), format!("{least} to {most}"), text)
+        };
+        rows.extend(self.params.numbers().into_iter().map(number));
+        rows
+    }
+
     /// The user opts all own processes in, or out again.
     ///
     /// # Errors

@@ -152,8 +152,10 @@ impl World {
     pub(crate) fn arrive(&mut self, process: usize, to: usize) {
         let Place::Moving { from } = self.processes[process].place else { return };
         self.nodes[from].mover.ended(process as u64);
-        self.nodes[to].mover.settle(from as u64, process as u64);
-        if !self.nodes[to].alive || !self.reaches(from, to) {
+        let has_come = self.nodes[to].alive && self.reaches(from, to);
+        let now_ms = self.now_ms();
+        self.nodes[to].mover.settle(now_ms, from as u64, process as u64, has_come);
+        if !has_come {
             self.counts.failed += 1;
             return self.put(process, from);
         }

@@ -1,0 +1,93 @@
+//! `tern policy`, `tern pin`, `tern replay`.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use ::policy::{Entry, Replayed, Settings};
+use ctl::tool::{Answer, Hint, Pin, Request, SettingRow};
+use identity::Identity;
+use serde::Serialize;
+
+use crate::args::{self, Output};
+use crate::{Error, client, show};
+
+/// Most that is read of a log, bytes.
+const LOG_BYTES: u64 = 256 << 20;
+/// The policy's note in the state directory.
+const NOTE: &str = "policy.json";
+
+/// What came of a replay, for machines.
+#[derive(Serialize)]
+struct Summary<'a> {
+    decisions: usize,
+    alike: usize,
+    different: Vec<&'a Replayed>,
+}
+
+pub(crate) fn settings(run_dir: &Path) -> Result<Vec<SettingRow>, Error> {
+    match client::ask(run_dir, &Request::Policy)? {
+        Answer::Policy(rows) => Ok(rows),
+        _ => Err(client::unexpected()),
+    }
+}
+
+pub(crate) fn set(run_dir: &Path, changes: &[(String, String)]) -> Result<(), Error> {
+    done(client::ask(run_dir, &Request::SetPolicy { changes: changes.to_vec() })?)
+}
+
+pub(crate) fn pin(run_dir: &Path, args: &args::Pin) -> Result<(), Error> {
+    let hint = match args.hint {
+        None => Hint::None,
+        Some(args::Hint::Cpu) => Hint::Cpu,
+        Some(args::Hint::Io) => Hint::Io,
+    };
+    let stay = !args.prefer_home && args.hint.is_none();
+    let pin = (!args.off).then_some(Pin { stay, prefer_home: args.prefer_home, hint });
+    done(client::ask(run_dir, &Request::Pin { pid: args.pid, pin })?)
+}
+
+fn done(answer: Answer) -> Result<(), Error> {
+    if answer == Answer::Done { Ok(()) } else { Err(client::unexpected()) }
+}
+
+/// The exit status: 1 if a decision comes out otherwise.
+pub(crate) fn replay(file: &Path, output: Output) -> Result<u8, Error> {
+    let local = |source| Error::Local { what: "read the decisions", source };
+    let mut text = String::new();
+    let input: Box<dyn Read> =
+        if file.as_os_str() == "-" { Box::new(io::stdin()) } else { Box::new(File::open(file).map_err(local)?) };
+    input.take(LOG_BYTES).read_to_string(&mut text).map_err(local)?;
+    let again = ::policy::replay(&text).collect::<Result<Vec<_>, _>>();
+    let again = again.map_err(|e| local(io::Error::new(io::ErrorKind::InvalidData, e)))?;
+    let different: Vec<&Replayed> = again.iter().filter(|r| !r.same()).collect();
+    let summary = Summary { decisions: again.len(), alike: again.len() - different.len(), different };
+    let status = show(output, &summary, || {
+        let mut text = format!("{} decisions, {} come out alike\n", summary.decisions, summary.alike);
+        summary.different.iter().for_each(|r| text += &format!("line {}: {}\n", r.line, differs(r)));
+        text
+    });
+    Ok(if summary.different.is_empty() { status } else { 1 })
+}
+
+fn differs(replayed: &Replayed) -> String {
+    match (&replayed.logged, &replayed.again) {
+        (Entry::Decision(was), Entry::Decision(is)) => format!("was {:?}, is {:?}", was.verdict, is.verdict),
+        (Entry::Placement(was), Entry::Placement(is)) => format!("was {:?}, is {:?}", was.order, is.order),
+        _ => "of another kind".into(),
+    }
+}
+
+/// A new node's owner wants no guests.
+pub(crate) fn note_no_guests(identity: &Identity) -> Result<(), Error> {
+    let settings = Settings { guests: false, ..Settings::default() };
+    let local = |source| Error::Local { what: "note that this node hosts no guests", source };
+    let bytes = serde_json::to_vec_pretty(&settings).map_err(|e| local(e.into()))?;
+    Ok(identity.write_note(NOTE, &bytes)?)
+}
+
+/// For people, in the form in which they are set.
+pub(crate) fn shown(rows: &[SettingRow]) -> String {
+    let cells = rows.iter().map(|r| vec![format!("{}={}", r.name, r.value), r.allowed.clone(), r.text.clone()]);
+    crate::show::table(&["SETTING", "ALLOWED", "MEANING"], &cells.collect::<Vec<_>>())
+}

@@ -1,0 +1,152 @@
+//! How busy this node is: looked at twice a second by a thread of its own.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ::policy::LoadIndex;
+use ctl::facts::Load;
+use os::share::{self, Share};
+
+use crate::daemon::{Daemon, lock};
+use crate::facts;
+
+/// Time between two looks.
+const EVERY: Duration = Duration::from_millis(500);
+/// Looks that make one sample of the index.
+const LOOKS: u32 = 2;
+/// Steps of one calibration (some milliseconds), and how many are made; the fastest counts.
+const STEPS: u64 = 3_000_000;
+const CALIBRATIONS: u32 = 5;
+/// The stolen share of this much of the past counts, in looks: a lasting one, not a moment's.
+const STEAL_LOOKS: f64 = 10.0;
+
+/// Speed until it is measured.
+const REFERENCE_MILLI: u32 = 1000;
+
+/// What was seen last.
+pub(crate) struct Meter {
+    started: Instant,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    index: LoadIndex,
+    runnable: u32,
+    looks: u32,
+    load: Load,
+    stolen: Option<(u64, u64)>,
+    stolen_share: f64,
+}
+
+impl Meter {
+    pub(crate) fn new() -> Meter {
+        Meter { started: Instant::now(), seen: Mutex::new(Seen::default()) }
+    }
+
+    /// As it is told to others; rooms are not filled in.
+    pub(crate) fn load(&self) -> Load {
+        lock(&self.seen).load
+    }
+
+    /// Measures until the daemon ends.
+    pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
+        // The first reading is there before anybody asks.
+        let share = Share::find();
+        daemon.meter.look(&share, REFERENCE_MILLI);
+        let work = move || {
+            let speed_milli = calibrate();
+            loop {
+                daemon.meter.look(&share, speed_milli);
+                std::thread::sleep(EVERY);
+            }
+        };
+        std::thread::Builder::new().name("load".into()).stack_size(256 << 10).spawn(work).map(drop)
+    }
+
+    fn look(&self, share: &Share, speed_milli: u32) {
+        let runnable = share.runnable();
+        let mut seen = lock(&self.seen);
+        seen.runnable += runnable;
+        seen.looks += 1;
+        if seen.looks >= LOOKS || seen.load.cores == 0 {
+            let sample = f64::from(seen.runnable) / f64::from(seen.looks);
+            let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            seen.index.sample(sample, now_ms, 1.0);
+            (seen.runnable, seen.looks) = (0, 0);
+        }
+        seen.steal();
+        let (memory_mib, available_mib) = memory(share);
+        let cores = facts::cores();
+        let whole_milli = f64::from(cores) * 1000.0 * (1.0 - seen.stolen_share);
+        let capacity_milli = share.cpu_quota_milli().unwrap_or(u32::MAX).min(whole_milli as u32).max(1);
+        seen.load = Load {
+            runnable_milli: seen.index.told_milli(),
+            cores,
+            available_mib,
+            memory_mib,
+            rooms: 0,
+            rooms_max: 0,
+            capacity_milli,
+            speed_milli,
+            pressure_milli: share.memory_pressure_milli(),
+            lag_ms: 0,
+        };
+    }
+}
+
+impl Seen {
+    /// Share of time that a hypervisor gives to others.
+    fn steal(&mut self) {
+        let now = share::stolen();
+        if let (Some((all, stolen)), Some((all_then, stolen_then))) = (now, self.stolen) {
+            let passed = all.saturating_sub(all_then).max(1) as f64;
+            let share = (stolen.saturating_sub(stolen_then) as f64 / passed).clamp(0.0, 0.95);
+            self.stolen_share += (share - self.stolen_share) / STEAL_LOOKS;
+        }
+        self.stolen = now;
+    }
+}
+
+/// In all, and what programs could still get, MiB: of the machine, or of the group that holds this node if that is less.
+fn memory(share: &Share) -> (u32, u32) {
+    let (mut all, mut available) = facts::memory_kib();
+    if let Some(group) = share.memory() {
+        all = all.min(group.limit / 1024);
+        available = available.min(group.limit.saturating_sub(group.used) / 1024);
+    }
+    let mib = |kib: u64| u32::try_from(kib / 1024).unwrap_or(u32::MAX);
+    (mib(all), mib(available))
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
+/// Speed of one CPU, thousandths of the reference: by CPU time, so that neither other work nor a quota disturbs it.
+fn calibrate() -> u32 {
+    let once = || {
+        let start_ns = thread_cpu_ns();
+        std::hint::black_box(::policy::work(std::hint::black_box(STEPS)));
+        ::policy::speed_milli(STEPS, thread_cpu_ns().saturating_sub(start_ns))
+    };
+    (0..CALIBRATIONS).map(|_| once()).max().unwrap_or(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine() {
+        let meter = Meter::new();
+        let share = Share::find();
+        let speed_milli = calibrate();
+        assert!((20..50_000).contains(&speed_milli), "{speed_milli}");
+        (0..4).for_each(|_| meter.look(&share, speed_milli));
+        let load = meter.load();
+        assert!(load.cores > 0 && load.memory_mib > 0 && load.available_mib <= load.memory_mib, "{load:?}");
+        assert!(load.capacity_milli > 0 && load.capacity_milli <= load.cores * 1000, "{load:?}");
+    }
+}

@@ -1,0 +1,98 @@
+//! The policy's settings on this node, kept in the state directory, and the log of its decisions.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use ::policy::{Entry, Params, SettingError, Settings};
+use identity::Identity;
+
+use crate::Error;
+use crate::daemon::lock;
+
+/// Note in the state directory.
+const NOTE: &str = "policy.json";
+/// The log of decisions, beside the daemon's.
+const LOG: &str = "decisions.jsonl";
+/// Beyond this size it is moved aside and begun anew, bytes.
+const LOG_BYTES: u64 = 8 << 20;
+
+/// What the owner, and the users, have said.
+pub(crate) struct Policy {
+    settings: Mutex<Settings>,
+    log: PathBuf,
+    /// Held while a line is written.
+    writing: Mutex<()>,
+}
+
+impl Policy {
+    /// As it was left. A damaged note is not followed, nor overwritten unless something is set.
+    pub(crate) fn load(identity: &Identity, run_dir: &Path) -> Result<Policy, Error> {
+        let settings = match identity.read_note(NOTE)? {
+            None => Settings::default(),
+            Some(bytes) => {
+                let read = serde_json::from_slice::<Settings>(&bytes).map_err(|e| e.to_string());
+                read.and_then(|s| s.checked().map_err(|e| e.to_string())).unwrap_or_else(|e| {
+                    tracing::warn!("{NOTE} is damaged ({e}): the policy's defaults hold");
+                    Settings::default()
+                })
+            }
+        };
+        let log = ctl::paths::log_dir(run_dir).join(LOG);
+        Ok(Policy { settings: Mutex::new(settings), log, writing: Mutex::new(()) })
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        lock(&self.settings).clone()
+    }
+
+    pub(crate) fn params(&self) -> Params {
+        lock(&self.settings).params
+    }
+
+    /// Guests are taken now.
+    pub(crate) fn takes_guests(&self) -> bool {
+        let settings = lock(&self.settings);
+        settings.guests && !settings.quiet
+    }
+
+    /// Changes all that is asked for, or nothing; on disk first.
+    pub(crate) fn change(
+        &self,
+        identity: &Identity,
+        change: impl FnOnce(&mut Settings) -> Result<(), SettingError>,
+    ) -> Result<(), Error> {
+        let mut settings = lock(&self.settings);
+        let mut changed = settings.clone();
+        change(&mut changed)?;
+        let bytes = serde_json::to_vec_pretty(&changed).map_err(|e| Error::socket("encode the policy", e.into()))?;
+        identity.write_note(NOTE, &bytes)?;
+        *settings = changed;
+        Ok(())
+    }
+
+    /// Adds a decision to the log. Best effort: deciding goes on if it cannot be written.
+    pub(crate) fn log(&self, entry: Entry) {
+        if let Err(e) = self.append(&entry) {
+            tracing::debug!("decision not logged: {e}");
+        }
+    }
+
+    fn append(&self, entry: &Entry) -> io::Result<()> {
+        let line = entry.line()? + "\n";
+        let _writing = lock(&self.writing);
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.log)?;
+        if file.metadata()?.len() > LOG_BYTES {
+            std::fs::rename(&self.log, self.log.with_extension("jsonl.old"))?;
+            file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.log)?;
+        }
+        file.write_all(line.as_bytes())
+    }
+}
+
+/// Its name in the log directory.
+pub(crate) fn log_file() -> &'static str {
+    LOG
+}

@@ -1,0 +1,138 @@
+//! The policy's settings and decisions on real daemons.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use lab::{Lab, Output};
+use serde_json::Value;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+fn tern(lab: &Lab, node: &str, args: &[&str]) -> Output {
+    lab.exec(node, [&["tern"], args].concat()).unwrap()
+}
+
+fn ok(lab: &Lab, node: &str, args: &[&str]) -> String {
+    let output = tern(lab, node, args);
+    assert!(output.status.success(), "tern {args:?} on {node}: {}", output.errors());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(lab: &Lab, args: &[&str]) -> String {
+    let output = tern(lab, "n1", args);
+    assert!(!output.status.success(), "tern {args:?} succeeded");
+    output.errors()
+}
+
+fn setting(lab: &Lab, prefix: &[&str], name: &str) -> String {
+    let output = lab.exec("n1", [prefix, &["tern", "policy", "show", "--json"]].concat()).unwrap();
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = rows.as_array().unwrap().iter().find(|r| r["name"] == name).unwrap();
+    row["value"].as_str().unwrap().to_owned()
+}
+
+fn load(lab: &Lab, of: &str, field: &str) -> u64 {
+    let rows: Value = serde_json::from_str(&ok(lab, "n1", &["nodes", "--json"])).unwrap();
+    let row = rows.as_array().unwrap().iter().find(|r| r["name"] == of).unwrap();
+    row["load"][field].as_u64().unwrap_or(u64::MAX)
+}
+
+/// A user without rights, but an ordinary one.
+const AS_USER: [&str; 7] = ["env", "-C", "/", "setpriv", "--reuid=4711", "--regid=4711", "--clear-groups"];
+
+#[test]
+fn settings_are_checked_kept_and_each_users_own() {
+    let lab = common::lab_of(&common::options(1));
+    assert!(fails(&lab, &["policy", "set", "residency_ms=3"]).contains("a number from 10 to 3600000 is expected"));
+    assert!(fails(&lab, &["policy", "set", "residency_ms=2000", "mode=best"]).contains("opportunity"));
+    assert_eq!(setting(&lab, &[], "residency_ms"), "1000", "all or none");
+    assert!(fails(&lab, &["policy", "set", "speed"]).contains("NAME=VALUE is expected"));
+    assert!(fails(&lab, &["policy", "set", "scope=mine"]).contains("the system's"));
+    ok(&lab, "n1", &["policy", "set", "residency_ms=2000", "stay=on"]);
+    let as_user = |args: &[&str]| lab.exec("n1", [&AS_USER[..], &["tern", "policy", "set"], args].concat()).unwrap();
+    assert!(as_user(&["stay=off"]).errors().contains("is for root"));
+    assert!(as_user(&["scope=users"]).errors().contains("mine or tern is expected"));
+    assert!(as_user(&["scope=mine"]).status.success());
+    assert_eq!((setting(&lab, &AS_USER, "scope"), setting(&lab, &[], "scope")), ("tern + mine".into(), "tern".into()));
+    // The daemon is killed; the lab's init starts no other.
+    let status: Value = serde_json::from_str(&ok(&lab, "n1", &["status", "--json"])).unwrap();
+    lab.exec("n1", ["kill", "-KILL", &status["pid"].to_string()]).unwrap();
+    let mut daemon = lab.in_node("n1", ["tern", "daemon"]).spawn().unwrap();
+    eventually("the daemon serves again", || tern(&lab, "n1", &["status"]).status.success());
+    assert_eq!((setting(&lab, &[], "residency_ms"), setting(&lab, &[], "stay")), ("2000".into(), "on".into()));
+    assert_eq!(setting(&lab, &AS_USER, "scope"), "tern + mine");
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn loads_show_what_runs_and_new_programs_go_elsewhere() {
+    let lab = common::lab_of(&common::options(3));
+    for node in ["n1", "n2", "n3"] {
+        eventually("speeds are measured", || (1..50_000).contains(&load(&lab, node, "speed_milli")));
+    }
+    let busy = ["timeout", "-s", "KILL", "100", "tern", "run", "--on", "n2", "--", "sh", "-c", "while :; do :; done"];
+    let mut busy = lab.spawn("n1", busy).unwrap();
+    eventually("n2 is busy", || (800..u64::MAX).contains(&load(&lab, "n2", "runnable_milli")));
+    eventually("n3 is not", || load(&lab, "n3", "runnable_milli") < 400);
+    let place = || ok(&lab, "n1", &["run", "--", "true"]);
+    place();
+    let log = ok(&lab, "n1", &["log", "--decisions"]);
+    let decision: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    let order = decision["placement"]["order"].as_array().unwrap();
+    let views = decision["placement"]["candidates"].as_array().unwrap();
+    let first = views.iter().find(|v| v["id"] == order[0][0]).unwrap();
+    let other = views.iter().find(|v| v["id"] != order[0][0]).unwrap();
+    assert!(first["load_milli"].as_u64() < other["load_milli"].as_u64(), "{decision}");
+    let mut replay = lab.in_node("n1", ["tern", "replay", "-", "--json"]);
+    replay.stdin(std::process::Stdio::piped());
+    let replayed = common::run_with_input(replay, log.as_bytes());
+    let summary: Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    assert!(summary["alike"] == summary["decisions"] && summary["decisions"].as_u64() > Some(0), "{summary}");
+    let away: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
+    lab.exec("n1", ["kill", &away[0]["guest"]["pid"].to_string()]).unwrap();
+    busy.wait().unwrap();
+    eventually("n2 is idle again", || load(&lab, "n2", "runnable_milli") < 400);
+
+    ok(&lab, "n2", &["policy", "set", "guests=off"]);
+    ok(&lab, "n3", &["policy", "set", "quiet=on"]);
+    eventually("n1 hears of it", || ["n2", "n3"].iter().all(|n| load(&lab, n, "rooms_max") == 0));
+    assert!(fails(&lab, &["run", "--", "true"]).contains("accepts no guests"));
+    ok(&lab, "n2", &["policy", "set", "guests=on"]);
+    eventually("n1 hears of it", || load(&lab, "n2", "rooms_max") > 0);
+    place();
+}
+
+#[test]
+fn pins_are_shown_by_why() {
+    let lab = common::lab_of(&common::options(1));
+    let mut sleeper = lab.spawn("n1", ["sh", "-c", "echo $$; exec sleep 100"]).unwrap();
+    let mut pid = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(sleeper.stdout.take().unwrap()), &mut pid).unwrap();
+    let pid = pid.trim();
+    ok(&lab, "n1", &["pin", pid]);
+    assert!(ok(&lab, "n1", &["why", pid]).contains("it stays where it is"));
+    ok(&lab, "n1", &["pin", pid, "--prefer-home", "--hint", "io"]);
+    let why = ok(&lab, "n1", &["why", pid]);
+    assert!(
+        why.contains("goes home whenever") && why.contains("busy with files") && why.contains("not in scope"),
+        "{why}"
+    );
+    ok(&lab, "n1", &["pin", pid, "--off"]);
+    assert!(!ok(&lab, "n1", &["why", pid]).contains("its user says"));
+    let other = lab.exec("n1", [&AS_USER[..], &["tern", "pin", pid]].concat()).unwrap();
+    assert!(other.errors().contains("another user's process"), "{}", other.errors());
+    assert!(fails(&lab, &["pin", "999999"]).contains("/proc/999999"));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+}
