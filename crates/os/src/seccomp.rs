@@ -58,8 +58,10 @@ pub fn install(program: &[Instruction]) -> Result<OwnedFd> {
 
 /// The call by which another process, in whose memory the `sock_fprog` at `program` lies, installs a filter: number and arguments. It returns the listener.
 pub fn install_call(program: u64) -> (i64, [u64; 6]) {
-    let (mode, flags) = (u64::from(libc::SECCOMP_SET_MODE_FILTER), libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
-    (libc::SYS_seccomp, [mode, flags, program, 0, 0, 0])
+    // All threads of the process get it at once (linux/seccomp.h).
+    const TSYNC_ESRCH: u64 = 1 << 4;
+    let (mode, listener) = (u64::from(libc::SECCOMP_SET_MODE_FILTER), libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    (libc::SYS_seccomp, [mode, listener | libc::SECCOMP_FILTER_FLAG_TSYNC | TSYNC_ESRCH, program, 0, 0, 0])
 }
 
 /// Takes the next call from a listener; `None` if the caller died meanwhile.

@@ -20,7 +20,7 @@ const MARKER: &str = "/var/marker";
 const TERN: &str = "/run/lab/bin/tern";
 
 /// The superuser of a lab's home runs `command`, in `dir`, there or placed on n2.
-fn at_home(lab: &Lab, dir: &Path, placed: bool, command: Vec<String>) -> Command {
+pub fn at_home(lab: &Lab, dir: &Path, placed: bool, command: Vec<String>) -> Command {
     let mut argv = vec!["env".into(), "-C".into(), dir.to_str().unwrap().to_string(), "GUEST_VALUE=v".into()];
     if placed {
         argv.extend([TERN.into(), "run".into(), "--on".into(), "n2".into(), "--".into()]);
@@ -30,7 +30,7 @@ fn at_home(lab: &Lab, dir: &Path, placed: bool, command: Vec<String>) -> Command
 }
 
 /// The lines in which two runs differ first.
-fn difference(program: &Program, native: &Outcome, placed: &Outcome) -> Option<String> {
+pub fn difference(program: &Program, native: &Outcome, placed: &Outcome) -> Option<String> {
     if native == placed {
         return None;
     }
@@ -52,7 +52,7 @@ const DIFFERENT: &[(&str, &str)] = &[
 ];
 
 /// What differs at times.
-const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[
+pub const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[
     ("flock", "a lock goes a little after its last descriptor: the kernel does not wait for RELEASE"),
     ("locks", "the same for locks of open files"),
     ("exit_thread", "what a process writes after the end of its first thread may be lost"),

@@ -208,7 +208,7 @@ impl Tracer {
         let Some(who) = self.room.guests().remove_thread(host) else { return };
         if who.tid != who.pid {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
-            return;
+            return self.check_leaving(who.pid);
         }
         self.ended_leaving(who.pid);
         match self.bodies.phases.get(&who.pid) {

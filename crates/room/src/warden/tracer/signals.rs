@@ -75,6 +75,15 @@ impl Signals {
         self.takers.remove(&host);
     }
 
+    /// Puts the true siginfo in the place of one that waits, which goes elsewhere; should the process stay, it can still be redeemed.
+    pub fn fill_in(&self, pid: i32, info: &mut [u8]) {
+        let Ok(sent) = <&[u8; 128]>::try_from(&*info) else { return };
+        let found = self.tickets.get(&word(sent, AT_VALUE)).filter(|(owner, _)| *owner == pid);
+        if let Some((_, original)) = found.filter(|_| number(sent, AT_CODE) == SI_QUEUE) {
+            info.copy_from_slice(original);
+        }
+    }
+
     /// The process is gone; what was not delivered to it never will be.
     pub fn forget(&mut self, pid: i32) {
         self.tickets.retain(|_, (owner, _)| *owner != pid);
