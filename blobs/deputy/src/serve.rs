@@ -121,6 +121,7 @@ impl Thread {
             let request = unsafe { self.buffer.cast::<Request>().read_unaligned() };
             let (result, out_bytes) = match request.op {
                 OP_CALL => self.run(&request),
+                OP_TAKE => (i64::from(fd), 0),
                 OP_THREAD => (self.new_thread(fd), 0),
                 OP_FORK => match self.new_process(fd, request.args[0]) {
                     Some(result) => (result, 0),
@@ -180,6 +181,7 @@ impl Thread {
                 *arg = arg.wrapping_add(data);
             }
         }
+        self.relocate(request);
         let call = || {
             // SAFETY: the steward built the call; its pointers lie in this thread's buffer.
             unsafe { sys::interruptible(u64::from(request.nr), &args) }
@@ -196,9 +198,32 @@ impl Thread {
         let out_bytes = match (request.out_per_result, result) {
             (_, ..0) => 0,
             (0, _) => request.out_bytes,
-            (each, n) => (n as u64).saturating_mul(u64::from(each)).min(u64::from(request.out_bytes)) as u32,
+            (each, n) => {
+                let bytes = (n as u64).saturating_mul(u64::from(each)).saturating_add(u64::from(request.out_fixed));
+                bytes.min(u64::from(request.out_bytes)) as u32
+            }
         };
         (result, out_bytes)
+    }
+
+    /// Makes addresses of the offsets that structures in the data hold. The list lies behind the data, where the call may write: it is used up before.
+    fn relocate(&self, request: &Request) {
+        let list = request.data_bytes as usize;
+        for i in 0..request.inner as usize {
+            let at = list + 4 * i;
+            if at + 4 > DATA_BYTES {
+                return;
+            }
+            // SAFETY: inside the buffer, as was just checked.
+            let word = unsafe { self.data().add(at).cast::<u32>().read_unaligned() } as usize;
+            if word + 8 <= list {
+                // SAFETY: likewise.
+                unsafe {
+                    let word = self.data().add(word).cast::<u64>();
+                    word.write_unaligned(word.read_unaligned().wrapping_add(self.data() as u64));
+                }
+            }
+        }
     }
 
     fn new_thread(&self, channel_fd: i32) -> i64 {

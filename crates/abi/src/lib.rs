@@ -27,6 +27,8 @@ pub const OP_PROGRAM: u32 = 6;
 /// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel. Data
 /// holds `args[0]` numbers (`i32`): channels of the process' other threads, which the child closes.
 pub const OP_FORK: u32 = 7;
+/// Take the descriptor that comes with the packet (SCM_RIGHTS); the result is its number.
+pub const OP_TAKE: u32 = 9;
 /// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`: flags of SIGCHLD's action.
 pub const OP_IGNORE: u32 = 8;
 /// Do what signal `args[0]` (SIGTSTP, SIGTTIN, SIGTTOU) does by default: the home's kernel stops the process, or does not if its group is orphaned. Nothing
@@ -49,10 +51,14 @@ pub struct Request {
     pub out_offset: u32,
     /// ... so many bytes ...
     pub out_bytes: u32,
-    /// ... or, if not zero, at most as many as the call returned, times this.
+    /// ... or, if not zero, at most `out_fixed` and as many as the call returned, times this.
     pub out_per_result: u32,
+    /// See `out_per_result`.
+    pub out_fixed: u32,
     /// Bytes of data behind this header.
     pub data_bytes: u32,
+    /// Behind the data: so many offsets (u32) of words in the data that are offsets into it themselves, to become addresses.
+    pub inner: u32,
     /// Signals that the thread blocks during the call (bit n-1 for signal n).
     pub blocked: u32,
 }
@@ -145,5 +151,5 @@ impl ThreadBlock {
 /// Memory of one deputy thread: its stack and its buffer (header and data), rounded to pages.
 pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
 
-const _: () = assert!(size_of::<Request>() == 80 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);
+const _: () = assert!(size_of::<Request>() == 88 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);
 const _: () = assert!(size_of::<ThreadBlock>() == 32);

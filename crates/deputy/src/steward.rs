@@ -15,6 +15,7 @@ mod poller;
 mod privileged;
 mod setup;
 mod shared;
+mod standins;
 mod stops;
 
 pub use args::{ArgsError, StewardArgs};

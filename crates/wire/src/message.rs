@@ -11,7 +11,7 @@ pub struct CallId(pub u64);
 pub struct StandinId(pub u32);
 
 /// A system call to be run by a deputy thread: numbers, and what its pointers point to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// System-call number (x86-64).
     pub nr: u32,
@@ -25,8 +25,25 @@ pub struct Call {
     pub out_offset: u32,
     /// ... so many bytes ...
     pub out_bytes: u32,
-    /// ... or, if not zero, at most the result times this.
+    /// ... or, if not zero, at most `out_fixed` and the result times this.
     pub out_per_result: u32,
+    /// See `out_per_result`.
+    pub out_fixed: u32,
+    /// Offsets of words in `data` that are offsets into `data` themselves: pointers in structures.
+    pub inner: Vec<u32>,
+    /// The stand-in whose number at home is `args[0]`.
+    pub standin: Option<StandinId>,
+    /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
+    pub blocked: u32,
+    /// Where in `data` the numbers of these stand-ins go (descriptors that are passed on).
+    pub passed: Vec<(u32, StandinId)>,
+}
+
+impl Call {
+    /// A call whose arguments are numbers only.
+    pub fn new(nr: i64, args: [u64; 6]) -> Call {
+        Call { nr: nr as u32, args, ..Call::default() }
+    }
 }
 
 /// Room to home.
@@ -59,8 +76,6 @@ pub enum ToHome {
         pid: i32,
         /// The thread.
         tid: i32,
-        /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
-        blocked: u32,
         /// The call.
         call: Call,
     },
@@ -137,18 +152,11 @@ pub enum ToHome {
         /// Path of the program's file, as /proc/PID/exe says in the room.
         exe: Vec<u8>,
     },
-    /// Tell when this stand-in is ready for any of `events` (poll(2) bits); answered once by [`ToRoom::Readiness`].
+    /// Say what this stand-in is ready for (answered by [`ToRoom::Return`]: poll(2) bits), and from now on tell its changes by [`ToRoom::Readiness`].
     Watch {
-        /// The process that holds it.
-        pid: i32,
-        /// The stand-in.
-        standin: StandinId,
-        /// poll(2) bits.
-        events: u16,
-    },
-    /// The body holds this stand-in no more.
-    Close {
-        /// The process.
+        /// Number of the request.
+        id: CallId,
+        /// The process that asks.
         pid: i32,
         /// The stand-in.
         standin: StandinId,
@@ -170,6 +178,22 @@ pub enum ToHome {
         path: Vec<u8>,
         /// What is asked.
         look: Look,
+    },
+    /// Nobody in the room has this stand-in any more.
+    Close {
+        /// The stand-in.
+        standin: StandinId,
+    },
+    /// The next call of this thread depends on where its body is: paths are relative to it, and files are made with its umask.
+    Surroundings {
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: i32,
+        /// Working directory, absolute.
+        cwd: Vec<u8>,
+        /// umask.
+        umask: u32,
     },
     /// A call was refused to a guest: kept for `tern why`.
     Refused {
@@ -297,6 +321,8 @@ pub enum ToRoom {
         result: i64,
         /// The bytes that the call wrote.
         out: Vec<u8>,
+        /// What the call's stand-in is ready for now (poll(2) bits), if it is watched.
+        ready: Option<(StandinId, u16)>,
     },
     /// A signal arrived at the deputy.
     Signal {
@@ -322,13 +348,11 @@ pub enum ToRoom {
         /// The process.
         pid: i32,
     },
-    /// A watched stand-in is ready.
+    /// Something has changed at a watched stand-in.
     Readiness {
-        /// The process.
-        pid: i32,
         /// The stand-in.
         standin: StandinId,
-        /// poll(2) bits.
+        /// What it is ready for now, poll(2) bits.
         events: u16,
     },
     /// The image and all pages of a body that was started to be rebuilt were sent: rebuild it.

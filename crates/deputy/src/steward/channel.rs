@@ -41,7 +41,9 @@ fn encode(request: &Request, data: &[u8]) -> Vec<u8> {
         request.out_offset,
         request.out_bytes,
         request.out_per_result,
+        request.out_fixed,
         request.data_bytes,
+        request.inner,
         request.blocked,
     ] {
         out.extend(word.to_le_bytes());
@@ -60,7 +62,9 @@ pub fn order(op: u32, args: [u64; 2], data: &[u8]) -> Vec<u8> {
         out_offset: 0,
         out_bytes: 0,
         out_per_result: 0,
+        out_fixed: 0,
         data_bytes: data.len() as u32,
+        inner: 0,
         blocked: 0,
     };
     encode(&request, data)
@@ -76,13 +80,9 @@ pub fn program(arguments: &[u8], exe: &[u8]) -> Vec<u8> {
 
 /// A system call; `None` if its memory does not fit a deputy's buffer.
 pub fn call(call: &Call) -> Option<Vec<u8>> {
-    call_blocking(call, 0)
-}
-
-/// As [`call`], with these signals blocked meanwhile.
-pub fn call_blocking(call: &Call, blocked: u32) -> Option<Vec<u8>> {
     let out_end = (call.out_offset as usize).checked_add(call.out_bytes as usize)?;
-    if call.data.len() > DATA_BYTES || out_end > DATA_BYTES {
+    let data_end = call.inner.len().checked_mul(4)?.checked_add(call.data.len())?;
+    if data_end > DATA_BYTES || out_end > DATA_BYTES {
         return None;
     }
     let pointers_fit = (0..6).all(|i| call.pointers & (1 << i) == 0 || call.args[i] <= DATA_BYTES as u64);
@@ -94,10 +94,14 @@ pub fn call_blocking(call: &Call, blocked: u32) -> Option<Vec<u8>> {
         out_offset: call.out_offset,
         out_bytes: call.out_bytes,
         out_per_result: call.out_per_result,
+        out_fixed: call.out_fixed,
         data_bytes: call.data.len() as u32,
-        blocked,
+        inner: call.inner.len() as u32,
+        blocked: call.blocked,
     };
-    pointers_fit.then(|| encode(&request, &call.data))
+    let mut packet = pointers_fit.then(|| encode(&request, &call.data))?;
+    call.inner.iter().for_each(|at| packet.extend(at.to_le_bytes()));
+    Some(packet)
 }
 
 /// A thread's number and, above it, its channel's.
@@ -129,15 +133,7 @@ mod tests {
     use super::*;
 
     fn a_call() -> Call {
-        Call {
-            nr: 0,
-            args: [1, 0, 5, 0, 0, 0],
-            pointers: 2,
-            data: vec![],
-            out_offset: 0,
-            out_bytes: 5,
-            out_per_result: 1,
-        }
+        Call { pointers: 2, out_bytes: 5, out_per_result: 1, ..Call::new(0, [1, 0, 5, 0, 0, 0]) }
     }
 
     #[test]

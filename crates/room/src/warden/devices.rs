@@ -171,9 +171,8 @@ fn open(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
     room.devices.lock().asked.insert(unique, Step::Open(standin, who));
     let args = [libc::AT_FDCWD as u64, 0, kept as u64, 0, 0, 0];
     let data = [&path, &b"\0"[..]].concat();
-    let nr = libc::SYS_openat as u32;
-    let call = Call { nr, args, pointers: 0b10, data, out_offset: 0, out_bytes: 0, out_per_result: 0 };
-    room.call_home(who, 0, call, Pending::Standin(standins::Asked { pid: who.pid, unique, what: What::Device }));
+    let call = Call { pointers: 0b10, data, ..Call::new(libc::SYS_openat, args) };
+    room.call_home(who, call, Pending::Standin(standins::Asked { pid: who.pid, unique, what: What::Device }));
     Some(Ok(()))
 }
 
@@ -215,7 +214,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, result: i64, out: &[u8]) -> Res
         Step::Open(standin, who) => {
             room.guests().has_device(who.pid, result as i32, standin);
             room.tell(&ToHome::Adopt { pid: who.pid, fd: result as i32, standin });
-            device.opened(unique);
+            device.opened(unique, Some(standin));
         }
     }
     Ok(())

@@ -107,12 +107,13 @@ type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
 fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;
+    let (spares, their_spares) = os::socket::pair()?;
     // SAFETY: this process has one thread yet.
     let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
-        os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd()]);
-        porter::main(Channels { commands: their_commands, notices: their_notices }, devices);
+        os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd(), their_spares.as_raw_fd()]);
+        porter::main(Channels { commands: their_commands, notices: their_notices, spares: their_spares }, devices);
     };
-    drop((their_commands, their_notices));
+    drop((their_commands, their_notices, their_spares));
     let pidfd = PidFd::from(pidfd);
     let numbers: Vec<i32> = match porter::hear(commands.as_fd())? {
         Some((numbers, _)) => numbers,
@@ -120,7 +121,7 @@ fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
     };
     let devices = numbers.iter().map(|n| pidfd.get_fd(*n)).collect::<os::Result<Vec<_>>>()?;
     os::namespace::map_ids(pid, ID_BASE, ID_COUNT)?;
-    Ok((HostTid(pid), Channels { commands, notices }, numbers, devices))
+    Ok((HostTid(pid), Channels { commands, notices, spares }, numbers, devices))
 }
 
 /// The memory that one room may have: a tenth of the machine is left to its owner, whatever guests do.
@@ -205,6 +206,12 @@ fn trace(
     children: OwnedFd,
     end: &mpsc::Sender<&'static str>,
 ) -> Result<(), WardenError> {
+    let spares = channels.spares.try_clone().map_err(|e| os::Error::new("duplicating a descriptor", e))?;
+    let shared = room.shared.clone();
+    std::thread::Builder::new()
+        .name("spares".into())
+        .spawn(move || shared.spares.stock(&spares))
+        .map_err(|e| os::Error::new("starting a thread", e))?;
     let parts = Parts { room: room.shared.clone(), porter, channels, children, listeners: room.listeners.clone() };
     let end = end.clone();
     std::thread::Builder::new()

@@ -172,7 +172,7 @@ impl Tracer {
         let mut registers = stopped.registers()?;
         let call = registers.orig_rax as i64;
         match registers.rax as i64 {
-            EINTR if is_transfer(call) => {
+            EINTR if is_transfer(call) && !self.room.ends_by_signal(stopped.tid(), registers.rdi as i32) => {
                 registers.rax = ERESTARTSYS as u64;
                 stopped.set_registers(&registers)?;
                 Ok(false)
@@ -188,11 +188,14 @@ impl Tracer {
         let Some(stopped) = self.leaving_stop(stopped, signal)? else { return Ok(()) };
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
-            _ if self.waited_at_listener(&stopped)? => match self.hold(stopped, 0) {
-                Some(stopped) => stopped.resume(0),
-                None => Ok(()),
-            },
-            _ => stopped.resume(0),
+            _ => {
+                let mut stopped = stopped;
+                let waited = self.interrupted(&mut stopped)?;
+                match if waited { self.hold(stopped, 0) } else { Some(stopped) } {
+                    Some(stopped) => stopped.resume(0),
+                    None => Ok(()),
+                }
+            }
         }
     }
 
