@@ -1,6 +1,7 @@
 //! From stopped threads to their part of the image: what the kernel says from outside, and what only calls made inside say.
 
-use crate::error::BodyError;
+use crate::error::{BodyError, stays};
+use crate::freeze::Slept;
 use crate::rebuild::free_place;
 use crate::rewind::rewind;
 use image::{Layout, Process, Rseq, Stack, Thread};
@@ -8,6 +9,7 @@ use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
 use os::ptrace::Stopped;
+use std::time::Duration;
 
 /// What was collected, and the threads through which.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ pub fn collect(
     threads: Vec<Stopped>,
     memory_areas: &[areas::Area],
     ignored: u64,
+    slept: &Slept,
     home: impl Fn(i32) -> Result<i32, BodyError>,
 ) -> Result<Collected, Failed> {
     let ways = || {
@@ -62,7 +65,7 @@ pub fn collect(
     let mut collected = Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new() };
     let mut threads = threads.into_iter();
     while let Some(stopped) = threads.next() {
-        let done = home(stopped.tid().0).and_then(|tid| collected.add(stopped, tid, &ways));
+        let done = home(stopped.tid().0).and_then(|tid| collected.add(stopped, tid, &ways, slept));
         if let Err(e) = done {
             let mut given_back = collected.give_back().unwrap_or_default();
             given_back.extend(threads);
@@ -83,8 +86,9 @@ struct Ways {
 }
 
 impl Collected {
-    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways) -> Result<(), BodyError> {
-        let (mut thread, registers) = from_outside(&stopped, tid)?;
+    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways, slept: &Slept) -> Result<(), BodyError> {
+        let slept = slept.get(&stopped.tid().0).copied();
+        let (mut thread, registers) = from_outside(&stopped, tid, &ways.memory, slept)?;
         let (mask, first) = (thread.mask, self.taken.is_empty());
         let shared = if first { stopped.pending(true, PENDING_MAX)? } else { Vec::new() };
         let inside = if first {
@@ -105,13 +109,22 @@ impl Collected {
     }
 }
 
-fn from_outside(stopped: &Stopped, tid: i32) -> Result<(Thread, user_regs_struct), BodyError> {
+fn from_outside(
+    stopped: &Stopped,
+    tid: i32,
+    memory: &Memory,
+    slept: Option<Duration>,
+) -> Result<(Thread, user_regs_struct), BodyError> {
     let registers = stopped.registers()?;
+    let rewound = rewind(&registers, slept.unwrap_or_default(), |at| memory.word(at).ok());
+    if let Some((at, bytes)) = rewound.put {
+        memory.write(at, &bytes)?;
+    }
     let rseq = stopped.rseq()?;
     let thread = Thread {
         tid,
         comm: os::process::comm(stopped.tid().0)?,
-        registers: words(&rewind(&registers)),
+        registers: words(&rewound.registers),
         extended: stopped.extended_state()?,
         mask: stopped.mask()?,
         robust: stopped.robust_list()?,
@@ -136,7 +149,15 @@ fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Pr
         let to = timers + which * ACTION_BYTES as u64;
         batch.must("asking for timers", libc::SYS_getitimer, [which, to, 0, 0, 0, 0]);
     }
+    let ldt = batch.space(8);
+    let ldt = batch.may(libc::SYS_modify_ldt, [0, ldt, 8, 0, 0, 0]);
+    let key = batch.may(libc::SYS_pkey_alloc, [0; 6]);
     let results = inside.run(&batch)?;
+    let result = |place: usize| results.get(place).copied().unwrap_or(0);
+    refuse_keys(inside, result(key))?;
+    if result(ldt) > 0 {
+        return stays("it has segments of its own (modify_ldt)");
+    }
     let four = |at: u64| -> Result<[u64; 4], BodyError> {
         let mut found = [0; 4];
         for (i, word) in (0..).zip(&mut found) {
@@ -162,7 +183,7 @@ fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Pr
         start_data: layout.start_data,
         end_data: layout.end_data,
         start_brk: layout.start_brk,
-        brk: results.get(brk).copied().unwrap_or(0) as u64,
+        brk: result(brk) as u64,
         start_stack: layout.start_stack,
         arg_start: layout.arg_start,
         arg_end: layout.arg_end,
@@ -170,6 +191,14 @@ fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Pr
         env_end: layout.env_end,
     };
     Ok(process)
+}
+
+/// The kernel gives the lowest protection key that is free: anything but 1 (0 is everybody's) means that the program has some.
+fn refuse_keys(inside: &mut Inside, key: i64) -> Result<(), BodyError> {
+    if key > 0 {
+        inside.must("freeing a protection key", libc::SYS_pkey_free, [key as u64, 0, 0, 0, 0, 0])?;
+    }
+    if key > 1 { stays("it has memory protection keys (pkey_alloc)") } else { Ok(()) }
 }
 
 fn thread_from_inside(inside: &mut Inside, thread: &mut Thread) -> Result<(), BodyError> {

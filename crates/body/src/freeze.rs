@@ -2,6 +2,7 @@
 
 use crate::error::{BodyError, stays};
 use os::ptrace::{self, Event, HostTid, Stopped, TraceError};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How long a thread may take to stop: one that waits for a disk or for its vfork child does not.
@@ -14,11 +15,16 @@ const ROUNDS_MAX: usize = 100;
 pub struct Frozen {
     /// Its threads.
     pub threads: Vec<Stopped>,
+    /// For how long each had been asleep.
+    pub slept: Slept,
 }
+
+/// For how long threads had been asleep when they were stopped.
+pub type Slept = HashMap<i32, Duration>;
 
 /// Stops all threads of process `pid` and becomes their tracer. Should the calling thread end, the kernel lets them go on.
 pub fn freeze(pid: i32) -> Result<Frozen, BodyError> {
-    let mut frozen = Frozen { threads: Vec::new() };
+    let mut frozen = Frozen { threads: Vec::new(), slept: Slept::new() };
     match seize_all(pid, &mut frozen) {
         Ok(()) => Ok(frozen),
         Err(e) => {
@@ -40,6 +46,7 @@ fn seize_all(pid: i32, frozen: &mut Frozen) -> Result<(), BodyError> {
                 stays("its first thread has ended while others go on")
             };
         }
+        frozen.slept.extend(new.iter().filter_map(|tid| Some((tid.0, os::process::slept(tid.0)?))));
         let seized = new.iter().map(|tid| seize(*tid)).collect::<Result<Vec<_>, _>>()?;
         for (tid, _) in new.into_iter().zip(seized).filter(|(_, seized)| *seized) {
             frozen.threads.extend(stop(tid)?);
@@ -63,7 +70,9 @@ fn seize(tid: HostTid) -> Result<bool, BodyError> {
 fn stop(tid: HostTid) -> Result<Option<Stopped>, BodyError> {
     let begun = Instant::now();
     loop {
-        match ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))? {
+        let event = ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))?;
+        let was_another = !matches!(event, None | Some(Event::Halt(..) | Event::Exited(_) | Event::Killed(_)));
+        match event {
             None => return stays(format!("thread {} does not stop: it waits for its vfork child or a device", tid.0)),
             Some(Event::Halt(stopped, libc::SIGTRAP)) => return Ok(Some(stopped)),
             Some(Event::Halt(..)) => return stays("it is stopped (by job control or SIGSTOP): continue it first"),
@@ -77,6 +86,10 @@ fn stop(tid: HostTid) -> Result<Option<Stopped>, BodyError> {
                 | Event::Filter(stopped)
                 | Event::Other(stopped),
             ) => stopped.resume(0)?,
+        }
+        // Any other stop makes the kernel forget that it was asked to stop (ptrace_stop in kernel/signal.c).
+        if was_another && let Err(TraceError::Failed(e)) = ptrace::interrupt(tid) {
+            return Err(e.into());
         }
     }
 }

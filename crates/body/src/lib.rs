@@ -16,7 +16,7 @@ pub use collect::{Collected, collect, forget, strip};
 pub use descriptors::{free_numbers, is_everywhere, no_timers, open_file};
 pub use error::BodyError;
 pub use files::Files;
-pub use freeze::{Frozen, freeze};
+pub use freeze::{Frozen, Slept, freeze};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pages::each_page_run;
 pub use rebuild::{Given, finish, free_place, free_place_for, map_memory, requeue, set_process, unmap_all_but};

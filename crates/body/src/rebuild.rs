@@ -8,7 +8,7 @@ use os::inject::{Batch, Inside, REGION_BYTES, gate};
 use os::ptrace::Stopped;
 
 /// Where regions for injected calls may lie: far from where kernels put things and from what sanitizers and runtimes reserve.
-const PLACES: std::ops::Range<u64> = 0x1234..0x1244;
+const PLACES: std::ops::Range<u64> = 0x1234..0x1634;
 const PLACE_SHIFT: u32 = 32;
 
 /// A free place for a region, in all of these areas' gaps.

@@ -1,39 +1,84 @@
-//! A thread that was stopped in a system call makes it again where it goes on.
+//! A thread that was stopped in a system call makes it again where it goes on, and waits for what is left of its time.
 
 use libc::user_regs_struct;
+use std::time::Duration;
+
+/// Where a thread goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewound {
+    /// Registers such that it does so in user code.
+    pub registers: user_regs_struct,
+    /// Bytes to be put into its memory first: address and a `timespec`.
+    pub put: Option<(u64, [u8; 16])>,
+}
 
 /// Bytes of `syscall`.
 const INSTRUCTION_BYTES: u64 = 2;
+/// So far below a thread's stack pointer nothing of its own lies (the red zone has 128 bytes), and signal frames come only when it is in user code again.
+const BELOW_STACK_BYTES: u64 = 256;
 const EINTR: i64 = -4;
 /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND (linux/errno.h).
 const RESTART: std::ops::RangeInclusive<i64> = -514..=-512;
 /// ERESTART_RESTARTBLOCK: what is left to wait is in the kernel.
 const RESTART_BLOCK: i64 = -516;
 
-/// Registers such that the thread goes on in user code, as the kernel itself would set them for a call that our stop interrupted.
-pub fn rewind(stopped: &user_regs_struct) -> user_regs_struct {
-    let mut registers = *stopped;
-    let call = stopped.orig_rax as i64;
-    let result = stopped.rax as i64;
+/// What the kernel itself would do for a call that our stop interrupted. `slept`: for how long the thread had waited; `word` reads its memory.
+pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) -> Option<u64>) -> Rewound {
+    let mut rewound = Rewound { registers: *stopped, put: None };
+    let (call, result) = (stopped.orig_rax as i64, stopped.rax as i64);
     let interrupted = RESTART.contains(&result) || result == RESTART_BLOCK || (result == EINTR && only_by_us(call));
-    if call >= 0 && interrupted {
-        registers.rax = stopped.orig_rax;
-        registers.rip = stopped.rip.wrapping_sub(INSTRUCTION_BYTES);
-        // What is left of a sleep was written where the program wants it (nanosleep_copyout in kernel/time/hrtimer.c): that is what is slept now.
-        let rest = match call {
-            libc::SYS_nanosleep => Some((stopped.rsi, &mut registers.rdi)),
-            libc::SYS_clock_nanosleep => Some((stopped.r10, &mut registers.rdx)),
-            _ => None,
-        };
-        if let Some((rest, request)) = rest
-            && result == RESTART_BLOCK
-            && rest != 0
-        {
-            *request = rest;
-        }
-    }
+    let registers = &mut rewound.registers;
     registers.orig_rax = u64::MAX;
-    registers
+    if call < 0 || !interrupted {
+        return rewound;
+    }
+    registers.rax = stopped.orig_rax;
+    registers.rip = stopped.rip.wrapping_sub(INSTRUCTION_BYTES);
+    if RESTART.contains(&result) {
+        return rewound;
+    }
+    match timeout(call, registers) {
+        Some(Timeout::Milliseconds(left)) if (*left as i32) > 0 => {
+            let waited = i32::try_from(slept.as_millis()).unwrap_or(i32::MAX);
+            *left = u64::from((*left as i32).saturating_sub(waited).max(0) as u32);
+        }
+        // What is left of a sleep was written where the program wants it (nanosleep_copyout in kernel/time/hrtimer.c).
+        Some(Timeout::Time(at, rest)) if rest != 0 => *at = rest,
+        Some(Timeout::Time(at, _)) if *at != 0 => {
+            if let (Some(seconds), Some(ns)) = (word(*at), word(at.wrapping_add(8))) {
+                let left = Duration::new(seconds, (ns as u32).min(999_999_999)).saturating_sub(slept);
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&left.as_secs().to_le_bytes());
+                bytes[8..].copy_from_slice(&u64::from(left.subsec_nanos()).to_le_bytes());
+                *at = stopped.rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
+                rewound.put = Some((*at, bytes));
+            }
+        }
+        _ => {}
+    }
+    rewound
+}
+
+/// How a call says for how long it waits at most.
+enum Timeout<'a> {
+    /// A number; negative: for ever.
+    Milliseconds(&'a mut u64),
+    /// The address of a `timespec`, and of one into which the kernel has put the rest, if not zero.
+    Time(&'a mut u64, u64),
+}
+
+fn timeout(call: i64, r: &mut user_regs_struct) -> Option<Timeout<'_>> {
+    let (rsi, r10) = (r.rsi, r.r10);
+    Some(match call {
+        libc::SYS_nanosleep => Timeout::Time(&mut r.rdi, rsi),
+        libc::SYS_clock_nanosleep => Timeout::Time(&mut r.rdx, r10),
+        libc::SYS_futex | libc::SYS_semtimedop | libc::SYS_epoll_pwait2 => Timeout::Time(&mut r.r10, 0),
+        libc::SYS_rt_sigtimedwait => Timeout::Time(&mut r.rdx, 0),
+        libc::SYS_io_getevents => Timeout::Time(&mut r.r8, 0),
+        libc::SYS_poll => Timeout::Milliseconds(&mut r.rdx),
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => Timeout::Milliseconds(&mut r.r10),
+        _ => return None,
+    })
 }
 
 /// Calls that say EINTR when they are merely stopped by a tracer (they never restart: signal(7)); no signal was delivered, or the thread would be in its handler.
@@ -62,19 +107,25 @@ fn only_by_us(call: i64) -> bool {
 mod tests {
     use super::*;
 
-    fn registers(call: i64, result: i64) -> user_regs_struct {
+    const SLEPT: Duration = Duration::from_millis(1500);
+
+    fn stopped(call: i64, result: i64) -> user_regs_struct {
         // SAFETY: all zero is a valid register set.
         let mut r: user_regs_struct = unsafe { std::mem::zeroed() };
-        (r.orig_rax, r.rax, r.rip, r.rdi, r.rsi) = (call as u64, result as u64, 0x1002, 0x70, 0x80);
+        (r.orig_rax, r.rax, r.rip, r.rdi, r.rsi, r.rsp) = (call as u64, result as u64, 0x1002, 0x70, 0x80, 0x9000);
         r
+    }
+
+    fn five_seconds(at: u64) -> Option<u64> {
+        Some(if at == 0x70 { 5 } else { 0 })
     }
 
     #[test]
     fn interrupted_calls_are_made_again() {
-        for (call, result) in
-            [(libc::SYS_read, -512), (libc::SYS_futex, -513), (libc::SYS_pause, -514), (libc::SYS_epoll_wait, -4)]
-        {
-            let r = rewind(&registers(call, result));
+        let calls =
+            [(libc::SYS_read, -512), (libc::SYS_futex, -513), (libc::SYS_pause, -514), (libc::SYS_epoll_wait, -4)];
+        for (call, result) in calls {
+            let r = rewind(&stopped(call, result), SLEPT, |_| None).registers;
             assert_eq!((r.rip, r.rax, r.orig_rax), (0x1000, call as u64, u64::MAX));
         }
     }
@@ -82,13 +133,23 @@ mod tests {
     #[test]
     fn results_and_user_code_stay() {
         for (call, result) in [(libc::SYS_read, 5), (libc::SYS_wait4, -4), (-1, -512)] {
-            let r = rewind(&registers(call, result));
+            let r = rewind(&stopped(call, result), SLEPT, |_| None).registers;
             assert_eq!((r.rip, r.rax), (0x1002, result as u64));
         }
     }
 
     #[test]
-    fn the_rest_of_a_sleep_is_slept() {
-        assert_eq!(rewind(&registers(libc::SYS_nanosleep, -516)).rdi, 0x80);
+    fn the_rest_is_waited_for() {
+        assert_eq!(rewind(&stopped(libc::SYS_nanosleep, -516), SLEPT, five_seconds).registers.rdi, 0x80);
+        let mut r = stopped(libc::SYS_nanosleep, -516);
+        r.rsi = 0;
+        let rewound = rewind(&r, SLEPT, five_seconds);
+        let left = [&3u64.to_le_bytes()[..], &500_000_000u64.to_le_bytes()].concat();
+        assert_eq!((rewound.registers.rdi, rewound.put), (0x8f00, Some((0x8f00, left.try_into().unwrap()))));
+        for (timeout, left) in [(2000i32, 500i32), (1000, 0), (-1, -1)] {
+            let mut r = stopped(libc::SYS_poll, -516);
+            r.rdx = u64::from(timeout as u32);
+            assert_eq!(rewind(&r, SLEPT, |_| None).registers.rdx as i32, left);
+        }
     }
 }

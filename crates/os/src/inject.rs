@@ -14,6 +14,8 @@ use crate::{Error, areas};
 
 type Traced<T> = Result<T, TraceError>;
 
+/// Stack of a new thread, which never uses it: it starts stopped, and is set to its own.
+const STACK_BYTES: usize = 256;
 /// Bytes of a `syscall` instruction.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
@@ -28,6 +30,8 @@ pub struct Inside {
     /// Registers to start from.
     registers: libc::user_regs_struct,
     region: Option<u64>,
+    /// Threads that the calls made.
+    made: Vec<HostTid>,
 }
 
 /// Address of a `syscall` instruction in an executable part of the process.
@@ -54,7 +58,15 @@ impl Inside {
         registers.orig_rax = u64::MAX;
         registers.eflags &= !(DIRECTION_FLAG | TRAP_FLAG);
         stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
-        Ok(Inside { tid: stopped.tid(), stopped: Some(stopped), memory, gate, registers, region: None })
+        Ok(Inside {
+            tid: stopped.tid(),
+            stopped: Some(stopped),
+            memory,
+            gate,
+            registers,
+            region: None,
+            made: Vec::new(),
+        })
     }
 
     /// As [`Inside::enter`], with the region that another thread of the process mapped.
@@ -159,6 +171,40 @@ impl Inside {
         Ok(results)
     }
 
+    /// Makes a thread with this number (which takes CAP_CHECKPOINT_RESTORE); the way into it. The tracer must have asked for what its tracees make.
+    pub fn make_thread(&mut self, tid: i32) -> Traced<Inside> {
+        let mut batch = self.batch();
+        let number = batch.put(&tid.to_le_bytes());
+        let (stack, stack_bytes) = (batch.space(STACK_BYTES), STACK_BYTES as u64);
+        let flags = libc::CLONE_VM
+            | libc::CLONE_FS
+            | libc::CLONE_FILES
+            | libc::CLONE_SIGHAND
+            | libc::CLONE_THREAD
+            | libc::CLONE_SYSVSEM;
+        // `struct clone_args`: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup.
+        let words = [flags as u64, 0, 0, 0, 0, stack, stack_bytes, 0, number, 1, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let args = batch.put(&bytes);
+        batch.must("making a thread", libc::SYS_clone3, [args, bytes.len() as u64, 0, 0, 0, 0]);
+        self.run(&batch)?;
+        let (Some(child), Some(region)) = (self.made.pop(), self.region) else { return Err(TraceError::Gone) };
+        loop {
+            match wait_for(child)? {
+                Event::Halt(stopped, _) => {
+                    return Inside::enter_beside(stopped, self.memory.clone(), self.gate, region);
+                }
+                Event::Signal(stopped, signal) => stopped.resume(signal)?,
+                Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
+                Event::Made(stopped, _)
+                | Event::Exec(stopped, _)
+                | Event::SystemCall(stopped)
+                | Event::Filter(stopped)
+                | Event::Other(stopped) => stopped.resume(0)?,
+            }
+        }
+    }
+
     /// Waits for the trap at the end of what was let run.
     fn trapped(&mut self, stepped: bool) -> Traced<libc::user_regs_struct> {
         loop {
@@ -178,7 +224,11 @@ impl Inside {
                     let words = format!("making calls in {} (signal {signal})", self.tid.0);
                     return Err(Error::new(words, std::io::Error::from_raw_os_error(libc::EFAULT)).into());
                 }
-                Event::Made(stopped, _) | Event::Exec(stopped, _) | Event::Filter(stopped) => stopped.resume(0)?,
+                Event::Made(stopped, child) => {
+                    self.made.push(child);
+                    stopped.resume(0)?;
+                }
+                Event::Exec(stopped, _) | Event::Filter(stopped) => stopped.resume(0)?,
                 Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
             }
         }

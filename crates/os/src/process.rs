@@ -115,6 +115,21 @@ pub fn is_stopped(pid: i32) -> bool {
     text.iter().rposition(|b| *b == b')').and_then(|at| text.get(at + STATE_AT)) == Some(&b'T')
 }
 
+/// For how long a thread has been asleep: since it was last seen to run, as the scheduler's clock says. `None` where the kernel does not tell
+/// (CONFIG_SCHED_DEBUG); accurate to a tick.
+pub fn slept(tid: i32) -> Option<std::time::Duration> {
+    let last_ran_ms = |path: &str| -> Option<f64> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find(|l| l.starts_with("se.exec_start"))?;
+        line.rsplit(':').next()?.trim().parse().ok()
+    };
+    let then = last_ran_ms(&format!("/proc/{tid}/sched"))?;
+    // The own reading is renewed when the thread is put aside.
+    std::thread::yield_now();
+    let now = last_ran_ms("/proc/thread-self/sched")?;
+    std::time::Duration::try_from_secs_f64((now - then).max(0.0) / 1e3).ok()
+}
+
 /// Argument strings, each ended by NUL.
 pub fn arguments(pid: i32) -> Result<Vec<u8>> {
     slurp(pid, "cmdline")
@@ -246,6 +261,13 @@ pub fn one_file((pid_a, a): (i32, i32), (pid_b, b): (i32, i32)) -> bool {
     const KCMP_FILE: i32 = 0;
     // SAFETY: numbers only.
     unsafe { libc::syscall(libc::SYS_kcmp, pid_a, pid_b, KCMP_FILE, a, b) == 0 }
+}
+
+/// Whether a descriptor number is the same open file in two processes (kcmp(2)).
+pub fn same_in_both(a: i32, b: i32, fd: i32) -> bool {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_FILE, fd, fd) == 0 }
 }
 
 /// The PID of a process held by a pidfd of the caller, in the caller's namespace.

@@ -252,6 +252,7 @@ impl Tracer {
             Ok(()) | Err(ptrace::TraceError::Gone) => {}
             Err(e) => tracing::error!("tracing {}: {e}", tid.0),
         }
+        self.interrupt_leaving(tid);
     }
 
     fn refuse_call(&self, host: HostTid, nr: u32, why: &str) {

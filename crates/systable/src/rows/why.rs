@@ -27,8 +27,10 @@ pub const MODULE: &str = "it changes a kernel: the home's, never the hosting one
 pub const FILTER: &str = "a filter of the program's own would see the calls that stand in for others";
 pub const RING: &str = "the kernel would do the work unseen by the filter";
 pub const KEYS: &str = "key rings belong to the home's session";
-pub const SOCKET: &str = "addresses and connections are the home's";
-pub const SOCKET_DATA: &str = "a socket pair is the body's own; descriptors 0 to 2 may be sockets of the home";
+pub const SOCKET: &str = "sockets are made at home and stay there, where their peers see them";
+pub const SOCKET_DATA: &str =
+    "a socket is a stand-in for the home's; one of a socket pair is the body's own, and served by the hosting kernel";
+pub const PAIR: &str = "a new pair is the bodies' own";
 pub const STAND_IN: &str = "a stand-in (descriptors 0 to 2) must look like what it stands for";
 pub const GONE: &str = "no kernel has it (any more)";
 pub const NEVER: &str = "numbers that were never given to a call";

@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod round_trip;
+mod threads;
+mod waits;
 
 use std::path::PathBuf;
 use std::process::Command;

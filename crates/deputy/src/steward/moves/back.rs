@@ -47,7 +47,28 @@ struct Filling {
     deputy: Collected,
     given: Given,
     /// Memory of the deputy's own, which goes last.
-    own: Vec<(u64, u64)>,
+    own: Vec<Own>,
+}
+
+/// An area of the deputy's.
+#[derive(Clone, Copy)]
+struct Own {
+    start: u64,
+    bytes: u64,
+    /// Where it was, if it had to make place.
+    before: Option<u64>,
+}
+
+impl Own {
+    fn range(&self) -> (u64, u64) {
+        (self.start, self.start + self.bytes)
+    }
+}
+
+fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
+    let mut all: Vec<_> = own.iter().map(Own::range).collect();
+    all.sort_unstable();
+    all
 }
 
 impl Move {
@@ -86,16 +107,13 @@ impl Move {
     /// Stops the deputy and lays the body's memory out in it, beside its own.
     fn begin_filling(&self, bytes: &[u8]) -> Result<Filling, MoveError> {
         let image = Image::decode(bytes).map_err(|e| MoveError::Room(e.to_string()))?;
-        self.wait_idle()?;
-        let frozen = body::freeze(self.pid)?;
-        let mut tids: Vec<i32> = frozen.threads.iter().map(|t| t.tid().0).collect();
         let mut wanted: Vec<i32> = image.threads.iter().map(|t| t.tid).collect();
-        tids.sort_unstable();
         wanted.sort_unstable();
-        if tids != wanted || image.process.pid != self.pid {
-            frozen.thaw();
-            return Err(MoveError::Room("its threads are not the deputy's".into()));
+        if image.process.pid != self.pid {
+            return Err(MoveError::Room("the image is another process'".into()));
         }
+        self.wait_idle(&wanted)?;
+        let frozen = body::freeze(self.pid)?;
         let areas = os::areas::read(self.pid);
         let areas = match areas {
             Ok(areas) => areas,
@@ -104,14 +122,16 @@ impl Move {
                 return Err(e.into());
             }
         };
-        let own = runs(areas.iter().filter(|a| a.name != b"[vsyscall]").map(|a| (a.start, a.end)));
+        let movable = areas.iter().filter(|a| a.name != b"[vsyscall]");
+        let own = movable.map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
         // The place must be free of both memories: those of the image count as taken too.
         let mut taken = areas.clone();
         taken.extend(image.areas.iter().map(|a| os::areas::Area { start: a.start, end: a.end, ..Default::default() }));
-        let deputy = body::collect(self.pid, frozen.threads, &taken, 0, Ok).map_err(|(e, threads)| {
-            threads.into_iter().for_each(|t| drop(t.detach(0)));
-            e
-        })?;
+        let deputy =
+            body::collect(self.pid, frozen.threads, &taken, 0, &body::Slept::new(), Ok).map_err(|(e, threads)| {
+                threads.into_iter().for_each(|t| drop(t.detach(0)));
+                e
+            })?;
         let mut filling = Filling { image, deputy, given: Given::default(), own };
         match filling.prepare(self.pid) {
             Ok(()) => Ok(filling),
@@ -122,11 +142,12 @@ impl Move {
         }
     }
 
-    fn wait_idle(&self) -> Result<(), MoveError> {
+    /// Until the deputy has done what it was told, and has exactly these threads: those of ended ones end too.
+    fn wait_idle(&self, tids: &[i32]) -> Result<(), MoveError> {
         let begun = Instant::now();
         loop {
             let idle = self.room.table().deputies.get(&self.pid).is_none_or(|d| d.is_idle());
-            match idle {
+            match idle && os::process::threads(self.pid)? == tids {
                 true => return Ok(()),
                 false if begun.elapsed() > IDLE_WITHIN => {
                     return Err(BodyError::Stays("its deputy is busy".into()).into());
@@ -159,18 +180,6 @@ impl Move {
     }
 }
 
-/// Areas that touch are one.
-fn runs(areas: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
-    let mut found: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in areas {
-        match found.last_mut() {
-            Some(last) if last.1 == start => last.1 = end,
-            _ => found.push((start, end)),
-        }
-    }
-    found
-}
-
 impl Filling {
     fn first(&mut self) -> Result<&mut Inside, BodyError> {
         self.deputy.first().ok_or(BodyError::Gone)
@@ -191,9 +200,30 @@ impl Filling {
                 return Err(BodyError::Stays(words));
             }
         }
+        self.make_place()?;
         let Filling { image, deputy, own, given } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
-        body::map_memory(pid, inside, image, given, own)
+        body::map_memory(pid, inside, image, given, &ranges(own))
+    }
+
+    /// What of the deputy lies where the body's memory must be, goes elsewhere.
+    fn make_place(&mut self) -> Result<(), BodyError> {
+        let Filling { image, deputy, own, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let region = inside.region().unwrap_or(0);
+        let mut taken: Vec<(u64, u64)> = image.areas.iter().map(|a| (a.start, a.end)).collect();
+        taken.extend(image.process.vdso.map(|v| (v.start, v.end)));
+        let clash = |own: &Own| taken.iter().any(|(start, end)| *start < own.start + own.bytes && own.start < *end);
+        let clashing: Vec<usize> = (0..own.len()).filter(|i| clash(&own[*i])).collect();
+        taken.push((region, region + body::REGION_BYTES));
+        taken.extend(ranges(own));
+        for i in clashing {
+            let place = body::free_place_for(own[i].bytes, taken.iter().copied())?;
+            taken.push((place, place + own[i].bytes));
+            remap(inside, own[i].range(), place)?;
+            own[i] = Own { start: place, before: Some(own[i].start), ..own[i] };
+        }
+        Ok(())
     }
 
     fn write(&mut self, at: u64, pages: &[u8]) -> Result<(), MoveError> {
@@ -208,7 +238,12 @@ impl Filling {
     fn undo(mut self) -> Result<(), BodyError> {
         let (own, files) = (self.own.clone(), self.given.files.clone());
         let inside = self.first()?;
-        body::unmap_all_but(inside, &own)?;
+        body::unmap_all_but(inside, &ranges(&own))?;
+        for moved in &own {
+            if let Some(before) = moved.before {
+                remap(inside, moved.range(), before)?;
+            }
+        }
         let mut batch = inside.batch();
         for fd in files {
             batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
@@ -297,14 +332,22 @@ impl Filling {
             let first = tid == pid;
             done.push(body::finish(inside, thread, first, |inside| {
                 let mut batch = inside.batch();
-                for (start, end) in own.iter().filter(|_| first) {
-                    batch.must("unmapping the deputy's memory", libc::SYS_munmap, [*start, end - start, 0, 0, 0, 0]);
+                for own in own.iter().filter(|_| first) {
+                    batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
                 }
                 inside.run(&batch).map(drop).map_err(BodyError::from)
             })?);
         }
         Ok(done)
     }
+}
+
+fn remap(inside: &mut Inside, (start, end): (u64, u64), to: u64) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    let (bytes, flags) = (end - start, (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64);
+    batch.must("making place for the program's memory", libc::SYS_mremap, [start, bytes, bytes, flags, to, 0]);
+    inside.run(&batch)?;
+    Ok(())
 }
 
 /// Files opened by one batch: their paths fit its memory.

@@ -130,7 +130,7 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     let stays = |why: &str| Err(BodyError::Stays(why.to_owned()));
     let status = process::status(pid)?;
     if status.state == 'Z' || status.state == 'X' {
-        return stays("it has ended");
+        return stays("it has ended, or its first thread has");
     }
     if status.seccomp != 0 {
         return stays("it has a seccomp filter of its own");
@@ -203,8 +203,14 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         let what = String::from_utf8_lossy(what);
         return Err(BodyError::Stays(format!("descriptor {fd} ({what}) cannot be carried yet")));
     }
-    if name.starts_with(b"pipe:") || name.starts_with(b"socket:") {
+    if name.starts_with(b"socket:") {
+        return Err(BodyError::Stays(format!("descriptor {fd} is a socket, which cannot be carried yet")));
+    }
+    if name.starts_with(b"pipe:") {
         return Ok(Kind::AtHome);
+    }
+    if info.flags & libc::O_PATH != 0 {
+        return Err(BodyError::Stays(format!("descriptor {fd} ({}) only names a file (O_PATH)", target.display())));
     }
     let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;

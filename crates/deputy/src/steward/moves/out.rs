@@ -94,7 +94,7 @@ impl Move {
             }
         }
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
-        let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, Ok);
+        let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
         let mut collected = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e
@@ -109,9 +109,6 @@ impl Move {
     }
 
     fn send(&self, now: &Observed, collected: &mut Collected) -> Result<(), MoveError> {
-        if collected.threads.len() > 1 {
-            return Err(BodyError::Stays("it has several threads, which are not carried yet".into()).into());
-        }
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let image = Image { process: collected.process.clone(), threads, ..now.image() };
@@ -167,7 +164,7 @@ impl Move {
         for descriptor in &place.descriptors {
             deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
         }
-        channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel));
+        channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel, None));
         Ok(deputy)
     }
 }

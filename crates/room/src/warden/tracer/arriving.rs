@@ -115,21 +115,32 @@ impl Tracer {
         let given = given(arrival);
         body::set_process(&mut inside, image, &given)?;
         set_descriptors(host, &mut inside, image, arrival)?;
-        let Some(first) = image.threads.first() else { return Err(BodyError::Stays("it has no thread".into())) };
+        let Some((first, others)) = image.threads.split_first() else {
+            return Err(BodyError::Stays("it has no thread".into()));
+        };
+        let mut done = Vec::new();
+        for thread in others {
+            let beside = inside.make_thread(thread.tid)?;
+            self.meet(beside.tid());
+            done.push(body::finish(beside, thread, false, give_up_capabilities)?);
+        }
         let listeners = self.listeners.clone();
         let stopped = body::finish(inside, first, true, |inside| {
+            give_up_capabilities(inside)?;
             let listener = confine(inside)?;
             listeners.add(host, listener)?;
             inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
             Ok(())
         })?;
-        Ok(vec![stopped])
+        done.insert(0, stopped);
+        Ok(done)
     }
 
     /// Home has decided: the body runs.
     pub fn resume_arrived(&mut self, pid: i32) -> bool {
         let Some(threads) = self.arriving.take_standing(pid) else { return false };
         self.bodies.set(pid, Phase::Running);
+        self.room.guests().runs(pid);
         for thread in threads {
             if let Err(TraceError::Failed(e)) = thread.resume(0) {
                 tracing::error!("{e}");
@@ -186,15 +197,22 @@ fn set_descriptors(host: HostTid, inside: &mut Inside, image: &Image, arrival: &
     Ok(())
 }
 
-/// The capabilities of a guest, and its filter; the number of the filter's listener.
-fn confine(inside: &mut Inside) -> Result<i32, BodyError> {
+/// The capabilities of a guest. Each thread has its own.
+fn give_up_capabilities(inside: &mut Inside) -> Result<(), BodyError> {
     let root = os::process::status(inside.tid().0)?.uid[1] == ID_BASE;
     let mut batch = inside.batch();
-    batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
     let kept = if root { KEPT_CAPABILITIES } else { 0 };
     let (head, data) = os::namespace::capabilities(kept, kept);
     let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
     batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// The filter, for all threads; the number of its listener.
+fn confine(inside: &mut Inside) -> Result<i32, BodyError> {
+    let mut batch = inside.batch();
+    batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
     let program: Vec<u8> =
         filter().iter().flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat()).collect();
     let instructions = batch.put(&program);

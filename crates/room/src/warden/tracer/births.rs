@@ -219,7 +219,7 @@ impl Tracer {
         }
     }
 
-    fn cancel_reservation(&mut self, host: HostTid) {
+    pub fn cancel_reservation(&mut self, host: HostTid) {
         let who = self.room.guests().who(host);
         if let (Some(number), Some(who)) = (self.births.reserved.remove(&host), who) {
             self.signals.forget(number);

@@ -70,7 +70,7 @@ impl Tracer {
         if let Some(arrival) = place.arrival {
             self.arriving.expect(pid, arrival);
         }
-        let guest = Guest { descriptors: place.descriptors, ignored: place.ignored, child_flags };
+        let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -116,7 +116,7 @@ impl Tracer {
     /// A child of a guest lives here too: it holds what its parent holds.
     pub fn adopt(&mut self, child: HostTid, pid: i32, parent: Who) {
         let mut guests = self.room.guests();
-        let like_its_parent = guests.get(parent.pid).cloned();
+        let like_its_parent = guests.get(parent.pid).map(Guest::child);
         like_its_parent.into_iter().for_each(|guest| guests.add(pid, guest));
         guests.add_thread(child, Who { pid, tid: pid });
         drop(guests);
@@ -160,6 +160,7 @@ impl Tracer {
         let Some(who) = self.meet(host) else { return stopped.resume(0) };
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
+            self.room.guests().runs(who.pid);
             self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
             self.early_signals(who.pid);
         } else {
@@ -207,7 +208,7 @@ impl Tracer {
         let Some(who) = self.room.guests().remove_thread(host) else { return };
         if who.tid != who.pid {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
-            return;
+            return self.check_leaving(who.pid);
         }
         self.ended_leaving(who.pid);
         match self.bodies.phases.get(&who.pid) {

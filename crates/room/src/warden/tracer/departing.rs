@@ -5,7 +5,7 @@ use super::Tracer;
 use super::bodies::Phase;
 use crate::warden::possessions;
 use crate::warden::shared::{Interrupted, Shared};
-use body::{BodyError, Collected};
+use body::{BodyError, Collected, Slept};
 use image::Image;
 use os::inject::Memory;
 use os::pages::Own;
@@ -23,7 +23,7 @@ pub struct Departing {
 #[derive(Debug)]
 enum State {
     /// These have stopped; others will.
-    Stopping(Vec<Stopped>),
+    Stopping(Vec<Stopped>, Slept),
     /// All is collected and on its way.
     Collected(Box<Collected>),
 }
@@ -37,8 +37,10 @@ impl Tracer {
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
-        self.departing.states.insert(pid, State::Stopping(Vec::new()));
-        for (host, _) in self.room.guests().threads_of(pid) {
+        let threads = self.room.guests().threads_of(pid);
+        let slept = threads.iter().filter_map(|(host, _)| Some((host.0, os::process::slept(host.0)?))).collect();
+        self.departing.states.insert(pid, State::Stopping(Vec::new(), slept));
+        for (host, _) in threads {
             // One that has ended is reported.
             drop(ptrace::interrupt(host));
         }
@@ -62,18 +64,32 @@ impl Tracer {
         }
         match self.room.hold(stopped.tid()) {
             Interrupted::NotHome => self.add_leaving(pid, stopped),
-            Interrupted::Running(id) => {
+            Interrupted::Running { id, asked } => {
                 self.held.keep(id, stopped, LEAVING);
-                self.room.cancel(id);
+                if asked {
+                    self.room.tell(&ToHome::Cancel { id });
+                }
             }
             Interrupted::Done(result) => self.leave_with(stopped, result)?,
         }
         Ok(None)
     }
 
+    /// Any other stop makes the kernel forget that a thread was asked to stop (ptrace_stop in kernel/signal.c): it is asked again.
+    pub fn interrupt_leaving(&self, host: HostTid) {
+        let Some(pid) = self.leaving(host) else { return };
+        let has_stopped = match self.departing.states.get(&pid) {
+            Some(State::Stopping(threads, _)) => threads.iter().any(|t| t.tid() == host),
+            _ => true,
+        };
+        if !has_stopped {
+            drop(ptrace::interrupt(host));
+        }
+    }
+
     fn leaving(&self, host: HostTid) -> Option<i32> {
         let pid = self.room.guests().who(host)?.pid;
-        matches!(self.departing.states.get(&pid), Some(State::Stopping(_))).then_some(pid)
+        matches!(self.departing.states.get(&pid), Some(State::Stopping(..))).then_some(pid)
     }
 
     /// The call of a thread that is to leave has ended at home with this result.
@@ -91,21 +107,33 @@ impl Tracer {
     }
 
     fn add_leaving(&mut self, pid: i32, stopped: Stopped) {
-        let Some(State::Stopping(threads)) = self.departing.states.get_mut(&pid) else { return };
+        let Some(State::Stopping(threads, _)) = self.departing.states.get_mut(&pid) else { return };
         threads.push(stopped);
+        self.check_leaving(pid);
+    }
+
+    /// A thread of this process has stopped or ended: perhaps it was the last that was waited for.
+    pub fn check_leaving(&mut self, pid: i32) {
+        let Some(State::Stopping(threads, _)) = self.departing.states.get(&pid) else { return };
         if threads.len() < self.room.guests().threads_of(pid).len() {
             return;
         }
-        if let Some(State::Stopping(threads)) = self.departing.states.remove(&pid) {
-            self.all_stopped(pid, threads);
+        if let Some(State::Stopping(threads, slept)) = self.departing.states.remove(&pid) {
+            self.all_stopped(pid, threads, &slept);
         }
     }
 
-    fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>) {
+    fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, slept: &Slept) {
         let Some(host) = self.room.guests().host(pid) else { return };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
-        match take_apart(&self.room, pid, host, threads) {
-            Ok((image, collected)) => {
+        // A clone that was interrupted is made again at home, with another number.
+        threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
+        match take_apart(&self.room, pid, host, threads, slept) {
+            Ok((mut image, collected)) => {
+                let own = image.threads.iter_mut().flat_map(|t| t.pending.iter_mut());
+                for info in own.chain(image.process.pending.iter_mut()) {
+                    self.signals.fill_in(pid, info);
+                }
                 self.departing.states.insert(pid, State::Collected(Box::new(collected)));
                 let room = self.room.clone();
                 let send = move || {
@@ -127,7 +155,7 @@ impl Tracer {
     /// A body that was to leave goes on here.
     pub fn stay(&mut self, pid: i32) {
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(threads)) => go_on(threads),
+            Some(State::Stopping(threads, _)) => go_on(threads),
             Some(State::Collected(collected)) => match collected.give_back() {
                 Ok(threads) => go_on(threads),
                 Err(BodyError::Gone) => {}
@@ -183,7 +211,13 @@ fn go_on(threads: Vec<Stopped>) {
 
 type Failed = (BodyError, Vec<Stopped>);
 
-fn take_apart(room: &Shared, pid: i32, host: HostTid, threads: Vec<Stopped>) -> Result<(Image, Collected), Failed> {
+fn take_apart(
+    room: &Shared,
+    pid: i32,
+    host: HostTid,
+    threads: Vec<Stopped>,
+    slept: &Slept,
+) -> Result<(Image, Collected), Failed> {
     let image = match possessions::describe(room, pid, host) {
         Ok(image) => image,
         Err(e) => return Err((e, threads)),
@@ -193,7 +227,7 @@ fn take_apart(room: &Shared, pid: i32, host: HostTid, threads: Vec<Stopped>) -> 
         Ok(found) => found,
         Err(e) => return Err((e, threads)),
     };
-    let collected = body::collect(host.0, threads, &areas, ignored, |tid| Ok(os::process::inner_tid(tid)?))?;
+    let collected = body::collect(host.0, threads, &areas, ignored, slept, |tid| Ok(os::process::inner_tid(tid)?))?;
     let mut image = image;
     let named = std::mem::replace(&mut image.process, collected.process.clone());
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);

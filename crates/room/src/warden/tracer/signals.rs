@@ -75,6 +75,15 @@ impl Signals {
         self.takers.remove(&host);
     }
 
+    /// Puts the true siginfo in the place of one that waits, which goes elsewhere; should the process stay, it can still be redeemed.
+    pub fn fill_in(&self, pid: i32, info: &mut [u8]) {
+        let Ok(sent) = <&[u8; 128]>::try_from(&*info) else { return };
+        let found = self.tickets.get(&word(sent, AT_VALUE)).filter(|(owner, _)| *owner == pid);
+        if let Some((_, original)) = found.filter(|_| number(sent, AT_CODE) == SI_QUEUE) {
+            info.copy_from_slice(original);
+        }
+    }
+
     /// The process is gone; what was not delivered to it never will be.
     pub fn forget(&mut self, pid: i32) {
         self.tickets.retain(|_, (owner, _)| *owner != pid);
@@ -163,7 +172,7 @@ impl Tracer {
         let mut registers = stopped.registers()?;
         let call = registers.orig_rax as i64;
         match registers.rax as i64 {
-            EINTR if is_transfer(call) => {
+            EINTR if is_transfer(call) && !self.room.ends_by_signal(stopped.tid(), registers.rdi as i32) => {
                 registers.rax = ERESTARTSYS as u64;
                 stopped.set_registers(&registers)?;
                 Ok(false)
@@ -179,11 +188,14 @@ impl Tracer {
         let Some(stopped) = self.leaving_stop(stopped, signal)? else { return Ok(()) };
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
-            _ if self.waited_at_listener(&stopped)? => match self.hold(stopped, 0) {
-                Some(stopped) => stopped.resume(0),
-                None => Ok(()),
-            },
-            _ => stopped.resume(0),
+            _ => {
+                let mut stopped = stopped;
+                let waited = self.interrupted(&mut stopped)?;
+                match if waited { self.hold(stopped, 0) } else { Some(stopped) } {
+                    Some(stopped) => stopped.resume(0),
+                    None => Ok(()),
+                }
+            }
         }
     }
 

@@ -1,0 +1,123 @@
+//! The same guests, moved while they run: at the point that each has marked.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lab::{Lab, Options};
+
+use crate::placed::{DIFFERENT_AT_TIMES, at_home, difference};
+use crate::program::{self, Program};
+use crate::run::{Outcome, Scratch, arguments, complaint, run_guest};
+
+/// Where a guest goes at its point, one place after the other.
+type Way = &'static [&'static str];
+
+/// What became of the moves of one guest.
+#[derive(Debug, Default)]
+struct Moves {
+    done: usize,
+    refused: Vec<String>,
+}
+
+/// What is known to differ away, and why.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("capabilities", "a guest of the superuser has fewer capabilities than at home"),
+    ("splice", "a pipe that was made at home stays there: a stand-in cannot be spliced"),
+    ("statfs", "the kind of file system was asked for before: away it is FUSE"),
+    ("stdio_kind", "names in /proc/self/fd are the stand-ins'"),
+    ("tty_devtty", "/dev/tty is not there yet"),
+    ("tty_kind", "a terminal's name is not known yet"),
+];
+
+/// Runs a guest, and moves it whenever it says that it may be moved.
+fn run_moved(lab: &Lab, program: &Program, way: Way) -> (Outcome, Moves) {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let points = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    std::fs::set_permissions(points.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mover = scope.spawn(|| {
+            let mut moves = Moves::default();
+            while !ended.load(Ordering::Relaxed) {
+                for pid in waiting(points.path()) {
+                    // A guest with several points is moved at the first.
+                    if moves.done == 0 {
+                        go(lab, pid, way, &mut moves);
+                    }
+                    std::fs::write(points.path().join(format!("go-{pid}")), "").unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            moves
+        });
+        let mut command = vec!["env".into(), format!("GUEST_MOVES={}", points.path().display())];
+        command.extend(arguments(program));
+        let outcome = run_guest(program, &mut at_home(lab, scratch.path(), false, command));
+        ended.store(true, Ordering::Relaxed);
+        (outcome, mover.join().unwrap())
+    })
+}
+
+/// Guests that wait at their point; each is told once.
+fn waiting(points: &Path) -> Vec<i32> {
+    let entries: Vec<PathBuf> = std::fs::read_dir(points).unwrap().flatten().map(|e| e.path()).collect();
+    let mut pids = Vec::new();
+    for entry in entries {
+        let number = entry.file_name().and_then(|n| n.to_str()?.strip_prefix("at-")?.parse().ok());
+        if let Some(pid) = number
+            && std::fs::remove_file(&entry).is_ok()
+        {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+fn go(lab: &Lab, pid: i32, way: Way, moves: &mut Moves) {
+    for place in way {
+        let output = lab.exec("n1", ["tern", "move", &pid.to_string(), place]).unwrap();
+        if !output.status.success() {
+            moves.refused.push(format!("to {place}: {}", output.errors().lines().next().unwrap_or_default()));
+            return;
+        }
+    }
+    moves.done += 1;
+}
+
+fn matrix(way: Way, least_percent: usize) {
+    let programs = program::build("");
+    let only = std::env::var("TERN_GUEST").ok();
+    let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("moved").unwrap(), 3)).unwrap();
+    let (mut complaints, mut away, mut total, mut refused) = (Vec::new(), 0, 0, Vec::new());
+    for program in programs.iter().filter(|p| only.as_ref().is_none_or(|name| *name == p.name)) {
+        let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        let native = run_guest(program, &mut at_home(&lab, scratch.path(), false, arguments(program)));
+        let (moved, moves) = run_moved(&lab, program, way);
+        if moves.done + moves.refused.len() > 0 {
+            total += 1;
+            away += usize::from(moves.refused.is_empty());
+        }
+        refused.extend(moves.refused.iter().map(|why| format!("{}: {why}", program.name)));
+        let found = complaint(program, &native).map(|c| format!("native: {c}"));
+        let found = found.or_else(|| difference(program, &native, &moved));
+        let known = DIFFERENT.iter().chain(DIFFERENT_AT_TIMES).any(|(name, _)| *name == program.name);
+        let found = found.filter(|_| !known);
+        found.iter().for_each(|complaint| eprintln!("{complaint}; {moves:?}"));
+        complaints.extend(found);
+    }
+    eprintln!("{away} of {total} guests with a point went {way:?}; others:\n{}", refused.join("\n"));
+    assert!(complaints.is_empty(), "{} of {}\n{}", complaints.len(), programs.len(), complaints.join("\n"));
+    assert!(only.is_some() || away * 100 >= total * least_percent, "only {away} of {total} were moved");
+}
+
+#[test]
+fn guests_do_the_same_moved_at_a_point() {
+    matrix(&["n2"], 50);
+}
+
+#[test]
+fn guests_do_the_same_there_and_back() {
+    matrix(&["n2", "home"], 50);
+}
