@@ -125,6 +125,7 @@ fn from_outside(
         tid,
         comm: os::process::comm(stopped.tid().0)?,
         registers: words(&rewound.registers),
+        enters_call: rewound.put.is_some(),
         extended: stopped.extended_state()?,
         mask: stopped.mask()?,
         robust: stopped.robust_list()?,
