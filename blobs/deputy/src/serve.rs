@@ -121,8 +121,9 @@ impl Thread {
             let request = unsafe { self.buffer.cast::<Request>().read_unaligned() };
             let (result, out_bytes) = match request.op {
                 OP_CALL => self.run(&request),
+                OP_TAKE => (i64::from(fd), 0),
                 OP_THREAD => (self.new_thread(fd), 0),
-                OP_FORK => match self.new_process(fd) {
+                OP_FORK => match self.new_process(fd, request.args[0]) {
                     Some(result) => (result, 0),
                     None => continue,
                 },
@@ -180,6 +181,7 @@ impl Thread {
                 *arg = arg.wrapping_add(data);
             }
         }
+        self.relocate(request);
         let call = || {
             // SAFETY: the steward built the call; its pointers lie in this thread's buffer.
             unsafe { sys::interruptible(u64::from(request.nr), &args) }
@@ -196,9 +198,32 @@ impl Thread {
         let out_bytes = match (request.out_per_result, result) {
             (_, ..0) => 0,
             (0, _) => request.out_bytes,
-            (each, n) => (n as u64).saturating_mul(u64::from(each)).min(u64::from(request.out_bytes)) as u32,
+            (each, n) => {
+                let bytes = (n as u64).saturating_mul(u64::from(each)).saturating_add(u64::from(request.out_fixed));
+                bytes.min(u64::from(request.out_bytes)) as u32
+            }
         };
         (result, out_bytes)
+    }
+
+    /// Makes addresses of the offsets that structures in the data hold. The list lies behind the data, where the call may write: it is used up before.
+    fn relocate(&self, request: &Request) {
+        let list = request.data_bytes as usize;
+        for i in 0..request.inner as usize {
+            let at = list + 4 * i;
+            if at + 4 > DATA_BYTES {
+                return;
+            }
+            // SAFETY: inside the buffer, as was just checked.
+            let word = unsafe { self.data().add(at).cast::<u32>().read_unaligned() } as usize;
+            if word + 8 <= list {
+                // SAFETY: likewise.
+                unsafe {
+                    let word = self.data().add(word).cast::<u64>();
+                    word.write_unaligned(word.read_unaligned().wrapping_add(self.data() as u64));
+                }
+            }
+        }
     }
 
     fn new_thread(&self, channel_fd: i32) -> i64 {
@@ -216,13 +241,15 @@ impl Thread {
             let tid = if area < 0 { area } else { spawn(prepare(area as u64, channel_fd, self.start)) };
             if tid < 0 {
                 sys::call(sys::CLOSE, [channel_fd as u64, 0, 0, 0, 0, 0]);
+                return tid;
             }
-            tid
+            with_channel(tid, channel_fd)
         }
     }
 
-    /// Makes a child. `None` in the child, whose channel is the new one; a signal that came to it waits until then.
-    fn new_process(&self, channel_fd: i32) -> Option<i64> {
+    /// Makes a child. `None` in the child, whose channel is the new one; a signal that came to it waits until then. The first `others` words of the data are
+    /// channels of threads that the child does not have.
+    fn new_process(&self, channel_fd: i32, others: u64) -> Option<i64> {
         const SIGCHLD: u64 = 17;
         if channel_fd < 0 {
             return Some(-9);
@@ -240,6 +267,10 @@ impl Thread {
             return Some(pid);
         }
         close(self.channel());
+        for i in 0..(others as usize).min(DATA_BYTES / size_of::<i32>()) {
+            // SAFETY: inside the buffer.
+            close(unsafe { self.data().cast::<i32>().add(i).read_unaligned() });
+        }
         self.channel_fd.store(channel_fd, Ordering::Relaxed);
         self.continued().store(0, Ordering::Relaxed);
         signals::mask(before);
@@ -250,7 +281,7 @@ impl Thread {
     fn say_ready(&self) {
         // SAFETY: no memory is passed.
         let tid = unsafe { sys::call(sys::GETTID, [0; 6]) };
-        let head = Reply { kind: READY, data_bytes: 0, result: tid };
+        let head = Reply { kind: READY, data_bytes: 0, result: with_channel(tid, self.channel()) };
         // SAFETY: a whole header.
         self.send(unsafe { core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()) });
     }
@@ -278,6 +309,11 @@ impl Thread {
         // SAFETY: the steward ended the path by NUL, inside the buffer.
         unsafe { sys::call(sys::OPEN, [self.data() as u64 + offset, FLAGS, 0, 0, 0, 0]) as i32 }
     }
+}
+
+/// A thread's number, and above it its channel's.
+fn with_channel(tid: i64, channel_fd: i32) -> i64 {
+    tid | i64::from(channel_fd) << 32
 }
 
 fn lost() -> ! {

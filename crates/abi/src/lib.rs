@@ -13,7 +13,7 @@ pub const STACK_BYTES: usize = 32 << 10;
 
 /// Run the system call `nr`.
 pub const OP_CALL: u32 = 1;
-/// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID.
+/// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID, and above its 32 bits the channel's number.
 pub const OP_THREAD: u32 = 2;
 /// End this thread; no reply.
 pub const OP_THREAD_EXIT: u32 = 3;
@@ -24,8 +24,11 @@ pub const OP_DIE: u32 = 5;
 /// The program changed (exec): data holds `args[0]` bytes of argument strings, then, if `args[1]` is not zero, the path of its file, ended by NUL.
 pub const OP_PROGRAM: u32 = 6;
 
-/// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel.
+/// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel. Data
+/// holds `args[0]` numbers (`i32`): channels of the process' other threads, which the child closes.
 pub const OP_FORK: u32 = 7;
+/// Take the descriptor that comes with the packet (SCM_RIGHTS); the result is its number.
+pub const OP_TAKE: u32 = 9;
 /// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`: flags of SIGCHLD's action.
 pub const OP_IGNORE: u32 = 8;
 /// Do what signal `args[0]` (SIGTSTP, SIGTTIN, SIGTTOU) does by default: the home's kernel stops the process, or does not if its group is orphaned. Nothing
@@ -48,10 +51,14 @@ pub struct Request {
     pub out_offset: u32,
     /// ... so many bytes ...
     pub out_bytes: u32,
-    /// ... or, if not zero, at most as many as the call returned, times this.
+    /// ... or, if not zero, at most `out_fixed` and as many as the call returned, times this.
     pub out_per_result: u32,
+    /// See `out_per_result`.
+    pub out_fixed: u32,
     /// Bytes of data behind this header.
     pub data_bytes: u32,
+    /// Behind the data: so many offsets (u32) of words in the data that are offsets into it themselves, to become addresses.
+    pub inner: u32,
     /// Signals that the thread blocks during the call (bit n-1 for signal n).
     pub blocked: u32,
 }
@@ -60,7 +67,7 @@ pub struct Request {
 pub const REPLY: u32 = 0x0de9_0001;
 /// Kind of a note that a signal arrived; data is the siginfo (128 bytes).
 pub const SIGNAL: u32 = 0x0de9_0002;
-/// First packet of a deputy: it is ready. `result` is the TID.
+/// First packet of a deputy: it is ready. `result` is the TID, and above its 32 bits the channel's number.
 pub const READY: u32 = 0x0de9_0003;
 
 /// The call was not executed: a signal came first. (Also -EINTR of a call that had done nothing.)
@@ -144,5 +151,5 @@ impl ThreadBlock {
 /// Memory of one deputy thread: its stack and its buffer (header and data), rounded to pages.
 pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
 
-const _: () = assert!(size_of::<Request>() == 80 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);
+const _: () = assert!(size_of::<Request>() == 88 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);
 const _: () = assert!(size_of::<ThreadBlock>() == 32);

@@ -53,6 +53,11 @@ pub enum PeerRequest {
         /// Node id of the one who leaves.
         id: u64,
     },
+    /// May a process that already runs come? Answered by [`PeerAnswer::Done`]: a promise that holds for some seconds.
+    Admit {
+        /// Which, from where, and why.
+        ask: policy::Ask,
+    },
 }
 
 /// Answers.

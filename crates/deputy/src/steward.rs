@@ -4,6 +4,7 @@ mod args;
 mod channel;
 mod control;
 mod deputies;
+mod devices;
 mod files;
 mod heir;
 mod messages;
@@ -14,6 +15,7 @@ mod poller;
 mod privileged;
 mod setup;
 mod shared;
+mod standins;
 mod stops;
 
 pub use args::{ArgsError, StewardArgs};

@@ -78,7 +78,7 @@ impl Choices {
 }
 
 /// A node's load for the policy, with so much that was just placed there.
-fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
+pub(crate) fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
     NodeView {
         id,
         load_milli: load.runnable_milli.saturating_add(chosen_milli),
@@ -88,7 +88,7 @@ fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
         free_mib: load.available_mib,
         memory_mib: load.memory_mib,
         pressure_milli: load.pressure_milli,
-        guests: true,
+        guests: load.rooms_max > 0,
         age_ms: 0,
     }
     .bounded()
@@ -98,7 +98,7 @@ fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
 fn middle(candidates: &[Candidate]) -> Load {
     let mut known: Vec<Load> = candidates.iter().filter_map(|c| c.load.map(|(load, _)| load)).collect();
     known.sort_by_key(|l| u64::from(l.runnable_milli) * 1000 / u64::from(l.capacity_milli.max(1)));
-    let unknown = Load { cores: 1, capacity_milli: 1000, speed_milli: 1000, ..Load::default() };
+    let unknown = Load { rooms_max: 1, cores: 1, capacity_milli: 1000, speed_milli: 1000, ..Load::default() };
     known.get(known.len() / 2).copied().unwrap_or(unknown)
 }
 
@@ -178,6 +178,7 @@ mod tests {
             cores,
             capacity_milli: cores * 1000,
             speed_milli: 1000,
+            rooms_max: 1,
             memory_mib: 1000,
             available_mib: 900,
             ..Load::default()

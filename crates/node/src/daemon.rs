@@ -11,6 +11,7 @@ use ctl::peer::{MEMBERS_MAX, Member, PulseEntry};
 use identity::{Identity, NodeName};
 use tokio::sync::Notify;
 
+use crate::balance::Balance;
 use crate::choice::Choices;
 use crate::load::Meter;
 use crate::members::{Known, Table};
@@ -55,6 +56,7 @@ pub(crate) struct Daemon {
     pub(crate) meter: Meter,
     pub(crate) policy: Policy,
     pub(crate) pins: Pins,
+    pub(crate) balance: Balance,
     pub(crate) swim: Swim,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
@@ -96,6 +98,7 @@ impl Daemon {
         let policy = Policy::load(&identity, &options.run_dir)?;
         Ok(Daemon {
             policy,
+            balance: Balance::default(),
             pins: Pins::load(&options.run_dir),
             facts: OnceLock::new(),
             rooms: Rooms::default(),

@@ -2,6 +2,7 @@
 
 mod admit;
 mod answers;
+mod balance;
 mod choice;
 mod client;
 mod daemon;
@@ -89,6 +90,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     let (swim, commands) = swim::Swim::channel();
     let daemon = Arc::new(Daemon::new(Options { listen, ..options }, identity, swim, runtime)?);
     load::Meter::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
+    balance::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     rooms::adopt(&daemon);
     let task = swim::Task::new(Arc::clone(&daemon), udp).ok_or(identity::Error::Malformed { what: "gossip key" })?;
     tokio::spawn(task.run(commands));

@@ -193,7 +193,12 @@ fn place(
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
     let (node, steward) = choice::choose(daemon, on)?;
     match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
-        Ok(FromSteward::Ok) => Ok(()),
+        Ok(FromSteward::Ok) => {
+            if on.is_none() {
+                daemon.balance.has_placed(peer.pid);
+            }
+            Ok(())
+        }
         Ok(FromSteward::Failed { reason }) => Err(Error::Room { node, why: reason }),
         Ok(_) => Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
         // Whether it took the process over is not known: that ends with the socket, as a deputy or with a message.

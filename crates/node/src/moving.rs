@@ -13,6 +13,11 @@ use crate::{Error, choice, rooms};
 /// Moves a process of this home to a node, or home (`None`).
 pub(crate) fn relocate(daemon: &Arc<Daemon>, peer: Peer, pid: i32, to: Option<&str>) -> Result<(), Error> {
     check(peer, pid)?;
+    relocate_unasked(daemon, pid, to)
+}
+
+/// The same, on the policy's word.
+pub(crate) fn relocate_unasked(daemon: &Arc<Daemon>, pid: i32, to: Option<&str>) -> Result<(), Error> {
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };

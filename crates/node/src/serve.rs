@@ -96,6 +96,10 @@ async fn answer(
             Ok(()) => PeerAnswer::Done,
             Err(e) => PeerAnswer::Failed { reason: e.chain() },
         },
+        PeerRequest::Admit { ask } => match daemon.balance.admit(daemon, id.0, &ask) {
+            Ok(()) => PeerAnswer::Done,
+            Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },
+        },
         PeerRequest::Vacate => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());
             let vacated = tokio::task::spawn_blocking(move || rooms::vacate(&daemon, Some(name.as_str()))).await;

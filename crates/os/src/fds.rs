@@ -58,3 +58,24 @@ pub fn close_others(kept: &[i32]) {
         from = number.saturating_add(1);
     }
 }
+
+/// All that poll(2) tells of.
+pub const POLLED: u16 = (libc::POLLIN | libc::POLLPRI | libc::POLLOUT | libc::POLLRDHUP) as u16
+    | (libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLWRNORM | libc::POLLWRBAND) as u16;
+
+/// What a descriptor is ready for now: poll(2) bits. An open file that somebody polls so, wakes its watchers when it becomes ready for more.
+pub fn ready(fd: BorrowedFd<'_>) -> u16 {
+    let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: POLLED as i16, revents: 0 };
+    // SAFETY: one live pollfd.
+    unsafe { libc::poll(&mut polled, 1, 0) };
+    polled.revents as u16
+}
+
+/// Sets or clears O_NONBLOCK of an open file.
+pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    // SAFETY: numbers only.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }, || "reading a file's flags".into())?;
+    let flags = if on { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }, || "setting a file's flags".into()).map(drop)
+}

@@ -284,6 +284,13 @@ pub fn one_file((pid_a, a): (i32, i32), (pid_b, b): (i32, i32)) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, pid_a, pid_b, KCMP_FILE, a, b) == 0 }
 }
 
+/// Whether a descriptor number is the same open file in two processes (kcmp(2)).
+pub fn same_in_both(a: i32, b: i32, fd: i32) -> bool {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_FILE, fd, fd) == 0 }
+}
+
 /// The PID of a process held by a pidfd of the caller, in the caller's namespace.
 pub fn pid_of(pidfd: std::os::fd::RawFd) -> Result<i32> {
     let what = format!("fdinfo/{pidfd}");

@@ -104,6 +104,44 @@ pub fn answer(listener: BorrowedFd<'_>, id: u64, answer: Answer) -> Result<bool>
     }
 }
 
+/// A descriptor to be put into a caller's table.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The open file.
+    pub file: BorrowedFd<'a>,
+    /// Closed when the caller runs another program.
+    pub close_on_exec: bool,
+    /// The call is over with it: it returns the number. Never lost: the caller itself takes the number as it takes the descriptor.
+    pub answers: bool,
+}
+
+/// Gives a descriptor to a caller that waits: its number there. `None`: it is gone or was interrupted. An error is the caller's own (EMFILE).
+pub fn give(listener: BorrowedFd<'_>, id: u64, given: Given<'_>) -> Result<Option<i32>> {
+    const SECCOMP_ADDFD_FLAG_SEND: u32 = 2;
+    #[repr(C)]
+    struct AddFd {
+        id: u64,
+        flags: u32,
+        source: u32,
+        new: u32,
+        new_flags: u32,
+    }
+    let raw = AddFd {
+        id,
+        flags: if given.answers { SECCOMP_ADDFD_FLAG_SEND } else { 0 },
+        source: given.file.as_raw_fd() as u32,
+        new: 0,
+        new_flags: if given.close_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
+    };
+    // SAFETY: the kernel reads one seccomp_notif_addfd.
+    match check(unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw) }, || {
+        "giving a descriptor to a guest".into()
+    }) {
+        Err(e) if matches!(e.errno(), libc::ENOENT | libc::ESRCH | libc::EINTR | libc::EINPROGRESS) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Whether the call still waits: what was read of its memory belongs to it.
 pub fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the kernel reads one u64.
@@ -114,6 +152,8 @@ pub fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
 const SECCOMP_IOCTL_NOTIF_RECV: u64 = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: u64 = 0xc018_2101;
 const SECCOMP_IOCTL_NOTIF_ID_VALID: u64 = 0x4008_2102;
+/// _IOW('!', 3, struct seccomp_notif_addfd)
+const SECCOMP_IOCTL_NOTIF_ADDFD: u64 = 0x4018_2103;
 
 const _: () = assert!(size_of::<libc::seccomp_notif>() == 0x50 && size_of::<libc::seccomp_notif_resp>() == 0x18);
 

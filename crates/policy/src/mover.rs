@@ -64,7 +64,7 @@ impl Mover {
         self.refused.retain(|_, until_ms| *until_ms > now_ms);
         let settings = &self.settings;
         let has_guests = || processes.iter().any(|p| p.home != own.id);
-        let evict = !settings.guests && has_guests();
+        let evict = !(settings.guests && own.guests) && has_guests();
         let mut processes = processes;
         processes.retain(|p| !self.orders.contains_key(&p.id));
         let stale_ms = settings.params.stale_ms;

@@ -55,6 +55,8 @@ pub struct Settings {
     pub guests: bool,
     /// This node neither decides nor attracts: it tells others that it takes no guests, and moves nothing.
     pub quiet: bool,
+    /// Running processes of this home are moved unasked.
+    pub moves: bool,
     /// Whom the policy may move.
     pub scope: Scope,
     /// Users that have opted all their processes in.
@@ -69,6 +71,7 @@ impl Default for Settings {
             stay: false,
             guests: true,
             quiet: false,
+            moves: false,
             scope: Scope::default(),
             users: BTreeSet::new(),
             params: Params::default(),
@@ -94,6 +97,7 @@ impl Settings {
             "stay" => self.stay = flag()?,
             "guests" => self.guests = flag()?,
             "quiet" => self.quiet = flag()?,
+            "moves" => self.moves = flag()?,
             "scope" => {
                 self.scope = match value {
                     "tern" => Scope::Tern,

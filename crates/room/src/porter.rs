@@ -10,7 +10,7 @@ use os::namespace;
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use wire::message::{Home, Place};
+use wire::message::{Home, Place, StandinId};
 
 pub use body::{KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, filter};
 
@@ -45,6 +45,8 @@ pub enum Answer {
     Ready {
         /// As in /proc/PID/fdinfo.
         standin_mount_id: u64,
+        /// `st_dev` of what lies there.
+        standin_dev: u64,
         /// In words.
         missing: Vec<String>,
     },
@@ -86,6 +88,8 @@ pub struct Channels {
     pub commands: OwnedFd,
     /// Notices.
     pub notices: OwnedFd,
+    /// Requests for open stand-ins: the number of the first of a batch (`u32`), answered by as many as a packet carries.
+    pub spares: OwnedFd,
 }
 
 /// Sends one message as a packet.
@@ -132,9 +136,10 @@ fn run(channels: &Channels) -> os::Result<()> {
     let children = os::fds::child_signals()?;
     let mut porter = Porter { channels, room: None };
     loop {
-        let mut polled = [poll_in(channels.commands.as_fd()), poll_in(children.as_fd())];
-        // SAFETY: two live pollfds.
-        unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) };
+        let mut polled =
+            [poll_in(channels.commands.as_fd()), poll_in(children.as_fd()), poll_in(channels.spares.as_fd())];
+        // SAFETY: three live pollfds.
+        unsafe { libc::poll(polled.as_mut_ptr(), 3, -1) };
         if polled[1].revents != 0 {
             let _ = rustix::io::read(&children, &mut [0u8; 128]);
             porter.reap()?;
@@ -144,6 +149,10 @@ fn run(channels: &Channels) -> os::Result<()> {
             let answer =
                 porter.obey(command, fds).unwrap_or_else(|e| Answer::Failed { errno: e.errno(), what: e.to_string() });
             tell(channels.commands.as_fd(), &answer, &[])?;
+        }
+        if polled[2].revents != 0 {
+            let Some((first, _)) = hear::<u32>(channels.spares.as_fd())? else { return Ok(()) };
+            porter.open_spares(first)?;
         }
     }
 }
@@ -158,8 +167,11 @@ impl Porter<'_> {
             Command::Setup(setup) => {
                 let (room, missing) = setup::make(&setup)?;
                 let standin_mount_id = os::mount::mount_id(room.standins.as_fd())?;
+                let standin_dev = rustix::fs::fstat(&room.standins)
+                    .map_err(|e| os::Error::new("asking for attributes of /dev", e))?
+                    .st_dev;
                 self.room = Some(room);
-                Ok(Answer::Ready { standin_mount_id, missing })
+                Ok(Answer::Ready { standin_mount_id, standin_dev, missing })
             }
             Command::LastPid(last) => {
                 let room = self.room()?;
@@ -178,6 +190,15 @@ impl Porter<'_> {
                 }
             }
         }
+    }
+
+    /// Opens stand-ins for descriptors that home will make. Only inside the room they can be opened.
+    fn open_spares(&self, first: u32) -> os::Result<()> {
+        let directory = self.room()?.standins.as_fd();
+        let open = |n: u32| body::open_standin(directory, StandinId(n), libc::O_RDWR);
+        let batch = (first..).take(os::socket::FDS_MAX).map(open).collect::<os::Result<Vec<_>>>()?;
+        let fds: Vec<BorrowedFd<'_>> = batch.iter().map(AsFd::as_fd).collect();
+        tell(self.channels.spares.as_fd(), &first, &fds)
     }
 
     fn room(&self) -> os::Result<&setup::Room> {

@@ -1,17 +1,22 @@
 //! The warden: the room's side towards its home. One process per room, outside the room's namespaces.
 
+mod after;
 mod args;
 mod calls;
 mod cargo;
+mod devices;
 mod guests;
 mod home;
 mod ledger;
 mod marshal;
+mod message;
 mod notices;
 mod possessions;
+mod readiness;
 mod report;
 mod setup;
 mod shared;
+mod spares;
 mod standins;
 mod tracer;
 mod uplink;

@@ -113,6 +113,47 @@ fn loads_show_what_runs_and_new_programs_go_elsewhere() {
     place();
 }
 
+/// Where this home's programs run now, sorted.
+fn places(lab: &Lab) -> Vec<String> {
+    let rows: Value = serde_json::from_str(&ok(lab, "n1", &["ps", "--json"])).unwrap_or(Value::Null);
+    let rows = rows.as_array().into_iter().flatten();
+    let mut nodes: Vec<String> = rows.map(|r| r["node"].as_str().unwrap().to_owned()).collect();
+    nodes.sort();
+    nodes
+}
+
+#[test]
+fn running_programs_go_where_there_is_room_and_leave_when_the_owner_says_so() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n3", &["policy", "set", "guests=off"]);
+    eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
+    let spin = ["timeout", "--foreground", "-s", "KILL", "200", "tern", "run", "--"];
+    let start = |number: &str| {
+        let argv = [&spin[..], &["sh", "-c", "while :; do :; done", number]].concat();
+        lab.spawn("n1", argv).unwrap()
+    };
+    let mut running = [start("1"), start("2")];
+    eventually("both are on n2", || places(&lab) == ["n2", "n2"]);
+    ok(&lab, "n3", &["policy", "set", "guests=on"]);
+    eventually("one goes to n3", || places(&lab) == ["n2", "n3"]);
+    ok(&lab, "n3", &["policy", "set", "guests=off"]);
+    eventually("it leaves n3", || places(&lab) == ["n2", "n2"]);
+    let log = ok(&lab, "n1", &["log", "--decisions"]);
+    assert!(log.contains("\"cause\":\"balance\"") && log.contains("\"cause\":\"evict\""), "{log}");
+    let mut replay = lab.in_node("n1", ["tern", "replay", "-"]);
+    replay.stdin(std::process::Stdio::piped());
+    assert!(common::run_with_input(replay, log.as_bytes()).status.success());
+    // They are still the same two processes at home.
+    let rows: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
+    for row in rows.as_array().unwrap() {
+        assert!(lab.exec("n1", ["kill", &row["guest"]["pid"].to_string()]).unwrap().status.success());
+    }
+    for child in &mut running {
+        child.wait().unwrap();
+    }
+}
+
 #[test]
 fn pins_are_shown_by_why() {
     let lab = common::lab_of(&common::options(1));

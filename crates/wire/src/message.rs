@@ -11,7 +11,7 @@ pub struct CallId(pub u64);
 pub struct StandinId(pub u32);
 
 /// A system call to be run by a deputy thread: numbers, and what its pointers point to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// System-call number (x86-64).
     pub nr: u32,
@@ -25,8 +25,25 @@ pub struct Call {
     pub out_offset: u32,
     /// ... so many bytes ...
     pub out_bytes: u32,
-    /// ... or, if not zero, at most the result times this.
+    /// ... or, if not zero, at most `out_fixed` and the result times this.
     pub out_per_result: u32,
+    /// See `out_per_result`.
+    pub out_fixed: u32,
+    /// Offsets of words in `data` that are offsets into `data` themselves: pointers in structures.
+    pub inner: Vec<u32>,
+    /// The stand-in whose number at home is `args[0]`.
+    pub standin: Option<StandinId>,
+    /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
+    pub blocked: u32,
+    /// Where in `data` the numbers of these stand-ins go (descriptors that are passed on).
+    pub passed: Vec<(u32, StandinId)>,
+}
+
+impl Call {
+    /// A call whose arguments are numbers only.
+    pub fn new(nr: i64, args: [u64; 6]) -> Call {
+        Call { nr: nr as u32, args, ..Call::default() }
+    }
 }
 
 /// Room to home.
@@ -59,8 +76,6 @@ pub enum ToHome {
         pid: i32,
         /// The thread.
         tid: i32,
-        /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
-        blocked: u32,
         /// The call.
         call: Call,
     },
@@ -137,21 +152,48 @@ pub enum ToHome {
         /// Path of the program's file, as /proc/PID/exe says in the room.
         exe: Vec<u8>,
     },
-    /// Tell when this stand-in is ready for any of `events` (poll(2) bits); answered once by [`ToRoom::Readiness`].
+    /// Say what this stand-in is ready for (answered by [`ToRoom::Return`]: poll(2) bits), and from now on tell its changes by [`ToRoom::Readiness`].
     Watch {
-        /// The process that holds it.
+        /// Number of the request.
+        id: CallId,
+        /// The process that asks.
         pid: i32,
         /// The stand-in.
         standin: StandinId,
-        /// poll(2) bits.
-        events: u16,
     },
-    /// The body holds this stand-in no more.
-    Close {
+    /// A descriptor of the deputy, which a call returned, has this stand-in from now on.
+    Adopt {
         /// The process.
         pid: i32,
+        /// Number in its deputy.
+        fd: i32,
         /// The stand-in.
         standin: StandinId,
+    },
+    /// What is there, below /dev? Answered by [`ToRoom::Return`], whose bytes hold a [`DeviceNode`], the text of a link, or [`DeviceName`]s.
+    LookAt {
+        /// Number of the request.
+        id: CallId,
+        /// Absolute path.
+        path: Vec<u8>,
+        /// What is asked.
+        look: Look,
+    },
+    /// Nobody in the room has this stand-in any more.
+    Close {
+        /// The stand-in.
+        standin: StandinId,
+    },
+    /// The next call of this thread depends on where its body is: paths are relative to it, and files are made with its umask.
+    Surroundings {
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: i32,
+        /// Working directory, absolute.
+        cwd: Vec<u8>,
+        /// umask.
+        umask: u32,
     },
     /// A call was refused to a guest: kept for `tern why`.
     Refused {
@@ -186,6 +228,49 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
+}
+
+/// What is asked about a path below /dev.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Look {
+    /// Its attributes; a link is not followed.
+    Node,
+    /// Where the link points.
+    Link,
+    /// What the directory holds.
+    Names,
+}
+
+/// What is at a path below /dev.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceNode {
+    /// Type and permissions, as in `st_mode`.
+    pub mode: u32,
+    /// Number of the device, as the kernel's `new_encode_dev` packs it.
+    pub rdev: u32,
+    /// Inode number.
+    pub ino: u64,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Links.
+    pub nlink: u32,
+    /// Size, bytes.
+    pub size: u64,
+    /// Of last access, modification and change, seconds.
+    pub times_s: [u64; 3],
+}
+
+/// An entry of a directory below /dev.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceName {
+    /// Name.
+    pub name: Vec<u8>,
+    /// Inode number.
+    pub ino: u64,
+    /// Type (`DT_` number).
+    pub kind: u8,
 }
 
 /// What can be made.
@@ -236,6 +321,8 @@ pub enum ToRoom {
         result: i64,
         /// The bytes that the call wrote.
         out: Vec<u8>,
+        /// What the call's stand-in is ready for now (poll(2) bits), if it is watched.
+        ready: Option<(StandinId, u16)>,
     },
     /// A signal arrived at the deputy.
     Signal {
@@ -261,13 +348,11 @@ pub enum ToRoom {
         /// The process.
         pid: i32,
     },
-    /// A watched stand-in is ready.
+    /// Something has changed at a watched stand-in.
     Readiness {
-        /// The process.
-        pid: i32,
         /// The stand-in.
         standin: StandinId,
-        /// poll(2) bits.
+        /// What it is ready for now, poll(2) bits.
         events: u16,
     },
     /// The image and all pages of a body that was started to be rebuilt were sent: rebuild it.

@@ -13,8 +13,13 @@ pub const REPLY_BYTES_MAX: usize = REPLY_BYTES + DATA_BYTES;
 /// What a deputy thread says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is there; its TID.
-    Ready(i32),
+    /// It is there.
+    Ready {
+        /// Its TID.
+        tid: i32,
+        /// The number that its channel has there.
+        number: i32,
+    },
     /// A request is done.
     Reply {
         /// As the kernel returned it.
@@ -36,7 +41,9 @@ fn encode(request: &Request, data: &[u8]) -> Vec<u8> {
         request.out_offset,
         request.out_bytes,
         request.out_per_result,
+        request.out_fixed,
         request.data_bytes,
+        request.inner,
         request.blocked,
     ] {
         out.extend(word.to_le_bytes());
@@ -55,7 +62,9 @@ pub fn order(op: u32, args: [u64; 2], data: &[u8]) -> Vec<u8> {
         out_offset: 0,
         out_bytes: 0,
         out_per_result: 0,
+        out_fixed: 0,
         data_bytes: data.len() as u32,
+        inner: 0,
         blocked: 0,
     };
     encode(&request, data)
@@ -71,13 +80,9 @@ pub fn program(arguments: &[u8], exe: &[u8]) -> Vec<u8> {
 
 /// A system call; `None` if its memory does not fit a deputy's buffer.
 pub fn call(call: &Call) -> Option<Vec<u8>> {
-    call_blocking(call, 0)
-}
-
-/// As [`call`], with these signals blocked meanwhile.
-pub fn call_blocking(call: &Call, blocked: u32) -> Option<Vec<u8>> {
     let out_end = (call.out_offset as usize).checked_add(call.out_bytes as usize)?;
-    if call.data.len() > DATA_BYTES || out_end > DATA_BYTES {
+    let data_end = call.inner.len().checked_mul(4)?.checked_add(call.data.len())?;
+    if data_end > DATA_BYTES || out_end > DATA_BYTES {
         return None;
     }
     let pointers_fit = (0..6).all(|i| call.pointers & (1 << i) == 0 || call.args[i] <= DATA_BYTES as u64);
@@ -89,10 +94,19 @@ pub fn call_blocking(call: &Call, blocked: u32) -> Option<Vec<u8>> {
         out_offset: call.out_offset,
         out_bytes: call.out_bytes,
         out_per_result: call.out_per_result,
+        out_fixed: call.out_fixed,
         data_bytes: call.data.len() as u32,
-        blocked,
+        inner: call.inner.len() as u32,
+        blocked: call.blocked,
     };
-    pointers_fit.then(|| encode(&request, &call.data))
+    let mut packet = pointers_fit.then(|| encode(&request, &call.data))?;
+    call.inner.iter().for_each(|at| packet.extend(at.to_le_bytes()));
+    Some(packet)
+}
+
+/// A thread's number and, above it, its channel's.
+pub fn with_channel(result: i64) -> (i32, i32) {
+    (result as i32, (result >> 32) as i32)
 }
 
 /// Reads a packet of a deputy: an unprivileged process, so anything may come.
@@ -104,7 +118,10 @@ pub fn said(packet: &[u8]) -> Option<Said> {
         return None;
     }
     match word(0) {
-        abi::READY => Some(Said::Ready(i32::try_from(result).ok()?)),
+        abi::READY => {
+            let (tid, number) = with_channel(result);
+            Some(Said::Ready { tid, number })
+        }
         abi::REPLY => Some(Said::Reply { result, out: data.to_vec() }),
         abi::SIGNAL => Some(Said::Signal(data.try_into().ok()?)),
         _ => None,
@@ -116,15 +133,7 @@ mod tests {
     use super::*;
 
     fn a_call() -> Call {
-        Call {
-            nr: 0,
-            args: [1, 0, 5, 0, 0, 0],
-            pointers: 2,
-            data: vec![],
-            out_offset: 0,
-            out_bytes: 5,
-            out_per_result: 1,
-        }
+        Call { pointers: 2, out_bytes: 5, out_per_result: 1, ..Call::new(0, [1, 0, 5, 0, 0, 0]) }
     }
 
     #[test]
@@ -150,8 +159,8 @@ mod tests {
         assert_eq!(said(&[0; 16]), None);
         let mut packet = [0; 16];
         packet[..4].copy_from_slice(&abi::READY.to_le_bytes());
-        packet[8] = 9;
-        assert_eq!(said(&packet), Some(Said::Ready(9)));
+        (packet[8], packet[12]) = (9, 4);
+        assert_eq!(said(&packet), Some(Said::Ready { tid: 9, number: 4 }));
         packet[4] = 1;
         assert_eq!(said(&packet), None);
     }

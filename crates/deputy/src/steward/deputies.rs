@@ -19,6 +19,10 @@ pub struct Job {
     packet: Vec<u8>,
     fd: Option<OwnedFd>,
     cancelled: bool,
+    /// It may be interrupted and made again.
+    made_again: bool,
+    /// It goes before what is under way.
+    urgent: bool,
     /// What its reply is for.
     pub purpose: Purpose,
 }
@@ -32,6 +36,19 @@ pub enum Purpose {
         id: CallId,
         /// System-call number.
         nr: u32,
+        /// The stand-in that it is about.
+        standin: Option<StandinId>,
+    },
+    /// The deputy takes the descriptor of a stand-in that this call needs.
+    Take {
+        /// Number of the call.
+        id: CallId,
+        /// Who makes it.
+        tid: i32,
+        /// Whose descriptor.
+        standin: StandinId,
+        /// It.
+        call: Box<wire::message::Call>,
     },
     /// A new thread.
     Thread {
@@ -56,7 +73,12 @@ pub enum Purpose {
 impl Job {
     /// A job whose packet is `packet`.
     pub fn new(packet: Vec<u8>, purpose: Purpose) -> Job {
-        Job { packet, fd: None, cancelled: false, purpose }
+        Job { packet, fd: None, cancelled: false, made_again: false, urgent: false, purpose }
+    }
+
+    /// Whether it may be interrupted, and made again later.
+    pub fn made_again(self, made_again: bool) -> Job {
+        Job { made_again, ..self }
     }
 
     /// As [`Job::new`], with a descriptor for the deputy.
@@ -64,9 +86,14 @@ impl Job {
         Job { fd: Some(fd), ..Job::new(packet, purpose) }
     }
 
+    /// The body waits for its result no more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
     /// It is this forwarded call.
     pub fn is_call(&self, wanted: CallId) -> bool {
-        matches!(self.purpose, Purpose::Call { id, .. } if id == wanted)
+        matches!(self.purpose, Purpose::Call { id, .. } | Purpose::Take { id, .. } if id == wanted)
     }
 }
 
@@ -74,6 +101,8 @@ impl Job {
 #[derive(Debug)]
 pub struct Thread {
     channel: OwnedFd,
+    /// The number that its end has in the deputy, once that has said so.
+    pub number: Option<i32>,
     current: Option<Job>,
     queue: VecDeque<Job>,
     /// A call that a stop of job control interrupted: made again when the process is continued, unless the body is interrupted too.
@@ -90,6 +119,7 @@ impl Thread {
     fn new(channel: OwnedFd) -> Thread {
         Thread {
             channel,
+            number: None,
             current: None,
             queue: VecDeque::new(),
             parked: None,
@@ -167,6 +197,12 @@ impl Thread {
             self.next();
             return None;
         }
+        if interrupted && !job.cancelled && self.is_urgent() {
+            let at = self.queue.iter().take_while(|j| j.urgent).count();
+            self.queue.insert(at, job);
+            self.next();
+            return None;
+        }
         if interrupted && !job.cancelled {
             self.send(&job);
             self.current = Some(job);
@@ -190,9 +226,19 @@ impl Thread {
         None
     }
 
-    /// Whether it is in a call that is to end.
-    pub fn is_cancelled(&self) -> bool {
-        self.current.as_ref().is_some_and(|j| j.cancelled)
+    /// Whether it is in a call that is to end, or to make room.
+    pub fn is_to_be_interrupted(&self) -> bool {
+        self.current.as_ref().is_some_and(|j| j.cancelled || (j.made_again && self.is_urgent()))
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.queue.front().is_some_and(|j| j.urgent)
+    }
+
+    /// Has it do this before all else.
+    fn give_urgent(&mut self, job: Job) {
+        self.queue.push_front(Job { urgent: true, ..job });
+        self.next();
     }
 
     /// This comes next, and what is under way is to end.
@@ -242,6 +288,8 @@ pub struct Deputy {
     pub unborn: Vec<i32>,
     /// What the body used at the last report.
     pub usage: Option<BodyUsage>,
+    /// Signals that its program starts with blocked.
+    pub blocked: u64,
     /// The room was told that it is stopped, and not that it was continued.
     pub stopped: bool,
     /// How many SIGCONTs it has told of.
@@ -269,6 +317,7 @@ impl Deputy {
             refusals: VecDeque::new(),
             unborn: Vec::new(),
             usage: None,
+            blocked: 0,
             stopped: false,
             continued: 0,
             stopping: false,
@@ -313,6 +362,17 @@ impl Deputy {
         }
     }
 
+    /// Has a thread do this that is free or can be interrupted; if there is none, the next that is free.
+    pub fn give_soon(&mut self, job: Job) {
+        let staying = || self.threads.iter().filter(|(_, t)| !t.leaving);
+        let idle = staying().any(|(_, t)| t.is_idle());
+        let waits = staying().find(|(_, t)| t.current.as_ref().is_some_and(|j| j.made_again)).map(|(tid, _)| *tid);
+        match waits.and_then(|tid| self.threads.get_mut(&tid)).filter(|_| !idle) {
+            Some(thread) => thread.give_urgent(job),
+            None => self.give_any(job),
+        }
+    }
+
     /// It was continued: what a stop interrupted goes on.
     pub fn was_continued(&mut self) {
         self.continued = self.continued.wrapping_add(1);
@@ -320,9 +380,14 @@ impl Deputy {
         self.threads.values_mut().for_each(Thread::unpark);
     }
 
-    /// A thread comes.
-    pub fn add_thread(&mut self, tid: i32, channel: OwnedFd) {
-        self.threads.insert(tid, Thread::new(channel));
+    /// A thread comes; its end of the channel has this number in the deputy, if that is known already.
+    pub fn add_thread(&mut self, tid: i32, channel: OwnedFd, number: Option<i32>) {
+        self.threads.insert(tid, Thread { number, ..Thread::new(channel) });
+    }
+
+    /// What the ends of all threads' channels but `tid`'s are in the deputy.
+    pub fn other_channels(&self, tid: i32) -> Vec<i32> {
+        self.threads.iter().filter(|(t, _)| **t != tid).filter_map(|(_, thread)| thread.number).collect()
     }
 
     /// The body's thread is gone: its deputy thread ends.
@@ -363,15 +428,7 @@ impl Deputy {
 fn message(words: &str) -> wire::message::Call {
     let data = words.as_bytes().to_vec();
     let args = [2, 0, data.len() as u64, 0, 0, 0];
-    wire::message::Call {
-        nr: libc::SYS_write as u32,
-        args,
-        pointers: 0b10,
-        data,
-        out_offset: 0,
-        out_bytes: 0,
-        out_per_result: 0,
-    }
+    wire::message::Call { pointers: 0b10, data, ..wire::message::Call::new(libc::SYS_write, args) }
 }
 
 /// Takes what a thread says now; `None` when there is nothing more. `Err`: its end is closed, or it spoke nonsense.
@@ -403,7 +460,7 @@ mod tests {
         let mut thread = Thread::arriving(ours);
         thread.give(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
         thread.preempt(Job::new(channel::order(abi::OP_EXIT, [0; 2], &[]), Purpose::Nothing));
-        assert!(!thread.is_cancelled());
+        assert!(!thread.is_to_be_interrupted());
         let said = socket::receive(theirs.as_fd(), &mut [0; 64], libc::MSG_DONTWAIT);
         assert_eq!(said.map_err(|e| e.errno()).unwrap_err(), libc::EAGAIN);
         thread.ready();
@@ -423,7 +480,7 @@ mod tests {
         let (mut deputy, first) = deputy();
         let pid = std::process::id() as i32;
         let (ours, second) = socket::pair().unwrap();
-        deputy.add_thread(1, ours);
+        deputy.add_thread(1, ours, Some(5));
         deputy.end_thread(1);
         assert_eq!(next(&second), abi::OP_THREAD_EXIT);
         deputy.give_any(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
@@ -433,17 +490,36 @@ mod tests {
         assert_eq!(next(&first), abi::OP_EXIT);
     }
 
+    /// A server that waits for the next connection closes at home what its child was the last to close.
+    #[test]
+    fn what_is_urgent_goes_before_a_call_that_waits() {
+        let (mut deputy, first) = deputy();
+        let pid = std::process::id() as i32;
+        let thread = deputy.threads.get_mut(&pid).unwrap();
+        let purpose = Purpose::Call { id: CallId(7), nr: 0, standin: None };
+        thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), purpose).made_again(true));
+        assert!(!thread.is_to_be_interrupted());
+        deputy.give_soon(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
+        assert_eq!(next(&first), abi::OP_CALL);
+        let thread = deputy.threads.get_mut(&pid).unwrap();
+        assert!(thread.is_to_be_interrupted() && thread.replied(EINTR).is_none());
+        assert_eq!(next(&first), abi::OP_PROGRAM);
+        assert!(!thread.is_to_be_interrupted() && thread.replied(0).is_some());
+        assert_eq!(next(&first), abi::OP_CALL);
+        assert!(matches!(thread.replied(5), Some((job, 5)) if job.is_call(CallId(7))));
+    }
+
     #[test]
     fn interrupted_calls_are_made_again_unless_cancelled() {
         let (mut deputy, first) = deputy();
         let pid = std::process::id() as i32;
         let id = CallId(7);
         let thread = deputy.threads.get_mut(&pid).unwrap();
-        thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0 }));
+        thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0, standin: None }));
         next(&first);
         assert!(thread.replied(abi::NOT_EXECUTED).is_none());
         assert_eq!(next(&first), abi::OP_CALL);
-        assert!(thread.cancel(id).is_none() && thread.is_cancelled());
+        assert!(thread.cancel(id).is_none() && thread.is_to_be_interrupted());
         assert_eq!(thread.replied(abi::NOT_EXECUTED).map(|(_, result)| result), Some(EINTR));
     }
 }

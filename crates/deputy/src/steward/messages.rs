@@ -4,7 +4,8 @@ use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
 use super::moves::Heard;
 use super::privileged::Order;
-use super::shared::Shared;
+use super::shared::{Shared, Table};
+use super::standins;
 use wire::message::{Birth, Call, CallId, Ending};
 use wire::{ToHome, ToRoom};
 
@@ -24,7 +25,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
-        ToHome::Call { id, pid, tid, blocked, call } => forward(room, id, (pid, tid), blocked, &call),
+        ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
         ToHome::Birth { id, pid, tid, birth } => make(room, id, pid, tid, birth),
         ToHome::Unborn { pid, number } => unborn(room, pid, number),
@@ -41,8 +42,11 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         }
         ToHome::Exited { pid, how, .. } => exited(room, pid, how),
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
-        ToHome::Watch { pid, standin, events } => room.poller.order(Order::Watch { pid, standin, events }),
-        ToHome::Close { pid, standin } => room.poller.order(Order::Close { pid, standin }),
+        ToHome::Watch { id, pid, standin } => room.poller.order(Order::Watch { id, pid, standin }),
+        ToHome::LookAt { id, path, look } => room.poller.order(Order::LookAt { id, path, look }),
+        ToHome::Adopt { pid, fd, standin } => standins::adopt(room, pid, fd, standin),
+        ToHome::Close { standin } => standins::close(room, standin),
+        ToHome::Surroundings { pid, tid, cwd, umask } => surroundings(room, pid, tid, cwd, umask),
         ToHome::Refused { pid, nr, why } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
                 deputy.refused(format!("{} was refused: {why}", systable::name(nr).unwrap_or("an unknown call")));
@@ -80,7 +84,7 @@ pub fn image_pages(room: &Shared, body: &[u8]) {
 /// change what the steward relies on.
 fn may_be_forwarded(nr: u32) -> bool {
     use systable::Class;
-    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll);
+    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll | libc::SYS_openat);
     transfer
         || systable::row(nr).is_some_and(|row| {
             matches!(row.class, Class::Home | Class::Special(_))
@@ -88,25 +92,52 @@ fn may_be_forwarded(nr: u32) -> bool {
         })
 }
 
-fn forward(room: &Shared, id: CallId, (pid, tid): (i32, i32), blocked: u32, call: &Call) {
-    let mut table = room.table();
-    let refuse = |errno: i32| ToRoom::Return { id, result: -i64::from(errno), out: Vec::new() };
-    let packet = may_be_forwarded(call.nr).then(|| channel::call_blocking(call, blocked & JOB_STOPS)).flatten();
-    let answer = match (packet, table.deputies.get_mut(&pid)) {
-        (None, _) => Some(refuse(libc::EINVAL)),
-        (_, None) => Some(refuse(libc::ESRCH)),
-        (Some(packet), Some(deputy)) => match deputy.thread(tid) {
-            Some(thread) => {
-                thread.give(Job::new(packet, Purpose::Call { id, nr: call.nr }));
-                table.calls.insert(id, (pid, tid));
-                None
-            }
-            None => Some(refuse(libc::ESRCH)),
-        },
+/// Has the deputy thread make this call; or refuses it.
+pub fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: Call) {
+    if let Err(errno) = try_forward(&mut room.table(), id, pid, tid, call) {
+        room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });
+    }
+}
+
+fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call) -> Result<(), i32> {
+    if !may_be_forwarded(call.nr) {
+        return Err(libc::EINVAL);
+    }
+    call.blocked &= JOB_STOPS;
+    let Table { deputies, anchors, calls, .. } = table;
+    let deputy = deputies.get_mut(&pid).ok_or(libc::ESRCH)?;
+    let job = match standins::resolve(&mut call, deputy) {
+        Ok(()) => {
+            let purpose = Purpose::Call { id, nr: call.nr, standin: call.standin };
+            Job::new(channel::call(&call).ok_or(libc::EINVAL)?, purpose).made_again(may_be_made_again(&call))
+        }
+        Err(missing) => standins::take(anchors, missing, id, tid, call)?,
     };
-    drop(table);
-    if let Some(answer) = answer {
-        room.tell(&answer);
+    deputy.thread(tid).ok_or(libc::ESRCH)?.give(job);
+    calls.insert(id, (pid, tid));
+    Ok(())
+}
+
+/// A call that waits for something to come and has done nothing until then: it can be interrupted, and made again, without anybody's notice.
+fn may_be_made_again(call: &Call) -> bool {
+    match i64::from(call.nr) {
+        libc::SYS_read | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_wait4 | libc::SYS_waitid => true,
+        libc::SYS_recvmsg => call.args[2] & libc::MSG_WAITALL as u64 == 0,
+        _ => false,
+    }
+}
+
+/// The thread's next call finds its body's working directory and umask.
+fn surroundings(room: &Shared, pid: i32, tid: i32, cwd: Vec<u8>, umask: u32) {
+    let mut table = room.table();
+    let Some(thread) = table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) else { return };
+    let path = [cwd, vec![0]].concat();
+    let calls = [
+        Call::new(libc::SYS_umask, [u64::from(umask & 0o777), 0, 0, 0, 0, 0]),
+        Call { pointers: 1, data: path, ..Call::new(libc::SYS_chdir, [0; 6]) },
+    ];
+    for packet in calls.iter().filter_map(channel::call) {
+        thread.give(Job::new(packet, Purpose::Nothing));
     }
 }
 
@@ -133,14 +164,19 @@ fn stop(room: &Shared, pid: i32, tid: i32, signal: i32, continued: u32) {
 }
 
 fn make(room: &Shared, id: CallId, pid: i32, tid: i32, birth: Birth) {
-    let refuse = |errno: i32| room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new() });
+    let refuse =
+        |errno: i32| room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });
     let Ok((channel, theirs)) = os::socket::pair() else { return refuse(libc::EAGAIN) };
     let mut table = room.table();
-    let (op, purpose) = match birth {
-        Birth::Thread => (abi::OP_THREAD, Purpose::Thread { id, channel }),
-        Birth::Process => (abi::OP_FORK, Purpose::Fork { id, channel }),
+    let (order, purpose) = match birth {
+        Birth::Thread => (channel::order(abi::OP_THREAD, [0; 2], &[]), Purpose::Thread { id, channel }),
+        Birth::Process => {
+            let others = table.deputies.get(&pid).map(|d| d.other_channels(tid)).unwrap_or_default();
+            let numbers: Vec<u8> = others.iter().flat_map(|n| n.to_le_bytes()).collect();
+            (channel::order(abi::OP_FORK, [others.len() as u64, 0], &numbers), Purpose::Fork { id, channel })
+        }
     };
-    let job = Job::with_fd(channel::order(op, [0; 2], &[]), theirs, purpose);
+    let job = Job::with_fd(order, theirs, purpose);
     match table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
         Some(thread) => thread.give(job),
         None => {
@@ -159,15 +195,7 @@ fn unborn(room: &Shared, pid: i32, number: i32) {
     }
     parent.unborn.push(number);
     // The parent reaps it itself, so that no wait of the program's ever does.
-    let wait = Call {
-        nr: libc::SYS_wait4 as u32,
-        args: [number as u64, 0, 0, 0, 0, 0],
-        pointers: 0,
-        data: Vec::new(),
-        out_offset: 0,
-        out_bytes: 0,
-        out_per_result: 0,
-    };
+    let wait = Call::new(libc::SYS_wait4, [number as u64, 0, 0, 0, 0, 0]);
     if let Some(packet) = channel::call(&wait) {
         parent.give_any(Job::new(packet, Purpose::Nothing));
     }
@@ -223,15 +251,7 @@ fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     deputy.give_any(Job::new(channel::program(arguments, exe), Purpose::Nothing));
     let mut name = comm[..comm.len().min(15)].to_vec();
     name.push(0);
-    let call = Call {
-        nr: libc::SYS_prctl as u32,
-        args: [PR_SET_NAME, 0, 0, 0, 0, 0],
-        pointers: 0b10,
-        data: name,
-        out_offset: 0,
-        out_bytes: 0,
-        out_per_result: 0,
-    };
+    let call = Call { pointers: 0b10, data: name, ..Call::new(libc::SYS_prctl, [PR_SET_NAME, 0, 0, 0, 0, 0]) };
     if let Some(packet) = channel::call(&call) {
         deputy.give_any(Job::new(packet, Purpose::Nothing));
     }

@@ -26,11 +26,9 @@ pub enum Source {
         /// Process.
         pid: i32,
     },
-    /// Readiness of a descriptor, told once.
+    /// Changes at a stand-in's open file.
     Standin {
-        /// Process.
-        pid: i32,
-        /// Its stand-in.
+        /// Which.
         standin: StandinId,
     },
 }
@@ -65,7 +63,7 @@ impl Poller {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for `fd` too. `once`: only until it is ready the first time. The descriptor leaves when it is closed.
+    /// Waits for `fd` too. It leaves when all duplicates of it are closed.
     pub fn add(&self, fd: BorrowedFd<'_>, source: Source, events: epoll::EventFlags) -> Result<u64> {
         let mut state = self.lock();
         state.last += 1;
@@ -79,10 +77,10 @@ impl Poller {
         Ok(key)
     }
 
-    /// Waits for a source that was told once again.
-    pub fn again(&self, fd: BorrowedFd<'_>, key: u64, events: epoll::EventFlags) -> Result<()> {
-        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), events)
-            .map_err(|e| Error::new("watching a descriptor again", e))
+    /// Waits for this descriptor no more: its open file may live on elsewhere, and would still be told of.
+    pub fn remove(&self, fd: BorrowedFd<'_>, key: u64) {
+        let _ = epoll::delete(&self.epoll, fd);
+        self.forget(key);
     }
 
     /// Forgets a source whose descriptor is closed.
@@ -93,8 +91,8 @@ impl Poller {
     /// Forgets all sources of a process.
     pub fn forget_process(&self, wanted: i32) {
         self.lock().sources.retain(|_, source| match source {
-            Source::Bell => true,
-            Source::Channel { pid, .. } | Source::End { pid } | Source::Standin { pid, .. } => *pid != wanted,
+            Source::Bell | Source::Standin { .. } => true,
+            Source::Channel { pid, .. } | Source::End { pid } => *pid != wanted,
         });
     }
 

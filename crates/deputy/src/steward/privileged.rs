@@ -2,20 +2,21 @@
 
 use super::channel::{self, Said};
 use super::deputies::{Deputy, Job, Phase, Purpose, hear};
+use super::devices;
 use super::heir::Heir;
+use super::messages;
 use super::place;
 use super::poller::Source;
 use super::shared::{RoomState, Shared};
 use super::stops::Stops;
 use os::pidfd::PidFd;
 use rustix::event::epoll::EventFlags;
-use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use wire::ToRoom;
-use wire::message::{CallId, Program, StandinId};
+use wire::message::{CallId, Look, Program, StandinId};
 
 /// What other threads leave to this one.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub enum Order {
         channel: OwnedFd,
         /// What it wants to be.
         program: Program,
+        /// Signals that it starts with blocked.
+        blocked: u64,
     },
     /// A process has become a deputy while it ran.
     Adopt {
@@ -47,22 +50,35 @@ pub enum Order {
     },
     /// The body was interrupted in this call.
     Cancel(CallId),
-    /// Tell when this is ready.
+    /// Say what this is ready for, and tell changes.
     Watch {
-        /// Process.
+        /// Number of the request.
+        id: CallId,
+        /// Who asks.
         pid: i32,
-        /// Which descriptor.
-        standin: StandinId,
-        /// poll(2) bits.
-        events: u16,
-    },
-    /// The body closed it.
-    Close {
-        /// Process.
-        pid: i32,
-        /// Which descriptor.
+        /// Which stand-in.
         standin: StandinId,
     },
+    /// Look below /dev.
+    LookAt {
+        /// Number of the request.
+        id: CallId,
+        /// Where.
+        path: Vec<u8>,
+        /// For what.
+        look: Look,
+    },
+    /// Hold the open file of this stand-in.
+    Anchor {
+        /// Whose deputy has it.
+        pid: i32,
+        /// Under which number.
+        fd: i32,
+        /// Which stand-in.
+        standin: StandinId,
+    },
+    /// Hold it no more.
+    Release(StandinId),
 }
 
 /// How often a deputy thread that should leave its call is told so, until it has: the signal may come just before the call.
@@ -73,31 +89,23 @@ struct Privileged {
     room: Arc<Shared>,
     heir: Heir,
     buffer: Vec<u8>,
-    /// Duplicates of watched descriptors.
-    watched: HashMap<(i32, StandinId), (OwnedFd, u64)>,
     stops: Stops,
 }
 
 /// Runs until the room is lost and its last deputy has ended.
 pub fn run(room: Arc<Shared>, heir: Heir) {
-    let mut this = Privileged {
-        room,
-        heir,
-        buffer: vec![0; channel::REPLY_BYTES_MAX],
-        watched: HashMap::new(),
-        stops: Stops::new(),
-    };
+    let mut this = Privileged { room, heir, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() };
     let mut ready = Vec::new();
     loop {
         let nudge = this.nudge().then_some(NUDGE);
         let look = this.stops.look(&this.room);
         this.room.poller.wait(nudge.into_iter().chain(look).min(), &mut ready);
-        for (key, source, flags) in &ready {
+        for (key, source, _) in &ready {
             match *source {
                 Source::Bell => {}
                 Source::Channel { pid, tid } => this.listen(*key, pid, tid),
                 Source::End { pid } => this.ended(*key, pid),
-                Source::Standin { pid, standin } => this.standin_ready(pid, standin, *flags),
+                Source::Standin { standin } => this.room.changed(standin),
             }
         }
         while let Some(order) = this.room.poller.next_order() {
@@ -113,8 +121,8 @@ pub fn run(room: Arc<Shared>, heir: Heir) {
 impl Privileged {
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Arrive { pid, channel, program } => {
-                if let Err(e) = self.arrive(pid, channel, program) {
+            Order::Arrive { pid, channel, program, blocked } => {
+                if let Err(e) = self.arrive(pid, channel, program, blocked) {
                     tracing::warn!("process {pid} cannot be placed: {e}");
                 }
             }
@@ -130,19 +138,18 @@ impl Privileged {
                 let _ = done.send(());
             }
             Order::Cancel(id) => self.cancel(id),
-            Order::Watch { pid, standin, events } => {
-                if let Err(e) = self.watch(pid, standin, events) {
-                    tracing::debug!("{e}");
-                    // What cannot be waited for (a regular file) is always ready.
-                    self.room.tell(&ToRoom::Readiness { pid, standin, events });
-                }
+            Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
+            Order::Anchor { pid, fd, standin } => self.room.anchor(pid, fd, standin),
+            Order::Release(standin) => self.room.release(standin),
+            Order::LookAt { id, path, look } => {
+                let (result, out) = devices::look(&path, look);
+                self.room.tell(&ToRoom::Return { id, result, out, ready: None });
             }
-            Order::Close { pid, standin } => self.close(pid, standin),
         }
     }
 
-    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program) -> os::Result<()> {
-        let deputy = Deputy::new(pid, PidFd::open(pid)?, program, channel);
+    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
+        let deputy = Deputy { blocked, ..Deputy::new(pid, PidFd::open(pid)?, program, channel) };
         self.adopt(pid, deputy)
     }
 
@@ -165,7 +172,6 @@ impl Privileged {
     fn dismiss(&mut self, pid: i32) {
         self.heir.dismiss(pid);
         self.room.poller.forget_process(pid);
-        self.watched.retain(|(p, _), _| *p != pid);
         let mut table = self.room.table();
         table.calls.retain(|_, (p, _)| *p != pid);
         table.deputies.remove(&pid);
@@ -192,7 +198,7 @@ impl Privileged {
 
     fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
-            Said::Ready(_) => self.ready(pid, tid),
+            Said::Ready { number, .. } => self.ready(pid, tid, number),
             Said::Signal(info) => self.signal(pid, tid, info),
             Said::Reply { result, out } => {
                 let done = {
@@ -206,8 +212,9 @@ impl Privileged {
         }
     }
 
-    fn ready(&self, pid: i32, tid: i32) {
+    fn ready(&self, pid: i32, tid: i32, number: i32) {
         if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
+            thread.number = Some(number);
             thread.ready();
         }
     }
@@ -229,6 +236,7 @@ impl Privileged {
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
         match described {
             Ok((place, capabilities)) => {
+                let place = wire::message::Place { blocked: deputy.blocked, ..place };
                 deputy.phase = Phase::Placing;
                 deputy.credentials = place.credentials.clone();
                 deputy.capabilities = capabilities;
@@ -273,23 +281,34 @@ impl Privileged {
 
     fn done(&mut self, pid: i32, job: Job, result: i64, out: Vec<u8>) {
         match job.purpose {
-            Purpose::Call { id, nr } => {
+            Purpose::Call { id, nr, standin } => {
                 self.room.table().calls.remove(&id);
                 if changes_ids(nr) {
                     self.read_ids(pid);
                 }
-                self.room.tell(&ToRoom::Return { id, result, out });
+                let ready = standin.and_then(|standin| self.room.ready_now(standin));
+                self.room.tell(&ToRoom::Return { id, result, out, ready });
+            }
+            Purpose::Take { id, tid, standin, ref call } => {
+                self.room.table().calls.remove(&id);
+                match i32::try_from(result) {
+                    Ok(fd) if !job.is_cancelled() => {
+                        self.room.table().took(pid, fd, standin);
+                        messages::forward(&self.room, id, pid, tid, (**call).clone());
+                    }
+                    _ => self.room.tell(&returned(id, result.min(-i64::from(libc::EINTR)))),
+                }
             }
             Purpose::Thread { id, channel } => {
-                if let Ok(tid) = i32::try_from(result)
-                    && tid > 0
-                {
+                let (tid, number) = channel::with_channel(result);
+                let result = if result < 0 { result } else { i64::from(tid) };
+                if result > 0 {
                     let added = self.room.poller.add(channel.as_fd(), Source::Channel { pid, tid }, EventFlags::IN);
                     if let Some(deputy) = self.room.table().deputies.get_mut(&pid).filter(|_| added.is_ok()) {
-                        deputy.add_thread(tid, channel);
+                        deputy.add_thread(tid, channel, Some(number));
                     }
                 }
-                self.room.tell(&ToRoom::Return { id, result, out });
+                self.room.tell(&ToRoom::Return { id, result, out, ready: None });
             }
             Purpose::Fork { id, channel } => {
                 let result = match i32::try_from(result) {
@@ -298,7 +317,7 @@ impl Privileged {
                     }
                     _ => result,
                 };
-                self.room.tell(&ToRoom::Return { id, result, out });
+                self.room.tell(&ToRoom::Return { id, result, out, ready: None });
             }
             Purpose::Stop => {
                 if let Some(deputy) = self.room.table().deputies.get_mut(&pid) {
@@ -314,7 +333,10 @@ impl Privileged {
     fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
         let pidfd = PidFd::open(pid)?;
         let child = self.room.table().deputies.get(&parent).map(|p| p.child(pid, pidfd, channel));
-        child.map_or(Ok(()), |child| self.adopt(pid, child))
+        let Some(mut child) = child else { return Ok(()) };
+        // Another thread of the parent's may have got a descriptor since the fork.
+        child.standins.retain(|_, fds| fds.iter().all(|fd| os::process::same_in_both(parent, pid, *fd)));
+        self.adopt(pid, child)
     }
 
     fn read_ids(&self, pid: i32) {
@@ -328,12 +350,6 @@ impl Privileged {
 
     fn ended(&mut self, key: u64, pid: i32) {
         self.room.poller.forget(key);
-        self.watched.retain(|(p, _), (_, key)| {
-            if *p == pid {
-                self.room.poller.forget(*key);
-            }
-            *p != pid
-        });
         let (gone, unanswered) = {
             let mut table = self.room.table();
             let unanswered: Vec<CallId> =
@@ -344,7 +360,7 @@ impl Privileged {
         };
         // The body must not wait in the hosting kernel for what will not come, or it could not even be killed.
         for id in unanswered {
-            self.room.tell(&ToRoom::Return { id, result: -i64::from(libc::EINTR), out: Vec::new() });
+            self.room.tell(&returned(id, -i64::from(libc::EINTR)));
         }
         if gone.is_some_and(|d| matches!(d.phase, Phase::Placing | Phase::Away)) {
             self.room.tell(&ToRoom::Kill { pid });
@@ -358,7 +374,7 @@ impl Privileged {
         if removed.is_some() {
             table.calls.remove(&id);
             drop(table);
-            self.room.tell(&ToRoom::Return { id, result: -i64::from(libc::EINTR), out: Vec::new() });
+            self.room.tell(&returned(id, -i64::from(libc::EINTR)));
         }
     }
 
@@ -367,7 +383,7 @@ impl Privileged {
         let table = self.room.table();
         let mut any = false;
         for (pid, deputy) in &table.deputies {
-            for (tid, _) in deputy.threads.iter().filter(|(_, t)| t.is_cancelled()) {
+            for (tid, _) in deputy.threads.iter().filter(|(_, t)| t.is_to_be_interrupted()) {
                 any = true;
                 // SAFETY: the process is held by its pidfd and has not been reaped by us; a reused TID inside it is its own thread.
                 unsafe { libc::syscall(libc::SYS_tgkill, *pid, *tid, abi::CANCEL_SIGNAL) };
@@ -375,50 +391,10 @@ impl Privileged {
         }
         any
     }
+}
 
-    fn watch(&mut self, pid: i32, standin: StandinId, events: u16) -> os::Result<()> {
-        let flags = EventFlags::from_bits_truncate(u32::from(events)) | EventFlags::ONESHOT;
-        if let Some((fd, key)) = self.watched.get(&(pid, standin)) {
-            return self.room.poller.again(fd.as_fd(), *key, flags);
-        }
-        let found = self
-            .room
-            .table()
-            .deputies
-            .get(&pid)
-            .and_then(|d| Some((d.pidfd.clone(), *d.standins.get(&standin)?.first()?)));
-        let Some((pidfd, number)) = found else { return Ok(()) };
-        let fd = pidfd.get_fd(number)?;
-        let key = self.room.poller.add(fd.as_fd(), Source::Standin { pid, standin }, flags)?;
-        self.watched.insert((pid, standin), (fd, key));
-        Ok(())
-    }
-
-    fn standin_ready(&self, pid: i32, standin: StandinId, flags: EventFlags) {
-        self.room.tell(&ToRoom::Readiness { pid, standin, events: flags.bits() as u16 });
-    }
-
-    fn close(&mut self, pid: i32, standin: StandinId) {
-        if let Some((_, key)) = self.watched.remove(&(pid, standin)) {
-            self.room.poller.forget(key);
-        }
-        let mut table = self.room.table();
-        let Some(deputy) = table.deputies.get_mut(&pid).filter(|d| d.phase == Phase::Away) else { return };
-        for fd in deputy.standins.remove(&standin).unwrap_or_default() {
-            let call = wire::message::Call {
-                nr: libc::SYS_close as u32,
-                args: [fd as u64, 0, 0, 0, 0, 0],
-                pointers: 0,
-                data: Vec::new(),
-                out_offset: 0,
-                out_bytes: 0,
-                out_per_result: 0,
-            };
-            if let Some(packet) = channel::call(&call) {
-                deputy.give_any(Job::new(packet, Purpose::Nothing));
-            }
-        }
-    }
+fn returned(id: CallId, result: i64) -> ToRoom {
+    ToRoom::Return { id, result, out: Vec::new(), ready: None }
 }
 
 fn changes_ids(nr: u32) -> bool {

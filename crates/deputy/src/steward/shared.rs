@@ -6,11 +6,12 @@ use super::deputies::{Deputy, Phase};
 use super::moves::Moves;
 use super::place;
 use super::poller::Poller;
+use super::standins::Anchor;
 use homefs::server::Server;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use wire::message::{CallId, Credentials, Place};
+use wire::message::{CallId, Credentials, Place, StandinId};
 use wire::{Kind, ToRoom};
 
 /// One room, seen from home.
@@ -34,6 +35,8 @@ pub struct Shared {
 pub struct Table {
     /// Processes whose bodies are in the room (or on their way).
     pub deputies: HashMap<i32, Deputy>,
+    /// Open files of stand-ins, held as long as somebody in the room has them.
+    pub anchors: HashMap<StandinId, Anchor>,
     /// Processes that are about to become deputies: the room's empty bodies open files with their rights already.
     pub coming: HashMap<i32, (Credentials, u64)>,
     /// Which thread runs a forwarded call.

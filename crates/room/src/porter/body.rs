@@ -205,7 +205,8 @@ fn move_up(fd: BorrowedFd<'_>, base: RawFd) -> Result<OwnedFd> {
     }
 }
 
-fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Result<OwnedFd> {
+/// Opens a stand-in, with these of its open file's flags that the kernel must know here.
+pub fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Result<OwnedFd> {
     let name =
         CString::new(standin.0.to_string()).map_err(|e| Error::new("naming a stand-in", std::io::Error::other(e)))?;
     let wanted = flags & (libc::O_ACCMODE | libc::O_NONBLOCK);

@@ -2,8 +2,10 @@
 
 mod ioctl;
 mod prctl;
+mod socket;
 mod standing;
 
+use super::after::After;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
@@ -13,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use systable::{Class, Served, Special};
 use wire::ToHome;
-use wire::message::Call;
+use wire::message::{Call, StandinId};
 
 /// One call of a guest, waiting for its answer.
 pub struct Asked {
@@ -75,8 +77,10 @@ impl Asked {
             Special::Prctl => prctl::serve(self),
             Special::Disposition => self.disposition(),
             Special::Limits => self.here(),
-            Special::Socket | Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
+            Special::Socket => socket::serve(self),
+            Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
             Special::Usage => self.forward(),
+            Special::SignalFd => self.signal_fd(),
         }
     }
 
@@ -102,29 +106,44 @@ impl Asked {
 
     /// The deputy makes the call, as the row describes it.
     fn forward(self) {
-        self.forward_and_then(false);
+        self.forward_and_then(After::Write);
     }
 
-    fn forward_and_then(self, here: bool) {
-        let host = self.waiting.host_tid.0;
-        let read = |from, into: &mut [u8]| os::vm::read(host, from, into).map_err(|_| libc::EFAULT);
-        match marshal::pack(self.nr, self.row, &self.args, read) {
-            Ok((call, back)) => self.ask(call, back, here),
-            Err(marshal::Unable(errno)) => self.value(-i64::from(errno)),
+    fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {
+        match self.pack() {
+            Ok((call, back)) => {
+                let exact = matches!(self.row.class, Class::Special(Special::Wait | Special::Signal));
+                self.ask(call, after(back), exact);
+            }
+            Err(errno) => self.value(-i64::from(errno)),
         }
     }
 
-    fn ask(self, call: Call, back: Vec<marshal::Back>, then_here: bool) {
-        let Asked { room, waiting, who, row, .. } = self;
-        let exact = matches!(row.class, Class::Special(Special::Wait | Special::Signal));
+    /// The call and its memory, as the row describes it.
+    fn pack(&self) -> Result<(Call, Vec<marshal::Back>), i32> {
+        let host = self.waiting.host_tid.0;
+        let read = |from, into: &mut [u8]| os::vm::read(host, from, into).map_err(|_| libc::EFAULT);
+        marshal::pack(self.nr, self.row, &self.args, read).map_err(|marshal::Unable(errno)| errno)
+    }
+
+    /// The stand-in that argument `i` names.
+    fn standin(&self, i: usize) -> Option<StandinId> {
+        self.room.standin_of(self.waiting.host_tid, self.args[i] as i32)
+    }
+
+    /// Asks home. `exact`: the call consumes something, so its result must not get lost.
+    fn ask(self, call: Call, after: After, exact: bool) {
+        let Asked { room, waiting, who, .. } = self;
+        room.standins.settle();
         let caller = waiting.clone();
-        let id = room.expect(Pending::Notified { waiting, back, then_here, exact });
+        let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
+            room.devices.asked(id, call.nr);
             room.ledger.asked(id, who.pid, &call, || os::process::ticks(caller.host_tid.0).unwrap_or_default());
             // A terminal does not stop those who block its signals.
             let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
-            room.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, blocked, call });
+            room.ask(id, who, Call { blocked, ..call });
         } else {
             room.withdraw(id);
         }
@@ -135,7 +154,7 @@ impl Asked {
         if matches!(self.nr as i64, libc::SYS_capget | libc::SYS_capset) {
             return self.here();
         }
-        self.forward_and_then(true);
+        self.forward_and_then(|_| After::Here);
     }
 
     /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at once, a background write to the terminal goes through.
@@ -193,12 +212,18 @@ impl Asked {
         }
     }
 
+    /// Who reads signals sees what they carry before the tracer does.
+    fn signal_fd(self) {
+        if let Some(guest) = self.room.guests().get_mut(self.who.pid) {
+            guest.reads_signals = true;
+        }
+        self.here();
+    }
+
     /// kill(getpid(), signal), at home.
     fn kill_oneself(self, signal: u64) {
-        let args = [self.who.pid as u64, signal, 0, 0, 0, 0];
-        let nr = libc::SYS_kill as u32;
-        let call = Call { nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 };
-        self.ask(call, Vec::new(), false);
+        let call = Call::new(libc::SYS_kill, [self.who.pid as u64, signal, 0, 0, 0, 0]);
+        self.ask(call, After::Write(Vec::new()), true);
     }
 
     /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.

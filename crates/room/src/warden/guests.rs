@@ -1,8 +1,9 @@
 //! Who lives in the room: threads by the hosting kernel's number and by the home's.
 
+use super::spares::Spare;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::message::{Descriptor, StandinId};
@@ -19,23 +20,53 @@ pub struct Who {
 /// A process that lives here.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// What its deputy holds for it.
-    pub descriptors: Vec<Descriptor>,
+    /// Numbers of its deputy's descriptors, as far as the room knows them.
+    pub numbers: HashMap<StandinId, i32>,
+    /// Stand-ins that it was placed with and that may stand for terminals.
+    pub terminals: HashSet<StandinId>,
+    /// Connections that its deputy accepted for calls that were interrupted: the next call on the same listener gets them.
+    pub unclaimed: HashMap<StandinId, VecDeque<Arc<Accepted>>>,
     /// Signals that it ignores, as its deputy knows (bit n-1 for signal n).
     pub ignored: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD, likewise.
     pub child_flags: u64,
+    /// It has a descriptor that signals are read from.
+    pub reads_signals: bool,
+    /// Its program runs: what it does is no more what the porter does for it.
+    pub runs: bool,
+}
+
+/// A new descriptor at home, with its open file in the room.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its stand-in.
+    pub spare: Spare,
+    /// What the call wrote.
+    pub out: Vec<u8>,
 }
 
 impl Guest {
-    /// Number at home of the descriptor that a stand-in stands for.
-    pub fn home_fd(&self, standin: StandinId) -> Option<i32> {
-        self.descriptors.iter().find(|d| d.standin == standin).map(|d| d.fd)
+    /// One whose deputy holds these, and that ignores these signals.
+    pub fn new(descriptors: &[Descriptor], ignored: u64, child_flags: u64) -> Guest {
+        Guest {
+            numbers: descriptors.iter().map(|d| (d.standin, d.fd)).collect(),
+            terminals: descriptors.iter().filter(|d| d.terminal).map(|d| d.standin).collect(),
+            unclaimed: HashMap::new(),
+            ignored,
+            child_flags,
+            reads_signals: false,
+            runs: false,
+        }
+    }
+
+    /// A child of this one, as fork(2) makes it.
+    pub fn child(&self) -> Guest {
+        Guest { unclaimed: HashMap::new(), ..self.clone() }
     }
 
     /// Whether a stand-in may stand for a terminal.
     pub fn is_terminal(&self, standin: StandinId) -> bool {
-        self.descriptors.iter().any(|d| d.standin == standin && d.terminal)
+        self.terminals.contains(&standin)
     }
 }
 
@@ -93,9 +124,31 @@ impl Guests {
         self.processes.get_mut(&pid)
     }
 
+    /// Nobody has this stand-in any more.
+    pub fn forget(&mut self, standin: StandinId) {
+        for guest in self.processes.values_mut() {
+            guest.numbers.remove(&standin);
+        }
+    }
+
     /// Processes that live here.
     pub fn pids(&self) -> Vec<i32> {
         self.processes.keys().copied().collect()
+    }
+
+    /// The program of a process runs.
+    pub fn runs(&mut self, pid: i32) {
+        if let Some(guest) = self.processes.get_mut(&pid) {
+            guest.runs = true;
+        }
+    }
+
+    /// The deputy of a process has opened a device.
+    pub fn has_device(&mut self, pid: i32, fd: i32, standin: StandinId) {
+        if let Some(guest) = self.processes.get_mut(&pid) {
+            guest.numbers.insert(standin, fd);
+            guest.terminals.insert(standin);
+        }
     }
 
     /// Threads of a process.

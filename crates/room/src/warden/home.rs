@@ -1,9 +1,10 @@
 //! What home says, and what follows from it.
 
+use super::after::{self, After};
 use super::cargo::Item;
-use super::marshal::unpack;
 use super::report;
 use super::shared::{Pending, Shared, Written};
+use super::standins::What;
 use super::tracer::Order;
 use os::seccomp::Answer;
 use wire::ToRoom;
@@ -14,7 +15,10 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),
-        ToRoom::Return { id, result, out } => returned(room, id, result, out),
+        ToRoom::Return { id, result, out, ready } => {
+            ready.into_iter().for_each(|(standin, events)| room.standins.returned(standin, events));
+            returned(room, id, result, out);
+        }
         ToRoom::Signal { pid, tid, info } => match info.try_into() {
             Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
             Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
@@ -25,7 +29,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         }
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
-        ToRoom::Readiness { pid, standin, .. } => room.standins.ready(pid, standin),
+        ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
         ToRoom::Rebuild { pid } => room.cargo.give(Item::Rebuild { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
         ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
@@ -40,34 +44,43 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
 /// the receiving thread must be free to take.
 fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
     room.ledger.answered(id, result, &mut out);
-    match room.memory_of(id).filter(|(_, back)| result >= 0 && !back.is_empty()) {
-        Some((host, back)) => room.memory.give(Written { id, result, host, back, out }),
+    room.devices.completed(id, &mut out);
+    match room.after(id).filter(|(_, _, after)| after.takes_time(result)) {
+        Some(_) => room.memory.give(Written { id, result, out }),
         None => finish(room, id, result, &out),
     }
 }
 
-/// Puts what calls wrote into guests' memory, and ends the calls; for ever.
+/// Puts what calls wrote into guests' memory, gives them descriptors, and ends the calls; for ever.
 pub fn serve_memory(room: &Shared) {
-    while let Some(Written { id, result, host, back, out }) = room.memory.take() {
-        let whole = unpack(&back, &out).all(|(to, bytes)| os::vm::write(host.0, to, bytes).is_ok());
-        finish(room, id, if whole { result } else { -i64::from(libc::EFAULT) }, &[]);
+    while let Some(Written { id, result, out }) = room.memory.take() {
+        if let Some(result) = after::apply(room, id, result, &out) {
+            finish(room, id, result, &[]);
+        }
     }
 }
+
+/// Comes with a signal, which the program gets before the result.
+const EPIPE: i64 = -(libc::EPIPE as i64);
 
 /// A call of a guest is over.
 ///
 /// A listener's answer can get lost although the kernel took it, when a signal wakes the caller at that moment (seccomp_do_user_notification): the call is made
 /// again. Where that would do harm, the tracer gives the result.
-fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
+pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
     room.answered(id, |pending| {
         match pending {
-            Pending::Notified { waiting, exact: true, .. } => {
+            Pending::Notified { waiting, exact: true, .. } if result >= 0 || result == EPIPE => {
                 let host = waiting.host_tid;
                 room.orders.give(Order::Answer { host });
                 return Some(Pending::Missed { host, result });
             }
-            Pending::Notified { waiting, then_here, .. } => {
-                waiting.answer(if then_here && result >= 0 { Answer::Continue } else { Answer::Value(result) });
+            Pending::Notified { waiting, after, .. } => {
+                let here = matches!(after, After::Here) && result >= 0;
+                waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
+            }
+            Pending::Standin(asked) if asked.what == What::Device => {
+                super::devices::answered(room, asked.unique, result, out);
             }
             Pending::Standin(asked) => room.standins.finish(asked, result, out),
             Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),

@@ -180,15 +180,7 @@ mod tests {
 
     fn wait4(usage: bool) -> Call {
         let (pointers, args) = if usage { (0b1000, [5, 0, 0, 0, 0, 0]) } else { (0, [5, 0, 0, 0, 0, 0]) };
-        Call {
-            nr: libc::SYS_wait4 as u32,
-            args,
-            pointers,
-            data: vec![],
-            out_offset: 0,
-            out_bytes: 0,
-            out_per_result: 0,
-        }
+        Call { pointers, ..Call::new(libc::SYS_wait4, args) }
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn descriptors(
         let opened = match room.standins.standin(info.mount_id, info.inode) {
             Some(standin) => {
                 let guests = room.guests();
-                let fd = guests.get(pid).and_then(|g| g.home_fd(standin));
+                let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
                 Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)
             }
             None => home_file(room, pid, host, fd, &info, home, files, &found)?,

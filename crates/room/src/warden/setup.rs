@@ -49,8 +49,9 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
     let setup = Setup { home, here_monotonic_ns, here_boottime_ns, devices: numbers };
-    let outcome = set_up(&channels, setup).and_then(|standin_mount_id| {
+    let outcome = set_up(&channels, setup).and_then(|(standin_mount_id, standin_dev)| {
         room.shared.standins.set_mount_id(standin_mount_id);
+        room.shared.devices.mounted(standin_dev);
         trace(&room, porter, channels, children, &end)
     });
     match outcome {
@@ -106,12 +107,13 @@ type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
 fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;
+    let (spares, their_spares) = os::socket::pair()?;
     // SAFETY: this process has one thread yet.
     let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
-        os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd()]);
-        porter::main(Channels { commands: their_commands, notices: their_notices }, devices);
+        os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd(), their_spares.as_raw_fd()]);
+        porter::main(Channels { commands: their_commands, notices: their_notices, spares: their_spares }, devices);
     };
-    drop((their_commands, their_notices));
+    drop((their_commands, their_notices, their_spares));
     let pidfd = PidFd::from(pidfd);
     let numbers: Vec<i32> = match porter::hear(commands.as_fd())? {
         Some((numbers, _)) => numbers,
@@ -119,7 +121,7 @@ fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
     };
     let devices = numbers.iter().map(|n| pidfd.get_fd(*n)).collect::<os::Result<Vec<_>>>()?;
     os::namespace::map_ids(pid, ID_BASE, ID_COUNT)?;
-    Ok((HostTid(pid), Channels { commands, notices }, numbers, devices))
+    Ok((HostTid(pid), Channels { commands, notices, spares }, numbers, devices))
 }
 
 /// The memory that one room may have: a tenth of the machine is left to its owner, whatever guests do.
@@ -185,12 +187,12 @@ fn serve(
     Ok(Serving { shared, listeners })
 }
 
-fn set_up(channels: &Channels, setup: Setup) -> Result<u64, WardenError> {
+fn set_up(channels: &Channels, setup: Setup) -> Result<(u64, u64), WardenError> {
     porter::tell(channels.commands.as_fd(), &Command::Setup(setup), &[])?;
     match porter::hear(channels.commands.as_fd())? {
-        Some((Answer::Ready { standin_mount_id, missing }, _)) => {
+        Some((Answer::Ready { standin_mount_id, standin_dev, missing }, _)) => {
             missing.iter().for_each(|m| tracing::warn!("the room lacks something: {m}"));
-            Ok(standin_mount_id)
+            Ok((standin_mount_id, standin_dev))
         }
         Some((Answer::Failed { what, .. }, _)) => Err(WardenError::Room(what)),
         _ => Err(WardenError::Room("the porter ended".into())),
@@ -204,6 +206,12 @@ fn trace(
     children: OwnedFd,
     end: &mpsc::Sender<&'static str>,
 ) -> Result<(), WardenError> {
+    let spares = channels.spares.try_clone().map_err(|e| os::Error::new("duplicating a descriptor", e))?;
+    let shared = room.shared.clone();
+    std::thread::Builder::new()
+        .name("spares".into())
+        .spawn(move || shared.spares.stock(&spares))
+        .map_err(|e| os::Error::new("starting a thread", e))?;
     let parts = Parts { room: room.shared.clone(), porter, channels, children, listeners: room.listeners.clone() };
     let end = end.clone();
     std::thread::Builder::new()

@@ -1,8 +1,10 @@
 //! What the warden's threads share.
 
+use super::after::After;
+use super::devices::Devices;
 use super::guests::{Guests, Waiting, Who};
 use super::ledger::Ledger;
-use super::marshal::Back;
+use super::spares::Spares;
 use super::tracer::Orders;
 use link::LinkError;
 use os::ptrace::HostTid;
@@ -25,10 +27,14 @@ pub struct Shared {
     pub orders: Orders,
     /// What is to be put into guests' memory.
     pub memory: Memory,
+    /// Open stand-ins in stock.
+    pub spares: Spares,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
     /// What bodies used.
     pub ledger: Ledger,
+    /// The home's /dev.
+    pub devices: Devices,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -40,12 +46,12 @@ pub enum Pending {
     Notified {
         /// Where.
         waiting: Waiting,
-        /// Where the bytes go that the call wrote.
-        back: Vec<Back>,
-        /// The hosting kernel makes the same call, if home's succeeded.
-        then_here: bool,
+        /// What follows from the result.
+        after: After,
         /// The call consumes something (a child's end, a signal sent): its result must not get lost.
         exact: bool,
+        /// Home has been asked. Before that it must not be told that the caller was interrupted: it would not know of what.
+        asked: bool,
     },
     /// Answer a request for a stand-in.
     Standin(super::standins::Asked),
@@ -65,23 +71,21 @@ pub enum Pending {
     Held {
         /// The thread.
         host: HostTid,
-        /// Where the bytes go that the call wrote.
-        back: Vec<Back>,
+        /// What follows from the result.
+        after: After,
+        /// As above: who asks home then also cancels.
+        asked: bool,
     },
 }
 
-/// Bytes that a call wrote, on their way into a guest's memory.
+/// The result of a call that a guest's memory or descriptors are to have part of.
 #[derive(Debug)]
 pub struct Written {
     /// The call.
     pub id: CallId,
     /// Its result.
     pub result: i64,
-    /// Whose memory.
-    pub host: HostTid,
-    /// Where to.
-    pub back: Vec<Back>,
-    /// The bytes.
+    /// The bytes that it wrote.
     pub out: Vec<u8>,
 }
 
@@ -114,8 +118,13 @@ impl Memory {
 pub enum Interrupted {
     /// Home has nothing to do with it.
     NotHome,
-    /// Home is running it.
-    Running(CallId),
+    /// Home is running it, or is about to be asked.
+    Running {
+        /// The call.
+        id: CallId,
+        /// It was asked, and is to be told.
+        asked: bool,
+    },
     /// Home has run it.
     Done(i64),
 }
@@ -139,17 +148,39 @@ impl Shared {
             memory,
             cargo,
             ledger: Ledger::default(),
+            devices: Devices::default(),
+            spares: Spares::default(),
             standins,
         }
     }
 
-    /// Where the memory goes that a call wrote.
-    pub fn memory_of(&self, id: CallId) -> Option<(HostTid, Vec<Back>)> {
+    /// What follows from the result of a call, and whose it is; still waiting at its listener there, unless it was interrupted.
+    pub fn after(&self, id: CallId) -> Option<(HostTid, Option<Waiting>, After)> {
         match lock(&self.pending).get(&id)? {
-            Pending::Notified { waiting, back, .. } => Some((waiting.host_tid, back.clone())),
-            Pending::Held { host, back } => Some((*host, back.clone())),
+            Pending::Notified { waiting, after, .. } => Some((waiting.host_tid, Some(waiting.clone()), after.clone())),
+            Pending::Held { host, after, .. } => Some((*host, None, after.clone())),
             _ => None,
         }
+    }
+
+    /// Does with what was expected under a number as `go_on` says: it is expected under the new number that it gets. Nobody sees the moment between.
+    pub fn expect_more(&self, id: CallId, go_on: impl FnOnce(&mut Pending) -> bool) -> Option<CallId> {
+        let mut pending = lock(&self.pending);
+        let mut found = pending.remove(&id)?;
+        let next = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
+        let goes_on = go_on(&mut found);
+        pending.insert(if goes_on { next } else { id }, found);
+        goes_on.then_some(next)
+    }
+
+    /// Puts back what [`Shared::expected`] took.
+    pub fn expect_again(&self, id: CallId, pending: Pending) {
+        lock(&self.pending).insert(id, pending);
+    }
+
+    /// Takes what was expected, to finish it outside.
+    pub fn expected(&self, id: CallId) -> Option<Pending> {
+        lock(&self.pending).remove(&id)
     }
 
     /// Who lives here.
@@ -191,7 +222,25 @@ impl Shared {
 
     /// What was expected will not come: nobody was asked.
     pub fn withdraw(&self, id: CallId) {
-        lock(&self.pending).remove(&id);
+        if let Some(Pending::Held { .. }) = lock(&self.pending).remove(&id) {
+            self.orders.give(super::tracer::Order::Ended { id, result: -i64::from(libc::EINTR) });
+        }
+    }
+
+    /// Asks home for a guest's call that is expected, and cancels it at once if the guest was interrupted meanwhile.
+    pub fn ask(&self, id: CallId, who: Who, call: Call) {
+        self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
+        let interrupted = match lock(&self.pending).get_mut(&id) {
+            Some(Pending::Notified { asked, .. }) => {
+                *asked = true;
+                false
+            }
+            Some(Pending::Held { asked, .. }) => !std::mem::replace(asked, true),
+            _ => false,
+        };
+        if interrupted {
+            self.tell(&ToHome::Cancel { id });
+        }
     }
 
     /// A thread ended: nothing is kept for it.
@@ -201,9 +250,9 @@ impl Shared {
     }
 
     /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile.
-    pub fn call_home(&self, who: Who, blocked: u32, call: Call, pending: Pending) -> CallId {
+    pub fn call_home(&self, who: Who, call: Call, pending: Pending) -> CallId {
         let id = self.expect(pending);
-        self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, blocked, call });
+        self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
         id
     }
 
@@ -247,9 +296,9 @@ impl Shared {
             return Interrupted::NotHome;
         };
         match pending.remove(&id) {
-            Some(Pending::Notified { back, .. }) => {
-                pending.insert(id, Pending::Held { host: caller, back });
-                Interrupted::Running(id)
+            Some(Pending::Notified { after, asked, .. }) => {
+                pending.insert(id, Pending::Held { host: caller, after, asked });
+                Interrupted::Running { id, asked }
             }
             Some(Pending::Missed { result, .. }) => Interrupted::Done(result),
             _ => Interrupted::NotHome,
@@ -260,6 +309,11 @@ impl Shared {
     pub fn standin_of(&self, host: HostTid, fd: i32) -> Option<StandinId> {
         let info = os::process::fd_info(host.0, fd).ok()?;
         self.standins.standin(info.mount_id, info.inode)
+    }
+
+    /// A call on this descriptor ends when a signal interrupts it: it has a time limit.
+    pub fn ends_by_signal(&self, host: HostTid, fd: i32) -> bool {
+        self.standins.any_timed() && self.standin_of(host, fd).is_some_and(|standin| self.standins.is_timed(standin))
     }
 
     /// A call was refused: for `tern why`, and for the log.

@@ -3,13 +3,16 @@
 //! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's descriptor is recognised.
 
 use super::guests::{Who, blocked_stops};
+use super::readiness::Readiness;
 use super::shared::{Pending, Shared};
+use super::spares::is_own;
 use homefs::proto::{
     self, Attr, AttrOut, EntryOut, InitIn, InitOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn, PollOut,
     ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
 };
 use os::ptrace::HostTid;
-use std::collections::HashMap;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,8 +31,14 @@ const HUGE: u64 = 1 << 62;
 pub struct Device {
     device: OwnedFd,
     mount_id: AtomicU64,
-    /// Who polls: by stand-in, the kernel's handle.
-    polls: Mutex<HashMap<(i32, StandinId), u64>>,
+    /// What is ready, and who waits for it.
+    readiness: Readiness,
+    /// How often each is open: a guest may open one again by its name in /proc.
+    opens: Mutex<HashMap<StandinId, u32>>,
+    /// Sockets with a time limit: a call on one that a signal interrupts is over, whatever the handler's flags (sock_intr_errno in net/sock.h).
+    timed: Mutex<HashSet<StandinId>>,
+    /// Held while a request is taken and served.
+    serving: Mutex<()>,
 }
 
 /// What the kernel waits for.
@@ -50,22 +59,32 @@ pub enum What {
     Read,
     /// WRITE
     Write,
-    /// POLL
-    Poll,
+    /// POLL of this stand-in.
+    Poll(StandinId),
+    /// About /dev: [`super::devices`] knows.
+    Device,
 }
 
 fn node(standin: StandinId) -> u64 {
     u64::from(standin.0) + 2
 }
 
-fn standin(node: u64) -> Option<StandinId> {
+/// The stand-in that a node is, if it is one.
+pub fn standin(node: u64) -> Option<StandinId> {
     node.checked_sub(2).and_then(|n| u32::try_from(n).ok()).map(StandinId)
 }
 
 impl Device {
     /// Serves this FUSE connection.
     pub fn new(device: OwnedFd) -> Device {
-        Device { device, mount_id: AtomicU64::new(0), polls: Mutex::default() }
+        Device {
+            device,
+            mount_id: AtomicU64::new(0),
+            readiness: Readiness::default(),
+            opens: Mutex::default(),
+            timed: Mutex::default(),
+            serving: Mutex::default(),
+        }
     }
 
     /// The number under which the room mounted it.
@@ -78,7 +97,8 @@ impl Device {
         (mount_id == self.mount_id.load(Ordering::Relaxed)).then(|| standin(inode)).flatten()
     }
 
-    fn reply(&self, bytes: &[u8]) {
+    /// Answers a request.
+    pub fn reply(&self, bytes: &[u8]) {
         // ENOENT: the request was interrupted or its caller died; nobody waits.
         if let Err(e) = rustix::io::write(&self.device, bytes)
             && e != rustix::io::Errno::NOENT
@@ -87,15 +107,36 @@ impl Device {
         }
     }
 
-    fn error(&self, unique: u64, errno: i32) {
+    /// Ends a request with this error, or 0.
+    pub fn error(&self, unique: u64, errno: i32) {
         self.reply(&proto::status(unique, errno));
     }
 
-    fn value<T: IntoBytes + zerocopy::Immutable>(&self, unique: u64, value: &T) {
+    /// Answers a request with a structure.
+    pub fn value<T: IntoBytes + zerocopy::Immutable>(&self, unique: u64, value: &T) {
         let mut reply = ReplyBuf::default();
         reply.clear();
         reply.push(value);
         self.reply(reply.finish(unique));
+    }
+
+    /// Answers a request with bytes.
+    pub fn bytes(&self, unique: u64, bytes: &[u8]) {
+        let mut reply = ReplyBuf::default();
+        reply.clear();
+        reply.extend(bytes);
+        self.reply(reply.finish(unique));
+    }
+
+    /// A stand-in is open, once more.
+    pub fn opened(&self, unique: u64, standin: Option<StandinId>) {
+        use proto::fopen::{DIRECT_IO, NOFLUSH, PARALLEL_DIRECT_WRITES, STREAM};
+        if let Some(standin) = standin {
+            *self.opens.lock().unwrap_or_else(PoisonError::into_inner).entry(standin).or_default() += 1;
+        }
+        // NOFLUSH: this process holds some of these files, and could not die if its death had to wait for an answer of its own.
+        let open_flags = DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES | NOFLUSH;
+        self.value(unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
     }
 
     /// Ends a request that home has answered.
@@ -108,35 +149,91 @@ impl Device {
                 self.reply(&[header.as_bytes(), data].concat());
             }
             (What::Write, Ok(n)) => self.value(asked.unique, &WriteOut { size: n as u32, padding: 0 }),
-            // `struct pollfd`: fd, events, revents.
-            (What::Poll, Ok(_)) => {
-                let revents = out.get(6..8).and_then(|b| b.try_into().ok()).map_or(0, u16::from_le_bytes);
-                self.value(asked.unique, &PollOut { revents: u32::from(revents), padding: 0 });
+            (What::Device, Ok(_)) => {}
+            (What::Poll(standin), Ok(revents)) => {
+                self.wake(self.readiness.returned(standin, revents as u16));
+                self.value(asked.unique, &PollOut { revents: revents as u32, padding: 0 });
             }
         }
     }
 
-    /// Home says that a stand-in is ready: whoever polls asks again.
-    pub fn ready(&self, pid: i32, standin: StandinId) {
-        let handle = self.polls.lock().unwrap_or_else(PoisonError::into_inner).remove(&(pid, standin));
+    /// Notes that a socket has a time limit, or none.
+    pub fn set_timed(&self, standin: StandinId, timed: bool) {
+        let mut all = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
+        if timed {
+            all.insert(standin)
+        } else {
+            all.remove(&standin)
+        };
+    }
+
+    /// Whether it has a time limit.
+    pub fn is_timed(&self, standin: StandinId) -> bool {
+        self.timed.lock().unwrap_or_else(PoisonError::into_inner).contains(&standin)
+    }
+
+    /// Whether any has.
+    pub fn any_timed(&self) -> bool {
+        !self.timed.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn wake(&self, handle: Option<u64>) {
         if let Some(handle) = handle {
             let _ = rustix::io::write(&self.device, &proto::notify_poll(handle));
+        }
+    }
+
+    /// Something happened to a stand-in at home: whoever polls looks again.
+    pub fn changed(&self, standin: StandinId, events: u16) {
+        self.wake(self.readiness.changed(standin, events));
+    }
+
+    /// What a stand-in is ready for after a call.
+    pub fn returned(&self, standin: StandinId, events: u16) {
+        self.wake(self.readiness.returned(standin, events));
+    }
+
+    /// Something of it waits in the room to be taken, or no more.
+    pub fn unclaimed(&self, standin: StandinId, any: bool) {
+        self.wake(self.readiness.unclaimed(standin, any));
+    }
+
+    /// Waits until the requests that the kernel has sent are served: what a guest closed before its call is closed at home before it, too. None of them takes long.
+    pub fn settle(&self) {
+        let pending = || {
+            let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut polled = [PollFd::new(&self.device, PollFlags::IN)];
+            rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok()
+                && polled[0].revents().contains(PollFlags::IN)
+        };
+        while pending() {
+            std::thread::yield_now();
         }
     }
 }
 
 /// Serves the device until the room is gone; one such thread is enough, for none of its answers waits.
 pub fn serve(room: &Shared) {
+    let device = &room.standins;
     let mut buffer = vec![0; proto::MAX_REQUEST_BYTES];
+    if let Err(e) = rustix::io::ioctl_fionbio(&device.device, true) {
+        tracing::error!("the stand-ins' device: {e}");
+    }
     loop {
-        match rustix::io::read(&room.standins.device, &mut buffer) {
+        let _ = rustix::event::poll(&mut [PollFd::new(&device.device, PollFlags::IN)], None);
+        let serving = device.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = rustix::io::read(&device.device, &mut buffer);
+        match read {
             Ok(n) => match Request::parse(&buffer[..n]) {
                 Ok(request) => handle(room, &request),
                 Err(e) => tracing::error!("stand-ins: {e}"),
             },
             Err(rustix::io::Errno::NODEV) => return,
             // Not mounted yet: the porter is about to.
-            Err(rustix::io::Errno::PERM) => std::thread::sleep(homefs::client::UNTIL_MOUNTED),
+            Err(rustix::io::Errno::PERM) => {
+                drop(serving);
+                std::thread::sleep(homefs::client::UNTIL_MOUNTED);
+            }
             Err(rustix::io::Errno::INTR | rustix::io::Errno::NOENT | rustix::io::Errno::AGAIN) => {}
             Err(e) => {
                 tracing::error!("reading requests for stand-ins: {e}");
@@ -147,6 +244,9 @@ pub fn serve(room: &Shared) {
 }
 
 fn handle(room: &Shared, request: &Request<'_>) {
+    if super::devices::serve(room, request) {
+        return;
+    }
     let unique = request.header.unique;
     let device = &room.standins;
     let done = match request.opcode {
@@ -160,11 +260,7 @@ fn handle(room: &Shared, request: &Request<'_>) {
             Ok(())
         }
         Some(Opcode::Open) => {
-            use proto::fopen::{DIRECT_IO, PARALLEL_DIRECT_WRITES, STREAM};
-            device.value(
-                unique,
-                &OpenOut { fh: 0, open_flags: DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES, backing_id: 0 },
-            );
+            device.opened(unique, standin(request.header.nodeid));
             Ok(())
         }
         Some(Opcode::Read) => read(room, request),
@@ -196,7 +292,7 @@ fn init_reply(init: &InitIn) -> InitOut {
         major: proto::KERNEL_VERSION,
         minor: init.minor.min(proto::KERNEL_MINOR_VERSION),
         max_readahead: 0,
-        flags: (proto::init::BIG_WRITES | proto::init::MAX_PAGES) as u32,
+        flags: (proto::init::BIG_WRITES | proto::init::MAX_PAGES | proto::init::ATOMIC_O_TRUNC) as u32,
         max_background: 64,
         congestion_threshold: 48,
         max_write: IO_BYTES,
@@ -207,21 +303,20 @@ fn init_reply(init: &InitIn) -> InitOut {
 }
 
 fn attributes(node: u64) -> Attr {
-    let (mode, size) = if node == proto::ROOT_ID { (libc::S_IFDIR | 0o555, 0) } else { (libc::S_IFREG | 0o666, HUGE) };
+    let (mode, size) = if node == proto::ROOT_ID { (libc::S_IFDIR | 0o755, 0) } else { (libc::S_IFREG | 0o666, HUGE) };
     Attr { ino: node, mode, size, nlink: 1, blksize: 4096, ..Attr::default() }
 }
 
 fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
     let name = request.args().name().map_err(|_| libc::ENOENT)?;
     let number: u32 = name.to_str().ok().and_then(|n| n.parse().ok()).ok_or(libc::ENOENT)?;
-    let nodeid = node(StandinId(number));
-    Ok(EntryOut {
-        nodeid,
-        entry_valid: FOR_EVER_S,
-        attr_valid: FOR_EVER_S,
-        attr: attributes(nodeid),
-        ..EntryOut::default()
-    })
+    Ok(EntryOut { entry_valid: FOR_EVER_S, ..entry(StandinId(number)) })
+}
+
+/// What a lookup yields that finds a stand-in, this time.
+pub fn entry(standin: StandinId) -> EntryOut {
+    let nodeid = node(standin);
+    EntryOut { nodeid, attr_valid: FOR_EVER_S, attr: attributes(nodeid), ..EntryOut::default() }
 }
 
 /// Who asks for a stand-in, and what it stands for.
@@ -229,8 +324,6 @@ struct Asker {
     who: Who,
     host: HostTid,
     standin: StandinId,
-    /// Descriptor of the deputy.
-    fd: i32,
     terminal: bool,
 }
 
@@ -240,30 +333,27 @@ fn asker(room: &Shared, request: &Request<'_>) -> Result<Asker, i32> {
     let who = guests.who(host).ok_or(libc::ESRCH)?;
     let standin = standin(request.header.nodeid).ok_or(libc::EINVAL)?;
     let guest = guests.get(who.pid).ok_or(libc::ESRCH)?;
-    let fd = guest.home_fd(standin).ok_or(libc::EBADF)?;
-    Ok(Asker { who, host, standin, fd, terminal: guest.is_terminal(standin) })
+    Ok(Asker { who, host, standin, terminal: guest.is_terminal(standin) })
 }
 
 fn ask(room: &Shared, asker: &Asker, unique: u64, what: What, call: Call) {
     // A terminal does not stop those who block its signals.
-    let blocked = if asker.terminal && what != What::Poll { blocked_stops(asker.host) } else { 0 };
+    let blocked = if asker.terminal { blocked_stops(asker.host) } else { 0 };
     let who = asker.who;
-    room.call_home(who, blocked, call, Pending::Standin(Asked { pid: who.pid, unique, what }));
-}
-
-fn call(nr: i64, args: [u64; 6]) -> Call {
-    Call { nr: nr as u32, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
+    room.call_home(who, Call { blocked, ..call }, Pending::Standin(Asked { pid: who.pid, unique, what }));
 }
 
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: ReadIn = request.args().take().map_err(|_| libc::EPROTO)?;
     let asker = asker(room, request)?;
-    let size = arguments.size.min(IO_BYTES);
+    // A socket's reader is content with what there is; after a request that was filled the kernel would go on, and wait.
+    let size = if is_own(asker.standin) { arguments.size.min(IO_BYTES - 1) } else { arguments.size.min(IO_BYTES) };
     let call = Call {
         pointers: 0b10,
         out_bytes: size,
         out_per_result: 1,
-        ..call(libc::SYS_read, [asker.fd as u64, 0, u64::from(size), 0, 0, 0])
+        standin: Some(asker.standin),
+        ..Call::new(libc::SYS_read, [0, 0, u64::from(size), 0, 0, 0])
     };
     ask(room, &asker, request.header.unique, What::Read, call);
     Ok(())
@@ -277,7 +367,8 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let call = Call {
         pointers: 0b10,
         data,
-        ..call(libc::SYS_write, [asker.fd as u64, 0, u64::from(arguments.size), 0, 0, 0])
+        standin: Some(asker.standin),
+        ..Call::new(libc::SYS_write, [0, 0, u64::from(arguments.size), 0, 0, 0])
     };
     ask(room, &asker, request.header.unique, What::Write, call);
     Ok(())
@@ -285,19 +376,19 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
 
 fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: PollIn = request.args().take().map_err(|_| libc::EPROTO)?;
-    let asker = asker(room, request)?;
-    let (pid, standin) = (asker.who.pid, asker.standin);
-    // The kernel asks for all bits; home's answer is what is ready of those that poll(2) knows.
-    let events = (arguments.events as u16) & (libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP) as u16;
-    if arguments.flags & proto::POLL_SCHEDULE_NOTIFY != 0 {
-        room.standins.polls.lock().unwrap_or_else(PoisonError::into_inner).insert((pid, standin), arguments.kh);
-        room.tell(&ToHome::Watch { pid, standin, events });
+    let Asker { who, standin, .. } = asker(room, request)?;
+    let unique = request.header.unique;
+    let handle = (arguments.flags & proto::POLL_SCHEDULE_NOTIFY != 0).then_some(arguments.kh);
+    match room.standins.readiness.polled(standin, arguments.events as u16, handle) {
+        Some(revents) => {
+            room.standins.value(unique, &PollOut { revents: u32::from(revents), padding: 0 });
+        }
+        None => {
+            let what = What::Poll(standin);
+            let id = room.expect(Pending::Standin(Asked { pid: who.pid, unique, what }));
+            room.tell(&ToHome::Watch { id, pid: who.pid, standin });
+        }
     }
-    let mut data = (asker.fd as u32).to_le_bytes().to_vec();
-    data.extend(events.to_le_bytes());
-    data.extend([0; 2]);
-    let call = Call { pointers: 1, data, out_bytes: 8, ..call(libc::SYS_poll, [0, 1, 0, 0, 0, 0]) };
-    ask(room, &asker, request.header.unique, What::Poll, call);
     Ok(())
 }
 
@@ -308,17 +399,20 @@ fn interrupt(room: &Shared, request: &Request<'_>) {
     }
 }
 
-/// The last duplicate of a stand-in was closed: the deputies that have its descriptor close it too.
+/// The last duplicate of an open stand-in was closed.
 fn release(room: &Shared, request: &Request<'_>) {
     let Some(standin) = standin(request.header.nodeid) else { return };
-    let guests = room.guests();
-    let holders: Vec<i32> = guests
-        .pids()
-        .into_iter()
-        .filter(|pid| guests.get(*pid).is_some_and(|g| g.home_fd(standin).is_some()))
-        .collect();
-    drop(guests);
-    holders.into_iter().for_each(|pid| room.tell(&ToHome::Close { pid, standin }));
+    let mut opens = room.standins.opens.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(count) = opens.get_mut(&standin).filter(|count| **count > 1) {
+        *count -= 1;
+        return;
+    }
+    opens.remove(&standin);
+    drop(opens);
+    room.guests().forget(standin);
+    room.standins.readiness.forget(standin);
+    room.standins.set_timed(standin, false);
+    room.tell(&ToHome::Close { standin });
 }
 
 #[cfg(test)]

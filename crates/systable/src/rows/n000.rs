@@ -3,7 +3,7 @@
 use super::{Row, go_home, local, special, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
-use crate::errno::{EAFNOSUPPORT, ENOSYS, ENOTSOCK};
+use crate::errno::ENOSYS;
 use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument.
@@ -18,11 +18,10 @@ const SETS_ACTION: When = When::Unless(&[&[Cmp::Null(1)]]);
 const OF_CHILDREN: When = When::If(&[&[Cmp::Is(0, u32::MAX)]]);
 /// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
 const NOT_CLOEXEC: When = When::Unless(&[&[Cmp::Is(1, 0x5451)], &[Cmp::Is(1, 0x5450)]]);
-/// `F_SETFL` with `O_ASYNC`, or of a stand-in, whose flags are the home's open file's; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_NOTIFY`;
+/// `F_SETFL`, for of a stand-in the flags are the home's open file's; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_NOTIFY`;
 /// `F_SETPIPE_SZ` and `F_GETPIPE_SZ` of a stand-in.
 const FCNTL_OWNER: When = When::If(&[
-    &[Cmp::Is(1, 4), Cmp::Bits(2, 0o20000, 0o20000)],
-    &[Cmp::Is(1, 4), Cmp::Below(0, 3)],
+    &[Cmp::Is(1, 4)],
     &[Cmp::Is(1, 8)],
     &[Cmp::Is(1, 9)],
     &[Cmp::Is(1, 10)],
@@ -34,8 +33,6 @@ const FCNTL_OWNER: When = When::If(&[
     &[Cmp::Is(1, 1031), Cmp::Below(0, 3)],
     &[Cmp::Is(1, 1032), Cmp::Below(0, 3)],
 ]);
-/// A socket pair of another family than `AF_UNIX`.
-const NOT_UNIX: When = When::Unless(&[&[Cmp::Is(0, 1)]]);
 
 pub(super) const ROWS: &[Row] = &[
     local(0, "read", &[Fd, Out(Result(2)), Int], why::STREAM),
@@ -81,41 +78,27 @@ pub(super) const ROWS: &[Row] = &[
     local(38, "setitimer", &[Int, In(Fixed(32)), Out(Fixed(32))], why::TIMER),
     local(39, "getpid", &[], why::OWN_PID),
     special(40, "sendfile", Special::Splice, &[Fd, Fd, InOut(Fixed(8)), Int], why::STAND_IN).when(STDIO_EITHER),
-    special(41, "socket", Special::Socket, &[Int, Int, Int], why::SOCKET).later(EAFNOSUPPORT),
-    special(42, "connect", Special::Socket, &[Fd, In(Arg(2)), Int], why::SOCKET).later(ENOTSOCK),
-    special(43, "accept", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET).later(ENOTSOCK),
-    special(44, "sendto", Special::Socket, &[Fd, In(Arg(2)), Int, Flags, In(Arg(5)), Int], why::SOCKET_DATA)
-        .when(STDIO)
-        .later(ENOTSOCK),
+    special(41, "socket", Special::Socket, &[Int, Int, Int], why::SOCKET),
+    special(42, "connect", Special::Socket, &[Fd, In(Arg(2)), Int], why::SOCKET),
+    special(43, "accept", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET),
+    special(44, "sendto", Special::Socket, &[Fd, In(Arg(2)), Int, Flags, In(Arg(5)), Int], why::SOCKET_DATA),
     special(
         45,
         "recvfrom",
         Special::Socket,
         &[Fd, Out(Result(2)), Int, Flags, Out(Pointed(5)), InOut(Fixed(4))],
         why::SOCKET_DATA,
-    )
-    .when(STDIO)
-    .later(ENOTSOCK),
-    special(46, "sendmsg", Special::Socket, &[Fd, Opaque, Flags], why::SOCKET_DATA).when(STDIO).later(ENOTSOCK),
-    special(47, "recvmsg", Special::Socket, &[Fd, Opaque, Flags], why::SOCKET_DATA).when(STDIO).later(ENOTSOCK),
-    special(48, "shutdown", Special::Socket, &[Fd, Int], why::SOCKET_DATA).when(STDIO).later(ENOTSOCK),
-    special(49, "bind", Special::Socket, &[Fd, In(Arg(2)), Int], why::SOCKET).later(ENOTSOCK),
-    special(50, "listen", Special::Socket, &[Fd, Int], why::SOCKET).later(ENOTSOCK),
-    special(51, "getsockname", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET_DATA)
-        .when(STDIO)
-        .later(ENOTSOCK),
-    special(52, "getpeername", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET_DATA)
-        .when(STDIO)
-        .later(ENOTSOCK),
-    special(53, "socketpair", Special::Socket, &[Int, Int, Int, Out(Fixed(8))], why::SOCKET)
-        .when(NOT_UNIX)
-        .later(EAFNOSUPPORT),
-    special(54, "setsockopt", Special::Socket, &[Fd, Int, Int, In(Arg(4)), Int], why::SOCKET_DATA)
-        .when(STDIO)
-        .later(ENOTSOCK),
-    special(55, "getsockopt", Special::Socket, &[Fd, Int, Int, Out(Pointed(4)), InOut(Fixed(4))], why::SOCKET_DATA)
-        .when(STDIO)
-        .later(ENOTSOCK),
+    ),
+    special(46, "sendmsg", Special::Socket, &[Fd, Opaque, Flags], why::SOCKET_DATA),
+    special(47, "recvmsg", Special::Socket, &[Fd, Opaque, Flags], why::SOCKET_DATA),
+    special(48, "shutdown", Special::Socket, &[Fd, Int], why::SOCKET_DATA),
+    special(49, "bind", Special::Socket, &[Fd, In(Arg(2)), Int], why::SOCKET),
+    special(50, "listen", Special::Socket, &[Fd, Int], why::SOCKET),
+    special(51, "getsockname", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET_DATA),
+    special(52, "getpeername", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET_DATA),
+    local(53, "socketpair", &[Int, Int, Int, Out(Fixed(8))], why::PAIR),
+    special(54, "setsockopt", Special::Socket, &[Fd, Int, Int, In(Arg(4)), Int], why::SOCKET_DATA),
+    special(55, "getsockopt", Special::Socket, &[Fd, Int, Int, Out(Pointed(4)), InOut(Fixed(4))], why::SOCKET_DATA),
     special(56, "clone", Special::Clone, &[Flags, Address, Out(Fixed(4)), Out(Fixed(4)), Address], why::CLONE),
     special(57, "fork", Special::Clone, &[], why::CLONE),
     special(58, "vfork", Special::Clone, &[], why::CLONE),

@@ -3,7 +3,7 @@
 use super::{Row, go_home, local, special, unused, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
-use crate::errno::{ENOSYS, ENOTSOCK, EPERM};
+use crate::errno::{ENOSYS, EPERM};
 use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument.
@@ -102,15 +102,14 @@ pub(super) const ROWS: &[Row] = &[
     local(279, "move_pages", &[Pid, Int, Opaque, Opaque, Opaque, Flags], why::NUMA),
     local(280, "utimensat", &[Fd, Path, In(Fixed(32)), Flags], why::PATH),
     local(281, "epoll_pwait", &[Fd, Out(ResultElements { count: 2, size: 12 }), Int, Int, In(Arg(5)), Int], why::READY),
-    local(282, "signalfd", &[Fd, In(Arg(2)), Int], why::SIGNALFD),
+    special(282, "signalfd", Special::SignalFd, &[Fd, In(Arg(2)), Int], why::SIGNALFD),
     local(283, "timerfd_create", &[Int, Flags], why::TIMER),
     local(284, "eventfd", &[Int], why::EVENTFD),
     local(285, "fallocate", &[Fd, Flags, Int, Int], why::STREAM),
     local(286, "timerfd_settime", &[Fd, Flags, In(Fixed(32)), Out(Fixed(32))], why::TIMER),
     local(287, "timerfd_gettime", &[Fd, Out(Fixed(32))], why::TIMER),
-    special(288, "accept4", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4)), Flags], why::SOCKET)
-        .later(ENOTSOCK),
-    local(289, "signalfd4", &[Fd, In(Arg(2)), Int, Flags], why::SIGNALFD),
+    special(288, "accept4", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4)), Flags], why::SOCKET),
+    special(289, "signalfd4", Special::SignalFd, &[Fd, In(Arg(2)), Int, Flags], why::SIGNALFD),
     local(290, "eventfd2", &[Int, Flags], why::EVENTFD),
     local(291, "epoll_create1", &[Flags], why::READY),
     local(292, "dup3", &[Fd, Fd, Flags], why::DESCRIPTOR),
@@ -120,7 +119,5 @@ pub(super) const ROWS: &[Row] = &[
     local(296, "pwritev", &[Fd, IovIn(2), Int, Int, Int], why::STREAM),
     special(297, "rt_tgsigqueueinfo", Special::Signal, &[Pid, Tid, Signal, In(Fixed(128))], why::SIGNAL),
     go_home(298, "perf_event_open", EPERM, &[Opaque, Pid, Int, Fd, Flags], why::TRACE),
-    special(299, "recvmmsg", Special::Socket, &[Fd, Opaque, Int, Flags, InOut(Fixed(16))], why::SOCKET_DATA)
-        .when(STDIO)
-        .later(ENOTSOCK),
+    special(299, "recvmmsg", Special::Socket, &[Fd, Opaque, Int, Flags, InOut(Fixed(16))], why::SOCKET_DATA),
 ];

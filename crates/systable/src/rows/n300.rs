@@ -3,7 +3,7 @@
 use super::{Row, go_home, local, special, unused_range, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
-use crate::errno::{EINVAL, ENOSYS, ENOTSOCK, EOPNOTSUPP, EPERM};
+use crate::errno::{EINVAL, ENOSYS, EOPNOTSUPP, EPERM};
 use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument.
@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
     go_home(304, "open_by_handle_at", EPERM, &[Fd, Opaque, Flags], why::HANDLE),
     go_home(305, "clock_adjtime", EPERM, &[Int, InOut(Fixed(208))], why::ADMIN),
     local(306, "syncfs", &[Fd], why::STREAM),
-    special(307, "sendmmsg", Special::Socket, &[Fd, Opaque, Int, Flags], why::SOCKET_DATA).when(STDIO).later(ENOTSOCK),
+    special(307, "sendmmsg", Special::Socket, &[Fd, Opaque, Int, Flags], why::SOCKET_DATA),
     go_home(308, "setns", EPERM, &[Fd, Flags], why::MOUNT),
     local(309, "getcpu", &[Out(Fixed(4)), Out(Fixed(4)), Address], why::MACHINE),
     go_home(310, "process_vm_readv", EPERM, &[Pid, IovOut(2), Int, Opaque, Int, Flags], why::TRACE),

@@ -1,6 +1,7 @@
 //! prctl(2): what concerns parents and names is the deputy's too.
 
 use super::Asked;
+use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use wire::message::Call;
 
@@ -22,13 +23,13 @@ pub fn serve(asked: Asked) {
 }
 
 fn call(asked: &Asked, args: [u64; 6]) -> Call {
-    Call { nr: asked.nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
+    Call::new(i64::from(asked.nr), args)
 }
 
 /// Parents and orphans are the home's.
 fn at_home(asked: Asked) {
     let call = call(&asked, asked.args);
-    asked.ask(call, Vec::new(), false);
+    asked.ask(call, After::Write(Vec::new()), false);
 }
 
 fn number_of_home(asked: Asked) {
@@ -36,7 +37,7 @@ fn number_of_home(asked: Asked) {
     let [option, to, ..] = asked.args;
     let out = call(&asked, [option, 0, 0, 0, 0, 0]);
     let out = Call { pointers: 0b10, data: vec![0; BYTES], out_bytes: BYTES as u32, ..out };
-    asked.ask(out, vec![Back { from: 0, bytes: BYTES, to }], false);
+    asked.ask(out, After::Write(vec![Back { from: 0, bytes: BYTES, to, counted_at: None }]), false);
 }
 
 /// The thread's name is seen in both places.
@@ -50,5 +51,5 @@ fn name(asked: Asked) {
     }
     name[NAME_BYTES - 1] = 0;
     let set = Call { pointers: 0b10, data: name.to_vec(), ..call(&asked, [option, 0, 0, 0, 0, 0]) };
-    asked.ask(set, Vec::new(), true);
+    asked.ask(set, After::Here, false);
 }

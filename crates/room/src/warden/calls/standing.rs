@@ -1,24 +1,18 @@
 //! Calls on a descriptor that may be a stand-in: then they are the deputy's, on its own descriptor.
 
 use super::Asked;
+use crate::warden::after::After;
 use crate::warden::marshal::Back;
-use wire::message::Call;
+use wire::message::{Call, StandinId};
 
-impl Asked {
-    /// The home's number of a stand-in that argument `i` names.
-    fn home_fd(&self, i: usize) -> Option<i32> {
-        let standin = self.room.standin_of(self.waiting.host_tid, self.args[i] as i32)?;
-        self.room.guests().get(self.who.pid)?.home_fd(standin)
-    }
-
-    fn plain(&self, args: [u64; 6]) -> Call {
-        Call { nr: self.nr, args, pointers: 0, data: Vec::new(), out_offset: 0, out_bytes: 0, out_per_result: 0 }
-    }
+/// The call itself, of this stand-in at home.
+fn plain(asked: &Asked, standin: StandinId) -> Call {
+    Call { standin: Some(standin), ..Call::new(i64::from(asked.nr), asked.args) }
 }
 
 /// fstat, newfstatat and statx of a descriptor: the guest shall see what its home has there.
 pub fn stat(asked: Asked) {
-    let Some(fd) = asked.home_fd(0) else { return asked.here() };
+    let Some(standin) = asked.standin(0) else { return asked.here() };
     let (pointer, bytes) = match asked.nr as i64 {
         libc::SYS_fstat => (1, 144),
         libc::SYS_newfstatat => (2, 144),
@@ -26,7 +20,6 @@ pub fn stat(asked: Asked) {
         _ => return asked.here(),
     };
     let mut args = asked.args;
-    args[0] = fd as u64;
     let to = args[pointer];
     // Data: the struct, then an empty path.
     args[pointer] = 0;
@@ -44,40 +37,53 @@ pub fn stat(asked: Asked) {
         pointers |= 0b10;
         data[bytes..].fill(0);
     }
-    let call = Call { pointers, data, out_bytes: bytes as u32, ..asked.plain(args) };
-    asked.ask(call, vec![Back { from: 0, bytes, to }], false);
+    let call = Call { args, pointers, data, out_bytes: bytes as u32, ..plain(&asked, standin) };
+    asked.ask(call, After::Write(vec![Back { from: 0, bytes, to, counted_at: None }]), false);
 }
 
 /// lseek: the offset is the open file's at home.
 pub fn seek(asked: Asked) {
-    let Some(fd) = asked.home_fd(0) else { return asked.here() };
-    let mut args = asked.args;
-    args[0] = fd as u64;
-    let call = asked.plain(args);
-    asked.ask(call, Vec::new(), false);
+    let Some(standin) = asked.standin(0) else { return asked.here() };
+    let call = plain(&asked, standin);
+    asked.ask(call, After::Write(Vec::new()), false);
 }
 
 /// Copies inside the kernel: programs fall back to read and write when told that it cannot be done.
 pub fn splice(asked: Asked) {
-    let standin = (0..4).any(|i| asked.home_fd(i).is_some());
+    let standin = (0..4).any(|i| asked.standin(i).is_some());
     if standin { asked.value(-i64::from(libc::EINVAL)) } else { asked.here() }
 }
 
 /// linux/fcntl.h
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
+const F_SETOWN_EX: i32 = 15;
+const F_GETOWN_EX: i32 = 16;
+/// Bytes of a `struct f_owner_ex`.
+const OWNER_BYTES: usize = 8;
 
 /// fcntl: flags of the open file are set at home and here; owners, leases and pipe sizes are home's.
 pub fn fcntl(asked: Asked) {
-    let Some(fd) = asked.home_fd(0) else { return asked.here() };
-    let mut args = asked.args;
-    args[0] = fd as u64;
-    let call = asked.plain(args);
+    let Some(standin) = asked.standin(0) else { return asked.here() };
+    let call = plain(&asked, standin);
     match asked.args[1] as i32 {
-        libc::F_SETFL => asked.ask(call, Vec::new(), true),
+        libc::F_SETFL => asked.ask(call, After::Here, false),
         libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => {
-            asked.ask(call, Vec::new(), false)
+            asked.ask(call, After::Write(Vec::new()), false)
         }
+        F_SETOWN_EX | F_GETOWN_EX => owner(asked, call),
         _ => asked.refuse_for(libc::EINVAL, "this fcntl of a descriptor that stays home is not served yet"),
     }
+}
+
+/// Who gets the signals of a descriptor, as a structure.
+fn owner(asked: Asked, mut call: Call) {
+    let at = asked.args[2];
+    call.data = vec![0; OWNER_BYTES];
+    if os::vm::read(asked.waiting.host_tid.0, at, &mut call.data).is_err() {
+        return asked.value(-i64::from(libc::EFAULT));
+    }
+    (call.args[2], call.pointers, call.out_bytes) = (0, 0b100, OWNER_BYTES as u32);
+    let back = Back { from: 0, bytes: OWNER_BYTES, to: at, counted_at: None };
+    asked.ask(call, After::Write(vec![back]), false);
 }

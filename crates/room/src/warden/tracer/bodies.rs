@@ -85,7 +85,7 @@ impl Tracer {
         if let Some(arrival) = place.arrival {
             self.arriving.expect(pid, arrival);
         }
-        let guest = Guest { descriptors: place.descriptors, ignored: place.ignored, child_flags };
+        let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         self.room.guests().add(pid, guest);
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
@@ -131,7 +131,7 @@ impl Tracer {
     /// A child of a guest lives here too: it holds what its parent holds.
     pub fn adopt(&mut self, child: HostTid, pid: i32, parent: Who) {
         let mut guests = self.room.guests();
-        let like_its_parent = guests.get(parent.pid).cloned();
+        let like_its_parent = guests.get(parent.pid).map(Guest::child);
         like_its_parent.into_iter().for_each(|guest| guests.add(pid, guest));
         guests.add_thread(child, Who { pid, tid: pid });
         drop(guests);
@@ -175,6 +175,7 @@ impl Tracer {
         let Some(who) = self.meet(host) else { return stopped.resume(0) };
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
+            self.room.guests().runs(who.pid);
             self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
             self.early_signals(who.pid);
         } else {
@@ -217,6 +218,7 @@ impl Tracer {
         self.births.forget(host);
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
+        self.injected.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };

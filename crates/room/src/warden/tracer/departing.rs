@@ -67,9 +67,11 @@ impl Tracer {
         }
         match self.room.hold(stopped.tid()) {
             Interrupted::NotHome => self.add_leaving(pid, stopped),
-            Interrupted::Running(id) => {
+            Interrupted::Running { id, asked } => {
                 self.held.keep(id, stopped, LEAVING);
-                self.room.tell(&ToHome::Cancel { id });
+                if asked {
+                    self.room.tell(&ToHome::Cancel { id });
+                }
             }
             Interrupted::Done(result) => self.leave_with(stopped, result)?,
         }

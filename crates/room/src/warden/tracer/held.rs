@@ -27,9 +27,11 @@ impl Tracer {
     pub fn hold(&mut self, stopped: Stopped, signal: i32) -> Option<Stopped> {
         match self.room.hold(stopped.tid()) {
             Interrupted::NotHome => return Some(stopped),
-            Interrupted::Running(id) => {
+            Interrupted::Running { id, asked } => {
                 self.held.threads.insert(id, (stopped, signal));
-                self.room.tell(&ToHome::Cancel { id });
+                if asked {
+                    self.room.tell(&ToHome::Cancel { id });
+                }
             }
             Interrupted::Done(result) => {
                 if let Err(TraceError::Failed(e)) = self.release(stopped, signal, result) {
@@ -51,8 +53,13 @@ impl Tracer {
     }
 
     fn release(&mut self, mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
-        if result != -i64::from(libc::EINTR) {
-            let mut registers = stopped.registers()?;
+        let mut registers = stopped.registers()?;
+        let done = result != -i64::from(libc::EINTR);
+        let is_socket = || {
+            systable::row(registers.orig_rax as u32)
+                .is_some_and(|row| row.class == systable::Class::Special(systable::Special::Socket))
+        };
+        if done || (signal != 0 && is_socket() && self.room.ends_by_signal(stopped.tid(), registers.rdi as i32)) {
             registers.rax = result as u64;
             stopped.set_registers(&registers)?;
         }

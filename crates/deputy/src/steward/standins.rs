@@ -1,0 +1,145 @@
+//! What stands behind the room's stand-ins: descriptors of deputies, and the steward's own hold on their open files ("anchors"). A body may get a stand-in
+//! from another body without home hearing of it; then its deputy takes the anchor when it first needs it.
+
+use super::channel;
+use super::deputies::{Deputy, Job, Phase, Purpose};
+use super::poller::Source;
+use super::privileged::Order;
+use super::shared::{Shared, Table};
+use os::fds::POLLED;
+use rustix::event::epoll::EventFlags;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use wire::ToRoom;
+use wire::message::{Call, CallId, StandinId};
+
+/// The steward's hold on the open file of a stand-in.
+#[derive(Debug)]
+pub struct Anchor {
+    file: Arc<OwnedFd>,
+    /// Its key at the poller, if it is watched.
+    watched: Option<u64>,
+}
+
+impl Table {
+    /// A deputy has a descriptor for this stand-in.
+    pub fn took(&mut self, pid: i32, fd: i32, standin: StandinId) {
+        if let Some(deputy) = self.deputies.get_mut(&pid) {
+            deputy.standins.insert(standin, vec![fd]);
+        }
+    }
+
+    /// Some deputy that has a descriptor for it; rather this one.
+    fn holder(&self, pid: i32, standin: StandinId) -> Option<(i32, i32)> {
+        let of = |pid: i32| Some((pid, *self.deputies.get(&pid)?.standins.get(&standin)?.first()?));
+        of(pid).or_else(|| self.deputies.keys().find_map(|pid| of(*pid)))
+    }
+}
+
+/// A descriptor that a call returned has a stand-in now.
+pub fn adopt(room: &Shared, pid: i32, fd: i32, standin: StandinId) {
+    room.table().took(pid, fd, standin);
+    room.poller.order(Order::Anchor { pid, fd, standin });
+}
+
+/// Puts the deputy's own numbers into a call. `Err`: a stand-in that it has no descriptor for.
+pub fn resolve(call: &mut Call, deputy: &Deputy) -> Result<(), StandinId> {
+    let number = |standin: StandinId| deputy.standins.get(&standin).and_then(|fds| fds.first()).copied().ok_or(standin);
+    if let Some(standin) = call.standin {
+        call.args[0] = number(standin)? as u64;
+    }
+    for (at, standin) in &call.passed {
+        let at = *at as usize;
+        if let Some(word) = call.data.get_mut(at..at + 4) {
+            word.copy_from_slice(&number(*standin)?.to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Has a deputy thread take the descriptor of a stand-in, for a call that needs it.
+pub fn take(
+    anchors: &HashMap<StandinId, Anchor>,
+    standin: StandinId,
+    id: CallId,
+    tid: i32,
+    call: Call,
+) -> Result<Job, i32> {
+    let anchor = anchors.get(&standin).ok_or(libc::EBADF)?;
+    let file = anchor.file.try_clone().map_err(|_| libc::EMFILE)?;
+    let purpose = Purpose::Take { id, tid, standin, call: Box::new(call) };
+    Ok(Job::with_fd(channel::order(abi::OP_TAKE, [0; 2], &[]), file, purpose))
+}
+
+/// Nobody in the room has it any more: the deputies close theirs. What the program does next it must find done, so this is obeyed before any later call of
+/// its; a process that had it too, and waits for something else, is interrupted for it.
+pub fn close(room: &Shared, standin: StandinId) {
+    for deputy in room.table().deputies.values_mut().filter(|d| d.phase == Phase::Away) {
+        for fd in deputy.standins.remove(&standin).unwrap_or_default() {
+            let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+            if let Some(packet) = channel::call(&call) {
+                deputy.give_soon(Job::new(packet, Purpose::Nothing));
+            }
+        }
+    }
+    room.poller.order(Order::Release(standin));
+}
+
+/// What follows runs in the poller's thread, so that what it says of readiness is in the order of what happened.
+impl Shared {
+    /// Holds the open file.
+    pub fn anchor(&self, pid: i32, fd: i32, standin: StandinId) {
+        let Some(pidfd) = self.table().deputies.get(&pid).map(|d| d.pidfd.clone()) else { return };
+        match pidfd.get_fd(fd) {
+            Ok(file) => {
+                self.table().anchors.insert(standin, Anchor { file: Arc::new(file), watched: None });
+            }
+            // The process has ended.
+            Err(e) => tracing::debug!("{e}"),
+        }
+    }
+
+    /// Holds it no more.
+    pub fn release(&self, standin: StandinId) {
+        let anchor = self.table().anchors.remove(&standin);
+        if let Some(Anchor { file, watched: Some(key) }) = anchor {
+            self.poller.remove(file.as_fd(), key);
+        }
+    }
+
+    /// Says what a stand-in is ready for, and watches it from now on.
+    pub fn watch(&self, id: CallId, pid: i32, standin: StandinId) {
+        if !self.table().anchors.contains_key(&standin) {
+            let holder = self.table().holder(pid, standin);
+            holder.into_iter().for_each(|(pid, fd)| self.anchor(pid, fd, standin));
+        }
+        let found = self.table().anchors.get(&standin).map(|a| (a.file.clone(), a.watched));
+        let Some((file, watched)) = found else {
+            return self.tell(&ToRoom::Return { id, result: i64::from(libc::POLLNVAL), out: Vec::new(), ready: None });
+        };
+        if watched.is_none() {
+            let events = EventFlags::from_bits_retain(u32::from(POLLED)) | EventFlags::ET;
+            // What cannot be waited for (a regular file) is always ready.
+            let key = self.poller.add(file.as_fd(), Source::Standin { standin }, events).ok();
+            if let Some(anchor) = self.table().anchors.get_mut(&standin) {
+                anchor.watched = key;
+            }
+        }
+        let ready = os::fds::ready(file.as_fd());
+        self.tell(&ToRoom::Return { id, result: i64::from(ready), out: Vec::new(), ready: None });
+    }
+
+    /// What a watched stand-in is ready for now.
+    pub fn ready_now(&self, standin: StandinId) -> Option<(StandinId, u16)> {
+        let file = self.table().anchors.get(&standin).filter(|a| a.watched.is_some())?.file.clone();
+        Some((standin, os::fds::ready(file.as_fd())))
+    }
+
+    /// Something happened to it.
+    pub fn changed(&self, standin: StandinId) {
+        if let Some((standin, events)) = self.ready_now(standin) {
+            self.tell(&ToRoom::Readiness { standin, events });
+        }
+    }
+}

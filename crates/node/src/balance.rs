@@ -1,0 +1,301 @@
+//! Moves running processes of this home as the policy says, if its owner has set `moves=on`; and judges what others want to move here.
+//!
+//! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ::policy::{Ask, Entry, Lag, Move, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
+use ctl::peer::PeerRequest;
+use ctl::steward::Guest;
+use ctl::tool::{Hint, Pin};
+
+use crate::daemon::{Daemon, lock};
+use crate::dial::Session;
+use crate::hosted::start_time;
+use crate::{Error, choice, moving, rooms};
+
+/// Time between two rounds.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long a promise to take a process holds: its load shows by then.
+const PROMISE_MS: u64 = 5000;
+/// How long an order may be under way before it is decided anew, milliseconds.
+const ORDER_MS: u64 = 600_000;
+/// A process that could not be moved is left alone for so long.
+const FAILED_FOR: Duration = Duration::from_secs(60);
+/// Moves over which their duration is smoothed, and the most that it counts, milliseconds.
+const TOOK_MOVES: f64 = 4.0;
+const TOOK_MAX_MS: f64 = 60_000.0;
+/// Most processes remembered as placed by the policy.
+const PLACED_MAX: usize = 4096;
+
+/// What the parts of the daemon share about moving.
+#[derive(Default)]
+pub(crate) struct Balance {
+    /// Promises to others.
+    guests: Mutex<Mover>,
+    /// What the policy placed: PID and start time. What users placed by name stays there.
+    placed: Mutex<HashMap<i32, u64>>,
+}
+
+impl Balance {
+    /// This process was placed by the policy.
+    pub(crate) fn has_placed(&self, pid: i32) {
+        let mut placed = lock(&self.placed);
+        if placed.len() >= PLACED_MAX {
+            placed.retain(|pid, started| started_at(*pid) == Some(*started));
+        }
+        if let Some(started) = started_at(pid)
+            && placed.len() < PLACED_MAX
+        {
+            placed.insert(pid, started);
+        }
+    }
+
+    fn was_placed(&self, pid: i32) -> bool {
+        let started = lock(&self.placed).get(&pid).copied();
+        started.is_some() && started == started_at(pid)
+    }
+
+    /// Another node asks whether its process may come.
+    pub(crate) fn admit(&self, daemon: &Daemon, from: u64, ask: &Ask) -> Result<(), Refusal> {
+        let own = choice::view(daemon.me().id, &daemon.load(), 0);
+        let mut mover = lock(&self.guests);
+        mover.set(daemon.policy.settings());
+        // Promises are kept by who asks and the process, whatever the request says of its source.
+        let ask = Ask { from: NodeView { id: from, ..ask.from }, ..ask.clone() };
+        mover.admit(daemon.uptime_ms(), own, &ask, PROMISE_MS)
+    }
+}
+
+fn started_at(pid: i32) -> Option<u64> {
+    start_time(u32::try_from(pid).ok()?)
+}
+
+/// A process of this home that is away.
+struct Tracked {
+    began: Instant,
+    node: u64,
+    came: Instant,
+    came_from: Option<u64>,
+    seen: Instant,
+    cpu_us: u64,
+    /// Share of time for which it wants a core, all threads together, smoothed.
+    demand: f64,
+    lag: Lag,
+    moves: u32,
+    /// Not to be tried until then.
+    failed: Option<Instant>,
+}
+
+/// Starts the thread.
+pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
+    let work = move || {
+        let mut rounds = Rounds { daemon, tracked: HashMap::new(), mover: Mover::default(), took_ms: 0.0 };
+        loop {
+            std::thread::sleep(EVERY);
+            rounds.round();
+        }
+    };
+    std::thread::Builder::new().name("balance".into()).stack_size(512 << 10).spawn(work).map(drop)
+}
+
+struct Rounds {
+    daemon: Arc<Daemon>,
+    tracked: HashMap<i32, Tracked>,
+    mover: Mover,
+    /// What moves took lately, smoothed, milliseconds: none is expected to take less.
+    took_ms: f64,
+}
+
+impl Rounds {
+    fn round(&mut self) {
+        let settings = self.daemon.policy.settings();
+        if !settings.moves {
+            return self.tracked.clear();
+        }
+        // Whether guests are taken here says nothing about where this home's processes may be.
+        let mut settings = Settings { guests: true, ..settings };
+        settings.params.move_ms = settings.params.move_ms.max(self.took_ms.min(TOOK_MAX_MS) as u32);
+        self.mover.set(settings);
+        let mut nodes = self.nodes();
+        let away = self.away(&nodes);
+        self.track(&away, &nodes);
+        self.fill_in_lags(&mut nodes);
+        let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        for source in sources {
+            self.decide(source, &away, &nodes);
+        }
+    }
+
+    /// Living nodes whose load is known, by id.
+    fn nodes(&self) -> HashMap<u64, NodeView> {
+        let (table, now) = (self.daemon.table(), Instant::now());
+        let alive = table.iter().filter(|k| k.alive).map(|k| k.member.id);
+        let view = |id| {
+            let (load, age) = table.load(id, now)?;
+            let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
+            Some((id, NodeView { age_ms, ..choice::view(id, &load, 0) }))
+        };
+        alive.filter_map(view).collect()
+    }
+
+    /// Processes of this home that the policy placed, and where they are.
+    fn away(&self, nodes: &HashMap<u64, NodeView>) -> HashMap<i32, (u64, Guest)> {
+        let mut found = HashMap::new();
+        for (_, steward) in rooms::stewards(&self.daemon.options.run_dir) {
+            let Ok((name, true, guests)) = steward.list() else { continue };
+            let Ok(member) = self.daemon.living(&name) else { continue };
+            if nodes.contains_key(&member.id) {
+                let placed = guests.into_iter().filter(|g| self.daemon.balance.was_placed(g.pid));
+                found.extend(placed.map(|g| (g.pid, (member.id, g))));
+            }
+        }
+        found
+    }
+
+    fn track(&mut self, away: &HashMap<i32, (u64, Guest)>, nodes: &HashMap<u64, NodeView>) {
+        let now = Instant::now();
+        self.tracked.retain(|pid, _| away.contains_key(pid));
+        let mean_ms = self.mean_lag_ms();
+        let scale_ms = f64::from(self.mover.params().lag_scale_ms);
+        for (pid, (node, guest)) in away {
+            let speed = nodes.get(node).map_or(1.0, |n| f64::from(n.speed_milli) / 1e3);
+            let tracked = self.tracked.entry(*pid).or_insert_with(|| Tracked::new(*node, guest, mean_ms, now));
+            if tracked.node != *node {
+                (tracked.came_from, tracked.node, tracked.came) = (Some(tracked.node), *node, now);
+                tracked.moves += 1;
+            }
+            tracked.look(guest, speed, mean_ms, scale_ms, now);
+        }
+    }
+
+    fn mean_lag_ms(&self) -> f64 {
+        let sum: f64 = self.tracked.values().map(|t| f64::from(t.lag.ms())).sum();
+        sum / self.tracked.len().max(1) as f64
+    }
+
+    /// A node's lag is that of this home's processes there; the mean if it has none.
+    fn fill_in_lags(&self, nodes: &mut HashMap<u64, NodeView>) {
+        let mean_ms = self.mean_lag_ms();
+        for (id, node) in nodes {
+            let here = self.tracked.values().filter(|t| t.node == *id);
+            let (sum, demand) =
+                here.fold((0.0, 0.0), |(sum, demand), t| (sum + t.demand * f64::from(t.lag.ms()), demand + t.demand));
+            node.lag_ms = if demand > 0.0 { sum / demand } else { mean_ms } as i32;
+        }
+    }
+
+    /// Decides for what is on one node, and does it.
+    fn decide(&mut self, source: u64, away: &HashMap<i32, (u64, Guest)>, nodes: &HashMap<u64, NodeView>) {
+        let Some(own) = nodes.get(&source).copied() else { return };
+        let now = Instant::now();
+        let home = self.daemon.me().id;
+        let here = self.tracked.iter().filter(|(_, t)| t.node == source);
+        let ready = here.filter(|(_, t)| t.failed.is_none_or(|at| now.duration_since(at) > FAILED_FOR));
+        let pin = |pid: i32| u32::try_from(pid).ok().and_then(|pid| self.daemon.pins.get(pid)).unwrap_or_default();
+        let processes: Vec<ProcessView> =
+            ready.filter_map(|(pid, t)| Some(t.view(*pid, home, &away.get(pid)?.1, pin(*pid), now))).collect();
+        if processes.is_empty() {
+            return;
+        }
+        let now_ms = self.daemon.uptime_ms();
+        let others = nodes.values().filter(|n| n.id != source).copied();
+        let record = self.mover.consider(now_ms, own, processes, others);
+        if !matches!(record.verdict, Verdict::Move(_)) {
+            return;
+        }
+        let Some((order, ask)) = self.mover.order(now_ms, &record, ORDER_MS) else { return };
+        self.daemon.policy.log(Entry::Decision(record));
+        match self.carry_out(&order, ask) {
+            Ok(()) => self.mover.ended(order.process),
+            Err(e) => {
+                tracing::info!("process {} is not moved: {}", order.process, e.chain());
+                self.mover.was_refused(self.daemon.uptime_ms(), order.process, order.to);
+                let failed = !matches!(e, Error::Refused { .. });
+                let tracked = i32::try_from(order.process).ok().and_then(|pid| self.tracked.get_mut(&pid));
+                if let Some(tracked) = tracked.filter(|_| failed) {
+                    tracked.failed = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: &Move, ask: Ask) -> Result<(), Error> {
+        let pid = i32::try_from(order.process).unwrap_or(0);
+        let target = self.daemon.table().iter().find(|k| k.member.id == order.to).map(|k| k.member.clone());
+        let Some(target) = target else { return moving::relocate_unasked(&self.daemon, pid, None) };
+        let daemon = Arc::clone(&self.daemon);
+        self.daemon.runtime.block_on(async {
+            let mut session = Session::open(&daemon, &target).await?;
+            session.ask(&PeerRequest::Admit { ask }).await
+        })?;
+        let start = Instant::now();
+        moving::relocate_unasked(&self.daemon, pid, Some(&target.name))?;
+        let took = start.elapsed();
+        self.took_ms += (took.as_secs_f64() * 1e3 - self.took_ms) / TOOK_MOVES;
+        tracing::info!("process {pid} moved to {} in {took:?} ({:?})", target.name, order.cause);
+        Ok(())
+    }
+}
+
+impl Tracked {
+    fn new(node: u64, guest: &Guest, mean_ms: f64, now: Instant) -> Tracked {
+        Tracked {
+            began: now,
+            node,
+            came: now,
+            came_from: None,
+            seen: now,
+            cpu_us: guest.cpu_us,
+            demand: 1.0,
+            lag: Lag::of_newcomer(mean_ms as i32),
+            moves: 0,
+            failed: None,
+        }
+    }
+
+    /// Takes over what the room says of it now. Who waits for a core is runnable as who has one.
+    fn look(&mut self, guest: &Guest, speed: f64, mean_ms: f64, scale_ms: f64, now: Instant) {
+        let elapsed_ms = now.duration_since(self.seen).as_secs_f64() * 1e3;
+        if elapsed_ms < 1.0 {
+            return;
+        }
+        // After a move its new body counts from what it has used there.
+        let used_ms = guest.cpu_us.saturating_sub(self.cpu_us) as f64 / 1e3;
+        let runs = if guest.state == 'R' { 1.0 } else { 0.0 };
+        let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
+        self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / 2000.0).exp());
+        self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
+        (self.seen, self.cpu_us) = (now, guest.cpu_us);
+    }
+
+    fn view(&self, pid: i32, home: u64, guest: &Guest, pin: Pin, now: Instant) -> ProcessView {
+        let ms = |since: Instant| u64::try_from(now.duration_since(since).as_millis()).unwrap_or(u64::MAX);
+        let memory_mib = u32::try_from(guest.rss_bytes >> 20).unwrap_or(u32::MAX);
+        ProcessView {
+            id: u64::try_from(pid).unwrap_or(0),
+            home,
+            age_ms: ms(self.began),
+            resident_ms: ms(self.came),
+            demand_milli: (self.demand * 1000.0) as u32,
+            lag_ms: self.lag.ms(),
+            memory_mib,
+            carried_mib: memory_mib,
+            moves: self.moves,
+            came_from: self.came_from,
+            ties: Vec::new(),
+            pinned: pin.stay || guest.state == 'T',
+            prefer_home: pin.prefer_home,
+            hint: match pin.hint {
+                Hint::None => ::policy::Hint::None,
+                Hint::Cpu => ::policy::Hint::Cpu,
+                Hint::Io => ::policy::Hint::Io,
+            },
+            in_scope: true,
+        }
+    }
+}

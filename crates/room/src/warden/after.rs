@@ -1,0 +1,175 @@
+//! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
+
+use super::guests::{Accepted, Waiting, Who};
+use super::marshal::{Back, unpack};
+use super::message::{Incoming, Outgoing, Series};
+use super::shared::{Pending, Shared};
+use super::spares::Spare;
+use os::ptrace::HostTid;
+use os::seccomp::{Answer, Given};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use wire::ToHome;
+use wire::message::{Call, CallId, StandinId};
+
+/// What is to be done when a call succeeded.
+#[derive(Clone, Debug)]
+pub enum After {
+    /// These bytes go into the guest's memory.
+    Write(Vec<Back>),
+    /// The hosting kernel makes the same call.
+    Here,
+    /// The result is a descriptor of the deputy.
+    Descriptor(Arc<Made>),
+    /// A message was received.
+    Received(Arc<Incoming>),
+    /// A message was sent, or the first part of one.
+    Sent(Box<Outgoing>),
+    /// One of several messages was sent or received.
+    Series(Box<Series>),
+}
+
+/// A descriptor that a call makes.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Whose.
+    pub who: Who,
+    /// SOCK_NONBLOCK
+    pub nonblocking: bool,
+    /// SOCK_CLOEXEC
+    pub close_on_exec: bool,
+    /// Where it was taken from, if it would be lost with its call.
+    pub listener: Option<StandinId>,
+    /// Other bytes that the call wrote.
+    pub back: Vec<Back>,
+}
+
+impl After {
+    /// It touches the guest: to be left to the thread that may wait for that.
+    pub fn takes_time(&self, result: i64) -> bool {
+        match self {
+            After::Write(back) => result >= 0 && !back.is_empty(),
+            After::Here => false,
+            After::Descriptor(_) | After::Received(_) => result >= 0,
+            After::Sent(outgoing) => outgoing.is_part(),
+            After::Series(_) => true,
+        }
+    }
+}
+
+/// Does it: the result that the guest gets, or `None` if it has got it already, or its call goes on.
+pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> {
+    let (host, waiting, after) = room.after(id)?;
+    Some(match after {
+        After::Write(back) if write(host, &back, out) => result,
+        After::Write(_) => -i64::from(libc::EFAULT),
+        After::Here => result,
+        After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
+        After::Received(incoming) => incoming.deliver(room, host, waiting.as_ref(), result, out),
+        After::Sent(mut outgoing) => {
+            let who = outgoing.who;
+            match outgoing.next(result) {
+                None => outgoing.total(result),
+                Some(Err(errno)) => outgoing.total(-i64::from(errno)),
+                Some(Ok(call)) => {
+                    let sent = outgoing.total(0);
+                    return go_on(room, id, who, call, After::Sent(outgoing)).err().map(|Interrupted| sent);
+                }
+            }
+        }
+        After::Series(mut series) => {
+            let who = series.who;
+            match series.step(room, host, waiting.as_ref(), result, out) {
+                Err(all) => all,
+                Ok(call) => {
+                    let done = series.all(-i64::from(libc::EINTR));
+                    return go_on(room, id, who, call, After::Series(series)).err().map(|Interrupted| done);
+                }
+            }
+        }
+    })
+}
+
+fn write(host: HostTid, back: &[Back], out: &[u8]) -> bool {
+    unpack(back, out).all(|(to, bytes)| os::vm::write(host.0, to, bytes).is_ok())
+}
+
+/// Makes a stand-in of a descriptor that home made for a guest.
+pub fn adopt(room: &Shared, who: Who, fd: i32, nonblocking: bool) -> Option<Spare> {
+    let spare = room.spares.take()?;
+    if nonblocking && let Err(e) = os::fds::set_nonblocking(spare.file.as_fd(), true) {
+        tracing::warn!("{e}");
+    }
+    if let Some(guest) = room.guests().get_mut(who.pid) {
+        guest.numbers.insert(spare.standin, fd);
+    }
+    room.tell(&ToHome::Adopt { pid: who.pid, fd, standin: spare.standin });
+    Some(spare)
+}
+
+/// A new descriptor: the guest's call returns it, exactly once. What an interrupted call had accepted is kept for the next.
+fn descriptor(room: &Shared, id: CallId, made: &Made, fd: i32, out: &[u8]) -> Option<i64> {
+    let Some(spare) = adopt(room, made.who, fd, made.nonblocking) else { return Some(-i64::from(libc::ENFILE)) };
+    // From here on the listener alone decides whether the caller still waits.
+    let accepted = Accepted { spare, out: out.to_vec() };
+    match room.expected(id)? {
+        Pending::Notified { waiting, .. } => hand_over(room, &waiting, made, accepted),
+        held => {
+            keep(room, made, accepted);
+            room.expect_again(id, held);
+            return Some(-i64::from(libc::EINTR));
+        }
+    }
+    None
+}
+
+/// Ends a call by a descriptor.
+pub fn hand_over(room: &Shared, waiting: &Waiting, made: &Made, accepted: Accepted) {
+    if !write(waiting.host_tid, &made.back, &accepted.out) {
+        waiting.answer(Answer::Value(-i64::from(libc::EFAULT)));
+        return;
+    }
+    let file = accepted.spare.file.as_fd();
+    let given = Given { file, close_on_exec: made.close_on_exec, answers: true };
+    match os::seccomp::give(waiting.listener.as_fd(), waiting.id, given) {
+        Ok(Some(_)) => {}
+        Ok(None) => keep(room, made, accepted),
+        Err(e) => waiting.answer(Answer::Value(-i64::from(e.errno()))),
+    }
+}
+
+fn keep(room: &Shared, made: &Made, accepted: Accepted) {
+    let Some(listener) = made.listener else { return };
+    if let Some(guest) = room.guests().get_mut(made.who.pid) {
+        guest.unclaimed.entry(listener).or_default().push_back(Arc::new(accepted));
+    }
+    room.standins.unclaimed(listener, true);
+}
+
+/// What an interrupted call on this listener had accepted.
+pub fn claim(room: &Shared, who: Who, listener: StandinId) -> Option<Accepted> {
+    let mut guests = room.guests();
+    let kept = guests.get_mut(who.pid)?.unclaimed.get_mut(&listener)?;
+    let accepted = kept.pop_front();
+    let more = !kept.is_empty();
+    drop(guests);
+    room.standins.unclaimed(listener, more);
+    Arc::into_inner(accepted?)
+}
+
+/// The guest waits no more.
+struct Interrupted;
+
+/// Makes the next of several calls for one of a guest's, which natively would not return before.
+fn go_on(room: &Shared, id: CallId, who: Who, call: Call, then: After) -> Result<(), Interrupted> {
+    let next = room.expect_more(id, |pending| match pending {
+        Pending::Notified { after, asked, .. } => {
+            (*after, *asked) = (then, false);
+            true
+        }
+        _ => false,
+    });
+    let id = next.ok_or(Interrupted)?;
+    room.ask(id, who, call);
+    Ok(())
+}

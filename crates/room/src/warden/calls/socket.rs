@@ -1,0 +1,203 @@
+//! Sockets. They are made and stay at home, where their peers see them; in the room each is a stand-in, and calls on it are the deputy's. A pair made by
+//! socketpair(2) is the room's own, and the hosting kernel serves it.
+
+use super::Asked;
+use crate::warden::after::{self, After, Made};
+use crate::warden::message::{Envelope, Header, Incoming, Outgoing, Piece, Series};
+use std::sync::Arc;
+use wire::ToHome;
+use wire::message::StandinId;
+
+/// asm-generic/socket.h: options whose value holds pointers, or that hand pages of the caller's to the kernel.
+const SO_ATTACH_FILTER: u64 = 26;
+const SO_ATTACH_REUSEPORT_CBPF: u64 = 51;
+const SO_ZEROCOPY: u64 = 60;
+
+/// Serves a call about sockets.
+pub fn serve(asked: Asked) {
+    let nr = asked.nr as i64;
+    if nr == libc::SYS_socket {
+        return make(asked);
+    }
+    // Not a stand-in: the hosting kernel knows what it is, or that it is none.
+    let Some(standin) = asked.standin(0) else { return asked.here() };
+    match nr {
+        libc::SYS_accept | libc::SYS_accept4 => accept(asked, standin),
+        libc::SYS_sendto => send_to(asked, standin),
+        libc::SYS_sendmsg => send_message(asked, standin),
+        libc::SYS_recvfrom => receive_from(asked, standin),
+        libc::SYS_recvmsg => receive_message(asked, standin),
+        libc::SYS_sendmmsg => several(asked, standin, false),
+        libc::SYS_recvmmsg => several(asked, standin, true),
+        libc::SYS_bind | libc::SYS_connect => named(asked, standin),
+        libc::SYS_setsockopt => option(asked, standin),
+        _ => plain(asked, standin, false),
+    }
+}
+
+/// A call whose row says all about it. `exact`: to make it twice is not the same as once.
+fn plain(asked: Asked, standin: StandinId, exact: bool) {
+    match asked.pack() {
+        Ok((mut call, back)) => {
+            call.standin = Some(standin);
+            asked.ask(call, After::Write(back), exact);
+        }
+        Err(errno) => asked.value(-i64::from(errno)),
+    }
+}
+
+fn made(asked: &Asked, flags: u64, listener: Option<StandinId>) -> Made {
+    Made {
+        who: asked.who,
+        nonblocking: flags & libc::SOCK_NONBLOCK as u64 != 0,
+        close_on_exec: flags & libc::SOCK_CLOEXEC as u64 != 0,
+        listener,
+        back: Vec::new(),
+    }
+}
+
+fn make(asked: Asked) {
+    let made = made(&asked, asked.args[1], None);
+    asked.forward_and_then(|_| After::Descriptor(Arc::new(made)));
+}
+
+fn accept(asked: Asked, standin: StandinId) {
+    let flags = if asked.nr as i64 == libc::SYS_accept4 { asked.args[3] } else { 0 };
+    let (mut call, back) = match asked.pack() {
+        Ok(packed) => packed,
+        Err(errno) => return asked.value(-i64::from(errno)),
+    };
+    call.standin = Some(standin);
+    let made = Made { back, ..made(&asked, flags, Some(standin)) };
+    match after::claim(&asked.room, asked.who, standin) {
+        Some(accepted) => after::hand_over(&asked.room, &asked.waiting, &made, accepted),
+        None => asked.ask(call, After::Descriptor(Arc::new(made)), false),
+    }
+}
+
+fn named(asked: Asked, standin: StandinId) {
+    surroundings(&asked, Piece { at: asked.args[1], bytes: asked.args[2] });
+    plain(asked, standin, true);
+}
+
+/// A path as address is resolved at home, but from where the body is; and a socket file is made with its umask.
+fn surroundings(asked: &Asked, name: Piece) {
+    let host = asked.waiting.host_tid;
+    let mut start = [0; 3];
+    let is_path = name.bytes > 2
+        && os::vm::read(host.0, name.at, &mut start).is_ok()
+        && u16::from_le_bytes([start[0], start[1]]) == libc::AF_UNIX as u16
+        && start[2] != 0;
+    if !is_path || (start[2] == b'/' && asked.nr as i64 != libc::SYS_bind) {
+        return;
+    }
+    if let (Ok(cwd), Ok(status)) = (os::process::link(host.0, "cwd"), os::process::status(host.0)) {
+        use std::os::unix::ffi::OsStringExt;
+        let cwd = cwd.into_os_string().into_vec();
+        let who = asked.who;
+        asked.room.tell(&ToHome::Surroundings { pid: who.pid, tid: who.tid, cwd, umask: status.umask });
+    }
+}
+
+fn option(asked: Asked, standin: StandinId) {
+    let (level, name) = (asked.args[1], asked.args[2]);
+    match (level as i32, name) {
+        (libc::SOL_SOCKET, SO_ATTACH_FILTER | SO_ATTACH_REUSEPORT_CBPF) => {
+            asked.refuse_for(libc::ENOPROTOOPT, "a packet filter on a socket that stays home is not served yet")
+        }
+        (libc::SOL_SOCKET, SO_ZEROCOPY) => asked
+            .refuse_for(libc::EOPNOTSUPP, "the kernel at home cannot send from the pages of a program that is away"),
+        (libc::SOL_PACKET, _) => {
+            asked.refuse_for(libc::ENOPROTOOPT, "rings of packets are memory shared with the kernel at home")
+        }
+        (libc::SOL_SOCKET, 20 | 21 | 66 | 67) => {
+            // SO_RCVTIMEO, SO_SNDTIMEO, old and new: a `struct timeval`.
+            let mut limit = [0; 16];
+            let read = os::vm::read(asked.waiting.host_tid.0, asked.args[3], &mut limit);
+            asked.room.standins.set_timed(standin, read.is_ok() && limit != [0; 16]);
+            plain(asked, standin, false);
+        }
+        _ => plain(asked, standin, false),
+    }
+}
+
+fn send(asked: Asked, standin: StandinId, envelope: &Envelope, pieces: &[Piece], flags: u64) {
+    surroundings(&asked, envelope.name);
+    match Outgoing::first(&asked.room, (asked.waiting.host_tid, asked.who), standin, envelope, pieces, flags) {
+        Ok((call, outgoing)) => asked.ask(call, After::Sent(Box::new(outgoing)), true),
+        Err((errno, "")) => asked.value(-i64::from(errno)),
+        Err((errno, why)) => asked.refuse_for(errno, why),
+    }
+}
+
+fn send_to(asked: Asked, standin: StandinId) {
+    let [_, at, bytes, flags, name, name_bytes] = asked.args;
+    let name_bytes = if name == 0 { 0 } else { name_bytes as u32 };
+    if name_bytes > 128 {
+        return asked.value(-i64::from(libc::EINVAL));
+    }
+    let name = Piece { at: name, bytes: u64::from(name_bytes) };
+    let envelope = Envelope { name, control: Piece { at: 0, bytes: 0 } };
+    send(asked, standin, &envelope, &[Piece { at, bytes }], flags);
+}
+
+fn send_message(asked: Asked, standin: StandinId) {
+    match Header::read(asked.waiting.host_tid, asked.args[1]) {
+        Ok(Header { name, pieces, control, .. }) => {
+            let flags = asked.args[2];
+            send(asked, standin, &Envelope { name, control }, &pieces, flags);
+        }
+        Err(errno) => asked.value(-i64::from(errno)),
+    }
+}
+
+fn receive(asked: Asked, standin: StandinId, incoming: Incoming, flags: u64) {
+    let call = incoming.call(standin, flags);
+    asked.ask(call, After::Received(Arc::new(incoming)), true);
+}
+
+fn receive_from(asked: Asked, standin: StandinId) {
+    let [_, at, bytes, flags, name, name_bytes_at] = asked.args;
+    let mut name_bytes = [0; 4];
+    if name != 0 && os::vm::read(asked.waiting.host_tid.0, name_bytes_at, &mut name_bytes).is_err() {
+        return asked.value(-i64::from(libc::EFAULT));
+    }
+    let Ok(name_bytes) = u32::try_from(i32::from_le_bytes(name_bytes)) else {
+        return asked.value(-i64::from(libc::EINVAL));
+    };
+    let incoming = Incoming {
+        who: asked.who,
+        pieces: vec![Piece { at, bytes }],
+        name: Piece { at: name, bytes: u64::from(name_bytes) },
+        control: Piece { at: 0, bytes: 0 },
+        name_bytes_to: (name != 0).then_some(name_bytes_at),
+        header_at: None,
+        close_on_exec: false,
+    };
+    receive(asked, standin, incoming, flags);
+}
+
+fn receive_message(asked: Asked, standin: StandinId) {
+    match Header::read(asked.waiting.host_tid, asked.args[1]) {
+        Ok(header) => {
+            let flags = asked.args[2];
+            let incoming = Incoming::of(header, asked.who, flags);
+            receive(asked, standin, incoming, flags);
+        }
+        Err(errno) => asked.value(-i64::from(errno)),
+    }
+}
+
+fn several(asked: Asked, standin: StandinId, receives: bool) {
+    let host = asked.waiting.host_tid;
+    let series = Series::new(host, asked.who, standin, &asked.args, receives);
+    let first = series.and_then(|mut series| match series.count {
+        0 => Ok(None),
+        _ => series.next(&asked.room, host, receives).map(|call| Some((call, series))).map_err(|(errno, _)| errno),
+    });
+    match first {
+        Ok(Some((call, series))) => asked.ask(call, After::Series(Box::new(series)), true),
+        Ok(None) => asked.value(0),
+        Err(errno) => asked.value(-i64::from(errno)),
+    }
+}

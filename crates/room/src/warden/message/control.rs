@@ -1,0 +1,108 @@
+//! Control messages (cmsg(3)): descriptors that are passed get the other side's numbers; all else is the same on both.
+
+use super::super::after::adopt;
+use super::super::guests::Waiting;
+use super::super::shared::Shared;
+use super::{Incoming, half, word};
+use os::ptrace::HostTid;
+use os::seccomp::Given;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use wire::message::StandinId;
+
+/// Bytes of a `struct cmsghdr`: length, level, type.
+const HEAD_BYTES: usize = 16;
+/// linux/socket.h
+const SCM_PIDFD: u32 = 4;
+
+/// The messages: their type if they carry descriptors, and where these lie.
+fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at + HEAD_BYTES <= control.len() {
+        let bytes = usize::try_from(word(control, at)).unwrap_or(usize::MAX);
+        if bytes < HEAD_BYTES || bytes > control.len() - at {
+            break;
+        }
+        let (level, kind) = (half(control, at + 8), half(control, at + 12));
+        if level == libc::SOL_SOCKET as u32 && (kind == libc::SCM_RIGHTS as u32 || kind == SCM_PIDFD) {
+            found.push(at + HEAD_BYTES..at + bytes);
+        }
+        at += bytes.next_multiple_of(8);
+    }
+    found
+}
+
+/// Names the stand-ins among the descriptors that a guest passes on, in the control messages that begin at `from`.
+pub fn pass(
+    room: &Shared,
+    host: HostTid,
+    data: &mut [u8],
+    from: usize,
+) -> Result<Vec<(u32, StandinId)>, (i32, &'static str)> {
+    let mut passed = Vec::new();
+    for range in descriptors(&data[from..]) {
+        for at in range.step_by(4).map(|at| at + from) {
+            let fd = half(data, at) as i32;
+            if os::process::fd_info(host.0, fd).is_err() {
+                return Err((libc::EBADF, ""));
+            }
+            let standin = room.standin_of(host, fd).ok_or((
+                libc::EOPNOTSUPP,
+                "passing a descriptor of the room's own through a socket of the home is not served yet",
+            ))?;
+            passed.push((at as u32, standin));
+        }
+    }
+    Ok(passed)
+}
+
+/// Gives a guest the descriptors that came with a message. `true`: not all could be given.
+pub fn receive(room: &Shared, incoming: &Incoming, waiting: Option<&Waiting>, control: &mut Vec<u8>) -> bool {
+    for range in descriptors(control) {
+        for at in range.step_by(4) {
+            let fd = half(control, at) as i32;
+            let given = adopt(room, incoming.who, fd, false).zip(waiting).and_then(|(spare, waiting)| {
+                let given = Given { file: spare.file.as_fd(), close_on_exec: incoming.close_on_exec, answers: false };
+                os::seccomp::give(waiting.listener.as_fd(), waiting.id, given).ok().flatten()
+            });
+            match given {
+                Some(number) => control[at..at + 4].copy_from_slice(&number.to_le_bytes()),
+                None => {
+                    control.clear();
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(level: u32, kind: u32, body: &[u8]) -> Vec<u8> {
+        let mut bytes = ((HEAD_BYTES + body.len()) as u64).to_le_bytes().to_vec();
+        bytes.extend(level.to_le_bytes());
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(body);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
+    #[test]
+    fn descriptors_are_found() {
+        let mut control = message(1, 2, &[0; 12]);
+        control.extend(message(1, 1, &[0; 12]));
+        let found: Vec<(usize, usize)> = descriptors(&control).iter().map(|r| (r.start, r.end)).collect();
+        assert_eq!(found, [(48, 60)]);
+    }
+
+    #[test]
+    fn nonsense_is_passed_over() {
+        assert!(descriptors(&[0; 40]).is_empty());
+        assert!(descriptors(&[255; 40]).is_empty());
+        assert!(descriptors(&message(1, 1, &[0; 12])[..20]).is_empty());
+    }
+}

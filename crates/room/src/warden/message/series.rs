@@ -1,0 +1,113 @@
+//! Several messages by one call: sendmmsg(2) and recvmmsg(2), one after the other as the kernel does it.
+
+use super::super::guests::{Waiting, Who};
+use super::super::shared::Shared;
+use super::*;
+use std::time::{Duration, Instant};
+use wire::message::{Call, StandinId};
+
+/// Bytes of a `struct mmsghdr`, and where in it the length of the message goes.
+const ELEMENT_BYTES: u64 = 64;
+const LENGTH: u64 = 56;
+
+/// A call about several messages, at one of them.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Who makes it.
+    pub who: Who,
+    /// On what.
+    pub standin: StandinId,
+    /// Its flags.
+    pub flags: u64,
+    /// Where the `struct mmsghdr`s lie.
+    pub at: u64,
+    /// How many.
+    pub count: u64,
+    /// So many are done.
+    pub done: u64,
+    /// When no more are waited for.
+    pub deadline: Option<Instant>,
+    step: Option<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Out(Outgoing),
+    In(Incoming),
+}
+
+type Refusal = (i32, &'static str);
+
+impl Series {
+    /// The one that these arguments mean.
+    pub fn new(host: HostTid, who: Who, standin: StandinId, args: &[u64; 6], receives: bool) -> Result<Series, i32> {
+        let mut deadline = None;
+        if receives && args[4] != 0 {
+            let mut timeout = [0; 16];
+            os::vm::read(host.0, args[4], &mut timeout).map_err(|_| libc::EFAULT)?;
+            let (s, ns) = (word(&timeout, 0), word(&timeout, 8));
+            if ns >= 1_000_000_000 || s > i64::MAX as u64 {
+                return Err(libc::EINVAL);
+            }
+            deadline = Instant::now().checked_add(Duration::new(s, ns as u32));
+        }
+        let count = (args[2] & 0xffff_ffff).min(IOV_MAX);
+        Ok(Series { who, standin, flags: args[3], at: args[1], count, done: 0, deadline, step: None })
+    }
+
+    /// The call for the next message.
+    pub fn next(&mut self, room: &Shared, host: HostTid, receives: bool) -> Result<Call, Refusal> {
+        let at = self.at.wrapping_add(self.done * ELEMENT_BYTES);
+        let header = Header::read(host, at).map_err(|errno| (errno, ""))?;
+        if receives {
+            let flags = self.flags & !(libc::MSG_WAITFORONE as u64);
+            let go_on = self.done > 0 && self.flags & libc::MSG_WAITFORONE as u64 != 0;
+            let flags = if go_on { flags | libc::MSG_DONTWAIT as u64 } else { flags };
+            let incoming = Incoming::of(header, self.who, flags);
+            let call = incoming.call(self.standin, flags);
+            self.step = Some(Step::In(incoming));
+            return Ok(call);
+        }
+        let envelope = Envelope { name: header.name, control: header.control };
+        let whose = (host, self.who);
+        let (call, outgoing) = Outgoing::first(room, whose, self.standin, &envelope, &header.pieces, self.flags)?;
+        self.step = Some(Step::Out(outgoing));
+        Ok(call)
+    }
+
+    /// A message is done, or a part of one: the next call, or the result of all. Only a guest that waits goes on.
+    pub fn step(
+        &mut self,
+        room: &Shared,
+        host: HostTid,
+        waiting: Option<&Waiting>,
+        result: i64,
+        out: &[u8],
+    ) -> Result<Call, i64> {
+        let receives = matches!(self.step, Some(Step::In(_)));
+        let result = match &mut self.step {
+            Some(Step::In(incoming)) if result >= 0 => incoming.deliver(room, host, waiting, result, out),
+            Some(Step::Out(outgoing)) => match outgoing.next(result) {
+                Some(Ok(call)) => return Ok(call),
+                Some(Err(errno)) => outgoing.total(-i64::from(errno)),
+                None => outgoing.total(result),
+            },
+            _ => result,
+        };
+        let Ok(bytes) = u32::try_from(result) else { return Err(self.all(result)) };
+        let length_at = self.at.wrapping_add(self.done * ELEMENT_BYTES + LENGTH);
+        if os::vm::write(host.0, length_at, &bytes.to_le_bytes()).is_err() {
+            return Err(self.all(-i64::from(libc::EFAULT)));
+        }
+        self.done += 1;
+        if self.done == self.count || self.deadline.is_some_and(|d| Instant::now() >= d) {
+            return Err(self.done as i64);
+        }
+        self.next(room, host, receives).map_err(|(errno, _)| self.all(-i64::from(errno)))
+    }
+
+    /// An error counts only if nothing was done before it.
+    pub fn all(&self, result: i64) -> i64 {
+        if self.done > 0 { self.done as i64 } else { result }
+    }
+}
