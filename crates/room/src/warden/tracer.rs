@@ -12,6 +12,7 @@ mod signals;
 mod stops;
 
 use super::shared::Shared;
+use super::standins::Asked;
 use crate::porter::{Answer, Channels, Notice, hear};
 use arriving::Arriving;
 use births::Births;
@@ -61,6 +62,13 @@ pub enum Order {
     Ended {
         /// The call.
         id: CallId,
+        /// Its result.
+        result: i64,
+    },
+    /// A request for a stand-in has ended so; a signal came before.
+    Finish {
+        /// The request.
+        asked: Asked,
         /// Its result.
         result: i64,
     },
@@ -218,6 +226,7 @@ impl Tracer {
             Order::Answer { host } => drop(ptrace::interrupt(host)),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
             Order::Kill { pid } => self.kill(pid),
