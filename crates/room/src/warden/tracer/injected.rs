@@ -43,7 +43,7 @@ impl Tracer {
         if !concerned.into_iter().all(|(host, _)| blocks(host)) {
             return false;
         }
-        let slept = os::process::slept(first.0).unwrap_or_default();
+        let slept = os::process::slept(first.0, body::may_time_out).unwrap_or_default();
         let waiting = self.injected.waiting.entry(first).or_insert_with(|| (slept, Vec::new()));
         waiting.1.push((tid, *info));
         ptrace::interrupt(first).is_ok()
@@ -70,9 +70,8 @@ fn send(stopped: Stopped, pid: i32, slept: Duration, signals: &[Signal]) -> Resu
     let gate = gate(&memory, &os::areas::read(host)?)?;
     let (registers, mask) = (stopped.registers()?, stopped.mask()?);
     let rewound = rewind(&registers, slept, |at| memory.word(at).ok());
-    if let Some((at, bytes)) = rewound.put {
-        memory.write(at, &bytes)?;
-    }
+    // What is left of a sleep this kernel knows itself.
+    let after = if rewound.put.is_some() { registers } else { rewound.registers };
     let at = registers.rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
     let mut inside = Inside::enter(stopped, memory, gate)?;
     for (tid, info) in signals {
@@ -86,5 +85,5 @@ fn send(stopped: Stopped, pid: i32, slept: Duration, signals: &[Signal]) -> Resu
             tracing::debug!("signal {signal} to {pid}: error {}", -sent);
         }
     }
-    inside.leave(&rewound.registers, mask)
+    inside.leave(&after, mask)
 }
