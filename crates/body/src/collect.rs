@@ -125,6 +125,7 @@ fn from_outside(
         tid,
         comm: os::process::comm(stopped.tid().0)?,
         registers: words(&rewound.registers),
+        enters_call: rewound.put.is_some(),
         extended: stopped.extended_state()?,
         mask: stopped.mask()?,
         robust: stopped.robust_list()?,
@@ -144,11 +145,6 @@ fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Pr
         batch.must("asking for signal actions", libc::SYS_rt_sigaction, [signal, 0, to, MASK_BYTES, 0, 0]);
     }
     let brk = batch.may(libc::SYS_brk, [0; 6]);
-    let timers = batch.space(3 * ACTION_BYTES);
-    for which in 0..3 {
-        let to = timers + which * ACTION_BYTES as u64;
-        batch.must("asking for timers", libc::SYS_getitimer, [which, to, 0, 0, 0, 0]);
-    }
     let ldt = batch.space(8);
     let ldt = batch.may(libc::SYS_modify_ldt, [0, ldt, 8, 0, 0, 0]);
     let key = batch.may(libc::SYS_pkey_alloc, [0; 6]);
@@ -158,24 +154,14 @@ fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Pr
     if result(ldt) > 0 {
         return stays("it has segments of its own (modify_ldt)");
     }
-    let four = |at: u64| -> Result<[u64; 4], BodyError> {
-        let mut found = [0; 4];
-        for (i, word) in (0..).zip(&mut found) {
-            *word = inside.memory().word(at + 8 * i)?;
-        }
-        Ok(found)
-    };
     let mut process = Process { auxv: os::process::auxiliary(pid)?, ..Process::default() };
     for signal in 0..SIGNALS {
-        process.actions.push(four(actions + signal * ACTION_BYTES as u64)?);
+        process.actions.push(four_words(inside, actions + signal * ACTION_BYTES as u64)?);
     }
     const TRAP: usize = libc::SIGTRAP as usize - 1;
     // Our own trap made the kernel forget that it was ignored (os::inject).
     if ignored & (1 << TRAP) != 0 {
         process.actions[TRAP][0] = libc::SIG_IGN as u64;
-    }
-    for (which, timer) in (0..).zip(&mut process.itimers) {
-        *timer = four(timers + which * ACTION_BYTES as u64)?;
     }
     process.layout = Layout {
         start_code: layout.start_code,
@@ -190,7 +176,28 @@ fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Pr
         env_start: layout.env_start,
         env_end: layout.env_end,
     };
+    process.itimers = stop_timers(inside)?;
     Ok(process)
+}
+
+/// The timers stand still from here on: one that ended here too would be seen twice. Last, for what is refused must find them running.
+fn stop_timers(inside: &mut Inside) -> Result<[[u64; 4]; 3], BodyError> {
+    let mut batch = inside.batch();
+    let (timers, none) = (batch.space(3 * ACTION_BYTES), batch.space(ACTION_BYTES));
+    let place = |which: u64| timers + which * ACTION_BYTES as u64;
+    for which in 0..3 {
+        batch.must("stopping timers", libc::SYS_setitimer, [which, none, place(which), 0, 0, 0]);
+    }
+    inside.run(&batch)?;
+    Ok([four_words(inside, place(0))?, four_words(inside, place(1))?, four_words(inside, place(2))?])
+}
+
+fn four_words(inside: &Inside, at: u64) -> Result<[u64; 4], BodyError> {
+    let mut found = [0; 4];
+    for (i, word) in (0..).zip(&mut found) {
+        *word = inside.memory().word(at + 8 * i)?;
+    }
+    Ok(found)
 }
 
 /// The kernel gives the lowest protection key that is free: anything but 1 (0 is everybody's) means that the program has some.
@@ -234,7 +241,7 @@ fn forgetting(batch: &mut Batch, rseq: Rseq) {
     batch.must("forgetting the thread's address", libc::SYS_set_tid_address, [0; 6]);
 }
 
-/// Makes the threads forget what the kernel would write to when their memory is gone, and stops their timers. After it the process cannot go on with its memory.
+/// Makes the threads forget what the kernel would write to when their memory is gone. After it the process cannot go on with its memory.
 pub fn strip(collected: &mut Collected) -> Result<(), BodyError> {
     for (taken, thread) in collected.taken.iter_mut().zip(&collected.threads) {
         let mut batch: Batch = taken.inside.batch();
@@ -242,12 +249,6 @@ pub fn strip(collected: &mut Collected) -> Result<(), BodyError> {
         let none = batch.put(&stack_bytes(Stack { at: 0, flags: libc::SS_DISABLE as u32, bytes: 0 }));
         // On its signal stack a thread cannot give that up; the deputy's handlers do not use it.
         batch.may(libc::SYS_sigaltstack, [none, 0, 0, 0, 0, 0]);
-        if thread.tid == collected.process.pid {
-            let zero = batch.space(ACTION_BYTES);
-            for which in 0..3 {
-                batch.may(libc::SYS_setitimer, [which, zero, 0, 0, 0, 0]);
-            }
-        }
         taken.inside.run(&batch)?;
     }
     Ok(())
@@ -277,7 +278,14 @@ impl Collected {
     pub fn give_back(mut self) -> Result<Vec<Stopped>, BodyError> {
         const TRAP: usize = libc::SIGTRAP as usize - 1;
         let action = self.process.actions.get(TRAP).copied().unwrap_or_default();
+        let timers = self.process.itimers;
         if let Some(first) = self.first() {
+            let mut batch = first.batch();
+            for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer[2..] != [0, 0]) {
+                let at = batch.put(&timer.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
+                batch.may(libc::SYS_setitimer, [which, at, 0, 0, 0, 0]);
+            }
+            first.run(&batch)?;
             if action[0] == libc::SIG_IGN as u64 {
                 let mut batch = first.batch();
                 let bytes: Vec<u8> = action.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -287,7 +295,15 @@ impl Collected {
             }
             first.unmap_region()?;
         }
-        self.taken.into_iter().map(|t| Ok(t.inside.leave(&t.registers, t.mask)?)).collect()
+        let leave = |(n, taken): (usize, Taken)| {
+            let mut stopped = taken.inside.leave(&taken.registers, taken.mask)?;
+            // Asking for a protection key changed the rights of that key.
+            if let Some(first) = self.threads.first().filter(|_| n == 0) {
+                stopped.set_extended_state(&first.extended)?;
+            }
+            Ok(stopped)
+        };
+        self.taken.into_iter().enumerate().map(leave).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stopping all threads of a running process, wherever they are.
 
 use crate::error::{BodyError, stays};
+use crate::rewind::may_time_out;
 use os::ptrace::{self, Event, HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ fn seize_all(pid: i32, frozen: &mut Frozen) -> Result<(), BodyError> {
                 stays("its first thread has ended while others go on")
             };
         }
-        frozen.slept.extend(new.iter().filter_map(|tid| Some((tid.0, os::process::slept(tid.0)?))));
+        frozen.slept.extend(new.iter().filter_map(|tid| Some((tid.0, os::process::slept(tid.0, may_time_out)?))));
         let seized = new.iter().map(|tid| seize(*tid)).collect::<Result<Vec<_>, _>>()?;
         for (tid, _) in new.into_iter().zip(seized).filter(|(_, seized)| *seized) {
             frozen.threads.extend(stop(tid)?);

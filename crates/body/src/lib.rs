@@ -20,4 +20,4 @@ pub use freeze::{Frozen, Slept, freeze};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pages::each_page_run;
 pub use rebuild::{Given, finish, free_place, free_place_for, map_memory, requeue, set_process, unmap_all_but};
-pub use rewind::rewind;
+pub use rewind::{may_time_out, rewind};

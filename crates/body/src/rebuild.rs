@@ -227,9 +227,14 @@ pub fn finish(
     if first {
         inside.unmap_region()?;
     }
-    let mut stopped = inside.leave(&registers(&thread.registers), thread.mask)?;
+    let registers = registers(&thread.registers);
+    let mut stopped = inside.leave(&registers, if thread.enters_call { u64::MAX } else { thread.mask })?;
     if !thread.extended.is_empty() {
         stopped.set_extended_state(&thread.extended)?;
+    }
+    if thread.enters_call {
+        stopped = stopped.make_call_again()?;
+        stopped.set_mask(thread.mask)?;
     }
     Ok(stopped)
 }

@@ -1,4 +1,8 @@
 //! A thread that was stopped in a system call makes it again where it goes on, and waits for what is left of its time.
+//!
+//! Its registers stay as they are at the end of an interrupted call, and the kernel there decides, as the one here would have: a handler may run first, and then
+//! the call says EINTR (arch_do_signal_or_restart in arch/x86/kernel/signal.c). Were the thread set back to its `syscall` instruction, a
+//! signal that comes before it gets there would be slept over.
 
 use libc::user_regs_struct;
 use std::time::Duration;
@@ -6,19 +10,19 @@ use std::time::Duration;
 /// Where a thread goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewound {
-    /// Registers such that it does so in user code.
+    /// Its registers.
     pub registers: user_regs_struct,
     /// Bytes to be put into its memory first: address and a `timespec`.
     pub put: Option<(u64, [u8; 16])>,
 }
 
-/// Bytes of `syscall`.
-const INSTRUCTION_BYTES: u64 = 2;
-/// So far below a thread's stack pointer nothing of its own lies (the red zone has 128 bytes), and signal frames come only when it is in user code again.
+/// So far below a thread's stack pointer nothing of its own lies (the red zone has 128 bytes); a handler's frame would ([`image::Thread::enters_call`]).
 const BELOW_STACK_BYTES: u64 = 256;
 const EINTR: i64 = -4;
 /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND (linux/errno.h).
 const RESTART: std::ops::RangeInclusive<i64> = -514..=-512;
+/// Made again unless a handler runs, whatever its flags.
+const ERESTARTNOHAND: i64 = -514;
 /// ERESTART_RESTARTBLOCK: what is left to wait is in the kernel.
 const RESTART_BLOCK: i64 = -516;
 
@@ -28,15 +32,10 @@ pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) ->
     let (call, result) = (stopped.orig_rax as i64, stopped.rax as i64);
     let interrupted = RESTART.contains(&result) || result == RESTART_BLOCK || (result == EINTR && only_by_us(call));
     let registers = &mut rewound.registers;
-    registers.orig_rax = u64::MAX;
-    if call < 0 || !interrupted {
+    if call < 0 || !interrupted || RESTART.contains(&result) {
         return rewound;
     }
-    registers.rax = stopped.orig_rax;
-    registers.rip = stopped.rip.wrapping_sub(INSTRUCTION_BYTES);
-    if RESTART.contains(&result) {
-        return rewound;
-    }
+    registers.rax = ERESTARTNOHAND as u64;
     match timeout(call, registers) {
         Some(Timeout::Milliseconds(left)) if (*left as i32) > 0 => {
             let waited = i32::try_from(slept.as_millis()).unwrap_or(i32::MAX);
@@ -57,6 +56,19 @@ pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) ->
         _ => {}
     }
     rewound
+}
+
+/// Whether a call waits for a time of which the kernel alone knows what is left.
+pub fn may_time_out(call: i64, args: &[u64; 6]) -> bool {
+    // SAFETY: all zero is a valid register set.
+    let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
+    (registers.rdi, registers.rsi, registers.rdx) = (args[0], args[1], args[2]);
+    (registers.r10, registers.r8, registers.r9) = (args[3], args[4], args[5]);
+    match timeout(call, &mut registers) {
+        Some(Timeout::Milliseconds(left)) => *left as i32 > 0,
+        Some(Timeout::Time(at, rest)) => *at != 0 && rest == 0,
+        None => false,
+    }
 }
 
 /// How a call says for how long it waits at most.
@@ -122,11 +134,16 @@ mod tests {
 
     #[test]
     fn interrupted_calls_are_made_again() {
-        let calls =
-            [(libc::SYS_read, -512), (libc::SYS_futex, -513), (libc::SYS_pause, -514), (libc::SYS_epoll_wait, -4)];
-        for (call, result) in calls {
+        let calls = [
+            (libc::SYS_read, -512, -512),
+            (libc::SYS_futex, -513, -513),
+            (libc::SYS_pause, -514, -514),
+            (libc::SYS_epoll_wait, -4, -514),
+            (libc::SYS_nanosleep, -516, -514),
+        ];
+        for (call, result, after) in calls {
             let r = rewind(&stopped(call, result), SLEPT, |_| None).registers;
-            assert_eq!((r.rip, r.rax, r.orig_rax), (0x1000, call as u64, u64::MAX));
+            assert_eq!((r.rip, r.rax as i64, r.orig_rax), (0x1002, after, call as u64));
         }
     }
 

@@ -84,6 +84,8 @@ pub struct Thread {
     pub registers: Registers,
     /// XSAVE area in its standard form.
     pub extended: Vec<u8>,
+    /// It makes the call again in which it was, and no handler may run before the kernel has read what the call points to: that lies below its stack.
+    pub enters_call: bool,
     /// Blocked signals.
     pub mask: u64,
     /// Alternate signal stack.

@@ -12,6 +12,7 @@ pub mod pages;
 pub mod pidfd;
 pub mod probe;
 pub mod process;
+pub mod processor;
 pub mod ptrace;
 pub mod seccomp;
 pub mod share;

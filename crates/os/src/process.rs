@@ -115,15 +115,36 @@ pub fn is_stopped(pid: i32) -> bool {
     text.iter().rposition(|b| *b == b')').and_then(|at| text.get(at + STATE_AT)) == Some(&b'T')
 }
 
-/// For how long a thread has been asleep: since it was last seen to run, as the scheduler's clock says. `None` where the kernel does not tell
-/// (CONFIG_SCHED_DEBUG); accurate to a tick.
-pub fn slept(tid: i32) -> Option<std::time::Duration> {
+/// For how long a thread has been asleep in a call for which `matters` holds (number and arguments): since it last ran, as the scheduler's clock says. `None`
+/// if it is in no such call, or where the kernel does not tell (CONFIG_SCHED_DEBUG).
+///
+/// The clock is that of one processor, without what others stole from it (rq_clock_task in kernel/sched/core.c): so the calling thread goes to that
+/// processor for the moment, and the answer is never too long.
+pub fn slept(tid: i32, matters: impl Fn(i64, &[u64; 6]) -> bool) -> Option<std::time::Duration> {
+    let text = slurp(tid, "syscall").ok()?;
+    let mut words = std::str::from_utf8(&text).ok()?.split_whitespace();
+    let call = words.next()?.parse().ok()?;
+    let mut args = [0; 6];
+    for arg in &mut args {
+        *arg = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+    }
+    matters(call, &args).then_some(())?;
+    let stat = slurp(tid, "stat").ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    /// Fields of proc_pid_stat(5) behind the command before `processor`.
+    const PROCESSOR: usize = 36;
+    let processor = stat.rsplit_once(')')?.1.split_whitespace().nth(PROCESSOR)?.parse().ok()?;
+    crate::processor::on(processor, || slept_here(tid))?
+}
+
+fn slept_here(tid: i32) -> Option<std::time::Duration> {
     let last_ran_ms = |path: &str| -> Option<f64> {
         let text = std::fs::read_to_string(path).ok()?;
         let line = text.lines().find(|l| l.starts_with("se.exec_start"))?;
         line.rsplit(':').next()?.trim().parse().ok()
     };
-    let then = last_ran_ms(&format!("/proc/{tid}/sched"))?;
+    // Zero: it was moved to another processor and has not run there (migrate_task_rq_fair in kernel/sched/fair.c).
+    let then = last_ran_ms(&format!("/proc/{tid}/sched")).filter(|ms| *ms > 0.0)?;
     // The own reading is renewed when the thread is put aside.
     std::thread::yield_now();
     let now = last_ran_ms("/proc/thread-self/sched")?;

@@ -1,6 +1,6 @@
 //! State of a stopped thread beyond its general registers (ptrace(2)).
 
-use super::{Event, HostTid, Stopped, Traced, decode, request};
+use super::{Event, HostTid, Stopped, TraceError, Traced, decode, request};
 use crate::Result;
 use crate::error::check;
 use std::time::{Duration, Instant};
@@ -125,6 +125,31 @@ impl Stopped {
         let n = request(PTRACE_PEEKSIGINFO, self.tid, &raw const which as usize, infos.as_mut_ptr() as usize)?;
         infos.truncate(n as usize);
         Ok(infos)
+    }
+
+    /// Makes the interrupted call again whose end its registers show: it is stopped where that begins. All its signals are blocked.
+    pub fn make_call_again(mut self) -> Traced<Stopped> {
+        const INSTRUCTION_BYTES: u64 = 2;
+        let tid = self.tid;
+        let mut registers = self.registers()?;
+        registers.rax = registers.orig_rax;
+        registers.orig_rax = u64::MAX;
+        registers.rip = registers.rip.wrapping_sub(INSTRUCTION_BYTES);
+        self.set_registers(&registers)?;
+        self.resume_to_call_end()?;
+        loop {
+            match wait_for(tid)? {
+                // Without PTRACE_O_TRACESYSGOOD the stop looks like a trap.
+                Event::SystemCall(stopped) | Event::Signal(stopped, libc::SIGTRAP) => return Ok(stopped),
+                Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
+                Event::Signal(stopped, _)
+                | Event::Halt(stopped, _)
+                | Event::Made(stopped, _)
+                | Event::Exec(stopped, _)
+                | Event::Filter(stopped)
+                | Event::Other(stopped) => stopped.resume_to_call_end()?,
+            }
+        }
     }
 
     /// Runs one instruction; a trap follows.

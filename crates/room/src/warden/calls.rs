@@ -76,10 +76,11 @@ impl Asked {
             Special::Credentials => self.credentials(),
             Special::Prctl => prctl::serve(self),
             Special::Disposition => self.disposition(),
-            Special::Limits => self.here(),
+            Special::Limits => self.limits(),
             Special::Socket => socket::serve(self),
             Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
             Special::Usage => self.forward(),
+            Special::SignalFd => self.signal_fd(),
         }
     }
 
@@ -209,6 +210,29 @@ impl Asked {
             (false, libc::SYS_pidfd_open) => self.refuse(libc::ENOSYS),
             (false, _) => self.forward(),
         }
+    }
+
+    /// Limits of what the deputy has, too: processes are made at home, and so are the descriptors that stay there. Other processes' limits are home's.
+    fn limits(self) {
+        const OF_BOTH: [u32; 2] = [libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE];
+        let (target, which) = match self.nr as i64 {
+            libc::SYS_prlimit64 => (self.args[0] as i32, self.args[1] as u32),
+            _ => (0, self.args[0] as u32),
+        };
+        let own = target == 0 || target == self.who.pid;
+        match own {
+            true if OF_BOTH.contains(&which) => self.forward_and_then(|_| After::Here),
+            true => self.here(),
+            false => self.forward(),
+        }
+    }
+
+    /// Who reads signals sees what they carry before the tracer does.
+    fn signal_fd(self) {
+        if let Some(guest) = self.room.guests().get_mut(self.who.pid) {
+            guest.reads_signals = true;
+        }
+        self.here();
     }
 
     /// kill(getpid(), signal), at home.

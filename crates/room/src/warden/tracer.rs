@@ -6,11 +6,13 @@ mod bodies;
 mod departing;
 mod family;
 mod held;
+mod injected;
 mod porters;
 mod signals;
 mod stops;
 
 use super::shared::Shared;
+use super::standins::Asked;
 use crate::porter::{Answer, Channels, Notice, hear};
 use arriving::Arriving;
 use births::Births;
@@ -18,6 +20,7 @@ use bodies::Bodies;
 use departing::Departing;
 use held::Held;
 use image::Image;
+use injected::Injected;
 use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid};
 use porters::Porter;
@@ -59,6 +62,13 @@ pub enum Order {
     Ended {
         /// The call.
         id: CallId,
+        /// Its result.
+        result: i64,
+    },
+    /// A request for a stand-in has ended so; a signal came before.
+    Finish {
+        /// The request.
+        asked: Asked,
         /// Its result.
         result: i64,
     },
@@ -139,6 +149,7 @@ struct Tracer {
     bodies: Bodies,
     signals: Signals,
     stops: Stops,
+    injected: Injected,
     held: Held,
     arriving: Arriving,
     departing: Departing,
@@ -171,6 +182,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         bodies: Bodies::default(),
         signals: Signals::default(),
         stops: Stops::default(),
+        injected: Injected::default(),
         held: Held::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),
@@ -214,6 +226,7 @@ impl Tracer {
             Order::Answer { host } => drop(ptrace::interrupt(host)),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
             Order::Kill { pid } => self.kill(pid),

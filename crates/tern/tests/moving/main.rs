@@ -26,7 +26,13 @@ pub(crate) fn shared() -> Arc<Lab> {
 
 /// Functions of all scripts: `until CONDITION` waits for it, `lines FILE N` for so many lines, `same PID` prints what must not change by a round trip.
 const TOOLS: &str = r#"
-until_() { while ! eval "$1"; do sleep 0.01; done; }
+until_() {
+    tries=0
+    while ! eval "$1"; do
+        sleep 0.01; tries=$((tries + 1))
+        if [ $tries -gt 2000 ]; then echo "in vain: $1"; tail -3 said; jobs -l; tern ps; tern log -n 20; exit 9; fi
+    done
+}
 lines() { until_ "[ \$(wc -l < $1) -ge $2 ]"; }
 same() {
     cat /proc/$1/maps

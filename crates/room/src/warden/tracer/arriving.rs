@@ -2,7 +2,6 @@
 //! written by another thread ([`crate::warden::cargo`]), and its state is set. It runs when home says so: until then the original may still go on.
 
 use super::Tracer;
-use super::bodies::Phase;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::setup::ID_BASE;
 use body::{BodyError, Given, Inside};
@@ -139,7 +138,7 @@ impl Tracer {
     /// Home has decided: the body runs.
     pub fn resume_arrived(&mut self, pid: i32) -> bool {
         let Some(threads) = self.arriving.take_standing(pid) else { return false };
-        self.bodies.set(pid, Phase::Running);
+        self.bodies.came(pid);
         self.room.guests().runs(pid);
         for thread in threads {
             if let Err(TraceError::Failed(e)) = thread.resume(0) {

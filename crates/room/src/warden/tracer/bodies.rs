@@ -10,12 +10,15 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
+use std::time::{Duration, Instant};
 use wire::ToHome;
 use wire::message::{Ending, Place};
 
 /// Where each body is in its life.
 #[derive(Debug, Default)]
 pub struct Bodies {
+    /// When bodies came that were moved here.
+    came: HashMap<i32, Instant>,
     phases: HashMap<i32, Phase>,
 }
 
@@ -47,8 +50,20 @@ impl Bodies {
         self.phases.insert(pid, phase);
     }
 
+    /// A body that was moved here runs.
+    pub fn came(&mut self, pid: i32) {
+        self.set(pid, Phase::Running);
+        self.came.insert(pid, Instant::now());
+    }
+
+    /// For how long a body has run here; of one that was placed, for ever.
+    pub fn here_for(&self, pid: i32) -> Duration {
+        self.came.get(&pid).map_or(Duration::MAX, Instant::elapsed)
+    }
+
     /// Nothing more is told of it.
     pub fn forget(&mut self, pid: i32) {
+        self.came.remove(&pid);
         self.phases.remove(&pid);
     }
 
@@ -203,6 +218,7 @@ impl Tracer {
         self.births.forget(host);
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
+        self.injected.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -237,6 +253,7 @@ impl Tracer {
     pub fn reaped(&mut self, pid: i32, usage: Usage) {
         self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
+        self.bodies.came.remove(&pid);
         if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
             self.bodies.phases.remove(&pid);
             return self.room.tell(&ToHome::Left { pid });

@@ -38,7 +38,10 @@ impl Tracer {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
         let threads = self.room.guests().threads_of(pid);
-        let slept = threads.iter().filter_map(|(host, _)| Some((host.0, os::process::slept(host.0)?))).collect();
+        // At most since it came.
+        let here = self.bodies.here_for(pid);
+        let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
+        let slept = threads.iter().filter_map(|(host, _)| Some((host.0, slept(*host)?))).collect();
         self.departing.states.insert(pid, State::Stopping(Vec::new(), slept));
         for (host, _) in threads {
             // One that has ended is reported.
