@@ -78,11 +78,12 @@ pub fn run_demo() -> Result<()> {
     print!("{}", output(&mut lab.at_home(&["tern", "nodes"]))?);
     println!("n2 holds:  {}", one_line(&output(&mut lab.command(&["ls", "n2", "/"]))?));
     println!("programs:  {}", one_line(&output(&mut lab.command(&["ls", "n2", "/bin"]))?));
-    for name in ["threads.py", "figures.py", "program.c"] {
+    for name in ["threads.py", "figures.py", "program.c", "session.py"] {
         lab.put(name)?;
     }
     python(&lab)?;
     compile(&lab)?;
+    session(&lab)?;
     figures(&lab)?;
     head(&format!("Done, {:.1} s; the lab goes down", start.elapsed().as_secs_f32()));
     Ok(())
@@ -141,6 +142,12 @@ fn compile(lab: &Lab) -> Result<()> {
     println!("placed.s equals native.s; linked at home, the program says:");
     print!("{}", output(&mut lab.at_home(&["sh", "-c", "./program < program.c"]))?);
     Ok(())
+}
+
+/// An interactive shell on n2: a build, a pipeline, Ctrl-C.
+fn session(lab: &Lab) -> Result<()> {
+    head("A shell on n2, which has neither make nor a compiler; its terminal is at home");
+    run(&mut lab.at_home(&[interpreter(), "session.py", "n2"]))
 }
 
 fn figures(lab: &Lab) -> Result<()> {

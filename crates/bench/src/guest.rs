@@ -1,5 +1,10 @@
 //! What runs natively and placed: one small thing many times, timed inside, so that starting it does not count.
 
+mod family;
+mod talk;
+
+pub use talk::echo;
+
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -7,7 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-const USAGE: &str = "__bench-guest clock|getpid|touch N | pread|stat FILE N | open DIR N | write BYTES N | read FILE";
+const USAGE: &str = "__bench-guest clock|getpid|getppid|touch|fork|vfork|thread|pipe|socket|pipe-stream|ping N | pread|stat FILE N | open DIR N | \
+                     write BYTES N | read FILE | copy FROM TO";
 
 /// Runs one; prints nanoseconds per repetition (for `read`: in all) on standard error.
 pub fn main(args: &[String]) -> u8 {
@@ -16,12 +22,21 @@ pub fn main(args: &[String]) -> u8 {
     let measured = match words.as_slice() {
         ["clock", n] => Ok(each(number(n), clock)),
         ["getpid", n] => Ok(each(number(n), getpid)),
+        ["getppid", n] => Ok(each(number(n), getppid)),
         ["touch", n] => touch(number(n)),
+        ["fork", n] => family::fork(number(n)),
+        ["vfork", n] => family::spawn(number(n)),
+        ["thread", n] => family::thread(number(n)),
+        ["pipe", n] => talk::pipes(number(n)),
+        ["socket", n] => talk::sockets(number(n)),
+        ["pipe-stream", mib] => talk::stream(number(mib)),
+        ["ping", n] => talk::with_home(number(n)),
         ["pread", file, n] => pread(Path::new(file), number(n)),
         ["stat", file, n] => stat(Path::new(file), number(n)),
         ["open", dir, n] => open(Path::new(dir), number(n)),
         ["write", bytes, n] => write(number(bytes) as usize, number(n)),
         ["read", file] => read(Path::new(file)),
+        ["copy", from, to] => copy(Path::new(from), Path::new(to)),
         _ => Err(std::io::Error::other(USAGE)),
     };
     match measured {
@@ -62,6 +77,10 @@ fn clock() {
 fn getpid() {
     // SAFETY: no memory is passed.
     black_box(unsafe { libc::syscall(libc::SYS_getpid) });
+}
+
+fn getppid() {
+    black_box(std::os::unix::process::parent_id());
 }
 
 /// Maps 16 MiB, writes to each page, unmaps.
@@ -120,4 +139,16 @@ fn read(file: &Path) -> std::io::Result<f64> {
     let start = Instant::now();
     while file.read(&mut block)? > 0 {}
     Ok(start.elapsed().as_nanos() as f64)
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<f64> {
+    let start = Instant::now();
+    let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    let mut block = vec![0; 256 << 10];
+    loop {
+        match from.read(&mut block)? {
+            0 => return Ok(start.elapsed().as_nanos() as f64),
+            n => to.write_all(&block[..n])?,
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Measured comparisons: placed beside native, in the same run.
 //!
-//! `tern bench place` starts small guests of its own (the role `__bench-guest`) natively and placed, in turn, and prints their figures side by side.
+//! `tern bench place` and `tern bench citizen` start small guests of its own (the role `__bench-guest`) natively and placed, in turn, and print their figures side by side.
 
+mod citizen;
+mod figures;
 mod place;
 mod run;
 mod stats;
@@ -24,26 +26,35 @@ pub struct Args {
 enum What {
     /// Placing a program, and what it then does, beside the same natively
     Place(PlaceArgs),
+    /// Families, pipes and builds of placed programs, beside the same natively
+    Citizen(On),
 }
 
-/// `tern bench place`
+/// Where and how long to measure.
 #[derive(Debug, ClapArgs)]
-pub struct PlaceArgs {
+pub struct On {
     /// The node that hosts
     #[arg(long)]
     on: String,
     /// Directory for the files that are read, written and compiled
     #[arg(long, default_value = "/var/tmp")]
     dir: PathBuf,
-    /// Size of the file that is streamed, MiB
-    #[arg(long, default_value_t = 1024)]
-    stream_mib: u64,
-    /// Fewer repetitions and a stream of 64 MiB: seconds instead of a minute
+    /// Fewer repetitions: seconds instead of minutes
     #[arg(long)]
     quick: bool,
     /// For machines
     #[arg(long)]
     json: bool,
+}
+
+/// `tern bench place`
+#[derive(Debug, ClapArgs)]
+pub struct PlaceArgs {
+    #[command(flatten)]
+    on: On,
+    /// Size of the file that is streamed, MiB; 64 in a quick run
+    #[arg(long, default_value_t = 1024)]
+    stream_mib: u64,
 }
 
 /// Why a benchmark could not be made.
@@ -78,10 +89,13 @@ impl Error {
 
 /// Runs a benchmark and prints it; the exit status.
 pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
-    let What::Place(args) = &args.what;
-    match place::measure(args, run_dir) {
+    let (on, measured) = match &args.what {
+        What::Place(args) => (&args.on, place::measure(args, run_dir)),
+        What::Citizen(on) => (on, citizen::measure(on, run_dir)),
+    };
+    match measured {
         Ok(figures) => {
-            print!("{}", if args.json { place::json(&figures) } else { place::table(&figures) });
+            print!("{}", if on.json { figures::json(&figures) } else { figures::table(&figures) });
             0
         }
         Err(e) => {

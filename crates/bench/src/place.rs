@@ -1,51 +1,23 @@
 //! `tern bench place`: the figures, each native and placed in turn.
 
+use crate::figures::{Bench, Figure, number};
 use crate::run::{Where, guest, timed};
-use crate::stats::median_and_least;
 use crate::wire::{Traffic, close_rooms, tally};
 use crate::{Error, PlaceArgs};
-use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// One line of the result.
-#[derive(Debug, Serialize)]
-pub struct Figure {
-    name: &'static str,
-    unit: &'static str,
-    native: f64,
-    placed: f64,
-    /// The least of the samples, for those that vary.
-    native_least: f64,
-    placed_least: f64,
-    ratio: f64,
-    /// Frames and bytes on the wire for each repetition of the placed run.
-    frames: f64,
-    wire_bytes: f64,
-}
-
-struct Bench<'a> {
-    args: &'a PlaceArgs,
-    run_dir: &'a Path,
-    dir: PathBuf,
-    on: Where,
-    figures: Vec<Figure>,
-}
-
 /// Measures everything.
 pub fn measure(args: &PlaceArgs, run_dir: &Path) -> Result<Vec<Figure>, Error> {
-    let dir = args.dir.join(format!("tern-bench-{}", std::process::id()));
-    fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
-    let mut bench = Bench { args, run_dir, dir: dir.clone(), on: Where::On(args.on.clone()), figures: Vec::new() };
-    let done = bench.all();
-    let _ = fs::remove_dir_all(&dir);
-    done.map(|()| bench.figures)
+    let mut bench = Bench::new(&args.on, run_dir)?;
+    bench.placing(args.stream_mib)?;
+    Ok(bench.figures())
 }
 
 impl Bench<'_> {
-    fn all(&mut self) -> Result<(), Error> {
+    fn placing(&mut self, stream_mib: u64) -> Result<(), Error> {
         self.null()?;
         let (many, few) = if self.args.quick { ("200000", "4") } else { ("5000000", "20") };
         self.inner("clock_gettime", "ns", &["clock", many], 1.0, number(many))?;
@@ -53,66 +25,8 @@ impl Bench<'_> {
         self.inner("mmap + touch 16 MiB", "us", &["touch", few], 1e3, number(few))?;
         self.files()?;
         self.output()?;
-        self.stream()?;
+        self.stream(stream_mib)?;
         self.compile()
-    }
-
-    /// Samples taken in turn, so that what else the machine does strikes both.
-    fn compare(
-        &mut self,
-        name: &'static str,
-        unit: &'static str,
-        samples: u32,
-        per: f64,
-        mut f: impl FnMut(&Where) -> Result<f64, Error>,
-    ) -> Result<(), Error> {
-        f(&self.on)?;
-        let (mut native, mut placed, mut wire) = (Vec::new(), Vec::new(), Traffic::default());
-        for _ in 0..samples {
-            native.push(f(&Where::Native)?);
-            let before = tally(self.run_dir);
-            placed.push(f(&self.on)?);
-            let more = tally(self.run_dir).since(&before);
-            wire = Traffic { frames: wire.frames + more.frames, bytes: wire.bytes + more.bytes };
-        }
-        self.push(name, unit, &native, &placed, wire, f64::from(samples) * per);
-        Ok(())
-    }
-
-    fn push(
-        &mut self,
-        name: &'static str,
-        unit: &'static str,
-        native: &[f64],
-        placed: &[f64],
-        wire: Traffic,
-        repetitions: f64,
-    ) {
-        let ((native, native_least), (placed, placed_least)) = (median_and_least(native), median_and_least(placed));
-        let (frames, wire_bytes) = (wire.frames as f64 / repetitions, wire.bytes as f64 / repetitions);
-        self.figures.push(Figure {
-            name,
-            unit,
-            native,
-            placed,
-            native_least,
-            placed_least,
-            ratio: placed / native,
-            frames,
-            wire_bytes,
-        });
-    }
-
-    fn inner(
-        &mut self,
-        name: &'static str,
-        unit: &'static str,
-        words: &[&str],
-        scale: f64,
-        repetitions: f64,
-    ) -> Result<(), Error> {
-        let samples = if self.args.quick { 3 } else { 7 };
-        self.compare(name, unit, samples, repetitions, |place| Ok(guest(place, words, None)? / scale))
     }
 
     /// Starting a program that does nothing: from before the fork until its parent knows that it ended.
@@ -120,12 +34,6 @@ impl Bench<'_> {
         let argv = ["/bin/true".to_owned()];
         let samples = if self.args.quick { 20 } else { 300 };
         self.compare("null program", "us", samples, 1.0, |place| Ok(timed(place, &argv, Some(Stdio::null()))?.0))
-    }
-
-    fn write_file(&self, name: &str, bytes: &[u8]) -> Result<String, Error> {
-        let path = self.dir.join(name);
-        fs::write(&path, bytes).map_err(Error::system(format!("writing {}", path.display())))?;
-        Ok(path.display().to_string())
     }
 
     fn files(&mut self) -> Result<(), Error> {
@@ -155,8 +63,8 @@ impl Bench<'_> {
         })
     }
 
-    fn stream(&mut self) -> Result<(), Error> {
-        let mib = if self.args.quick { 64 } else { self.args.stream_mib };
+    fn stream(&mut self, stream_mib: u64) -> Result<(), Error> {
+        let mib = if self.args.quick { 64 } else { stream_mib };
         let file = self.dir.join("stream");
         let made =
             Command::new("head").args(["-c", &format!("{mib}M"), "/dev/urandom"]).stdout(create(&file)?).status();
@@ -198,10 +106,6 @@ impl Bench<'_> {
             Ok(timed(place, &argv, None)?.0 / 1e3)
         })
     }
-}
-
-fn number(text: &str) -> f64 {
-    text.parse().unwrap_or(1.0)
 }
 
 fn create(path: &Path) -> Result<Stdio, Error> {
@@ -259,32 +163,4 @@ impl Terminal {
         let open = fs::File::options().read(true).write(true).open(&self.name);
         Ok(open.map_err(Error::system(format!("opening {}", self.name.display())))?.into())
     }
-}
-
-/// For machines.
-pub fn json(figures: &[Figure]) -> String {
-    serde_json::to_string_pretty(figures).map(|text| text + "\n").unwrap_or_default()
-}
-
-/// For people.
-pub fn table(figures: &[Figure]) -> String {
-    let mut text =
-        format!("{:<38} {:>12} {:>12} {:>7}  {:>9} {:>12}\n", "", "native", "placed", "ratio", "frames", "wire bytes");
-    for f in figures {
-        let _ = writeln!(
-            text,
-            "{:<38} {:>12} {:>12} {:>7.2}  {:>9.1} {:>12.0}",
-            format!("{}, {}", f.name, f.unit),
-            short(f.native),
-            short(f.placed),
-            f.ratio,
-            f.frames,
-            f.wire_bytes
-        );
-    }
-    text
-}
-
-fn short(value: f64) -> String {
-    if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 /// Where it runs.
@@ -56,10 +56,33 @@ pub fn guest(place: &Where, words: &[&str], out: Option<Stdio>) -> Result<f64, E
     let mut argv = vec![me()?.display().to_string(), "__bench-guest".into()];
     argv.extend(words.iter().map(|w| (*w).to_owned()));
     let (_, said) = timed(place, &argv, out)?;
+    figure(&argv, &said)
+}
+
+fn figure(argv: &[String], said: &str) -> Result<f64, Error> {
     let last = said.lines().last().unwrap_or_default();
     last.parse().map_err(|_| Error::Failed {
         command: argv.join(" "),
         status: "said no figure".into(),
-        output: said.clone(),
+        output: said.to_owned(),
     })
+}
+
+/// As [`guest`], with its standard input and output at this process: `serve` is what happens there.
+pub fn guest_with(
+    place: &Where,
+    words: &[&str],
+    serve: impl FnOnce(&mut ChildStdout, &mut ChildStdin),
+) -> Result<f64, Error> {
+    let mut argv = vec![me()?.display().to_string(), "__bench-guest".into()];
+    argv.extend(words.iter().map(|w| (*w).to_owned()));
+    let failed = || Error::system(format!("running {}", argv.join(" ")));
+    let mut command = command(place, &argv)?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed())?;
+    if let (Some(mut from), Some(mut to)) = (child.stdout.take(), child.stdin.take()) {
+        serve(&mut from, &mut to);
+    }
+    let done = child.wait_with_output().map_err(failed())?;
+    figure(&argv, &String::from_utf8_lossy(&done.stderr))
 }

@@ -15,6 +15,9 @@ use crate::{Error, args, client};
 /// Where execvp(3) looks if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
+/// How often a place is asked for again when the room ended meanwhile.
+const MORE_TRIES: u32 = 2;
+
 /// Asks for a place; on success the socket is the deputy's channel.
 pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
@@ -33,7 +36,18 @@ pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Progra
         blocked: blocked_signals(),
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
-    let (answer, socket) = client::ask_with(run_dir, &Request::Run { on: args.on.clone() }, &[sealed.as_fd()])?;
+    let request = Request::Run { on: args.on.clone() };
+    let ask = || client::ask_with(run_dir, &request, &[sealed.as_fd()]);
+    // A room that ends while this process is handed to it takes it along only if it has said so: an end without a word is one of the room.
+    let again = |e: &Error| matches!(e, Error::NoAnswer { source } if source.kind() == io::ErrorKind::UnexpectedEof);
+    let mut asked = ask();
+    for _ in 0..MORE_TRIES {
+        if !asked.as_ref().is_err_and(again) {
+            break;
+        }
+        asked = ask();
+    }
+    let (answer, socket) = asked?;
     match answer {
         Answer::Placing { .. } => Ok((socket, program)),
         _ => Err(client::unexpected()),

@@ -42,9 +42,11 @@ pub fn open_fuse() -> Result<OwnedFd> {
     open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| Error::new("opening /dev/fuse", e))
 }
 
-/// Mount options of a FUSE connection whose permissions the kernel checks and which every user of the room may use.
-pub fn fuse_options(device: RawFd) -> String {
-    format!("fd={device},rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576")
+/// Mount options of a FUSE connection whose permissions the kernel checks and which every user of the room may use; `target` is what it covers, a
+/// directory or a file.
+pub fn fuse_options(device: RawFd, target: &Path) -> String {
+    let root_mode = if target.is_file() { libc::S_IFREG } else { libc::S_IFDIR };
+    format!("fd={device},rootmode={root_mode:o},user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576")
 }
 
 /// Mounts a FUSE connection nowhere: the result is its root directory.

@@ -22,6 +22,11 @@ pub struct StewardArgs {
 pub struct ArgsError(String);
 
 impl StewardArgs {
+    /// Where the steward listens to the daemon.
+    pub fn socket(&self) -> PathBuf {
+        self.run_dir.join("rooms").join(format!("{}.steward", self.room))
+    }
+
     /// Reads the words behind the role's name.
     pub fn parse(words: &[String]) -> Result<StewardArgs, ArgsError> {
         let value = |name: &str| {

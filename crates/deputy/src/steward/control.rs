@@ -76,6 +76,8 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
         ToSteward::Move { pid } => moves::out(room, pid).map(|()| FromSteward::Ok),
         ToSteward::Recall { pid } => moves::home(room, pid).map(|()| FromSteward::Ok),
         ToSteward::Close => {
+            // Who looks for this room from now on finds none, and makes another.
+            let _ = std::fs::remove_file(room.args.socket());
             room.tell(&ToRoom::Close);
             room.lost("the room was closed");
             Ok(FromSteward::Ok)

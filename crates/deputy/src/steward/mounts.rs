@@ -52,7 +52,7 @@ pub fn seen(mountinfo: &str) -> Vec<Seen> {
         // A later mount on the same place, or above it, covers the earlier one.
         found.retain(|s| !s.path.starts_with(&path));
         let own = OWN_PLACES.iter().any(|p| path.starts_with(p)) && !ORDINARY.iter().any(|p| path == Path::new(p));
-        if !own && !NOT_SEEN.contains(&kind) && path.is_dir() {
+        if !own && !NOT_SEEN.contains(&kind) && (path.is_dir() || path.is_file()) {
             found.push(Seen { path, read_only });
         }
     }

@@ -25,7 +25,7 @@ pub fn run(args: StewardArgs) -> Result<(), StewardError> {
     let heir = unsafe { Heir::beget()? };
     let rooms = args.run_dir.join("rooms");
     std::fs::create_dir_all(&rooms).map_err(|e| os::Error::new(format!("making {}", rooms.display()), e))?;
-    let path = rooms.join(format!("{}.steward", args.room));
+    let path = args.socket();
     let listener = os::socket::listen(&path)?;
     let room = Arc::new(Shared::new(args, Poller::new()?));
     let serving = room.clone();

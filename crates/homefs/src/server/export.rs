@@ -1,8 +1,8 @@
 //! What is exported: one mounted file system each, without what is mounted below it.
 
-use super::nodes::{Node, Nodes};
+use super::nodes::{Node, Nodes, reopen};
 use super::{ServeError, sys};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -20,9 +20,10 @@ pub struct Export {
 pub(super) struct OpenExport {
     /// Where it is mounted.
     pub(super) path: PathBuf,
-    /// A private copy of the mount: walking in it never leaves the file system, and what other mounts cover is seen. O_PATH.
+    /// A private copy of the mount: walking in it never leaves the file system, and what other mounts cover is seen. O_PATH. A directory, or
+    /// the file that is mounted on another.
     pub(super) tree: Arc<OwnedFd>,
-    /// The same directory opened for reading: handles are opened through it.
+    /// The same opened for reading: handles are opened through it.
     pub(super) any: OwnedFd,
     pub(super) root: Arc<Node>,
     pub(super) fsid: [u8; 8],
@@ -53,11 +54,14 @@ fn open_one<F: FnOnce(Errno) -> ServeError>(
     let path =
         CString::new(export.path.as_os_str().as_bytes()).map_err(|_| failed("reading its path")(Errno::INVAL))?;
     let tree = sys::clone_mount(&path).map_err(failed("copying the mount (open_tree)"))?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let any = rustix::fs::openat(&tree, c".", flags, Mode::empty()).map_err(failed("opening its root directory"))?;
-    let root_fd = rustix::fs::openat(&tree, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .map_err(failed("opening its root directory"))?;
-    let (root, _) = nodes.intern(index, root_fd, FileType::Directory).map_err(failed("reading its root's handle"))?;
+    let stat = rustix::fs::fstat(&tree).map_err(failed("reading its root's type"))?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if !matches!(kind, FileType::Directory | FileType::RegularFile) {
+        return Err(failed("opening its root: neither a directory nor a regular file")(Errno::INVAL));
+    }
+    let any = reopen(&tree, OFlags::RDONLY).map_err(failed("opening its root"))?;
+    let root_fd = rustix::io::fcntl_dupfd_cloexec(&tree, 0).map_err(failed("opening its root"))?;
+    let (root, _) = nodes.intern(index, root_fd, kind).map_err(failed("reading its root's handle"))?;
     let stat = rustix::fs::fstatfs(&any).map_err(failed("reading its file system id (fstatfs)"))?;
     // SAFETY: fsid_t is two ints without padding.
     let fsid = unsafe { std::mem::transmute_copy(&stat.f_fsid) };

@@ -35,7 +35,7 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     for (place, device) in setup.home.mounts.iter().zip(devices) {
         let target = below(&root, &place.path);
         let flags = libc::MS_NODEV | libc::MS_NOSUID | if place.read_only { libc::MS_RDONLY } else { 0 };
-        let done = mount::mount("tern", &target, "fuse", flags, &mount::fuse_options(*device));
+        let done = mount::mount("tern", &target, "fuse", flags, &mount::fuse_options(*device, &target));
         match done {
             Err(e) if place.path != b"/" => missing.push(e.to_string()),
             other => other?,

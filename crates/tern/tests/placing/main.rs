@@ -108,6 +108,29 @@ fn the_process_at_home_is_the_program() {
     child.wait().unwrap();
 }
 
+/// Mounts of single files, which containers have, too: n1's own host name lies over this machine's, and the tern binary over an empty file.
+#[test]
+fn files_that_are_mounts_are_seen() {
+    let lab = lab(2);
+    assert_eq!(placed(&lab, "n2", &["cat", "/etc/hostname"]).text(), "n1");
+    let version = lab.exec("n1", ["tern", "--version"]).unwrap().text();
+    assert_eq!(placed(&lab, "n2", &["/run/lab/bin/tern", "--version"]).text(), version);
+}
+
+/// Every row is measured; how fast is no matter here.
+#[test]
+fn a_citizen_can_be_measured() {
+    let lab = lab(2);
+    let output =
+        lab.exec("n1", [&LIMITED[..], &["tern", "bench", "citizen", "--on", "n2", "--quick", "--json"]].concat());
+    let output = output.unwrap();
+    let rows: serde_json::Value =
+        serde_json::from_str(&output.text()).unwrap_or_else(|_| panic!("{}", output.errors()));
+    let rows = rows.as_array().unwrap();
+    assert!(rows.len() >= 10, "{rows:?}");
+    assert!(rows.iter().all(|row| row["placed"].as_f64() > Some(0.0)), "{rows:?}");
+}
+
 #[test]
 fn signals_to_the_process_at_home_end_the_body() {
     let lab = lab(2);

@@ -13,7 +13,7 @@ workers = []
 for _ in range(4):
     worker = os.fork()
     if worker == 0:
-        work(100)
+        work(400)
         os._exit(0)
     workers.append(worker)
 print([os.waitpid(w, 0)[1] for w in workers])
