@@ -123,7 +123,7 @@ impl Thread {
                 OP_CALL => self.run(&request),
                 OP_TAKE => (i64::from(fd), 0),
                 OP_THREAD => (self.new_thread(fd), 0),
-                OP_FORK => match self.new_process(fd) {
+                OP_FORK => match self.new_process(fd, request.args[0]) {
                     Some(result) => (result, 0),
                     None => continue,
                 },
@@ -241,13 +241,15 @@ impl Thread {
             let tid = if area < 0 { area } else { spawn(prepare(area as u64, channel_fd, self.start)) };
             if tid < 0 {
                 sys::call(sys::CLOSE, [channel_fd as u64, 0, 0, 0, 0, 0]);
+                return tid;
             }
-            tid
+            with_channel(tid, channel_fd)
         }
     }
 
-    /// Makes a child. `None` in the child, whose channel is the new one; a signal that came to it waits until then.
-    fn new_process(&self, channel_fd: i32) -> Option<i64> {
+    /// Makes a child. `None` in the child, whose channel is the new one; a signal that came to it waits until then. The first `others` words of the data are
+    /// channels of threads that the child does not have.
+    fn new_process(&self, channel_fd: i32, others: u64) -> Option<i64> {
         const SIGCHLD: u64 = 17;
         if channel_fd < 0 {
             return Some(-9);
@@ -265,6 +267,10 @@ impl Thread {
             return Some(pid);
         }
         close(self.channel());
+        for i in 0..(others as usize).min(DATA_BYTES / size_of::<i32>()) {
+            // SAFETY: inside the buffer.
+            close(unsafe { self.data().cast::<i32>().add(i).read_unaligned() });
+        }
         self.channel_fd.store(channel_fd, Ordering::Relaxed);
         self.continued().store(0, Ordering::Relaxed);
         signals::mask(before);
@@ -275,7 +281,7 @@ impl Thread {
     fn say_ready(&self) {
         // SAFETY: no memory is passed.
         let tid = unsafe { sys::call(sys::GETTID, [0; 6]) };
-        let head = Reply { kind: READY, data_bytes: 0, result: tid };
+        let head = Reply { kind: READY, data_bytes: 0, result: with_channel(tid, self.channel()) };
         // SAFETY: a whole header.
         self.send(unsafe { core::slice::from_raw_parts((&head as *const Reply).cast(), size_of::<Reply>()) });
     }
@@ -303,6 +309,11 @@ impl Thread {
         // SAFETY: the steward ended the path by NUL, inside the buffer.
         unsafe { sys::call(sys::OPEN, [self.data() as u64 + offset, FLAGS, 0, 0, 0, 0]) as i32 }
     }
+}
+
+/// A thread's number, and above it its channel's.
+fn with_channel(tid: i64, channel_fd: i32) -> i64 {
+    tid | i64::from(channel_fd) << 32
 }
 
 fn lost() -> ! {

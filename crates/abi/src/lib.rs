@@ -13,7 +13,7 @@ pub const STACK_BYTES: usize = 32 << 10;
 
 /// Run the system call `nr`.
 pub const OP_CALL: u32 = 1;
-/// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID.
+/// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID, and above its 32 bits the channel's number.
 pub const OP_THREAD: u32 = 2;
 /// End this thread; no reply.
 pub const OP_THREAD_EXIT: u32 = 3;
@@ -24,7 +24,8 @@ pub const OP_DIE: u32 = 5;
 /// The program changed (exec): data holds `args[0]` bytes of argument strings, then, if `args[1]` is not zero, the path of its file, ended by NUL.
 pub const OP_PROGRAM: u32 = 6;
 
-/// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel.
+/// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel. Data
+/// holds `args[0]` numbers (`i32`): channels of the process' other threads, which the child closes.
 pub const OP_FORK: u32 = 7;
 /// Take the descriptor that comes with the packet (SCM_RIGHTS); the result is its number.
 pub const OP_TAKE: u32 = 9;
@@ -66,7 +67,7 @@ pub struct Request {
 pub const REPLY: u32 = 0x0de9_0001;
 /// Kind of a note that a signal arrived; data is the siginfo (128 bytes).
 pub const SIGNAL: u32 = 0x0de9_0002;
-/// First packet of a deputy: it is ready. `result` is the TID.
+/// First packet of a deputy: it is ready. `result` is the TID, and above its 32 bits the channel's number.
 pub const READY: u32 = 0x0de9_0003;
 
 /// The call was not executed: a signal came first. (Also -EINTR of a call that had done nothing.)

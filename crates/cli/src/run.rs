@@ -30,6 +30,7 @@ pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Progra
         path: path.into_os_string().into_vec(),
         argv,
         envp: std::env::vars_os().map(|(k, v)| [k.as_bytes(), b"=", v.as_bytes()].concat()).collect(),
+        blocked: blocked_signals(),
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
     let (answer, socket) = client::ask_with(run_dir, &Request::Run { on: args.on.clone() }, &[sealed.as_fd()])?;
@@ -37,6 +38,13 @@ pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Progra
         Answer::Placing { .. } => Ok((socket, program)),
         _ => Err(client::unexpected()),
     }
+}
+
+/// The signals that this process blocks, as a program that it became would (bit n-1 for signal n).
+fn blocked_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// What execvp(3) runs a file with that the kernel does not know how to run.

@@ -163,6 +163,8 @@ pub struct Program {
     pub argv: Vec<Vec<u8>>,
     /// Environment, `NAME=value`.
     pub envp: Vec<Vec<u8>>,
+    /// Signals that it starts with blocked (bit n-1 for signal n).
+    pub blocked: u64,
 }
 
 #[cfg(test)]

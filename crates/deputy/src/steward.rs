@@ -4,6 +4,7 @@ mod args;
 mod channel;
 mod control;
 mod deputies;
+mod devices;
 mod files;
 mod heir;
 mod messages;

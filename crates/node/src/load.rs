@@ -72,7 +72,7 @@ impl Meter {
         if seen.looks >= LOOKS || seen.load.cores == 0 {
             let sample = f64::from(seen.runnable) / f64::from(seen.looks);
             let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            seen.index.sample(sample, now_ms, 1.0);
+            seen.index.sample(sample, now_ms);
             (seen.runnable, seen.looks) = (0, 0);
         }
         seen.steal();

@@ -66,10 +66,18 @@ pub fn fuse_detached(device: BorrowedFd<'_>, source: &str) -> Result<OwnedFd> {
     ] {
         fsconfig_set_string(ctx, key, value).map_err(failed("fsconfig"))?;
     }
+    fsconfig_set_flag(ctx, "default_permissions").map_err(failed("fsconfig"))?;
     fsconfig_set_flag(ctx, "allow_other").map_err(failed("fsconfig"))?;
     fsconfig_create(ctx).map_err(failed("fsconfig"))?;
     fsmount(ctx, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC)
         .map_err(failed("fsmount"))
+}
+
+/// Puts a mount that is mounted nowhere at this place.
+pub fn attach(mount: BorrowedFd<'_>, target: &Path) -> Result<()> {
+    use rustix::mount::{MoveMountFlags, move_mount};
+    move_mount(mount, "", rustix::fs::CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .map_err(|e| Error::new(format!("mounting on {}", target.display()), e))
 }
 
 /// Number of the mount that a descriptor lies on, as in /proc/PID/fdinfo.

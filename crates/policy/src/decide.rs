@@ -199,7 +199,7 @@ impl Offer<'_> {
         let plain = gain(plain_from, plain_to, demand, 1.0) / demand;
         let spare = self.to.site.load + demand <= self.to.site.cores * 1.05;
         let asked = margin(if spare { params.idle_margin_milli } else { params.balance_margin_milli })
-            / self.from.site.load_per_core().max(1.0);
+            / self.from.site.crowding().max(1.0);
         let weighted = gain(self.from, self.to, demand, self.weight) / (demand * self.weight);
         if plain + pull > asked + cost {
             let cause = if plain > asked { Cause::Balance } else { Cause::Attract };
@@ -315,6 +315,19 @@ mod tests {
             assert_eq!(moved(&inputs(vec![process(1)], vec![node(2, 0.0 + f64::max(noise, 0.0))])), None);
             assert_eq!(moved(&inputs(vec![process(1), process(2)], vec![node(2, 1.0 + noise)])), None, "{noise}");
         }
+    }
+
+    #[test]
+    fn noise_moves_nobody_between_parts_of_cores() {
+        let part = |node: NodeView| NodeView { cores_milli: 200, ..node };
+        let mut all = inputs(vec![process(1), process(2)], vec![part(node(2, 1.0))]);
+        all.own = part(all.own);
+        for noise_milli in [0, 200, 400] {
+            all.own.load_milli = 2000 + noise_milli;
+            assert_eq!(moved(&all), None, "{noise_milli}");
+        }
+        all.known = vec![part(node(2, 0.0))];
+        assert_eq!(moved(&all).map(|m| m.2), Some(Cause::Balance));
     }
 
     #[test]

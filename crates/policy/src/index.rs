@@ -13,15 +13,15 @@ pub struct LoadIndex {
 const SLOW_MS: f64 = 1500.0;
 
 impl LoadIndex {
-    /// Takes a sample of runnable processes. `scale` divides time (1, or more in scaled experiments).
-    pub fn sample(&mut self, runnable: f64, now_ms: u64, scale: f64) {
+    /// Takes a sample of runnable processes.
+    pub fn sample(&mut self, runnable: f64, now_ms: u64) {
         let runnable = if runnable.is_finite() { runnable.max(0.0) } else { 0.0 };
         let Some(last_ms) = self.last_ms.replace(now_ms) else {
             (self.own, self.told) = (runnable, runnable);
             return;
         };
         let elapsed_ms = now_ms.saturating_sub(last_ms) as f64;
-        let step = 1.0 - (-elapsed_ms * scale.max(1.0) / SLOW_MS).exp();
+        let step = 1.0 - (-elapsed_ms / SLOW_MS).exp();
         let slow = |index: f64| index + (runnable - index) * step;
         self.own = slow(self.own).min(runnable);
         self.told = slow(self.told).max(runnable);
@@ -84,14 +84,14 @@ mod tests {
     #[test]
     fn peaks_do_not_drive_away_and_lulls_do_not_attract() {
         let mut index = LoadIndex::default();
-        index.sample(1.0, 0, 1.0);
-        index.sample(3.0, 1000, 1.0);
+        index.sample(1.0, 0);
+        index.sample(3.0, 1000);
         assert!(index.own_milli() < 2100 && index.told_milli() == 3000, "{index:?}");
-        index.sample(0.0, 2000, 1.0);
+        index.sample(0.0, 2000);
         assert!(index.own_milli() == 0 && index.told_milli() > 1400, "{index:?}");
-        (3..30).for_each(|s| index.sample(2.0, s * 1000, 1.0));
+        (3..30).for_each(|s| index.sample(2.0, s * 1000));
         assert_eq!((index.own_milli(), index.told_milli()), (2000, 2000));
-        index.sample(f64::NAN, 30_000, 1.0);
+        index.sample(f64::NAN, 30_000);
         assert_eq!(index.own_milli(), 0);
     }
 

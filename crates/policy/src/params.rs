@@ -85,16 +85,3 @@ params! {
     /// Readings older than this are not believed, milliseconds.
     stale_ms: 15_000 in 100..=3_600_000,
 }
-
-impl Params {
-    /// All times divided by `factor`, for experiments that run scaled.
-    pub fn scaled(mut self, factor: u32) -> Params {
-        let factor = factor.max(1);
-        for name in ["residency_ms", "return_ms", "cooldown_ms", "lag_scale_ms", "arrivals_ms", "stale_ms"] {
-            if let Some((value, range)) = self.number(name) {
-                *value = (*value / factor).clamp(*range.start(), *range.end());
-            }
-        }
-        self
-    }
-}

@@ -18,13 +18,13 @@ pub fn place(process: &ProcessView, candidates: &[NodeView], params: &Params) ->
         let after = (site.load + demand) * site.ln_rate(site.load + demand);
         let utility = after - site.load * site.ln_rate(site.load);
         let value = utility - demand * distance(process, node.id, params).ln();
-        ((value - EMPTIER * site.load_per_core().min(10.0)) * 1000.0).round() as i64
+        ((value - EMPTIER * site.crowding().min(10.0)) * 1000.0).round() as i64
     };
     let mut found: Vec<(i64, u32, u64, u64)> = candidates
         .iter()
         .filter(|n| n.guests && has_room(n, process.memory_mib, params))
         .map(|n| {
-            let per_core = (Site::of(n).load_per_core() * 1000.0).clamp(0.0, f64::from(u32::MAX)) as u32;
+            let per_core = (Site::of(n).crowding() * 1000.0).clamp(0.0, f64::from(u32::MAX)) as u32;
             (-value(n), per_core, n.id.wrapping_add(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15), n.id)
         })
         .collect();

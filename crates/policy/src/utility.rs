@@ -31,8 +31,9 @@ impl Site {
         self.rate(load).max(RATE_MIN).ln()
     }
 
-    pub fn load_per_core(&self) -> f64 {
-        self.load / self.cores
+    /// How many share a core. A node with a part of a core is as one with a whole one, but slower.
+    pub fn crowding(&self) -> f64 {
+        self.load / self.cores.max(1.0)
     }
 }
 

@@ -45,6 +45,8 @@ pub enum Answer {
     Ready {
         /// As in /proc/PID/fdinfo.
         standin_mount_id: u64,
+        /// `st_dev` of what lies there.
+        standin_dev: u64,
         /// In words.
         missing: Vec<String>,
     },
@@ -165,8 +167,11 @@ impl Porter<'_> {
             Command::Setup(setup) => {
                 let (room, missing) = setup::make(&setup)?;
                 let standin_mount_id = os::mount::mount_id(room.standins.as_fd())?;
+                let standin_dev = rustix::fs::fstat(&room.standins)
+                    .map_err(|e| os::Error::new("asking for attributes of /dev", e))?
+                    .st_dev;
                 self.room = Some(room);
-                Ok(Answer::Ready { standin_mount_id, missing })
+                Ok(Answer::Ready { standin_mount_id, standin_dev, missing })
             }
             Command::LastPid(last) => {
                 let room = self.room()?;

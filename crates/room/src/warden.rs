@@ -4,6 +4,7 @@ mod after;
 mod args;
 mod calls;
 mod cargo;
+mod devices;
 mod guests;
 mod home;
 mod ledger;

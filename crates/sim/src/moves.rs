@@ -41,7 +41,7 @@ impl World {
         if elapsed_s <= 0.0 {
             return;
         }
-        node.index.sample(node.runnable_s / elapsed_s, now_ms, 1.0);
+        node.index.sample(node.runnable_s / elapsed_s, now_ms);
         (node.runnable_s, node.ticked_us) = (0.0, self.now_us);
         let mean_ms = mean_lag_ms(node.window.fresh(now_ms).map(|(_, _, view)| view));
         let scale_ms = f64::from(node.mover.params().lag_scale_ms);

@@ -170,6 +170,15 @@ pub enum ToHome {
         /// The stand-in.
         standin: StandinId,
     },
+    /// What is there, below /dev? Answered by [`ToRoom::Return`], whose bytes hold a [`DeviceNode`], the text of a link, or [`DeviceName`]s.
+    LookAt {
+        /// Number of the request.
+        id: CallId,
+        /// Absolute path.
+        path: Vec<u8>,
+        /// What is asked.
+        look: Look,
+    },
     /// Nobody in the room has this stand-in any more.
     Close {
         /// The stand-in.
@@ -219,6 +228,49 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
+}
+
+/// What is asked about a path below /dev.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Look {
+    /// Its attributes; a link is not followed.
+    Node,
+    /// Where the link points.
+    Link,
+    /// What the directory holds.
+    Names,
+}
+
+/// What is at a path below /dev.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceNode {
+    /// Type and permissions, as in `st_mode`.
+    pub mode: u32,
+    /// Number of the device, as the kernel's `new_encode_dev` packs it.
+    pub rdev: u32,
+    /// Inode number.
+    pub ino: u64,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Links.
+    pub nlink: u32,
+    /// Size, bytes.
+    pub size: u64,
+    /// Of last access, modification and change, seconds.
+    pub times_s: [u64; 3],
+}
+
+/// An entry of a directory below /dev.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceName {
+    /// Name.
+    pub name: Vec<u8>,
+    /// Inode number.
+    pub ino: u64,
+    /// Type (`DT_` number).
+    pub kind: u8,
 }
 
 /// What can be made.

@@ -13,8 +13,13 @@ pub const REPLY_BYTES_MAX: usize = REPLY_BYTES + DATA_BYTES;
 /// What a deputy thread says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is there; its TID.
-    Ready(i32),
+    /// It is there.
+    Ready {
+        /// Its TID.
+        tid: i32,
+        /// The number that its channel has there.
+        number: i32,
+    },
     /// A request is done.
     Reply {
         /// As the kernel returned it.
@@ -99,6 +104,11 @@ pub fn call(call: &Call) -> Option<Vec<u8>> {
     Some(packet)
 }
 
+/// A thread's number and, above it, its channel's.
+pub fn with_channel(result: i64) -> (i32, i32) {
+    (result as i32, (result >> 32) as i32)
+}
+
 /// Reads a packet of a deputy: an unprivileged process, so anything may come.
 pub fn said(packet: &[u8]) -> Option<Said> {
     let (head, data) = packet.split_at_checked(REPLY_BYTES)?;
@@ -108,7 +118,10 @@ pub fn said(packet: &[u8]) -> Option<Said> {
         return None;
     }
     match word(0) {
-        abi::READY => Some(Said::Ready(i32::try_from(result).ok()?)),
+        abi::READY => {
+            let (tid, number) = with_channel(result);
+            Some(Said::Ready { tid, number })
+        }
         abi::REPLY => Some(Said::Reply { result, out: data.to_vec() }),
         abi::SIGNAL => Some(Said::Signal(data.try_into().ok()?)),
         _ => None,
@@ -146,8 +159,8 @@ mod tests {
         assert_eq!(said(&[0; 16]), None);
         let mut packet = [0; 16];
         packet[..4].copy_from_slice(&abi::READY.to_le_bytes());
-        packet[8] = 9;
-        assert_eq!(said(&packet), Some(Said::Ready(9)));
+        (packet[8], packet[12]) = (9, 4);
+        assert_eq!(said(&packet), Some(Said::Ready { tid: 9, number: 4 }));
         packet[4] = 1;
         assert_eq!(said(&packet), None);
     }

@@ -88,21 +88,22 @@ fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, 
         return Err(why.clone());
     }
     let (pid, _, _) = os::socket::peer(&socket).map_err(|e| e.to_string())?;
-    let program = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
+    let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
     let placing = ctl::tool::placing(&room.args.host).map_err(|e| e.to_string())?;
     os::socket::send(socket.as_fd(), &[IoSlice::new(&placing)], &[], 0)
         .map_err(|e| format!("the process has gone: {e}"))?;
-    room.poller.order(Order::Arrive { pid, channel: socket, program });
+    room.poller.order(Order::Arrive { pid, channel: socket, program, blocked });
     Ok(FromSteward::Ok)
 }
 
-fn read_program(memfd: OwnedFd) -> std::io::Result<Program> {
+fn read_program(memfd: OwnedFd) -> std::io::Result<(Program, u64)> {
     let mut file = std::fs::File::from(memfd);
     let mut bytes = Vec::new();
     file.rewind()?;
     file.take(PROGRAM_BYTES_MAX).read_to_end(&mut bytes)?;
-    let ctl::steward::Program { path, argv, envp } = postcard::from_bytes(&bytes).map_err(std::io::Error::other)?;
-    Ok(Program { path, argv, envp })
+    let ctl::steward::Program { path, argv, envp, blocked } =
+        postcard::from_bytes(&bytes).map_err(std::io::Error::other)?;
+    Ok((Program { path, argv, envp }, blocked))
 }
 
 fn list(room: &Shared) -> FromSteward {

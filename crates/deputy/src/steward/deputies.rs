@@ -101,6 +101,8 @@ impl Job {
 #[derive(Debug)]
 pub struct Thread {
     channel: OwnedFd,
+    /// The number that its end has in the deputy, once that has said so.
+    pub number: Option<i32>,
     current: Option<Job>,
     queue: VecDeque<Job>,
     /// A call that a stop of job control interrupted: made again when the process is continued, unless the body is interrupted too.
@@ -117,6 +119,7 @@ impl Thread {
     fn new(channel: OwnedFd) -> Thread {
         Thread {
             channel,
+            number: None,
             current: None,
             queue: VecDeque::new(),
             parked: None,
@@ -285,6 +288,8 @@ pub struct Deputy {
     pub unborn: Vec<i32>,
     /// What the body used at the last report.
     pub usage: Option<BodyUsage>,
+    /// Signals that its program starts with blocked.
+    pub blocked: u64,
     /// The room was told that it is stopped, and not that it was continued.
     pub stopped: bool,
     /// How many SIGCONTs it has told of.
@@ -312,6 +317,7 @@ impl Deputy {
             refusals: VecDeque::new(),
             unborn: Vec::new(),
             usage: None,
+            blocked: 0,
             stopped: false,
             continued: 0,
             stopping: false,
@@ -374,9 +380,14 @@ impl Deputy {
         self.threads.values_mut().for_each(Thread::unpark);
     }
 
-    /// A thread comes.
-    pub fn add_thread(&mut self, tid: i32, channel: OwnedFd) {
-        self.threads.insert(tid, Thread::new(channel));
+    /// A thread comes; its end of the channel has this number in the deputy, if that is known already.
+    pub fn add_thread(&mut self, tid: i32, channel: OwnedFd, number: Option<i32>) {
+        self.threads.insert(tid, Thread { number, ..Thread::new(channel) });
+    }
+
+    /// What the ends of all threads' channels but `tid`'s are in the deputy.
+    pub fn other_channels(&self, tid: i32) -> Vec<i32> {
+        self.threads.iter().filter(|(t, _)| **t != tid).filter_map(|(_, thread)| thread.number).collect()
     }
 
     /// The body's thread is gone: its deputy thread ends.
@@ -469,7 +480,7 @@ mod tests {
         let (mut deputy, first) = deputy();
         let pid = std::process::id() as i32;
         let (ours, second) = socket::pair().unwrap();
-        deputy.add_thread(1, ours);
+        deputy.add_thread(1, ours, Some(5));
         deputy.end_thread(1);
         assert_eq!(next(&second), abi::OP_THREAD_EXIT);
         deputy.give_any(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));

@@ -43,6 +43,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Exited { pid, how, .. } => exited(room, pid, how),
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { id, pid, standin } => room.poller.order(Order::Watch { id, pid, standin }),
+        ToHome::LookAt { id, path, look } => room.poller.order(Order::LookAt { id, path, look }),
         ToHome::Adopt { pid, fd, standin } => standins::adopt(room, pid, fd, standin),
         ToHome::Close { standin } => standins::close(room, standin),
         ToHome::Surroundings { pid, tid, cwd, umask } => surroundings(room, pid, tid, cwd, umask),
@@ -83,7 +84,7 @@ pub fn image_pages(room: &Shared, body: &[u8]) {
 /// change what the steward relies on.
 fn may_be_forwarded(nr: u32) -> bool {
     use systable::Class;
-    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll);
+    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll | libc::SYS_openat);
     transfer
         || systable::row(nr).is_some_and(|row| {
             matches!(row.class, Class::Home | Class::Special(_))
@@ -167,11 +168,15 @@ fn make(room: &Shared, id: CallId, pid: i32, tid: i32, birth: Birth) {
         |errno: i32| room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });
     let Ok((channel, theirs)) = os::socket::pair() else { return refuse(libc::EAGAIN) };
     let mut table = room.table();
-    let (op, purpose) = match birth {
-        Birth::Thread => (abi::OP_THREAD, Purpose::Thread { id, channel }),
-        Birth::Process => (abi::OP_FORK, Purpose::Fork { id, channel }),
+    let (order, purpose) = match birth {
+        Birth::Thread => (channel::order(abi::OP_THREAD, [0; 2], &[]), Purpose::Thread { id, channel }),
+        Birth::Process => {
+            let others = table.deputies.get(&pid).map(|d| d.other_channels(tid)).unwrap_or_default();
+            let numbers: Vec<u8> = others.iter().flat_map(|n| n.to_le_bytes()).collect();
+            (channel::order(abi::OP_FORK, [others.len() as u64, 0], &numbers), Purpose::Fork { id, channel })
+        }
     };
-    let job = Job::with_fd(channel::order(op, [0; 2], &[]), theirs, purpose);
+    let job = Job::with_fd(order, theirs, purpose);
     match table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
         Some(thread) => thread.give(job),
         None => {

@@ -2,6 +2,7 @@
 
 use super::channel::{self, Said};
 use super::deputies::{Deputy, Job, Phase, Purpose, hear};
+use super::devices;
 use super::heir::Heir;
 use super::messages;
 use super::place;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use wire::ToRoom;
-use wire::message::{CallId, Program, StandinId};
+use wire::message::{CallId, Look, Program, StandinId};
 
 /// What other threads leave to this one.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub enum Order {
         channel: OwnedFd,
         /// What it wants to be.
         program: Program,
+        /// Signals that it starts with blocked.
+        blocked: u64,
     },
     /// A process has become a deputy while it ran.
     Adopt {
@@ -55,6 +58,15 @@ pub enum Order {
         pid: i32,
         /// Which stand-in.
         standin: StandinId,
+    },
+    /// Look below /dev.
+    LookAt {
+        /// Number of the request.
+        id: CallId,
+        /// Where.
+        path: Vec<u8>,
+        /// For what.
+        look: Look,
     },
     /// Hold the open file of this stand-in.
     Anchor {
@@ -109,8 +121,8 @@ pub fn run(room: Arc<Shared>, heir: Heir) {
 impl Privileged {
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Arrive { pid, channel, program } => {
-                if let Err(e) = self.arrive(pid, channel, program) {
+            Order::Arrive { pid, channel, program, blocked } => {
+                if let Err(e) = self.arrive(pid, channel, program, blocked) {
                     tracing::warn!("process {pid} cannot be placed: {e}");
                 }
             }
@@ -129,11 +141,15 @@ impl Privileged {
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
             Order::Anchor { pid, fd, standin } => self.room.anchor(pid, fd, standin),
             Order::Release(standin) => self.room.release(standin),
+            Order::LookAt { id, path, look } => {
+                let (result, out) = devices::look(&path, look);
+                self.room.tell(&ToRoom::Return { id, result, out, ready: None });
+            }
         }
     }
 
-    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program) -> os::Result<()> {
-        let deputy = Deputy::new(pid, PidFd::open(pid)?, program, channel);
+    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
+        let deputy = Deputy { blocked, ..Deputy::new(pid, PidFd::open(pid)?, program, channel) };
         self.adopt(pid, deputy)
     }
 
@@ -182,7 +198,7 @@ impl Privileged {
 
     fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
-            Said::Ready(_) => self.ready(pid, tid),
+            Said::Ready { number, .. } => self.ready(pid, tid, number),
             Said::Signal(info) => self.signal(pid, tid, info),
             Said::Reply { result, out } => {
                 let done = {
@@ -196,8 +212,9 @@ impl Privileged {
         }
     }
 
-    fn ready(&self, pid: i32, tid: i32) {
+    fn ready(&self, pid: i32, tid: i32, number: i32) {
         if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
+            thread.number = Some(number);
             thread.ready();
         }
     }
@@ -219,6 +236,7 @@ impl Privileged {
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
         match described {
             Ok((place, capabilities)) => {
+                let place = wire::message::Place { blocked: deputy.blocked, ..place };
                 deputy.phase = Phase::Placing;
                 deputy.credentials = place.credentials.clone();
                 deputy.capabilities = capabilities;
@@ -282,12 +300,12 @@ impl Privileged {
                 }
             }
             Purpose::Thread { id, channel } => {
-                if let Ok(tid) = i32::try_from(result)
-                    && tid > 0
-                {
+                let (tid, number) = channel::with_channel(result);
+                let result = if result < 0 { result } else { i64::from(tid) };
+                if result > 0 {
                     let added = self.room.poller.add(channel.as_fd(), Source::Channel { pid, tid }, EventFlags::IN);
                     if let Some(deputy) = self.room.table().deputies.get_mut(&pid).filter(|_| added.is_ok()) {
-                        deputy.add_thread(tid, channel);
+                        deputy.add_thread(tid, channel, Some(number));
                     }
                 }
                 self.room.tell(&ToRoom::Return { id, result, out, ready: None });

@@ -3,13 +3,13 @@
 use super::Setup;
 use os::{Error, Result, mount, namespace};
 use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What the porter keeps of a room that is set up.
 pub struct Room {
-    /// Root directory of the stand-ins' file system, which is mounted nowhere.
+    /// Root directory of the stand-ins' file system, which is mounted on /dev.
     pub standins: OwnedFd,
     /// /proc/sys/kernel/ns_last_pid of the room.
     pub last_pid: File,
@@ -17,14 +17,6 @@ pub struct Room {
 
 /// Devices that are the node's own: what is read from or written to them is the same everywhere.
 const OWN_DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
-
-/// Links of /dev that every Linux has.
-const DEV_LINKS: [(&str, &str); 4] = [
-    ("fd", "/proc/self/fd"),
-    ("stdin", "/proc/self/fd/0"),
-    ("stdout", "/proc/self/fd/1"),
-    ("stderr", "/proc/self/fd/2"),
-];
 
 /// Mounts everything and enters it. The second part of the result says what is missing in the room, and why.
 pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
@@ -49,12 +41,12 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
             other => other?,
         }
     }
-    for done in [own_proc(&root), own_dev(&root), own_sys(&root)] {
-        missing.extend(done.err().map(|e| e.to_string()));
-    }
     // SAFETY: this process opened it and keeps it open until below.
     let device = unsafe { BorrowedFd::borrow_raw(*standins_device) };
-    let standins = mount::fuse_detached(device, "tern-standins")?;
+    let standins = mount::fuse_detached(device, "tern-dev")?;
+    for done in [own_proc(&root), own_dev(&root, standins.as_fd()), own_sys(&root)] {
+        missing.extend(done.err().map(|e| e.to_string()));
+    }
     mount::enter_root(&root)?;
     for device in &setup.devices {
         // SAFETY: the numbers are the porter's own copies; the warden serves the connections.
@@ -99,24 +91,14 @@ fn own_sys(root: &Path) -> Result<()> {
     )
 }
 
-fn own_dev(root: &Path) -> Result<()> {
+/// The home's devices, and over them what is the room's own.
+fn own_dev(root: &Path, standins: BorrowedFd<'_>) -> Result<()> {
     let dev = root.join("dev");
-    mount::mount("tern-dev", &dev, "tmpfs", libc::MS_NOSUID | libc::MS_NOEXEC, "mode=755,size=64k")?;
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |e| Error::new(format!("making {}", path.display()), e)
-    };
+    mount::attach(standins, &dev)?;
     for name in OWN_DEVICES {
-        let path = dev.join(name);
-        File::create(&path).map_err(failed(&path))?;
-        mount::bind(&Path::new("/dev").join(name), &path)?;
-    }
-    for (name, target) in DEV_LINKS {
-        let path = dev.join(name);
-        std::os::unix::fs::symlink(target, &path).map_err(failed(&path))?;
+        mount::bind(&Path::new("/dev").join(name), &dev.join(name))?;
     }
     // Memory that the room's processes share; the home's is another.
-    let shm = dev.join("shm");
-    std::fs::create_dir(&shm).map_err(failed(&shm))?;
-    mount::mount("tern-shm", &shm, "tmpfs", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, "mode=1777")
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount::mount("tern-shm", &dev.join("shm"), "tmpfs", flags, "mode=1777")
 }

@@ -139,6 +139,7 @@ impl Asked {
         let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
+            room.devices.asked(id, call.nr);
             room.ledger.asked(id, who.pid, &call, || os::process::ticks(caller.host_tid.0).unwrap_or_default());
             // A terminal does not stop those who block its signals.
             let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };

@@ -30,6 +30,8 @@ pub struct Guest {
     pub ignored: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD, likewise.
     pub child_flags: u64,
+    /// Its program runs: what it does is no more what the porter does for it.
+    pub runs: bool,
 }
 
 /// A new descriptor at home, with its open file in the room.
@@ -50,6 +52,7 @@ impl Guest {
             unclaimed: HashMap::new(),
             ignored,
             child_flags,
+            runs: false,
         }
     }
 
@@ -128,6 +131,21 @@ impl Guests {
     /// Processes that live here.
     pub fn pids(&self) -> Vec<i32> {
         self.processes.keys().copied().collect()
+    }
+
+    /// The program of a process runs.
+    pub fn runs(&mut self, pid: i32) {
+        if let Some(guest) = self.processes.get_mut(&pid) {
+            guest.runs = true;
+        }
+    }
+
+    /// The deputy of a process has opened a device.
+    pub fn has_device(&mut self, pid: i32, fd: i32, standin: StandinId) {
+        if let Some(guest) = self.processes.get_mut(&pid) {
+            guest.numbers.insert(standin, fd);
+            guest.terminals.insert(standin);
+        }
     }
 
     /// Threads of a process.

@@ -4,6 +4,7 @@ use super::after::{self, After};
 use super::cargo::Item;
 use super::report;
 use super::shared::{Pending, Shared, Written};
+use super::standins::What;
 use super::tracer::Order;
 use os::seccomp::Answer;
 use wire::ToRoom;
@@ -43,6 +44,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
 /// the receiving thread must be free to take.
 fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
     room.ledger.answered(id, result, &mut out);
+    room.devices.completed(id, &mut out);
     match room.after(id).filter(|(_, _, after)| after.takes_time(result)) {
         Some(_) => room.memory.give(Written { id, result, out }),
         None => finish(room, id, result, &out),
@@ -76,6 +78,9 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Notified { waiting, after, .. } => {
                 let here = matches!(after, After::Here | After::HereIfAbsent { .. }) && result >= 0;
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
+            }
+            Pending::Standin(asked) if asked.what == What::Device => {
+                super::devices::answered(room, asked.unique, result, out);
             }
             Pending::Standin(asked) => room.standins.finish(asked, result, out),
             Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),

@@ -49,8 +49,9 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
     let setup = Setup { home, here_monotonic_ns, here_boottime_ns, devices: numbers };
-    let outcome = set_up(&channels, setup).and_then(|standin_mount_id| {
+    let outcome = set_up(&channels, setup).and_then(|(standin_mount_id, standin_dev)| {
         room.shared.standins.set_mount_id(standin_mount_id);
+        room.shared.devices.mounted(standin_dev);
         trace(&room, porter, channels, children, &end)
     });
     match outcome {
@@ -186,12 +187,12 @@ fn serve(
     Ok(Serving { shared, listeners })
 }
 
-fn set_up(channels: &Channels, setup: Setup) -> Result<u64, WardenError> {
+fn set_up(channels: &Channels, setup: Setup) -> Result<(u64, u64), WardenError> {
     porter::tell(channels.commands.as_fd(), &Command::Setup(setup), &[])?;
     match porter::hear(channels.commands.as_fd())? {
-        Some((Answer::Ready { standin_mount_id, missing }, _)) => {
+        Some((Answer::Ready { standin_mount_id, standin_dev, missing }, _)) => {
             missing.iter().for_each(|m| tracing::warn!("the room lacks something: {m}"));
-            Ok(standin_mount_id)
+            Ok((standin_mount_id, standin_dev))
         }
         Some((Answer::Failed { what, .. }, _)) => Err(WardenError::Room(what)),
         _ => Err(WardenError::Room("the porter ended".into())),

@@ -1,6 +1,7 @@
 //! What the warden's threads share.
 
 use super::after::After;
+use super::devices::Devices;
 use super::guests::{Guests, Waiting, Who};
 use super::ledger::Ledger;
 use super::spares::Spares;
@@ -32,6 +33,8 @@ pub struct Shared {
     pub cargo: super::cargo::Cargo,
     /// What bodies used.
     pub ledger: Ledger,
+    /// The home's /dev.
+    pub devices: Devices,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
 }
@@ -145,6 +148,7 @@ impl Shared {
             memory,
             cargo,
             ledger: Ledger::default(),
+            devices: Devices::default(),
             spares: Spares::default(),
             standins,
         }

@@ -61,13 +61,16 @@ pub enum What {
     Write,
     /// POLL of this stand-in.
     Poll(StandinId),
+    /// About /dev: [`super::devices`] knows.
+    Device,
 }
 
 fn node(standin: StandinId) -> u64 {
     u64::from(standin.0) + 2
 }
 
-fn standin(node: u64) -> Option<StandinId> {
+/// The stand-in that a node is, if it is one.
+pub fn standin(node: u64) -> Option<StandinId> {
     node.checked_sub(2).and_then(|n| u32::try_from(n).ok()).map(StandinId)
 }
 
@@ -94,7 +97,8 @@ impl Device {
         (mount_id == self.mount_id.load(Ordering::Relaxed)).then(|| standin(inode)).flatten()
     }
 
-    fn reply(&self, bytes: &[u8]) {
+    /// Answers a request.
+    pub fn reply(&self, bytes: &[u8]) {
         // ENOENT: the request was interrupted or its caller died; nobody waits.
         if let Err(e) = rustix::io::write(&self.device, bytes)
             && e != rustix::io::Errno::NOENT
@@ -103,15 +107,36 @@ impl Device {
         }
     }
 
-    fn error(&self, unique: u64, errno: i32) {
+    /// Ends a request with this error, or 0.
+    pub fn error(&self, unique: u64, errno: i32) {
         self.reply(&proto::status(unique, errno));
     }
 
-    fn value<T: IntoBytes + zerocopy::Immutable>(&self, unique: u64, value: &T) {
+    /// Answers a request with a structure.
+    pub fn value<T: IntoBytes + zerocopy::Immutable>(&self, unique: u64, value: &T) {
         let mut reply = ReplyBuf::default();
         reply.clear();
         reply.push(value);
         self.reply(reply.finish(unique));
+    }
+
+    /// Answers a request with bytes.
+    pub fn bytes(&self, unique: u64, bytes: &[u8]) {
+        let mut reply = ReplyBuf::default();
+        reply.clear();
+        reply.extend(bytes);
+        self.reply(reply.finish(unique));
+    }
+
+    /// A stand-in is open, once more.
+    pub fn opened(&self, unique: u64, standin: Option<StandinId>) {
+        use proto::fopen::{DIRECT_IO, NOFLUSH, PARALLEL_DIRECT_WRITES, STREAM};
+        if let Some(standin) = standin {
+            *self.opens.lock().unwrap_or_else(PoisonError::into_inner).entry(standin).or_default() += 1;
+        }
+        // NOFLUSH: this process holds some of these files, and could not die if its death had to wait for an answer of its own.
+        let open_flags = DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES | NOFLUSH;
+        self.value(unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
     }
 
     /// Ends a request that home has answered.
@@ -124,6 +149,7 @@ impl Device {
                 self.reply(&[header.as_bytes(), data].concat());
             }
             (What::Write, Ok(n)) => self.value(asked.unique, &WriteOut { size: n as u32, padding: 0 }),
+            (What::Device, Ok(_)) => {}
             (What::Poll(standin), Ok(revents)) => {
                 self.wake(self.readiness.returned(standin, revents as u16));
                 self.value(asked.unique, &PollOut { revents: revents as u32, padding: 0 });
@@ -218,6 +244,9 @@ pub fn serve(room: &Shared) {
 }
 
 fn handle(room: &Shared, request: &Request<'_>) {
+    if super::devices::serve(room, request) {
+        return;
+    }
     let unique = request.header.unique;
     let device = &room.standins;
     let done = match request.opcode {
@@ -231,7 +260,7 @@ fn handle(room: &Shared, request: &Request<'_>) {
             Ok(())
         }
         Some(Opcode::Open) => {
-            open(device, request);
+            device.opened(unique, standin(request.header.nodeid));
             Ok(())
         }
         Some(Opcode::Read) => read(room, request),
@@ -263,7 +292,7 @@ fn init_reply(init: &InitIn) -> InitOut {
         major: proto::KERNEL_VERSION,
         minor: init.minor.min(proto::KERNEL_MINOR_VERSION),
         max_readahead: 0,
-        flags: (proto::init::BIG_WRITES | proto::init::MAX_PAGES) as u32,
+        flags: (proto::init::BIG_WRITES | proto::init::MAX_PAGES | proto::init::ATOMIC_O_TRUNC) as u32,
         max_background: 64,
         congestion_threshold: 48,
         max_write: IO_BYTES,
@@ -274,31 +303,20 @@ fn init_reply(init: &InitIn) -> InitOut {
 }
 
 fn attributes(node: u64) -> Attr {
-    let (mode, size) = if node == proto::ROOT_ID { (libc::S_IFDIR | 0o555, 0) } else { (libc::S_IFREG | 0o666, HUGE) };
+    let (mode, size) = if node == proto::ROOT_ID { (libc::S_IFDIR | 0o755, 0) } else { (libc::S_IFREG | 0o666, HUGE) };
     Attr { ino: node, mode, size, nlink: 1, blksize: 4096, ..Attr::default() }
 }
 
 fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
     let name = request.args().name().map_err(|_| libc::ENOENT)?;
     let number: u32 = name.to_str().ok().and_then(|n| n.parse().ok()).ok_or(libc::ENOENT)?;
-    let nodeid = node(StandinId(number));
-    Ok(EntryOut {
-        nodeid,
-        entry_valid: FOR_EVER_S,
-        attr_valid: FOR_EVER_S,
-        attr: attributes(nodeid),
-        ..EntryOut::default()
-    })
+    Ok(EntryOut { entry_valid: FOR_EVER_S, ..entry(StandinId(number)) })
 }
 
-fn open(device: &Device, request: &Request<'_>) {
-    use proto::fopen::{DIRECT_IO, NOFLUSH, PARALLEL_DIRECT_WRITES, STREAM};
-    if let Some(standin) = standin(request.header.nodeid) {
-        *device.opens.lock().unwrap_or_else(PoisonError::into_inner).entry(standin).or_default() += 1;
-    }
-    // NOFLUSH: this process holds some of these files, and could not die if its death had to wait for an answer of its own.
-    let open_flags = DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES | NOFLUSH;
-    device.value(request.header.unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
+/// What a lookup yields that finds a stand-in, this time.
+pub fn entry(standin: StandinId) -> EntryOut {
+    let nodeid = node(standin);
+    EntryOut { nodeid, attr_valid: FOR_EVER_S, attr: attributes(nodeid), ..EntryOut::default() }
 }
 
 /// Who asks for a stand-in, and what it stands for.

@@ -48,9 +48,6 @@ pub fn difference(program: &Program, native: &Outcome, placed: &Outcome) -> Opti
 /// What is known to differ, and why. A guest that does the same must be taken off, unless it is a matter of time.
 const DIFFERENT: &[(&str, &str)] = &[
     ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
-    ("session", "/dev/tty is not there yet"),
-    ("tty_devtty", "/dev/tty is not there yet"),
-    ("tty_kind", "a terminal's name is not known yet"),
     ("stdio_kind", "names in /proc/self/fd are the stand-ins'"),
 ];
 

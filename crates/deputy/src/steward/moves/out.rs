@@ -164,7 +164,7 @@ impl Move {
         for descriptor in &place.descriptors {
             deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
         }
-        channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel));
+        channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel, None));
         Ok(deputy)
     }
 }

@@ -48,6 +48,20 @@ fn shape(request: u32) -> Option<Shape> {
         0x8906 | 0x8907 => Shape::Out(16),                     // SIOCGSTAMP, SIOCGSTAMPNS
         0x8910 | 0x8911 | 0x8913..=0x8945 => Shape::InOut(40), // `struct ifreq`: interfaces
         0x8948..=0x8955 | 0x8960..=0x8970 => Shape::InOut(40),
+        0x5412 => Shape::In(1),                     // TIOCSTI
+        0x5416..=0x5418 => Shape::In(4),            // TIOCMBIS, TIOCMBIC, TIOCMSET
+        0x541d | 0x5427 | 0x5428 => Shape::Number,  // TIOCCONS, TIOCSBRK, TIOCCBRK
+        0x5420 | 0x5423 => Shape::In(4),            // TIOCPKT, TIOCSETD
+        0x5437 => Shape::Number,                    // TIOCVHANGUP
+        0x5456 => Shape::Out(36),                   // TIOCGLCKTRMIOS
+        0x5457 => Shape::In(36),                    // TIOCSLCKTRMIOS
+        0x8004_5430 | 0x8004_5432 => Shape::Out(4), // TIOCGPTN, TIOCGDEV
+        0x4004_5431 => Shape::In(4),                // TIOCSPTLCK
+        0x4004_5436 => Shape::Number,               // TIOCSIG
+        0x8004_5438..=0x8004_5440 => Shape::Out(4), // TIOCGPKT, TIOCGPTLCK, TIOCGEXCL
+        0x1260 | 0x1262 => Shape::Out(8),           // BLKGETSIZE, BLKRAGET
+        0x1268 => Shape::Out(4),                    // BLKSSZGET
+        0x8008_1272 => Shape::Out(8),               // BLKGETSIZE64
         _ => return None,
     })
 }

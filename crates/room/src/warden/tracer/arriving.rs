@@ -140,6 +140,7 @@ impl Tracer {
     pub fn resume_arrived(&mut self, pid: i32) -> bool {
         let Some(threads) = self.arriving.take_standing(pid) else { return false };
         self.bodies.set(pid, Phase::Running);
+        self.room.guests().runs(pid);
         for thread in threads {
             if let Err(TraceError::Failed(e)) = thread.resume(0) {
                 tracing::error!("{e}");

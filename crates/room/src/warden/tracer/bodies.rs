@@ -160,6 +160,7 @@ impl Tracer {
         let Some(who) = self.meet(host) else { return stopped.resume(0) };
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
+            self.room.guests().runs(who.pid);
             self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
             self.early_signals(who.pid);
         } else {
