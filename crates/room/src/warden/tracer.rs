@@ -55,6 +55,8 @@ pub enum Order {
         /// The thread.
         host: HostTid,
     },
+    /// A write to a stand-in whose other end is closed is over: SIGPIPE was given before.
+    Broken(super::standins::Asked),
     /// A call whose thread is held for it has ended at home.
     Ended {
         /// The call.
@@ -212,6 +214,7 @@ impl Tracer {
             Order::Reserved { host, result } => self.reserved(host, result),
             // Its stop follows, unless a signal has stopped it or it is dead.
             Order::Answer { host } => drop(ptrace::interrupt(host)),
+            Order::Broken(asked) => self.room.standins.finish(asked, -i64::from(libc::EPIPE), &[]),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
             Order::Stop { pid } => self.stop(pid),
