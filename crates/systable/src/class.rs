@@ -24,6 +24,8 @@ pub enum Special {
     Clone,
     /// Takes a signal that came from home: stops in the tracer, which puts in what the signal carried there.
     TakeSignal,
+    /// Signals become readable: from then on they must carry in the body what they carried at home, before anybody takes them.
+    SignalFd,
     /// What children used: home knows them, and their bodies ran here.
     Usage,
     /// `ioctl`: what it means depends on what the descriptor is.

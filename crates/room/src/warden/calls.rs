@@ -81,6 +81,7 @@ impl Asked {
             Special::Ipc => self.object(),
             Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
             Special::Usage => self.forward(),
+            Special::SignalFd => self.signal_fd(),
         }
     }
 
@@ -210,6 +211,14 @@ impl Asked {
             (false, libc::SYS_pidfd_open) => self.refuse(libc::ENOSYS),
             (false, _) => self.forward(),
         }
+    }
+
+    /// Who reads signals sees what they carry before the tracer does.
+    fn signal_fd(self) {
+        if let Some(guest) = self.room.guests().get_mut(self.who.pid) {
+            guest.reads_signals = true;
+        }
+        self.here();
     }
 
     /// kill(getpid(), signal), at home.

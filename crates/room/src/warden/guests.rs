@@ -30,6 +30,8 @@ pub struct Guest {
     pub ignored: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD, likewise.
     pub child_flags: u64,
+    /// It has a descriptor that signals are read from.
+    pub reads_signals: bool,
     /// Its program runs: what it does is no more what the porter does for it.
     pub runs: bool,
 }
@@ -52,6 +54,7 @@ impl Guest {
             unclaimed: HashMap::new(),
             ignored,
             child_flags,
+            reads_signals: false,
             runs: false,
         }
     }

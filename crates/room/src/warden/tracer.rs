@@ -6,6 +6,7 @@ mod bodies;
 mod departing;
 mod family;
 mod held;
+mod injected;
 mod porters;
 mod signals;
 mod stops;
@@ -18,6 +19,7 @@ use bodies::Bodies;
 use departing::Departing;
 use held::Held;
 use image::Image;
+use injected::Injected;
 use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid};
 use porters::Porter;
@@ -141,6 +143,7 @@ struct Tracer {
     bodies: Bodies,
     signals: Signals,
     stops: Stops,
+    injected: Injected,
     held: Held,
     arriving: Arriving,
     departing: Departing,
@@ -173,6 +176,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         bodies: Bodies::default(),
         signals: Signals::default(),
         stops: Stops::default(),
+        injected: Injected::default(),
         held: Held::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),

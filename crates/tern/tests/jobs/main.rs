@@ -35,11 +35,16 @@ fn on_terminal(lab: &Lab, placed: bool, words: &[&str]) -> Session {
 
 /// Runs the same at home and away.
 fn both(words: &[&str], steps: impl Fn(&mut Session)) {
+    both_end(words, 0, steps);
+}
+
+/// As [`both`], with this exit status.
+fn both_end(words: &[&str], status: i32, steps: impl Fn(&mut Session)) {
     let lab = shared();
     for placed in [false, true] {
         let mut session = on_terminal(&lab, placed, words);
         steps(&mut session);
-        assert_eq!(session.ends().code(), Some(0), "placed: {placed}");
+        assert_eq!(session.ends().code(), Some(status), "placed: {placed}");
     }
 }
 
@@ -57,7 +62,9 @@ fn run(session: &mut Session, command: &str) -> i32 {
 fn a_shell_controls_its_jobs() {
     both(BASH, |session| {
         session.shows(">>");
-        run(session, "sleep 1000\n");
+        // A shell's child does not stop before it has its own program.
+        session.keys("sh -c 'echo run\"\"ning; exec sleep 1000'\n");
+        session.shows("\nrunning\r\n");
         session.keys("\x1a");
         session.shows("Stopped");
         session.shows(">>");
@@ -155,4 +162,34 @@ fn a_closed_window_hangs_up() {
 
 fn is_named(pid: i32, name: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
+}
+
+#[test]
+fn terminals_have_names() {
+    both(BASH, |session| {
+        session.shows(">>");
+        session.keys("case $(tty) in /dev/pts/*) echo na\"\"med;; esac; test -c $(tty) && echo is o\"\"ne\n");
+        session.shows("named");
+        session.shows("is one");
+        session.shows(">>");
+        session.keys("read -s -p pass: word < /dev/tty; echo; echo got $word > /dev/tty\n");
+        session.shows("\npass:");
+        session.keys("secret\n");
+        let after = session.shows("got secret");
+        assert!(!after.starts_with("secret"), "{after}");
+        session.shows(">>");
+        session.keys("exit 0\n");
+    });
+}
+
+#[test]
+fn programs_make_terminals() {
+    // The inner terminal has the outer one's size, its own name, and keys that send signals.
+    let inner = "stty size; tty | grep -c /dev/pts/; echo ready; sleep 1000";
+    both_end(&["script", "-qec", inner, "/dev/null"], 130, |session| {
+        session.shows("24 80\r\n1\r\n");
+        session.shows("ready\r\n");
+        session.keys("\x03");
+        session.shows("^C");
+    });
 }

@@ -203,6 +203,7 @@ impl Tracer {
         self.births.forget(host);
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
+        self.injected.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };

@@ -100,6 +100,25 @@ impl Tracer {
             }
             return;
         }
+        let signal = number(&info, 0);
+        if signal == libc::SIGCONT {
+            self.stops.count(pid);
+        }
+        if !(1..=64).contains(&signal) {
+            return;
+        }
+        // One that continues the body must not wait until that runs.
+        if signal != libc::SIGCONT && self.inject(pid, tid, &info, signal) {
+            return;
+        }
+        self.send_with_ticket(pid, tid, info);
+        if signal == libc::SIGCONT {
+            self.go_on(pid);
+        }
+    }
+
+    /// Sends a signal that the tracer sees before the program does.
+    pub fn send_with_ticket(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
         let (host, group) = {
             let guests = self.room.guests();
             let group = guests.host(pid);
@@ -107,9 +126,6 @@ impl Tracer {
         };
         let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
-        if signal == libc::SIGCONT {
-            self.stops.count(pid);
-        }
         let sent = self.signals.ticket(pid, info);
         // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
         let done = unsafe {
@@ -120,9 +136,6 @@ impl Tracer {
         };
         if done < 0 {
             tracing::debug!("signal {signal} to {pid}: {}", std::io::Error::last_os_error());
-        }
-        if signal == libc::SIGCONT {
-            self.go_on(pid);
         }
     }
 
@@ -194,9 +207,13 @@ impl Tracer {
             _ => {
                 let mut stopped = stopped;
                 let waited = self.interrupted(&mut stopped)?;
+                let host = stopped.tid();
                 match if waited { self.hold(stopped, 0) } else { Some(stopped) } {
-                    Some(stopped) => stopped.resume(0),
-                    None => Ok(()),
+                    Some(stopped) => self.send_injected(stopped)?.resume(0),
+                    None => {
+                        self.send_otherwise(host);
+                        Ok(())
+                    }
                 }
             }
         }

@@ -1,0 +1,90 @@
+//! Signals for processes that read them from a descriptor (signalfd(2)). Nobody but the process itself may send it what came from the kernel or from kill(2) at
+//! home, so its first thread is made to, while it is stopped; then it goes on as if nothing had been.
+
+use super::Tracer;
+use body::rewind;
+use os::inject::{Inside, Memory, gate};
+use os::ptrace::{self, HostTid, Stopped, TraceError};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// So far below a thread's stack pointer nothing lies that is its own, or that rewinding a call puts there.
+const BELOW_STACK_BYTES: u64 = 1024;
+
+/// A signal: for which thread (by its number in the room), if it is for one, and what it carries.
+type Signal = (Option<i32>, [u8; 128]);
+
+/// What first threads are to send their processes, and for how long they slept when that came.
+#[derive(Debug, Default)]
+pub struct Injected {
+    waiting: HashMap<HostTid, (Duration, Vec<Signal>)>,
+}
+
+impl Injected {
+    /// A thread ended.
+    pub fn forget_thread(&mut self, host: HostTid) {
+        self.waiting.remove(&host);
+    }
+}
+
+impl Tracer {
+    /// Has a process that reads its signals send this one to itself, if all its threads block it; `false`: it is to be sent as to any other.
+    pub fn inject(&mut self, pid: i32, tid: Option<i32>, info: &[u8; 128], signal: i32) -> bool {
+        let (first, threads) = {
+            let guests = self.room.guests();
+            let Some(first) = guests.get(pid).filter(|g| g.reads_signals).and_then(|_| guests.host(pid)) else {
+                return false;
+            };
+            (first, guests.threads_of(pid))
+        };
+        let concerned = threads.iter().filter(|(_, who)| tid.is_none_or(|tid| tid == who.tid));
+        let bit = 1u64 << (signal - 1);
+        let blocks = |host: &HostTid| os::process::status(host.0).is_ok_and(|s| s.blocked & bit != 0);
+        if !concerned.into_iter().all(|(host, _)| blocks(host)) {
+            return false;
+        }
+        let slept = os::process::slept(first.0).unwrap_or_default();
+        let waiting = self.injected.waiting.entry(first).or_insert_with(|| (slept, Vec::new()));
+        waiting.1.push((tid, *info));
+        ptrace::interrupt(first).is_ok()
+    }
+
+    /// The thread has stopped, in no call that home runs: it sends what it is to.
+    pub fn send_injected(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
+        let Some((slept, signals)) = self.injected.waiting.remove(&stopped.tid()) else { return Ok(stopped) };
+        let Some(who) = self.room.guests().who(stopped.tid()) else { return Ok(stopped) };
+        send(stopped, who.pid, slept, &signals)
+    }
+
+    /// The thread waits for home, and is held until that has answered: what is to be sent goes as to any other process.
+    pub fn send_otherwise(&mut self, host: HostTid) {
+        let Some((_, signals)) = self.injected.waiting.remove(&host) else { return };
+        let Some(who) = self.room.guests().who(host) else { return };
+        signals.into_iter().for_each(|(tid, info)| self.send_with_ticket(who.pid, tid, info));
+    }
+}
+
+fn send(stopped: Stopped, pid: i32, slept: Duration, signals: &[Signal]) -> Result<Stopped, TraceError> {
+    let host = stopped.tid().0;
+    let memory = Memory::of(host)?;
+    let gate = gate(&memory, &os::areas::read(host)?)?;
+    let (registers, mask) = (stopped.registers()?, stopped.mask()?);
+    let rewound = rewind(&registers, slept, |at| memory.word(at).ok());
+    if let Some((at, bytes)) = rewound.put {
+        memory.write(at, &bytes)?;
+    }
+    let at = registers.rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
+    let mut inside = Inside::enter(stopped, memory, gate)?;
+    for (tid, info) in signals {
+        inside.memory().write(at, info)?;
+        let signal = u64::from(info[0]);
+        let sent = match tid {
+            Some(tid) => inside.call(libc::SYS_rt_tgsigqueueinfo, [pid as u64, *tid as u64, signal, at, 0, 0])?,
+            None => inside.call(libc::SYS_rt_sigqueueinfo, [pid as u64, signal, at, 0, 0, 0])?,
+        };
+        if sent < 0 {
+            tracing::debug!("signal {signal} to {pid}: error {}", -sent);
+        }
+    }
+    inside.leave(&rewound.registers, mask)
+}
