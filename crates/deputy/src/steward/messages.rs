@@ -232,11 +232,38 @@ fn placed(room: &Shared, pid: i32, result: Result<(), (i32, String)>) {
     }
 }
 
+/// Signals that end a process with a core by default (signal(7)).
+fn dumps_core(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGQUIT
+            | libc::SIGILL
+            | libc::SIGTRAP
+            | libc::SIGABRT
+            | libc::SIGBUS
+            | libc::SIGFPE
+            | libc::SIGSEGV
+            | libc::SIGXCPU
+            | libc::SIGXFSZ
+            | libc::SIGSYS
+    )
+}
+
 fn exited(room: &Shared, pid: i32, how: Ending) {
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
         let packet = match how {
             Ending::Exit(status) => channel::order(abi::OP_EXIT, [u64::from(status), 0], &[]),
-            Ending::Signal(signal) => channel::order(abi::OP_DIE, [u64::from(signal), 0], &[]),
+            Ending::Signal(signal) => {
+                if dumps_core(signal.into()) {
+                    tracing::info!(
+                        pid,
+                        signal,
+                        "no core is written: the memory of the program was on {}",
+                        room.args.host
+                    );
+                }
+                channel::order(abi::OP_DIE, [u64::from(signal), 0], &[])
+            }
         };
         deputy.end(packet, None);
     }

@@ -76,7 +76,7 @@ impl Asked {
             Special::Credentials => self.credentials(),
             Special::Prctl => prctl::serve(self),
             Special::Disposition => self.disposition(),
-            Special::Limits => self.here(),
+            Special::Limits => self.limits(),
             Special::Socket => socket::serve(self),
             Special::Ipc => self.object(),
             Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
@@ -210,6 +210,21 @@ impl Asked {
             (false, libc::SYS_pidfd_open) if self.args[0] as i32 == self.who.pid => self.here(),
             (false, libc::SYS_pidfd_open) => self.refuse(libc::ENOSYS),
             (false, _) => self.forward(),
+        }
+    }
+
+    /// Limits of what the deputy has, too: processes are made at home, and so are the descriptors that stay there. Other processes' limits are home's.
+    fn limits(self) {
+        const OF_BOTH: [u32; 2] = [libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE];
+        let (target, which) = match self.nr as i64 {
+            libc::SYS_prlimit64 => (self.args[0] as i32, self.args[1] as u32),
+            _ => (0, self.args[0] as u32),
+        };
+        let own = target == 0 || target == self.who.pid;
+        match own {
+            true if OF_BOTH.contains(&which) => self.forward_and_then(|_| After::Here),
+            true => self.here(),
+            false => self.forward(),
         }
     }
 

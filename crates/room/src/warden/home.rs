@@ -82,8 +82,8 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Standin(asked) if asked.what == What::Device => {
                 super::devices::answered(room, asked.unique, result, out);
             }
-            // After the signal that came with it.
-            Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Broken(asked)),
+            // Behind the signal, whose order the tracer has already.
+            Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Finish { asked, result }),
             Pending::Standin(asked) => room.standins.finish(asked, result, out),
             Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),
             Pending::Held { .. } => room.orders.give(Order::Ended { id, result }),

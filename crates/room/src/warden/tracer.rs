@@ -12,6 +12,7 @@ mod signals;
 mod stops;
 
 use super::shared::Shared;
+use super::standins::Asked;
 use crate::porter::{Answer, Channels, Notice, hear};
 use arriving::Arriving;
 use births::Births;
@@ -57,12 +58,17 @@ pub enum Order {
         /// The thread.
         host: HostTid,
     },
-    /// A write to a stand-in whose other end is closed is over: SIGPIPE was given before.
-    Broken(super::standins::Asked),
     /// A call whose thread is held for it has ended at home.
     Ended {
         /// The call.
         id: CallId,
+        /// Its result.
+        result: i64,
+    },
+    /// A request for a stand-in has ended so; a signal came before.
+    Finish {
+        /// The request.
+        asked: Asked,
         /// Its result.
         result: i64,
     },
@@ -218,9 +224,9 @@ impl Tracer {
             Order::Reserved { host, result } => self.reserved(host, result),
             // Its stop follows, unless a signal has stopped it or it is dead.
             Order::Answer { host } => drop(ptrace::interrupt(host)),
-            Order::Broken(asked) => self.room.standins.finish(asked, -i64::from(libc::EPIPE), &[]),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
             Order::Kill { pid } => self.kill(pid),

@@ -87,3 +87,32 @@ fn failures_of_placing_have_the_statuses_of_env() {
     assert_eq!(statuses, ["125", "126", "127", "127", "126"]);
     assert!(text.lines().all(|line| !line.ends_with(" 0")), "every failure has words: {text}");
 }
+
+/// Processes are made at home, and so are the descriptors that stay there: their limits hold there.
+#[test]
+fn limits_are_the_deputys_too() {
+    let text = at_home(
+        &shared(),
+        r#"
+        placed bash -c 'ulimit -n 77; ulimit -u 88; echo set; exec sleep 1000' > said & pid=$!
+        while ! grep -q set said; do sleep 0.01; done
+        awk '/open files|Max processes/ { print $(NF - 1) }' /proc/$pid/limits
+        kill $pid; wait $pid; echo $?"#,
+    )
+    .text();
+    assert_eq!(text, "88\n77\n143");
+}
+
+/// What a program's starter blocked is blocked when it starts.
+#[test]
+fn masks_are_inherited() {
+    let text = at_home(
+        &shared(),
+        r#"
+        env --block-signal=USR1,34 grep SigBlk /proc/self/status
+        env --block-signal=USR1,34 tern run --on n2 -- grep SigBlk /proc/self/status"#,
+    )
+    .text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("200000200") && lines[0] == lines[1], "{text}");
+}
