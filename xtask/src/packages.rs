@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tool::{Result, run};
 
 /// Program, package, and whether tests fail without it (else the test of that program is left out, and says so).
-const PROGRAMS: [(&str, &str, bool); 19] = [
+const PROGRAMS: [(&str, &str, bool); 25] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),
     ("as", "binutils", true),
@@ -25,6 +25,12 @@ const PROGRAMS: [(&str, &str, bool); 19] = [
     ("tcpdump", "tcpdump", true),
     ("bc", "bc", true),
     ("ffmpeg", "ffmpeg", true),
+    ("curl", "curl", true),
+    ("ss", "iproute2", true),
+    ("redis-server", "redis-server", true),
+    ("nginx", "nginx-light", true),
+    ("ab", "apache2-utils", true),
+    ("ruby", "ruby", true),
     ("octave-cli", "octave", false),
 ];
 

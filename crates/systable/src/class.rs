@@ -42,6 +42,8 @@ pub enum Special {
     SharedMapping,
     /// Sockets.
     Socket,
+    /// System V objects: they are made in the room, unless home has them.
+    Ipc,
     /// Signals to processes and threads.
     Signal,
     /// What a signal does: mirrored at home.

@@ -15,7 +15,10 @@ pub const REGION_BYTES: u64 = CODE_BYTES + (128 << 10) + DATA_BYTES;
 
 // rbx: the next call, r12: how many are left.
 global_asm!(
+    // Global: whoever refers to them may lie in another object of this crate.
     ".pushsection .rodata",
+    ".globl tern_batch_start, tern_batch_end",
+    ".hidden tern_batch_start, tern_batch_end",
     "tern_batch_start:",
     "2: test r12, r12",
     "jz 4f",

@@ -19,6 +19,13 @@ pub enum After {
     Write(Vec<Back>),
     /// The hosting kernel makes the same call.
     Here,
+    /// The same, if home's said that there is no such thing there; else it is refused.
+    HereIfAbsent {
+        /// Who made the call.
+        pid: i32,
+        /// Its number.
+        nr: u32,
+    },
     /// The result is a descriptor of the deputy.
     Descriptor(Arc<Made>),
     /// A message was received.
@@ -52,7 +59,7 @@ impl After {
             After::Here => false,
             After::Descriptor(_) | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
-            After::Series(_) => true,
+            After::Series(_) | After::HereIfAbsent { .. } => true,
         }
     }
 }
@@ -64,6 +71,15 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         After::Write(back) if write(host, &back, out) => result,
         After::Write(_) => -i64::from(libc::EFAULT),
         After::Here => result,
+        After::HereIfAbsent { .. } if result == -i64::from(libc::ENOENT) => 0,
+        After::HereIfAbsent { pid, nr } => {
+            room.refused(
+                pid,
+                nr,
+                "an object of home's processes has this key, and cannot be reached from another node",
+            );
+            -i64::from(libc::ENOSYS)
+        }
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
         After::Received(incoming) => incoming.deliver(room, host, waiting.as_ref(), result, out),
         After::Sent(mut outgoing) => {

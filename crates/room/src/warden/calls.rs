@@ -78,6 +78,7 @@ impl Asked {
             Special::Disposition => self.disposition(),
             Special::Limits => self.limits(),
             Special::Socket => socket::serve(self),
+            Special::Ipc => self.object(),
             Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
             Special::Usage => self.forward(),
             Special::SignalFd => self.signal_fd(),
@@ -247,6 +248,17 @@ impl Asked {
         // A room's files are the home's, behind FUSE: tmpfs is nothing but memfd there.
         rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0))
             .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
+    }
+
+    /// shmget, semget, msgget: a new object is the room's; one that home's processes have made under this key cannot be reached from here.
+    fn object(self) {
+        let key = self.args[0];
+        if key as i32 == libc::IPC_PRIVATE {
+            return self.here();
+        }
+        let call = Call::new(i64::from(self.nr), [key, 0, 0, 0, 0, 0]);
+        let (pid, nr) = (self.who.pid, self.nr);
+        self.ask(call, After::HereIfAbsent { pid, nr }, false);
     }
 
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.

@@ -76,7 +76,7 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                 return Some(Pending::Missed { host, result });
             }
             Pending::Notified { waiting, after, .. } => {
-                let here = matches!(after, After::Here) && result >= 0;
+                let here = matches!(after, After::Here | After::HereIfAbsent { .. }) && result >= 0;
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
             }
             Pending::Standin(asked) if asked.what == What::Device => {

@@ -1,9 +1,8 @@
 //! Numbers 0 to 99.
 
-use super::{Row, go_home, local, special, why};
+use super::{Row, local, special, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
-use crate::errno::ENOSYS;
 use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument.
@@ -66,9 +65,9 @@ pub(super) const ROWS: &[Row] = &[
     local(26, "msync", &[Address, Int, Flags], why::MEMORY),
     local(27, "mincore", &[Address, Int, Opaque], why::MEMORY),
     local(28, "madvise", &[Address, Int, Int], why::MEMORY),
-    go_home(29, "shmget", ENOSYS, &[Int, Int, Flags], why::IPC),
-    go_home(30, "shmat", ENOSYS, &[Int, Address, Flags], why::IPC),
-    go_home(31, "shmctl", ENOSYS, &[Int, Int, Opaque], why::IPC),
+    special(29, "shmget", Special::Ipc, &[Int, Int, Flags], why::OBJECT),
+    local(30, "shmat", &[Int, Address, Flags], why::OBJECT),
+    local(31, "shmctl", &[Int, Int, Opaque], why::OBJECT),
     local(32, "dup", &[Fd], why::DESCRIPTOR),
     local(33, "dup2", &[Fd, Fd], why::DESCRIPTOR),
     local(34, "pause", &[], why::THREAD),
@@ -107,14 +106,14 @@ pub(super) const ROWS: &[Row] = &[
     special(61, "wait4", Special::Wait, &[Pid, Out(Fixed(4)), Flags, Out(Fixed(144))], why::CHILDREN),
     special(62, "kill", Special::Signal, &[Pid, Signal], why::SIGNAL),
     local(63, "uname", &[Out(Fixed(390))], why::UNAME),
-    go_home(64, "semget", ENOSYS, &[Int, Int, Flags], why::IPC),
-    go_home(65, "semop", ENOSYS, &[Int, In(Elements { count: 2, size: 6 }), Int], why::IPC),
-    go_home(66, "semctl", ENOSYS, &[Int, Int, Int, Opaque], why::IPC),
-    go_home(67, "shmdt", ENOSYS, &[Address], why::IPC),
-    go_home(68, "msgget", ENOSYS, &[Int, Flags], why::IPC),
-    go_home(69, "msgsnd", ENOSYS, &[Int, Opaque, Int, Flags], why::IPC),
-    go_home(70, "msgrcv", ENOSYS, &[Int, Opaque, Int, Int, Flags], why::IPC),
-    go_home(71, "msgctl", ENOSYS, &[Int, Int, Opaque], why::IPC),
+    special(64, "semget", Special::Ipc, &[Int, Int, Flags], why::OBJECT),
+    local(65, "semop", &[Int, In(Elements { count: 2, size: 6 }), Int], why::OBJECT),
+    local(66, "semctl", &[Int, Int, Int, Opaque], why::OBJECT),
+    local(67, "shmdt", &[Address], why::OBJECT),
+    special(68, "msgget", Special::Ipc, &[Int, Flags], why::OBJECT),
+    local(69, "msgsnd", &[Int, Opaque, Int, Flags], why::OBJECT),
+    local(70, "msgrcv", &[Int, Opaque, Int, Int, Flags], why::OBJECT),
+    local(71, "msgctl", &[Int, Int, Opaque], why::OBJECT),
     special(72, "fcntl", Special::Fcntl, &[Fd, Int, Opaque], why::FCNTL).when(FCNTL_OWNER),
     local(73, "flock", &[Fd, Flags], why::LOCK),
     local(74, "fsync", &[Fd], why::STREAM),

@@ -18,6 +18,7 @@ pub const CREDENTIALS: &str = "who the process is must change in the deputy and 
 pub const FAMILY: &str = "groups, sessions and parents are the home's";
 pub const SIGNAL: &str = "the target may be at home; inside the room the kernel delivers it";
 pub const CHILDREN: &str = "children are the home's";
+pub const OBJECT: &str = "objects that bodies make are their room's own; those of home's processes are out of reach, and a key that names one is refused";
 pub const IPC: &str = "its objects are known to the whole home";
 pub const WATCH: &str = "it watches what only the home sees change";
 pub const MOUNT: &str = "it changes what the home's processes see";

@@ -95,10 +95,13 @@ fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen)
 /// Calls that guests make in order to see them refused, or that they do not need.
 const MAY_BE_REFUSED: &[(&str, &str)] = &[("no_such_call", "5000")];
 
+/// Guests that need the tracer too: without it signals interrupt what was handed over.
+const TRACED: &[&str] = &["never_eintr"];
+
 #[test]
 fn guests_need_nothing_that_is_not_served() {
     let mut complaints = Vec::new();
-    for program in program::build("") {
+    for program in program::build("").into_iter().filter(|p| !TRACED.contains(&p.name.as_str())) {
         let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
         let arguments = arguments(&program);
         let mut command = Command::new(&arguments[0]);

@@ -52,6 +52,18 @@ impl Tracer {
         }
     }
 
+    /// The call of a thread that waited at a listener was not made. One that never waits natively is made again whatever handler runs: no program expects EINTR
+    /// of it.
+    pub fn not_made(stopped: &mut Stopped) -> Result<(), TraceError> {
+        const ERESTARTNOINTR: i64 = -513;
+        let mut registers = stopped.registers()?;
+        if !may_wait(registers.orig_rax) {
+            registers.rax = ERESTARTNOINTR as u64;
+            stopped.set_registers(&registers)?;
+        }
+        Ok(())
+    }
+
     fn release(&mut self, mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
         let mut registers = stopped.registers()?;
         let done = result != -i64::from(libc::EINTR);
@@ -62,7 +74,47 @@ impl Tracer {
         if done || (signal != 0 && is_socket() && self.room.ends_by_signal(stopped.tid(), registers.rdi as i32)) {
             registers.rax = result as u64;
             stopped.set_registers(&registers)?;
+        } else {
+            Tracer::not_made(&mut stopped)?;
         }
         self.deliver(stopped, signal)
+    }
+}
+
+/// A call that may be interrupted: the hosting kernel's own, and those of home that wait for something.
+fn may_wait(call: u64) -> bool {
+    use systable::{Class, Special};
+    let Some(row) = systable::row(call as u32) else { return true };
+    match row.class {
+        Class::Home => false,
+        Class::Special(Special::Socket) => !matches!(
+            call as i64,
+            libc::SYS_socket
+                | libc::SYS_bind
+                | libc::SYS_listen
+                | libc::SYS_getsockname
+                | libc::SYS_getpeername
+                | libc::SYS_getsockopt
+                | libc::SYS_setsockopt
+                | libc::SYS_shutdown
+        ),
+        Class::Special(special) => {
+            !matches!(special, Special::Signal | Special::Credentials | Special::Stat | Special::Seek | Special::Ipc)
+        }
+        Class::Local | Class::GoHome | Class::Unused => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_waits_is_never_interrupted() {
+        for (name, waits) in
+            [("getsockname", false), ("kill", false), ("recvfrom", true), ("wait4", true), ("read", true)]
+        {
+            assert_eq!(systable::number(name).map(|nr| may_wait(nr.into())), Some(waits), "{name}");
+        }
     }
 }

@@ -170,7 +170,10 @@ impl Tracer {
         }
         if self.interrupted(&mut stopped)? {
             return match self.hold(stopped, signal) {
-                Some(stopped) => self.deliver(stopped, signal),
+                Some(mut stopped) => {
+                    Tracer::not_made(&mut stopped)?;
+                    self.deliver(stopped, signal)
+                }
                 None => Ok(()),
             };
         }
