@@ -47,6 +47,9 @@ pub enum Command {
         pid: i32,
         /// Node; `home` brings it back
         node: String,
+        /// Say what took how long
+        #[command(flatten)]
+        output: Output,
     },
     /// Test what this machine offers, or whether programs of this node can run on NODE
     Doctor {

@@ -80,10 +80,10 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Answer::Why { lines } => Ok(print_lines(&lines)),
             _ => Err(client::unexpected()),
         },
-        Command::Move { pid, node } => {
+        Command::Move { pid, node, output } => {
             let to = (node != HOME).then(|| node.clone());
             match ask(Request::Move { pid: *pid, to })? {
-                Answer::Done => Ok(0),
+                Answer::Moved { legs } => Ok(show(*output, &legs, String::new)),
                 _ => Err(client::unexpected()),
             }
         }

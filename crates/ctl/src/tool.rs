@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::moves::Leg;
 use crate::facts::{Finding, Load};
 use crate::steward::Guest;
 
@@ -60,7 +61,7 @@ pub enum Request {
         /// How many.
         lines: u32,
     },
-    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Done`].
+    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Moved`].
     Move {
         /// PID at home.
         pid: i32,
@@ -160,6 +161,11 @@ pub enum Answer {
     },
     /// To [`Request::Policy`].
     Policy(Vec<SettingRow>),
+    /// To [`Request::Move`].
+    Moved {
+        /// One way after the other.
+        legs: Vec<Leg>,
+    },
 }
 
 /// A policy setting.

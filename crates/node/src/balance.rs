@@ -227,7 +227,7 @@ impl Rounds {
     fn carry_out(&mut self, order: &Move, ask: Ask) -> Result<(), Error> {
         let pid = i32::try_from(order.process).unwrap_or(0);
         let target = self.daemon.table().iter().find(|k| k.member.id == order.to).map(|k| k.member.clone());
-        let Some(target) = target else { return moving::relocate_unasked(&self.daemon, pid, None) };
+        let Some(target) = target else { return moving::relocate_unasked(&self.daemon, pid, None).map(drop) };
         let daemon = Arc::clone(&self.daemon);
         self.daemon.runtime.block_on(async {
             let mut session = Session::open(&daemon, &target).await?;

@@ -216,6 +216,11 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
+    /// To [`ToRoom::Resume`]: a body that came runs.
+    Runs {
+        /// The process.
+        pid: i32,
+    },
     /// To [`ToRoom::Release`]: the body is gone here, and its number is free.
     Left {
         /// The process.

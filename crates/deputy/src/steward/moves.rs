@@ -5,12 +5,16 @@
 //! process where it was.
 
 mod back;
+mod course;
 mod implant;
 mod observe;
 mod out;
 
 use super::shared::Shared;
 use body::BodyError;
+use course::Course;
+use ctl::moves::Leg;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,6 +65,8 @@ pub enum Heard {
     Whole(Result<(), String>),
     /// Nothing is left of the body there.
     Left,
+    /// The body runs there.
+    Runs,
 }
 
 /// Moves under way, by process.
@@ -105,6 +111,7 @@ struct Move {
     room: Arc<Shared>,
     pid: i32,
     from: Receiver<Heard>,
+    course: RefCell<Course>,
 }
 
 impl Move {
@@ -115,7 +122,12 @@ impl Move {
             return Err(MoveError::Moving);
         }
         all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
-        Ok(Move { room: room.clone(), pid, from })
+        Ok(Move { room: room.clone(), pid, from, course: RefCell::default() })
+    }
+
+    /// A step is done.
+    fn done(&self, step: &'static str) {
+        self.course.borrow_mut().done(step);
     }
 
     fn hear(&self) -> Result<Heard, MoveError> {
@@ -148,20 +160,20 @@ impl Drop for Move {
 }
 
 /// Moves a process of this home, which runs here, to the room.
-pub fn out(room: &Arc<Shared>, pid: i32) -> Result<(), String> {
+pub fn out(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
     in_a_thread(room, pid, out::run)
 }
 
 /// Brings a process home from the room.
-pub fn home(room: &Arc<Shared>, pid: i32) -> Result<(), String> {
+pub fn home(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
     in_a_thread(room, pid, back::run)
 }
 
 fn in_a_thread(
     room: &Arc<Shared>,
     pid: i32,
-    run: fn(&Arc<Shared>, i32) -> Result<(), MoveError>,
-) -> Result<(), String> {
+    run: fn(&Arc<Shared>, i32) -> Result<Leg, MoveError>,
+) -> Result<Leg, String> {
     let room = room.clone();
     let thread = std::thread::Builder::new().name("move".into()).spawn(move || run(&room, pid));
     let joined = thread.map_err(|e| format!("no thread to move it: {e}"))?.join();

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod clocks;
 mod round_trip;
 mod threads;
 mod waits;

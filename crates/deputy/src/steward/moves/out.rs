@@ -8,6 +8,7 @@ use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{BodyError, Collected};
+use ctl::moves::Leg;
 use image::Image;
 use os::inject::Memory;
 use os::pages::Own;
@@ -26,15 +27,16 @@ struct Prepared {
 }
 
 /// Moves process `pid` to the room.
-pub fn run(room: &Arc<Shared>, pid: i32) -> Result<(), MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
     let this = Move::begin(room, pid, false)?;
     let pidfd = PidFd::open(pid)?;
     let prepared = this.prepare(None)?;
+    this.done("prepare");
     match this.leave(&pidfd, prepared) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(this.course.borrow().leg(&room.args.host, "stop")),
         Err(e) => {
             this.call_off();
             Err(e)
@@ -75,7 +77,9 @@ impl Move {
     }
 
     fn leave(&self, pidfd: &PidFd, mut prepared: Prepared) -> Result<(), MoveError> {
+        self.course.borrow_mut().freeze();
         let frozen = body::freeze(self.pid)?;
+        self.done("stop");
         let now = match Observed::of(self.pid, Some(&prepared.observed)) {
             Ok(now) => now,
             Err(e) => {
@@ -93,12 +97,14 @@ impl Move {
                 }
             }
         }
+        self.done("observe");
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
         let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
         let mut collected = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e
         })?;
+        self.done("collect");
         match self.send(&now, &mut collected) {
             Ok(()) => self.commit(pidfd, collected, &prepared.place, ignored),
             Err(e) => {
@@ -121,14 +127,19 @@ impl Move {
         for part in bytes.chunks(cargo::PART_BYTES) {
             frame(Kind::Image, &[&cargo::part_head(self.pid), part])?;
         }
+        self.done("image");
         body::each_page_run(&Own::of(self.pid)?, &Memory::of(self.pid)?, &image, |at, pages| {
+            self.course.borrow_mut().count(pages.len() as u64);
             frame(Kind::Pages, &[&cargo::pages_head(self.pid, at), pages])
         })?;
+        self.done("pages");
         self.room.tell(&ToRoom::Rebuild { pid: self.pid });
         self.expect(|heard| match heard {
             Heard::Rebuilt(result) => Some(result),
             _ => None,
-        })
+        })?;
+        self.done("rebuild there");
+        Ok(())
     }
 
     /// The body stands: from here on it is the process, and the original its deputy.
@@ -137,14 +148,22 @@ impl Move {
         let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
             & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
         let (implanted, channels) = implant::implant(self.pid, pidfd, collected, ignored)?;
+        self.done("implant");
         let deputy = self.deputy(place, channels)?;
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
         is_done.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
         self.room.return_rights(self.pid);
+        self.done("adopt");
         // From here on only the end of the process can undo it.
         self.room.tell(&ToRoom::Resume { pid: self.pid });
         implanted.go()?;
+        let runs = self.expect(|heard| matches!(heard, Heard::Runs).then_some(Ok(())));
+        self.done("run there");
+        self.course.borrow_mut().thaw();
+        if let Err(e) = runs {
+            tracing::warn!("process {}: {e}", self.pid);
+        }
         if child_flags != 0
             && let Some(deputy) = self.room.table().deputies.get_mut(&self.pid)
         {

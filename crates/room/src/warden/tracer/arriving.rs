@@ -145,6 +145,7 @@ impl Tracer {
                 tracing::error!("{e}");
             }
         }
+        self.room.tell(&ToHome::Runs { pid });
         self.early_signals(pid);
         true
     }
