@@ -134,6 +134,7 @@ struct Porter<'a> {
 
 fn run(channels: &Channels) -> os::Result<()> {
     let children = os::fds::child_signals()?;
+    body::default_signals_but_pipe();
     let mut porter = Porter { channels, room: None };
     loop {
         let mut polled =
@@ -171,6 +172,7 @@ impl Porter<'_> {
                     .map_err(|e| os::Error::new("asking for attributes of /dev", e))?
                     .st_dev;
                 self.room = Some(room);
+                filter();
                 Ok(Answer::Ready { standin_mount_id, standin_dev, missing })
             }
             Command::LastPid(last) => {
