@@ -6,7 +6,6 @@
 mod common;
 mod lines;
 
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use gossip::Draw;
@@ -84,7 +83,10 @@ fn compare(lab: &Lab, seed: u64, count: u64, until: Instant) -> String {
         let placed = run(lab, &script, "tern run --on n2 --");
         // What differs from itself says nothing about placing.
         if native != placed && native == run(lab, &script, "") {
-            writeln!(differences, "== seed {number}\n{}", describe(&script, &native, &placed)).unwrap();
+            let difference = format!("== seed {number}\n{}\n", describe(&script, &native, &placed));
+            // At once, as the end may be far.
+            eprint!("{difference}");
+            differences.push_str(&difference);
         }
     }
     differences
@@ -101,7 +103,7 @@ fn no_difference(count: u64, until: Instant) {
     let before = [others(&lab, "n1"), others(&lab, "n2")];
     let seed = number("TERN_SEED").unwrap_or(SEED);
     let differences = compare(&lab, seed, number("TERN_LINES").unwrap_or(count), until);
-    assert!(differences.is_empty(), "{differences}");
+    assert!(differences.is_empty(), "they differ");
     let start = Instant::now();
     while [others(&lab, "n1"), others(&lab, "n2")] != before {
         let left = [others(&lab, "n1"), others(&lab, "n2")];
