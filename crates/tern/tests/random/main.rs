@@ -63,10 +63,13 @@ fn describe(script: &str, native: &str, placed: &str) -> String {
     format!("{script}\n-- native:\n{}\n-- placed:\n{}", cut(native), cut(placed))
 }
 
-/// Processes of a node that are not tern's own.
+/// Names of tern's own processes: the last is that of a role, which runs /proc/self/exe.
+const OWN: [&str; 3] = ["tern", "ternd", "exe"];
+
+/// Processes of a node that are not tern's own: a deputy has the name of its program.
 fn others(lab: &Lab, node: &str) -> Vec<String> {
     let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
-    let own = |name: &String| ["tern", "ternd"].contains(&name.trim());
+    let own = |name: &String| OWN.contains(&name.trim());
     lab.processes(node).unwrap().iter().filter_map(name).filter(|n| !own(n)).collect()
 }
 
