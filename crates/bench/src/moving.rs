@@ -131,9 +131,8 @@ impl Bench<'_> {
 }
 
 fn row(name: &str, way: &'static str, samples: &[Sample]) -> Row {
-    let sum = |f: &dyn Fn(&Leg) -> u64| {
-        samples.iter().map(|s| s.legs.iter().map(f).sum::<u64>() as f64).collect::<Vec<_>>()
-    };
+    let sum =
+        |f: &dyn Fn(&Leg) -> u64| samples.iter().map(|s| s.legs.iter().map(f).sum::<u64>() as f64).collect::<Vec<_>>();
     let total_us = Spread::of(sum(&|l| l.total_us).into_iter());
     let page_bytes = percentile(&sorted(sum(&|l| l.page_bytes).into_iter()), 50);
     let mut phases: Vec<(String, Vec<f64>)> = Vec::new();

@@ -93,11 +93,8 @@ impl Victim {
         let mut command = Command::new(me()?);
         command.args(["move", &self.pid().to_string(), to, "--json"]).args(more).stdin(Stdio::null());
         let done = command.output().map_err(Error::system("running tern move"))?;
-        let failed = |output: String| Error::Failed {
-            command: format!("{command:?}"),
-            status: done.status.to_string(),
-            output,
-        };
+        let failed =
+            |output: String| Error::Failed { command: format!("{command:?}"), status: done.status.to_string(), output };
         if !done.status.success() {
             return Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
         }

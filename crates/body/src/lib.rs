@@ -18,6 +18,6 @@ pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, freeze};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
-pub use pages::each_page_run;
+pub use pages::{Run, each_batch, lie_within, own_runs};
 pub use rebuild::{Given, finish, free_place, free_place_for, map_memory, requeue, set_process, unmap_all_but};
 pub use rewind::{may_time_out, rewind};

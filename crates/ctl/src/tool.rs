@@ -8,8 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::moves::Leg;
 use crate::facts::{Finding, Load};
+use crate::moves::Leg;
 use crate::steward::Guest;
 
 /// First byte of every packet by which the daemon answers.

@@ -54,6 +54,8 @@ pub enum ToHome {
         /// [`crate::VERSION`].
         version: u32,
     },
+    /// Before [`ToHome::Hello`]: say what your clocks show, at once.
+    Clock,
     /// The room stands; bodies can come.
     RoomReady,
     /// The room could not be made.
@@ -335,6 +337,13 @@ pub enum Ending {
 /// Home to room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToRoom {
+    /// To [`ToHome::Clock`].
+    Clock {
+        /// CLOCK_MONOTONIC, nanoseconds.
+        monotonic_ns: i64,
+        /// CLOCK_BOOTTIME, nanoseconds.
+        boottime_ns: i64,
+    },
     /// Make the room: what home looks like.
     Open(Home),
     /// Start a body.

@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// How long the room may take for one step, its transfer apart.
@@ -59,14 +59,14 @@ pub enum Heard {
     Rebuilt(Result<(), String>),
     /// A part of the image.
     Part(Vec<u8>),
-    /// Pages: address and bytes.
-    Pages(u64, Vec<u8>),
+    /// Pages: where they lie, and their bytes.
+    Pages(Vec<body::Run>, Vec<u8>),
     /// Everything was sent, or why not.
     Whole(Result<(), String>),
     /// Nothing is left of the body there.
     Left,
     /// The body runs there.
-    Runs,
+    Runs(Instant),
 }
 
 /// Moves under way, by process.

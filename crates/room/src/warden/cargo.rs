@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::ToHome;
+use wire::cargo::Pages;
 
 /// What came.
 #[derive(Debug)]
@@ -74,9 +75,9 @@ pub fn serve(room: &Shared) {
                 }
             }
             Item::Pages(body) => {
-                let Some((pid, at, pages)) = wire::cargo::pages(&body) else { continue };
-                if let Some(one) = incoming.get_mut(&pid) {
-                    one.write(room, pid, at, pages);
+                let Some(pages) = wire::cargo::pages(&body) else { continue };
+                if let Some(one) = incoming.get_mut(&pages.pid) {
+                    one.write(room, &pages);
                 }
             }
             Item::Rebuild { pid } => match incoming.remove(&pid) {
@@ -106,14 +107,12 @@ impl Incoming {
         })
     }
 
-    fn write(&mut self, room: &Shared, pid: i32, at: u64, pages: &[u8]) {
-        let Ok((image, memory)) = self.map(room, pid) else { return };
-        let end = at.saturating_add(pages.len() as u64);
-        let inside = image.areas.iter().any(|a| !a.shared && a.start <= at && end <= a.end);
-        let written = if inside {
-            memory.write(at, pages).map_err(|e| e.to_string())
+    fn write(&mut self, room: &Shared, pages: &Pages<'_>) {
+        let Ok((image, memory)) = self.map(room, pages.pid) else { return };
+        let written = if body::lie_within(&pages.runs, &image.areas) {
+            memory.write_runs(&pages.runs, pages.bytes).map_err(|e| e.to_string())
         } else {
-            Err(format!("pages at {at:#x} lie in no area of the image"))
+            Err("pages lie in no area of the image".to_owned())
         };
         if let Err(why) = written {
             self.mapped = Some(Err(why));

@@ -13,6 +13,7 @@ use wire::message::CallId;
 /// Obeys one message. `false`: the room is to end.
 pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
+        ToRoom::Clock { .. } => tracing::error!("home told its clock unasked"),
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),
         ToRoom::Return { id, result, out, ready } => {

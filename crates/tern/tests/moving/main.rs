@@ -1,9 +1,9 @@
 //! Running programs that are moved to another node and home again, started by a plain shell.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
-mod clocks;
 mod round_trip;
 mod threads;
 mod waits;

@@ -81,7 +81,7 @@ impl Move {
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
-                Ok(Heard::Pages(at, pages)) => {
+                Ok(Heard::Pages(runs, pages)) => {
                     let ready = match filling.as_mut() {
                         Some(filling) => Ok(filling),
                         None => {
@@ -92,7 +92,7 @@ impl Move {
                         }
                     };
                     self.course.borrow_mut().count(pages.len() as u64);
-                    if let Err(e) = ready.and_then(|f| f.write(at, &pages)) {
+                    if let Err(e) = ready.and_then(|f| f.write(&runs, &pages)) {
                         break Err(e);
                     }
                 }
@@ -179,7 +179,7 @@ impl Move {
             Ok(threads) => {
                 threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;
                 self.done("finish");
-                self.course.borrow_mut().thaw();
+                self.course.borrow_mut().thaw(Instant::now());
                 Ok(())
             }
             Err(e) => {
@@ -239,12 +239,11 @@ impl Filling {
         Ok(())
     }
 
-    fn write(&mut self, at: u64, pages: &[u8]) -> Result<(), MoveError> {
-        let end = at.saturating_add(pages.len() as u64);
-        if !self.image.areas.iter().any(|a| !a.shared && a.start <= at && end <= a.end) {
-            return Err(MoveError::Room(format!("pages at {at:#x} lie in no area of the image")));
+    fn write(&mut self, runs: &[body::Run], pages: &[u8]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
         }
-        Ok(self.first()?.memory().write(at, pages)?)
+        Ok(self.first()?.memory().write_runs(runs, pages)?)
     }
 
     /// The deputy as it was.

@@ -35,10 +35,10 @@ impl Course {
         (self.frozen, self.thawed) = (Some(Instant::now()), false);
     }
 
-    /// The threads run.
-    pub fn thaw(&mut self) {
+    /// The threads run, since then.
+    pub fn thaw(&mut self, then: Instant) {
         if let Some(since) = self.frozen.filter(|_| !self.thawed) {
-            self.leg.freeze_us = micros(since.elapsed());
+            self.leg.freeze_us = micros(then - since);
             self.thawed = true;
         }
     }
@@ -73,7 +73,7 @@ mod tests {
         course.freeze();
         course.count(2);
         course.done("stop");
-        course.thaw();
+        course.thaw(Instant::now());
         course.done("tidy");
         let leg = course.leg("n2", "stop");
         assert_eq!((leg.page_bytes, leg.frozen_bytes), (3, 2));

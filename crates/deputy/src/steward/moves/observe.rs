@@ -5,6 +5,7 @@ use body::{BodyError, Files, Memory};
 use image::{Descriptor, File, Image, Opened};
 use os::areas::Area;
 use os::process::{self, FdInfo};
+use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,6 +16,10 @@ use wire::message::{Arrival, Place, Program, StandinId};
 pub struct Observed {
     /// Areas as the kernel lists them, without flags.
     raw: Vec<Area>,
+    /// What the kernel said of each descriptor.
+    seen: Vec<(i32, FdInfo)>,
+    /// Whom else there was.
+    others: Vec<i32>,
     memory: Memory,
     /// All files.
     pub files: Vec<File>,
@@ -27,25 +32,65 @@ pub struct Observed {
 impl Observed {
     /// Looks at process `pid`. `before`: what it was; its areas are understood anew only if they have changed.
     pub fn of(pid: i32, before: Option<&Observed>) -> Result<Observed, BodyError> {
-        refuse_early(pid)?;
         let raw = os::areas::read(pid)?;
+        if let Some(before) = before.filter(|b| b.raw == raw)
+            && let Some(same) = before.with_offsets(pid)?
+        {
+            return Ok(same);
+        }
+        refuse_early(pid)?;
+        let others = process::all()?;
         if raw.is_empty() {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }
         let mut files = Files::default();
         let flagged = match before.filter(|b| b.raw == raw) {
-            Some(before) => return before.again(pid),
+            Some(before) => return before.again(pid, others),
             None => os::areas::read_with_flags(pid)?,
         };
         let memory = body::memory(&flagged, &mut files, is_as_named)?;
         let exe = executable(pid, &mut files);
-        let descriptors = descriptors(pid, &mut files)?;
+        let (seen, descriptors) = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { raw, memory, files: files.list().to_vec(), descriptors, exe, cwd, umask })
+        Ok(Observed { raw, seen, others, memory, files: files.list().to_vec(), descriptors, exe, cwd, umask })
     }
 
-    fn again(&self, pid: i32) -> Result<Observed, BodyError> {
+    /// This, with the offsets of now, if nothing else of the descriptors has changed.
+    fn with_offsets(&self, pid: i32) -> Result<Option<Observed>, BodyError> {
+        let mut now = self.clone();
+        let numbers = process::descriptors(pid)?;
+        if !numbers.iter().eq(self.seen.iter().map(|(fd, _)| fd)) {
+            return Ok(None);
+        }
+        for ((fd, before), descriptor) in now.seen.iter_mut().zip(&mut now.descriptors) {
+            let info = process::fd_info(pid, *fd)?;
+            if (FdInfo { offset: before.offset, ..info }) != *before {
+                return Ok(None);
+            }
+            if let Opened::File { offset, .. } = &mut descriptor.opened {
+                *offset = info.offset;
+            }
+            *before = info;
+        }
+        now.cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
+        now.umask = process::status(pid)?.umask;
+        Ok(Some(now))
+    }
+
+    /// Looks for what may have changed since the first look and takes long to see: done while the room works. False: prepare anew.
+    ///
+    /// Who was made since then may share an open file. (Who was there and was sent one in these milliseconds is not seen.)
+    pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
+        refuse_early(pid)?;
+        let new = process::all()?.into_iter().filter(|p| *p != pid && !self.others.contains(p)).collect();
+        let new = Others::of(new);
+        let moved = self.descriptors.iter().zip(&self.seen);
+        let files = moved.filter(|(d, _)| matches!(d.opened, Opened::File { .. }));
+        Ok(!files.map(|(_, (fd, info))| (fd, info)).any(|(fd, info)| new.share(pid, *fd, info)))
+    }
+
+    fn again(&self, pid: i32, others: Vec<i32>) -> Result<Observed, BodyError> {
         let mut files = Files::default();
         let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
             image::Content::File { file, .. } => Some(file + 1),
@@ -55,10 +100,10 @@ impl Observed {
         for file in self.files.iter().take(kept) {
             files.own(file.clone());
         }
-        let descriptors = descriptors(pid, &mut files)?;
+        let (seen, descriptors) = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { files: files.list().to_vec(), descriptors, cwd, umask, ..self.clone() })
+        Ok(Observed { seen, others, files: files.list().to_vec(), descriptors, cwd, umask, ..self.clone() })
     }
 
     /// The areas as the kernel lists them.
@@ -164,27 +209,33 @@ fn executable(pid: i32, files: &mut Files) -> Option<u32> {
     Some(files.shared(file))
 }
 
-fn descriptors(pid: i32, files: &mut Files) -> Result<Vec<Descriptor>, BodyError> {
+type Described = (Vec<(i32, FdInfo)>, Vec<Descriptor>);
+
+fn descriptors(pid: i32, files: &mut Files) -> Result<Described, BodyError> {
     let mut found: Vec<Descriptor> = Vec::new();
+    let mut seen = Vec::new();
     let mut others = None;
+    // Numbers of files' descriptors, each open file once, in the kernel's order of them.
+    let mut distinct: Vec<(i32, Opened)> = Vec::new();
     for fd in process::descriptors(pid)? {
         let info = process::fd_info(pid, fd)?;
         let opened = match kind(pid, fd, &info)? {
             Kind::AtHome => Opened::Home(fd),
-            Kind::File(file) => {
-                let same =
-                    |d: &&Descriptor| matches!(d.opened, Opened::File { .. }) && process::same_file(pid, d.fd, fd);
-                match found.iter().find(same) {
-                    Some(same) => same.opened,
-                    // An offset that others share stays where they are.
-                    None if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info) => Opened::Home(fd),
-                    None => Opened::File { file: files.own(file), offset: info.offset },
+            Kind::File(file) => match distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)) {
+                Ok(same) => distinct[same].1,
+                // An offset that others share stays where they are.
+                Err(_) if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info) => Opened::Home(fd),
+                Err(place) => {
+                    let opened = Opened::File { file: files.own(file), offset: info.offset };
+                    distinct.insert(place, (fd, opened));
+                    opened
                 }
-            }
+            },
         };
+        seen.push((fd, info));
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }
-    Ok(found)
+    Ok((seen, found))
 }
 
 enum Kind {
@@ -229,22 +280,28 @@ fn is_kernels(pid: i32, fd: i32) -> bool {
     rustix::fs::statfs(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|fs| KERNELS.contains(&fs.f_type))
 }
 
-/// Processes that may share open files with another: all that can be seen.
-struct Others(Vec<i32>);
+/// Open files of processes that may share them with another, by mount and inode.
+struct Others(HashMap<(u64, u64), Vec<(i32, i32)>>);
 
 fn others_of(pid: i32) -> Others {
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
-    Others(numbers.filter(|p| *p != pid).collect())
+    Others::of(process::all().unwrap_or_default().into_iter().filter(|p| *p != pid).collect())
 }
 
 impl Others {
+    fn of(processes: Vec<i32>) -> Others {
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for other in processes {
+            for fd in process::descriptors(other).unwrap_or_default() {
+                if let Ok(info) = process::fd_info(other, fd) {
+                    found.entry((info.mount_id, info.inode)).or_default().push((other, fd));
+                }
+            }
+        }
+        Others(found)
+    }
+
     fn share(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
-        self.0.iter().any(|other| {
-            process::descriptors(*other).unwrap_or_default().into_iter().any(|theirs| {
-                process::fd_info(*other, theirs).is_ok_and(|i| (i.mount_id, i.inode) == (info.mount_id, info.inode))
-                    && process::one_file((pid, fd), (*other, theirs))
-            })
-        })
+        let theirs = self.0.get(&(info.mount_id, info.inode));
+        theirs.is_some_and(|all| all.iter().any(|other| process::one_file((pid, fd), *other)))
     }
 }

@@ -7,9 +7,9 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{BodyError, Collected};
+use body::{BodyError, Collected, Run};
 use ctl::moves::Leg;
-use image::Image;
+use image::{Area, Image};
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
@@ -106,11 +106,8 @@ impl Move {
         })?;
         self.done("collect");
         match self.send(&now, &mut collected) {
-            Ok(()) => self.commit(pidfd, collected, &prepared.place, ignored),
-            Err(e) => {
-                collected.give_back()?.into_iter().for_each(|t| drop(t.detach(0)));
-                Err(e)
-            }
+            Ok(()) => self.hand_over(pidfd, &now, collected, &prepared.place, ignored),
+            Err(e) => put_back(collected, e),
         }
     }
 
@@ -118,58 +115,112 @@ impl Move {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let image = Image { process: collected.process.clone(), threads, ..now.image() };
-        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-        let downlink = self.room.downlink.get().ok_or_else(|| MoveError::Silent("it is gone".into()))?;
-        let frame = |kind, parts: &[&[u8]]| {
-            let sent = downlink.send(kind, 0, 0, parts);
-            sent.map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
-        };
-        for part in bytes.chunks(cargo::PART_BYTES) {
-            frame(Kind::Image, &[&cargo::part_head(self.pid), part])?;
-        }
+        self.send_image(&image)?;
         self.done("image");
-        body::each_page_run(&Own::of(self.pid)?, &Memory::of(self.pid)?, &image, |at, pages| {
-            self.course.borrow_mut().count(pages.len() as u64);
-            frame(Kind::Pages, &[&cargo::pages_head(self.pid, at), pages])
-        })?;
+        let runs = body::own_runs(&Own::of(self.pid)?, &image.areas)?;
+        self.send_pages(&runs, &image.areas, true)?;
         self.done("pages");
         self.room.tell(&ToRoom::Rebuild { pid: self.pid });
-        self.expect(|heard| match heard {
-            Heard::Rebuilt(result) => Some(result),
-            _ => None,
-        })?;
-        self.done("rebuild there");
         Ok(())
     }
 
-    /// The body stands: from here on it is the process, and the original its deputy.
-    fn commit(&self, pidfd: &PidFd, collected: Collected, place: &Place, ignored: u64) -> Result<(), MoveError> {
+    fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+        let gone = || BodyError::Stays("the link to the room is gone".into());
+        let sent = self.room.downlink.get().ok_or_else(gone)?.send(kind, 0, 0, parts);
+        sent.map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
+    }
+
+    fn send_image(&self, image: &Image) -> Result<(), BodyError> {
+        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        let head = cargo::part_head(self.pid);
+        bytes.chunks(cargo::PART_BYTES).try_for_each(|part| self.frame(Kind::Image, &[&head, part]))
+    }
+
+    fn send_pages(&self, runs: &[Run], areas: &[Area], fresh: bool) -> Result<(), BodyError> {
+        body::each_batch(runs, &Memory::of(self.pid)?, areas, fresh, |runs, pages| {
+            self.course.borrow_mut().count(pages.len() as u64);
+            self.frame(Kind::Pages, &[&cargo::pages_head(self.pid, runs), pages])
+        })
+    }
+
+    /// While the room rebuilds the body, the original is made ready to be its deputy. Then: the commit point.
+    fn hand_over(
+        &self,
+        pidfd: &PidFd,
+        now: &Observed,
+        mut collected: Collected,
+        place: &Place,
+        ignored: u64,
+    ) -> Result<(), MoveError> {
         const SIGCHLD: usize = libc::SIGCHLD as usize - 1;
         let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
             & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-        let (implanted, channels) = implant::implant(self.pid, pidfd, collected, ignored)?;
+        let (implanted, channels) = match implant::implant(pidfd, &mut collected, now.areas(), ignored) {
+            Ok(implanted) => implanted,
+            Err(e) => return put_back(collected, e),
+        };
         self.done("implant");
-        let deputy = self.deputy(place, channels)?;
-        let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
-        is_done.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
-        self.room.return_rights(self.pid);
-        self.done("adopt");
+        if let Err(e) = self.adopt(place, channels).and_then(|()| self.await_rebuilt(now)) {
+            self.dismiss();
+            implanted.withdraw(&mut collected)?;
+            return put_back(collected, e);
+        }
         // From here on only the end of the process can undo it.
         self.room.tell(&ToRoom::Resume { pid: self.pid });
-        implanted.go()?;
-        let runs = self.expect(|heard| matches!(heard, Heard::Runs).then_some(Ok(())));
-        self.done("run there");
-        self.course.borrow_mut().thaw();
-        if let Err(e) = runs {
-            tracing::warn!("process {}: {e}", self.pid);
+        self.room.return_rights(self.pid);
+        if let Err(e) = implanted.go(collected) {
+            tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
+            pidfd.kill(libc::SIGKILL)?;
+            return Err(e.into());
         }
+        self.done("deputy");
+        self.await_running();
         if child_flags != 0
             && let Some(deputy) = self.room.table().deputies.get_mut(&self.pid)
         {
             deputy.give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
         }
         Ok(())
+    }
+
+    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<(), MoveError> {
+        let deputy = self.deputy(place, channels)?;
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
+        is_done.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
+        self.done("adopt");
+        Ok(())
+    }
+
+    fn dismiss(&self) {
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Dismiss { pid: self.pid, done });
+        let _ = is_done.recv();
+    }
+
+    fn await_rebuilt(&self, now: &Observed) -> Result<(), MoveError> {
+        let holds = now.still_holds(self.pid)?;
+        self.done("look again");
+        self.expect(|heard| match heard {
+            Heard::Rebuilt(result) => Some(result),
+            _ => None,
+        })?;
+        self.done("rebuild there");
+        if holds {
+            Ok(())
+        } else {
+            Err(BodyError::Stays("what it shares with others has changed: try again".into()).into())
+        }
+    }
+
+    fn await_running(&self) {
+        loop {
+            match self.hear() {
+                Ok(Heard::Runs(then)) => return self.course.borrow_mut().thaw(then),
+                Ok(_) => {}
+                Err(e) => return tracing::warn!("process {}: {e}", self.pid),
+            }
+        }
     }
 
     fn deputy(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<Deputy, MoveError> {
@@ -186,4 +237,10 @@ impl Move {
         channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel, None));
         Ok(deputy)
     }
+}
+
+/// The process goes on here, as it was.
+fn put_back<T>(collected: Collected, e: MoveError) -> Result<T, MoveError> {
+    collected.give_back()?.into_iter().for_each(|t| drop(t.detach(0)));
+    Err(e)
 }

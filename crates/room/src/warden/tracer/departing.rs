@@ -249,7 +249,8 @@ fn send(room: &Arc<Shared>, pid: i32, host: HostTid, image: &Image) -> Result<()
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(Kind::Image, &[&cargo::part_head(pid), part])?;
     }
-    body::each_page_run(&Own::of(host.0)?, &Memory::of(host.0)?, image, |at, pages| {
-        frame(Kind::Pages, &[&cargo::pages_head(pid, at), pages])
+    let runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
+    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, |runs, pages| {
+        frame(Kind::Pages, &[&cargo::pages_head(pid, runs), pages])
     })
 }
