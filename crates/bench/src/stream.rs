@@ -19,7 +19,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub fn measure(at: SocketAddr, bytes: u64) -> Result<Streams, Error> {
     let failed = || Error::system(format!("streaming to tern bench sink at {at}"));
     let mut socket = TcpStream::connect(at).map_err(failed())?;
-    let block: Vec<u8> = (0..BLOCK_BYTES).map(|i| (i * 31 >> 3) as u8).collect();
+    let block: Vec<u8> = (0..BLOCK_BYTES).map(|i| ((i * 31) >> 3) as u8).collect();
     let start = Instant::now();
     for _ in 0..bytes.div_ceil(BLOCK_BYTES as u64) {
         socket.write_all(&block).map_err(failed())?;
