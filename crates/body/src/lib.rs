@@ -9,7 +9,9 @@ mod files;
 mod freeze;
 mod pages;
 mod rebuild;
+mod relayout;
 mod rewind;
+mod visit;
 
 pub use areas::{Memory, memory};
 pub use collect::{Collected, collect, forget, strip};
@@ -19,5 +21,10 @@ pub use files::Files;
 pub use freeze::{Frozen, Slept, freeze};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pages::{Run, each_batch, lie_within, own_runs};
-pub use rebuild::{Given, finish, free_place, free_place_for, map_memory, requeue, set_process, unmap_all_but};
+pub use rebuild::{
+    Given, discard, finish, free_place, free_place_for, map_memory, relayout_memory, requeue, set_process,
+    unmap_all_but,
+};
+pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
+pub use visit::visit;

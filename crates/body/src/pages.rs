@@ -20,12 +20,13 @@ pub fn own_runs(own: &Own, areas: &[Area]) -> Result<Vec<Run>, BodyError> {
 }
 
 /// Gives the pages of these runs to `each`, at most 512 KiB at once: where they lie, and their bytes. `fresh`: the other end has none of them yet, so what is
-/// zero in anonymous memory is not sent.
+/// zero in anonymous memory is not sent. `unreadable`: what cannot be read is put there (the process runs, and may have unmapped it); without it, that is an error.
 pub fn each_batch(
     runs: &[Run],
     memory: &Memory,
     areas: &[Area],
     fresh: bool,
+    mut unreadable: Option<&mut Vec<Run>>,
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     let mut buffer = vec![0; BATCH_BYTES as usize];
@@ -34,7 +35,14 @@ pub fn each_batch(
     while next.is_some() {
         let batch = take_batch(&mut next, &mut rest);
         let bytes = batch.iter().map(|r| r.1 as usize).sum::<usize>();
-        memory.read_runs(&batch, &mut buffer[..bytes])?;
+        match (memory.read_runs(&batch, &mut buffer[..bytes]), unreadable.as_deref_mut()) {
+            (Ok(()), _) => {}
+            (Err(_), Some(unreadable)) => {
+                unreadable.extend(batch);
+                continue;
+            }
+            (Err(e), None) => return Err(e.into()),
+        }
         let (batch, bytes) = if fresh { without_zeros(&batch, areas, &mut buffer) } else { (batch, bytes) };
         if bytes > 0 {
             each(&batch, &buffer[..bytes])?;

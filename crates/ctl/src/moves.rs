@@ -2,6 +2,32 @@
 
 use serde::{Deserialize, Serialize};
 
+/// How the memory of a process shall go to a node. Home it goes by stop-and-copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// What keeps to the bound.
+    Auto,
+    /// While it stands still.
+    Stop,
+    /// While it runs; what it writes meanwhile goes again.
+    Pre,
+}
+
+/// What a user wants of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// How.
+    pub how: How,
+    /// For how long it may stand still, microseconds: what `auto` and `pre` aim at.
+    pub max_freeze_us: u64,
+}
+
+impl Default for Wish {
+    fn default() -> Wish {
+        Wish { how: How::Auto, max_freeze_us: 100_000 }
+    }
+}
+
 /// A part of a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {

@@ -2,7 +2,7 @@
 //!
 //! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them there. (What it hosts it notes itself.)
 
-use crate::moves::Leg;
+use crate::moves::{Leg, Wish};
 use serde::{Deserialize, Serialize};
 
 /// Name of a room: 128 random bits, chosen by the home's daemon. It names the room on both nodes, and admits the warden's
@@ -95,6 +95,8 @@ pub enum ToSteward {
     Move {
         /// Home PID.
         pid: i32,
+        /// How its memory shall go.
+        wish: Wish,
     },
     /// Bring this process home. Answered likewise.
     Recall {

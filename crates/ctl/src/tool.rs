@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Finding, Load};
-use crate::moves::Leg;
+use crate::moves::{Leg, Wish};
 use crate::steward::Guest;
 
 /// First byte of every packet by which the daemon answers.
@@ -67,6 +67,8 @@ pub enum Request {
         pid: i32,
         /// Node.
         to: Option<String>,
+        /// How its memory shall go.
+        wish: Wish,
     },
     /// What are the policy's settings?
     Policy,

@@ -230,6 +230,13 @@ pub enum ToHome {
         /// Per process: what the hosting kernel says.
         bodies: Vec<BodyUsage>,
     },
+    /// To [`ToRoom::LayOut`].
+    LaidOut {
+        /// The process.
+        pid: i32,
+        /// In words.
+        result: Result<(), String>,
+    },
     /// To [`ToRoom::Rebuild`]: the body stands and waits for [`ToRoom::Resume`], or why it does not (then it is gone).
     Rebuilt {
         /// The process.
@@ -392,6 +399,13 @@ pub enum ToRoom {
     },
     /// The image and all pages of a body that was started to be rebuilt were sent: rebuild it.
     Rebuild {
+        /// The process.
+        pid: i32,
+        /// Pages that were sent while it ran, and are not there any more: address and bytes.
+        gone: Vec<(u64, u64)>,
+    },
+    /// What was sent of an image is what the process is at the moment, but for its threads: lay out its memory, pages follow. A later image may differ.
+    LayOut {
         /// The process.
         pid: i32,
     },

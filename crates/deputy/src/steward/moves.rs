@@ -4,6 +4,7 @@
 //! Of the two bodies that there are during a move one is stopped, and which one goes on is decided here: before the commit point everything that fails leaves the
 //! process where it was.
 
+mod ahead;
 mod back;
 mod course;
 mod implant;
@@ -13,7 +14,7 @@ mod out;
 use super::shared::Shared;
 use body::BodyError;
 use course::Course;
-use ctl::moves::Leg;
+use ctl::moves::{Leg, Wish};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -55,6 +56,8 @@ impl From<os::Error> for MoveError {
 pub enum Heard {
     /// The empty body is there, or not.
     Placed(Result<(), String>),
+    /// Its memory is laid out, or not.
+    LaidOut(Result<(), String>),
     /// The body stands, or not.
     Rebuilt(Result<(), String>),
     /// A part of the image.
@@ -160,22 +163,21 @@ impl Drop for Move {
 }
 
 /// Moves a process of this home, which runs here, to the room.
-pub fn out(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
-    in_a_thread(room, pid, out::run)
+pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
+    in_a_thread(room, move |room| out::run(room, pid, wish))
 }
 
 /// Brings a process home from the room.
 pub fn home(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
-    in_a_thread(room, pid, back::run)
+    in_a_thread(room, move |room| back::run(room, pid))
 }
 
 fn in_a_thread(
     room: &Arc<Shared>,
-    pid: i32,
-    run: fn(&Arc<Shared>, i32) -> Result<Leg, MoveError>,
+    run: impl FnOnce(&Arc<Shared>) -> Result<Leg, MoveError> + Send + 'static,
 ) -> Result<Leg, String> {
     let room = room.clone();
-    let thread = std::thread::Builder::new().name("move".into()).spawn(move || run(&room, pid));
+    let thread = std::thread::Builder::new().name("move".into()).spawn(move || run(&room));
     let joined = thread.map_err(|e| format!("no thread to move it: {e}"))?.join();
     joined.map_err(|_| "moving it failed unexpectedly (the log says where)".to_owned())?.map_err(|e| e.to_string())
 }

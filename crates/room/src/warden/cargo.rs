@@ -22,6 +22,13 @@ pub enum Item {
     Rebuild {
         /// It.
         pid: i32,
+        /// Pages that are not there any more.
+        gone: Vec<body::Run>,
+    },
+    /// The memory of this process is to be laid out: pages come while it still runs.
+    LayOut {
+        /// It.
+        pid: i32,
     },
     /// It will not come.
     Forget {
@@ -80,8 +87,13 @@ pub fn serve(room: &Shared) {
                     one.write(room, &pages);
                 }
             }
-            Item::Rebuild { pid } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid),
+            Item::LayOut { pid } => {
+                let one = incoming.entry(pid).or_default();
+                let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
+                room.tell(&ToHome::LaidOut { pid, result });
+            }
+            Item::Rebuild { pid, gone } => match incoming.remove(&pid) {
+                Some(mut one) => one.finish(room, pid, gone),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Forget { pid } => drop(incoming.remove(&pid)),
@@ -90,21 +102,13 @@ pub fn serve(room: &Shared) {
 }
 
 impl Incoming {
-    /// The image is whole when the first page or the end comes: its memory is laid out then.
+    /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit.
     fn map(&mut self, room: &Shared, pid: i32) -> &Result<(Arc<Image>, Memory), String> {
-        let bytes = std::mem::take(&mut self.bytes);
-        self.mapped.get_or_insert_with(|| {
-            let image = Arc::new(Image::decode(&bytes).map_err(|e| e.to_string())?);
-            if image.process.pid != pid
-                || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
-            {
-                return Err("the image is not this process'".into());
-            }
-            let (answer, answered) = channel();
-            room.orders.give(Order::Map { pid, image: image.clone(), answer });
-            let memory = answered.recv().map_err(|_| "the room ends".to_owned())??;
-            Ok((image, memory))
-        })
+        if !self.bytes.is_empty() || self.mapped.is_none() {
+            let bytes = std::mem::take(&mut self.bytes);
+            self.mapped = Some(lay_out(room, pid, &bytes));
+        }
+        self.mapped.get_or_insert_with(|| Err("no image came".into()))
     }
 
     fn write(&mut self, room: &Shared, pages: &Pages<'_>) {
@@ -119,14 +123,29 @@ impl Incoming {
         }
     }
 
-    fn finish(&mut self, room: &Shared, pid: i32) {
-        match self.map(room, pid) {
-            Ok(_) => room.orders.give(Order::Rebuild { pid }),
+    fn finish(&mut self, room: &Shared, pid: i32, gone: Vec<body::Run>) {
+        let inside = |(image, _): &(Arc<Image>, Memory)| match body::lie_within(&gone, &image.areas) {
+            true => Ok(()),
+            false => Err("pages lie in no area of the image".to_owned()),
+        };
+        match self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside) {
+            Ok(()) => room.orders.give(Order::Rebuild { pid, gone }),
             Err(why) => {
-                let why = why.clone();
                 room.orders.give(Order::Kill { pid });
                 room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
             }
         }
     }
+}
+
+fn lay_out(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(Arc<Image>, Memory), String> {
+    let image = Arc::new(Image::decode(bytes).map_err(|e| e.to_string())?);
+    if image.process.pid != pid || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
+    {
+        return Err("the image is not this process'".into());
+    }
+    let (answer, answered) = channel();
+    room.orders.give(Order::Map { pid, image: image.clone(), answer });
+    let memory = answered.recv().map_err(|_| "the room ends".to_owned())??;
+    Ok((image, memory))
 }

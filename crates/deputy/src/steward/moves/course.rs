@@ -51,6 +51,11 @@ impl Course {
         }
     }
 
+    /// Bytes of pages so far.
+    pub fn page_bytes(&self) -> u64 {
+        self.leg.page_bytes
+    }
+
     /// All of it.
     pub fn leg(&self, to: &str, how: &str) -> Leg {
         Leg { to: to.to_owned(), how: how.to_owned(), total_us: micros(self.begun.elapsed()), ..self.leg.clone() }

@@ -31,7 +31,9 @@ pub struct Observed {
 
 impl Observed {
     /// Looks at process `pid`. `before`: what it was; its areas are understood anew only if they have changed.
-    pub fn of(pid: i32, before: Option<&Observed>) -> Result<Observed, BodyError> {
+    ///
+    /// `watched`: a userfaultfd that it has is ours.
+    pub fn of(pid: i32, before: Option<&Observed>, watched: bool) -> Result<Observed, BodyError> {
         let raw = os::areas::read(pid)?;
         if let Some(before) = before.filter(|b| b.raw == raw)
             && let Some(same) = before.with_offsets(pid)?
@@ -44,10 +46,13 @@ impl Observed {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }
         let mut files = Files::default();
-        let flagged = match before.filter(|b| b.raw == raw) {
+        let mut flagged = match before.filter(|b| b.raw == raw) {
             Some(before) => return before.again(pid, others),
             None => os::areas::read_with_flags(pid)?,
         };
+        if watched {
+            flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
+        }
         let memory = body::memory(&flagged, &mut files, is_as_named)?;
         let exe = executable(pid, &mut files);
         let (seen, descriptors) = descriptors(pid, &mut files)?;

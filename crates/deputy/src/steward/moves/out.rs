@@ -1,5 +1,6 @@
 //! From home to the room: an empty body is made there while the process still runs; then it is stopped, sent, rebuilt, and the original becomes the deputy.
 
+use super::ahead::{Ahead, Rest};
 use super::implant;
 use super::observe::Observed;
 use super::{Heard, Move, MoveError};
@@ -8,7 +9,7 @@ use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{BodyError, Collected, Run};
-use ctl::moves::Leg;
+use ctl::moves::{How, Leg, Wish};
 use image::{Area, Image};
 use os::inject::Memory;
 use os::pages::Own;
@@ -17,8 +18,12 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
+use strategy::Way;
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
+
+/// Ranges of pages that a message can say have gone.
+const GONE_MAX: usize = 20_000;
 
 /// A body that waits in the room for its image.
 struct Prepared {
@@ -27,16 +32,26 @@ struct Prepared {
 }
 
 /// Moves process `pid` to the room.
-pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
     let this = Move::begin(room, pid, false)?;
     let pidfd = PidFd::open(pid)?;
-    let prepared = this.prepare(None)?;
+    let mut prepared = this.prepare(None)?;
     this.done("prepare");
-    match this.leave(&pidfd, prepared) {
-        Ok(()) => Ok(this.course.borrow().leg(&room.args.host, "stop")),
+    let ahead = match this.ahead_if_wished(&pidfd, &prepared, wish) {
+        Err(MoveError::Body(e)) if wish.how == How::Auto => {
+            tracing::info!("process {pid} goes without pre-copy: {e}");
+            // Another body: this one may have some of its pages.
+            this.call_off();
+            prepared = this.prepare(None)?;
+            Ok(None)
+        }
+        other => other,
+    };
+    match ahead.and_then(|ahead| this.leave(&pidfd, prepared, ahead)) {
+        Ok(how) => Ok(this.course.borrow().leg(&room.args.host, &how)),
         Err(e) => {
             this.call_off();
             Err(e)
@@ -45,11 +60,25 @@ pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
 }
 
 impl Move {
+    /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes what, `auto` does without.
+    fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
+        let areas = prepared.observed.image().areas;
+        let own_bytes = body::own_runs(&Own::of(self.pid)?, &areas)?.iter().map(|(_, bytes)| bytes).sum();
+        let chosen = strategy::choose(own_bytes, wish.max_freeze_us, strategy::RATE_AT_FIRST);
+        match wish.how {
+            How::Stop => Ok(None),
+            How::Auto if chosen == Way::Stop => Ok(None),
+            How::Auto | How::Pre => {
+                Ok(Some(self.send_ahead(pidfd, &prepared.observed, own_bytes, wish.max_freeze_us)?))
+            }
+        }
+    }
+
     /// Has the room make an empty body. `observed`: what the process holds, if it is known already.
     fn prepare(&self, observed: Option<Observed>) -> Result<Prepared, MoveError> {
         let observed = match observed {
             Some(observed) => observed,
-            None => Observed::of(self.pid, None)?,
+            None => Observed::of(self.pid, None, false)?,
         };
         let at_home = observed.at_home(self.pid);
         let first = {
@@ -76,11 +105,12 @@ impl Move {
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
-    fn leave(&self, pidfd: &PidFd, mut prepared: Prepared) -> Result<(), MoveError> {
+    /// How it went, in words.
+    fn leave(&self, pidfd: &PidFd, mut prepared: Prepared, mut ahead: Option<Ahead>) -> Result<String, MoveError> {
         self.course.borrow_mut().freeze();
         let frozen = body::freeze(self.pid)?;
         self.done("stop");
-        let now = match Observed::of(self.pid, Some(&prepared.observed)) {
+        let now = match Observed::of(self.pid, Some(&prepared.observed), ahead.is_some()) {
             Ok(now) => now,
             Err(e) => {
                 frozen.thaw();
@@ -88,6 +118,8 @@ impl Move {
             }
         };
         if !now.is_served_by(&prepared.observed) {
+            // Another body, which has no pages yet.
+            drop(ahead.take());
             self.call_off();
             match self.prepare(Some(now.clone())) {
                 Ok(again) => prepared = again,
@@ -105,22 +137,31 @@ impl Move {
             e
         })?;
         self.done("collect");
-        match self.send(&now, &mut collected) {
-            Ok(()) => self.hand_over(pidfd, &now, collected, &prepared.place, ignored),
-            Err(e) => put_back(collected, e),
+        match self.send(&now, &mut collected, ahead.as_ref()) {
+            Ok(()) => self.hand_over(pidfd, &now, collected, &prepared.place, ignored)?,
+            Err(e) => put_back(collected, e)?,
         }
+        Ok(ahead.as_ref().map_or_else(|| "stop".to_owned(), Ahead::how))
     }
 
-    fn send(&self, now: &Observed, collected: &mut Collected) -> Result<(), MoveError> {
+    fn send(&self, now: &Observed, collected: &mut Collected, ahead: Option<&Ahead>) -> Result<(), MoveError> {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let image = Image { process: collected.process.clone(), threads, ..now.image() };
         self.send_image(&image)?;
         self.done("image");
-        let runs = body::own_runs(&Own::of(self.pid)?, &image.areas)?;
-        self.send_pages(&runs, &image.areas, true)?;
+        let rest = match ahead {
+            Some(ahead) => ahead.rest(&image.areas)?,
+            None => Rest { runs: body::own_runs(&Own::of(self.pid)?, &image.areas)?, gone: Vec::new() },
+        };
+        self.done("look");
+        if rest.gone.len() > GONE_MAX {
+            let why = "it gave back too much of what was sent ahead: move it with --how stop";
+            return Err(BodyError::Stays(why.into()).into());
+        }
+        self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
         self.done("pages");
-        self.room.tell(&ToRoom::Rebuild { pid: self.pid });
+        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
         Ok(())
     }
 
@@ -130,14 +171,22 @@ impl Move {
         sent.map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
     }
 
-    fn send_image(&self, image: &Image) -> Result<(), BodyError> {
+    /// Sends an image: it is there before what is told next.
+    pub(super) fn send_image(&self, image: &Image) -> Result<(), BodyError> {
         let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
         let head = cargo::part_head(self.pid);
         bytes.chunks(cargo::PART_BYTES).try_for_each(|part| self.frame(Kind::Image, &[&head, part]))
     }
 
-    fn send_pages(&self, runs: &[Run], areas: &[Area], fresh: bool) -> Result<(), BodyError> {
-        body::each_batch(runs, &Memory::of(self.pid)?, areas, fresh, |runs, pages| {
+    pub(super) fn send_batches(
+        &self,
+        runs: &[Run],
+        areas: &[Area],
+        memory: &Memory,
+        fresh: bool,
+        unreadable: Option<&mut Vec<Run>>,
+    ) -> Result<(), BodyError> {
+        body::each_batch(runs, memory, areas, fresh, unreadable, |runs, pages| {
             self.course.borrow_mut().count(pages.len() as u64);
             self.frame(Kind::Pages, &[&cargo::pages_head(self.pid, runs), pages])
         })

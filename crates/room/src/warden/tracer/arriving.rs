@@ -82,6 +82,10 @@ impl Tracer {
             Some(State::Empty(arrival, stopped)) => {
                 map(stopped, &image, &arrival).map(|inside| (arrival, inside)).map_err(|e| e.to_string())
             }
+            Some(State::Mapped(arrival, mut inside, old)) => {
+                let fitted = body::relayout_memory(&mut inside, &old.areas, &image, &given(&arrival));
+                fitted.map(|()| (arrival, *inside)).map_err(|e| e.to_string())
+            }
             _ => Err("no empty process waits for this image".into()),
         };
         let told = mapped.map(|(arrival, inside)| {
@@ -93,10 +97,11 @@ impl Tracer {
     }
 
     /// All pages are there: the rest of its state.
-    pub fn rebuild_arriving(&mut self, pid: i32) {
+    pub fn rebuild_arriving(&mut self, pid: i32, gone: &[body::Run]) {
         let rebuilt = match self.arriving.states.remove(&pid) {
-            Some(State::Mapped(arrival, inside, image)) => {
-                self.rebuild(*inside, &image, &arrival).map_err(|e| e.to_string())
+            Some(State::Mapped(arrival, mut inside, image)) => {
+                let discarded = body::discard(&mut inside, gone);
+                discarded.and_then(|()| self.rebuild(*inside, &image, &arrival)).map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
         };

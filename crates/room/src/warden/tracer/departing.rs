@@ -250,7 +250,7 @@ fn send(room: &Arc<Shared>, pid: i32, host: HostTid, image: &Image) -> Result<()
         frame(Kind::Image, &[&cargo::part_head(pid), part])?;
     }
     let runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, |runs, pages| {
+    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, |runs, pages| {
         frame(Kind::Pages, &[&cargo::pages_head(pid, runs), pages])
     })
 }
