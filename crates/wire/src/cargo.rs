@@ -1,7 +1,7 @@
 //! Bodies of the frames that carry a process: parts of its image, and pages.
 
-/// Bytes of pages in one frame at most: a transfer's unit, small enough that other frames get their turn.
-pub const PAGES_BYTES: usize = 512 << 10;
+/// Bytes of pages that may be under way and not in place yet: what a mover's memory is bounded by, whatever the size of the process.
+pub const WINDOW_BYTES: u64 = 32 << 20;
 /// Bytes of an image in one frame.
 pub const PART_BYTES: usize = 256 << 10;
 /// Page size.

@@ -230,6 +230,13 @@ pub enum ToHome {
         /// Per process: what the hosting kernel says.
         bodies: Vec<BodyUsage>,
     },
+    /// So many bytes of pages are in place: the sender may send as many more.
+    Taken {
+        /// The process.
+        pid: i32,
+        /// Bytes.
+        bytes: u64,
+    },
     /// To [`ToRoom::LayOut`].
     LaidOut {
         /// The process.
@@ -408,6 +415,13 @@ pub enum ToRoom {
     LayOut {
         /// The process.
         pid: i32,
+    },
+    /// So many bytes of pages are in place: the sender may send as many more.
+    Taken {
+        /// The process.
+        pid: i32,
+        /// Bytes.
+        bytes: u64,
     },
     /// A body that stands or is stopped goes on here.
     Resume {

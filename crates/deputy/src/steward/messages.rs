@@ -24,6 +24,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
                 placed(room, pid, result);
             }
         }
+        ToHome::Taken { pid, bytes } => drop(room.moves.tell(pid, Heard::Taken(bytes))),
         ToHome::LaidOut { pid, result } => drop(room.moves.tell(pid, Heard::LaidOut(result))),
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),

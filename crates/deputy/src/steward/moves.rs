@@ -15,8 +15,8 @@ use super::shared::Shared;
 use body::BodyError;
 use course::Course;
 use ctl::moves::{Leg, Wish};
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,6 +56,8 @@ impl From<os::Error> for MoveError {
 pub enum Heard {
     /// The empty body is there, or not.
     Placed(Result<(), String>),
+    /// So many bytes of pages more are in place there.
+    Taken(u64),
     /// Its memory is laid out, or not.
     LaidOut(Result<(), String>),
     /// The body stands, or not.
@@ -115,6 +117,10 @@ struct Move {
     pid: i32,
     from: Receiver<Heard>,
     course: RefCell<Course>,
+    /// What was heard while something else was waited for.
+    heard: RefCell<VecDeque<Heard>>,
+    /// Bytes of pages that were sent, and of these those that are not in place yet.
+    on_the_way: Cell<u64>,
 }
 
 impl Move {
@@ -125,7 +131,7 @@ impl Move {
             return Err(MoveError::Moving);
         }
         all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
-        Ok(Move { room: room.clone(), pid, from, course: RefCell::default() })
+        Ok(Move { room: room.clone(), pid, from, course: RefCell::default(), heard: RefCell::default(), on_the_way: Cell::new(0) })
     }
 
     /// A step is done.
@@ -134,6 +140,23 @@ impl Move {
     }
 
     fn hear(&self) -> Result<Heard, MoveError> {
+        let kept = self.heard.borrow_mut().pop_front();
+        kept.map_or_else(|| self.hear_next(), Ok)
+    }
+
+    /// So many bytes of pages are about to be sent: waits until the room has taken enough of those before.
+    fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
+        while self.on_the_way.get() > 0 && self.on_the_way.get() + bytes > wire::cargo::WINDOW_BYTES {
+            match self.hear_next()? {
+                Heard::Taken(taken) => self.on_the_way.set(self.on_the_way.get().saturating_sub(taken)),
+                other => self.heard.borrow_mut().push_back(other),
+            }
+        }
+        self.on_the_way.set(self.on_the_way.get() + bytes);
+        Ok(())
+    }
+
+    fn hear_next(&self) -> Result<Heard, MoveError> {
         self.from.recv_timeout(STEP_WITHIN).map_err(|e| {
             MoveError::Silent(match e {
                 RecvTimeoutError::Timeout => format!("within {} s", STEP_WITHIN.as_secs()),

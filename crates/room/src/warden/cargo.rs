@@ -86,6 +86,7 @@ pub fn serve(room: &Shared) {
                 if let Some(one) = incoming.get_mut(&pages.pid) {
                     one.write(room, &pages);
                 }
+                room.tell(&ToHome::Taken { pid: pages.pid, bytes: pages.bytes.len() as u64 });
             }
             Item::LayOut { pid } => {
                 let one = incoming.entry(pid).or_default();

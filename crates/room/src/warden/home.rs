@@ -32,6 +32,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
         ToRoom::Rebuild { pid, gone } => room.cargo.give(Item::Rebuild { pid, gone }),
+        ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
         ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),

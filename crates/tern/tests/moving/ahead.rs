@@ -78,10 +78,11 @@ fn pages_that_are_written_meanwhile() {
         for i in 1 2 3 4 5 6; do
             tern move $pid n2 --how pre --max-freeze 5ms --json > leg || break
             grep -q '"how": "pre (' leg || cat leg
+            cp leg leg-$i
             lines said $(($(wc -l < said) + 1))
             tern move $pid home || break
-            grep -c ' uw' /proc/$pid/smaps; ls -l /proc/$pid/fd | grep -c userfault
-        done > counts
+            {{ grep -c ' uw' /proc/$pid/smaps; ls -l /proc/$pid/fd | grep -c userfault; }} >> counts
+        done
         tr '\n' ' ' < counts
         kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)"#
         ),
@@ -98,7 +99,8 @@ fn wishes_that_cannot_be_met() {
         &lab,
         r#"
         sleep 100 & pid=$!
-        tern move $pid n2
+        until_ "grep -q sleep /proc/$pid/comm"
+        until_ "tern move $pid n2 2> /dev/null"
         for more in "home --how pre" "home --how pony" "home --max-freeze 5"; do tern move $pid $more 2>&1 | head -1; done
         kill $pid"#,
     )

@@ -91,10 +91,12 @@ impl Move {
                             begun
                         }
                     };
-                    self.course.borrow_mut().count(pages.len() as u64);
+                    let bytes = pages.len() as u64;
+                    self.course.borrow_mut().count(bytes);
                     if let Err(e) = ready.and_then(|f| f.write(&runs, &pages)) {
                         break Err(e);
                     }
+                    self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
                 Ok(Heard::Whole(Ok(()))) => break Ok(()),
                 Ok(Heard::Whole(Err(why))) => break Err(MoveError::Room(why)),

@@ -187,6 +187,7 @@ impl Move {
         unreadable: Option<&mut Vec<Run>>,
     ) -> Result<(), BodyError> {
         body::each_batch(runs, memory, areas, fresh, unreadable, |runs, pages| {
+            self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
             self.course.borrow_mut().count(pages.len() as u64);
             self.frame(Kind::Pages, &[&cargo::pages_head(self.pid, runs), pages])
         })
