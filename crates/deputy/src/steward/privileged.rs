@@ -124,6 +124,7 @@ impl Privileged {
             Order::Arrive { pid, channel, program, blocked } => {
                 if let Err(e) = self.arrive(pid, channel, program, blocked) {
                     tracing::warn!("process {pid} cannot be placed: {e}");
+                    self.room.tell(&ToRoom::Kill { pid });
                 }
             }
             Order::Adopt { pid, deputy, done } => match self.adopt(pid, *deputy) {
@@ -362,7 +363,7 @@ impl Privileged {
         for id in unanswered {
             self.room.tell(&returned(id, -i64::from(libc::EINTR)));
         }
-        if gone.is_some_and(|d| matches!(d.phase, Phase::Placing | Phase::Away)) {
+        if gone.is_some_and(|d| matches!(d.phase, Phase::Arriving | Phase::Placing | Phase::Away)) {
             self.room.tell(&ToRoom::Kill { pid });
         }
     }
