@@ -14,9 +14,6 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
     let path = os::process::link(pid, &format!("fd/{fd}"))?;
     let bytes = path.as_os_str().as_bytes().to_vec();
     let name = path.display();
-    if info.flags & libc::O_PATH != 0 {
-        return stays(format!("descriptor {fd} ({name}) only names a file (O_PATH)"));
-    }
     if info.locked {
         return stays(format!("it holds a lock on {name} (descriptor {fd})"));
     }
@@ -25,6 +22,11 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
     }
     if is_everywhere(pid, fd) {
         return Ok(File { path: bytes, inode: 0, flags: info.flags & !NOT_KEPT });
+    }
+    if info.flags & libc::O_PATH != 0 {
+        // It may be a link: that is opened itself.
+        let flags = info.flags & !NOT_KEPT | libc::O_NOFOLLOW;
+        return Ok(File { path: bytes, inode: info.inode, flags });
     }
     // The kernel says the number (since 5.14) also where it would not let us look at the file: a room's files are not this namespace's.
     Ok(File { path: bytes, inode: info.inode, flags: info.flags & !NOT_KEPT })

@@ -1,5 +1,6 @@
 //! What a process is, in words that mean the same on any node.
 
+use crate::objects::Objects;
 use serde::{Deserialize, Serialize};
 
 /// One process.
@@ -15,6 +16,8 @@ pub struct Image {
     pub files: Vec<File>,
     /// Its descriptors, ascending.
     pub descriptors: Vec<Descriptor>,
+    /// Open files that are no files, which descriptors name by their place.
+    pub objects: Objects,
 }
 
 /// What threads share.
@@ -195,6 +198,8 @@ pub enum Opened {
     },
     /// What the deputy has open under this number.
     Home(i32),
+    /// An object of the list; descriptors that name the same place share it.
+    Made(u32),
 }
 
 impl Image {

@@ -254,6 +254,11 @@ pub struct FdInfo {
     pub inode: u64,
 }
 
+/// All that /proc/PID/fdinfo/FD says.
+pub fn fd_text(pid: i32, fd: i32) -> Result<String> {
+    Ok(String::from_utf8_lossy(&slurp(pid, &format!("fdinfo/{fd}"))?).into_owned())
+}
+
 /// Reads /proc/PID/fdinfo/FD.
 pub fn fd_info(pid: i32, fd: i32) -> Result<FdInfo> {
     let what = format!("fdinfo/{fd}");

@@ -58,6 +58,7 @@ impl Move {
         };
         let standins: Vec<_> = at_home.iter().map(|(fd, n)| (*fd, StandinId(first + *n as u32))).collect();
         let place = observed.place(self.pid, &standins)?;
+        self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
         self.expect(|heard| match heard {
@@ -65,6 +66,16 @@ impl Move {
             _ => None,
         })?;
         Ok(Prepared { observed, place })
+    }
+
+    /// What the process watches, the body asks about as soon as it watches it again: before it has a deputy.
+    fn hold_watched(&self, observed: &Observed, standins: &[(i32, StandinId)]) -> Result<(), MoveError> {
+        let pidfd = PidFd::open(self.pid)?;
+        for (fd, standin) in standins.iter().filter(|(fd, _)| observed.watches(*fd)) {
+            let file = pidfd.get_fd(*fd)?;
+            self.room.poller.order(Order::Hold { standin: *standin, file });
+        }
+        Ok(())
     }
 
     /// The body that was prepared is not needed.
