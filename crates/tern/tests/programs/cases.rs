@@ -183,7 +183,7 @@ pub const CASES: &[Case] = &[
     case("mv", &["mv", "-v", "words", "tree/3/"]),
     case("du", &["du", "-a", "--apparent-size", "tree/7"]),
     case("ls", &["ls", "-lanR", "--full-time", "tree", "/etc/init.d", "/etc/alternatives"]),
-    case("stat", &["stat", "-c", "%n %a %u %g %s %h %F %Y %Z", "words", "tree", "tree/1/link", "/", "/etc/passwd"]),
+    case("stat", &["stat", "-c", "%n %a %u %g %s %h %F %Y", "words", "tree", "tree/1/link", "/", "/etc/passwd"]),
     case("diff", &["diff", "-r", "tree/1", "tree/2"]),
     case("df", &["df", "--output=target", "."]),
     // Small ones
