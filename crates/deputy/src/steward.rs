@@ -13,6 +13,7 @@ mod moves;
 mod place;
 mod poller;
 mod privileged;
+mod processes;
 mod setup;
 mod shared;
 mod standins;

@@ -7,8 +7,21 @@ fn path(pid: i32, what: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{what}"))
 }
 
+/// Most of these files fit in so much: two reads, where `std::fs::read` feels its way.
+const USUAL_BYTES: usize = 4096;
+
 fn slurp(pid: i32, what: &str) -> Result<Vec<u8>> {
-    std::fs::read(path(pid, what)).map_err(|e| Error::new(format!("reading /proc/{pid}/{what}"), e))
+    let failed = |e: std::io::Error| Error::new(format!("reading /proc/{pid}/{what}"), e);
+    let file = std::fs::File::open(path(pid, what)).map_err(failed)?;
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    loop {
+        match rustix::io::read(&file, rustix::buffer::spare_capacity(&mut bytes)) {
+            Ok(0) => return Ok(bytes),
+            Ok(_) => bytes.reserve(USUAL_BYTES),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(failed(e.into())),
+        }
+    }
 }
 
 fn odd(pid: i32, what: &str) -> Error {

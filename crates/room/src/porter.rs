@@ -14,6 +14,9 @@ use wire::message::{Home, Place, StandinId};
 
 pub use body::{KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, filter};
 
+/// The room's own process file system is mounted on this name of its /proc, unseen in listings.
+pub const HIDDEN_PROC: &str = ".room";
+
 /// Warden to porter; each is answered by one [`Answer`] on the same socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
@@ -34,7 +37,7 @@ pub struct Setup {
     pub here_monotonic_ns: i64,
     /// As above.
     pub here_boottime_ns: i64,
-    /// Numbers of the FUSE devices that the porter opened: one per mount of `home`, then the stand-ins'.
+    /// Numbers of the FUSE devices that the porter opened: one per mount of `home`, then /proc's and the stand-ins'.
     pub devices: Vec<i32>,
 }
 
@@ -134,6 +137,7 @@ struct Porter<'a> {
 
 fn run(channels: &Channels) -> os::Result<()> {
     let children = os::fds::child_signals()?;
+    body::default_signals_but_pipe();
     let mut porter = Porter { channels, room: None };
     loop {
         let mut polled =
@@ -171,6 +175,7 @@ impl Porter<'_> {
                     .map_err(|e| os::Error::new("asking for attributes of /dev", e))?
                     .st_dev;
                 self.room = Some(room);
+                filter();
                 Ok(Answer::Ready { standin_mount_id, standin_dev, missing })
             }
             Command::LastPid(last) => {

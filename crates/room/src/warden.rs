@@ -1,6 +1,7 @@
 //! The warden: the room's side towards its home. One process per room, outside the room's namespaces.
 
 mod after;
+mod answers;
 mod args;
 mod calls;
 mod cargo;
@@ -12,6 +13,7 @@ mod marshal;
 mod message;
 mod notices;
 mod possessions;
+mod proc;
 mod readiness;
 mod report;
 mod setup;

@@ -179,6 +179,25 @@ pub enum ToHome {
         /// What is asked.
         look: Look,
     },
+    /// What is there, below /proc? Looked at with the rights of this process' deputy (0: nobody's). Answered as [`ToHome::LookAt`]; the content of a
+    /// file comes as its bytes.
+    Inspect {
+        /// Number of the request.
+        id: CallId,
+        /// Who asks.
+        pid: i32,
+        /// Path below /proc, empty for itself.
+        path: Vec<u8>,
+        /// What is asked.
+        look: Look,
+    },
+    /// What is this stand-in's open file called at home (proc_pid_fd(5))? Answered by [`ToRoom::Return`].
+    NameOf {
+        /// Number of the request.
+        id: CallId,
+        /// The stand-in.
+        standin: StandinId,
+    },
     /// Nobody in the room has this stand-in any more.
     Close {
         /// The stand-in.
@@ -230,7 +249,7 @@ pub enum ToHome {
     },
 }
 
-/// What is asked about a path below /dev.
+/// What is asked about a path below /dev or /proc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Look {
     /// Its attributes; a link is not followed.
@@ -239,9 +258,11 @@ pub enum Look {
     Link,
     /// What the directory holds.
     Names,
+    /// What the file holds, below /proc.
+    Content,
 }
 
-/// What is at a path below /dev.
+/// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceNode {
     /// Type and permissions, as in `st_mode`.
@@ -262,7 +283,7 @@ pub struct DeviceNode {
     pub times_s: [u64; 3],
 }
 
-/// An entry of a directory below /dev.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
     /// Name.

@@ -22,6 +22,7 @@ fn try_look(path: &[u8], look: Look) -> std::io::Result<Vec<u8>> {
         Look::Node => postcard::to_stdvec(&node(&path)?),
         Look::Link => return Ok(std::fs::read_link(&path)?.into_os_string().into_vec()),
         Look::Names => postcard::to_stdvec(&names(&path)?),
+        Look::Content => return Err(std::io::Error::from_raw_os_error(libc::EACCES)),
     };
     packed.map_err(std::io::Error::other)
 }
@@ -37,9 +38,13 @@ fn below_dev(path: &[u8]) -> Option<PathBuf> {
 }
 
 fn node(path: &Path) -> std::io::Result<DeviceNode> {
-    let found = path.symlink_metadata()?;
+    Ok(described(&path.symlink_metadata()?))
+}
+
+/// Attributes, as they travel.
+pub fn described(found: &std::fs::Metadata) -> DeviceNode {
     let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
-    Ok(DeviceNode {
+    DeviceNode {
         mode: found.mode(),
         // As the kernel's new_encode_dev.
         rdev: minor & 0xff | major << 8 | (minor & !0xff) << 12,
@@ -49,7 +54,7 @@ fn node(path: &Path) -> std::io::Result<DeviceNode> {
         nlink: found.nlink() as u32,
         size: found.size(),
         times_s: [found.atime() as u64, found.mtime() as u64, found.ctime() as u64],
-    })
+    }
 }
 
 fn names(path: &Path) -> std::io::Result<Vec<DeviceName>> {

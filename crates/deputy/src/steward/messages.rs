@@ -4,6 +4,7 @@ use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
 use super::moves::Heard;
 use super::privileged::Order;
+use super::processes::Inquiry;
 use super::shared::{Shared, Table};
 use super::standins;
 use wire::message::{Birth, Call, CallId, Ending};
@@ -44,6 +45,8 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { id, pid, standin } => room.poller.order(Order::Watch { id, pid, standin }),
         ToHome::LookAt { id, path, look } => room.poller.order(Order::LookAt { id, path, look }),
+        ToHome::Inspect { id, pid, path, look } => room.inquire(id, Inquiry::Look { pid, path, look }),
+        ToHome::NameOf { id, standin } => room.inquire(id, Inquiry::Name(standin)),
         ToHome::Adopt { pid, fd, standin } => standins::adopt(room, pid, fd, standin),
         ToHome::Close { standin } => standins::close(room, standin),
         ToHome::Surroundings { pid, tid, cwd, umask } => surroundings(room, pid, tid, cwd, umask),

@@ -7,6 +7,7 @@ use super::messages;
 use super::mounts;
 use super::poller::Poller;
 use super::privileged;
+use super::processes;
 use super::shared::Shared;
 use super::{StewardError, control};
 use homefs::server::{ExportPath, Server};
@@ -94,6 +95,13 @@ fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
 }
 
 fn receive(room: &Arc<Shared>, uplink: Receiver) -> Result<(), String> {
+    let (inquiries, to_answer) = std::sync::mpsc::channel();
+    let _ = room.inquiries.set(inquiries);
+    let answering = Arc::downgrade(room);
+    std::thread::Builder::new()
+        .name("proc".into())
+        .spawn(move || processes::serve(&answering, &to_answer))
+        .map_err(|e| e.to_string())?;
     let uplink = Arc::new(Mutex::new(uplink));
     for n in 0..WORKERS {
         let (room, uplink) = (room.clone(), uplink.clone());

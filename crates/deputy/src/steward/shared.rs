@@ -6,6 +6,7 @@ use super::deputies::{Deputy, Phase};
 use super::moves::Moves;
 use super::place;
 use super::poller::Poller;
+use super::processes::Inquiry;
 use super::standins::Anchor;
 use homefs::server::Server;
 use std::collections::HashMap;
@@ -26,6 +27,8 @@ pub struct Shared {
     pub poller: Poller,
     /// Processes that are going to the room or coming home.
     pub moves: Moves,
+    /// To the thread that looks at /proc.
+    pub inquiries: OnceLock<std::sync::mpsc::Sender<(CallId, Inquiry)>>,
     table: Mutex<Table>,
     reported: Condvar,
 }
@@ -72,6 +75,7 @@ impl Shared {
             files: OnceLock::new(),
             poller,
             moves: Moves::default(),
+            inquiries: OnceLock::new(),
             table: Mutex::default(),
             reported: Condvar::new(),
         }
@@ -90,6 +94,13 @@ impl Shared {
             // A link that fails is noticed by its receiver.
             Ok(bytes) => drop(downlink.send(Kind::Message, 0, seq, &[&bytes])),
             Err(e) => tracing::error!("encoding a message to the room: {e}"),
+        }
+    }
+
+    /// Has something looked up in /proc.
+    pub fn inquire(&self, id: CallId, inquiry: Inquiry) {
+        if let Some(inquiries) = self.inquiries.get() {
+            let _ = inquiries.send((id, inquiry));
         }
     }
 

@@ -9,7 +9,7 @@ use super::shared::{Shared, Table};
 use os::fds::POLLED;
 use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use wire::ToRoom;
 use wire::message::{Call, CallId, StandinId};
@@ -28,6 +28,12 @@ impl Table {
         if let Some(deputy) = self.deputies.get_mut(&pid) {
             deputy.standins.insert(standin, vec![fd]);
         }
+    }
+
+    /// Where the name of its open file can be read, as long as somebody has it.
+    pub fn link_to(&self, standin: StandinId) -> Option<String> {
+        let anchored = self.anchors.get(&standin).map(|a| format!("/proc/self/fd/{}", a.file.as_raw_fd()));
+        anchored.or_else(|| self.holder(0, standin).map(|(pid, fd)| format!("/proc/{pid}/fd/{fd}")))
     }
 
     /// Some deputy that has a descriptor for it; rather this one.

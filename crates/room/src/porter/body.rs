@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::LazyLock;
 use wire::message::{Arrival, Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
@@ -43,7 +44,7 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     set_limits(&place.limits);
     become_who(place)?;
     set_mask(place.blocked);
-    let listener = seccomp::install(&filter())?;
+    let listener = seccomp::install(filter())?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
     drop(listener);
     // SAFETY: arrays of live strings that end with null.
@@ -105,9 +106,13 @@ fn mark(what: u64, value: u64) {
     unsafe { libc::syscall(libc::SYS_clone, what, MARK_WORD, value, 0, 0) };
 }
 
-pub fn filter() -> Vec<seccomp::Instruction> {
-    let program = systable::filter::program();
-    program.insns().iter().map(|i| seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
+/// The guests' filter. Making it takes longer than installing it, so it is made once, in the porter before it forks.
+pub fn filter() -> &'static [seccomp::Instruction] {
+    static FILTER: LazyLock<Vec<seccomp::Instruction>> = LazyLock::new(|| {
+        let program = systable::filter::program();
+        program.insns().iter().map(|i| seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
+    });
+    &FILTER
 }
 
 struct Strings {
@@ -137,13 +142,21 @@ impl Strings {
     }
 }
 
-/// What exec would leave: default for all, but ignored what the home's process ignores.
+/// What exec would leave, as far as the porter does not have it already: ignored what the home's process ignores.
 fn default_signals(ignored: u64) {
-    for signal in 1..=64 {
-        let action = if ignored & (1 << (signal - 1)) != 0 { libc::SIG_IGN } else { libc::SIG_DFL };
-        // SAFETY: no handler is installed; libc refuses the two signals that it keeps for itself, which have no handler here.
-        unsafe { libc::signal(signal, action) };
-    }
+    set_action(libc::SIGPIPE, libc::SIG_DFL);
+    (1..=64).filter(|signal| ignored & (1 << (signal - 1)) != 0).for_each(|signal| set_action(signal, libc::SIG_IGN));
+}
+
+/// For the porter: default for all signals but SIGPIPE, which it ignores.
+pub fn default_signals_but_pipe() {
+    (1..=64).filter(|signal| *signal != libc::SIGPIPE).for_each(|signal| set_action(signal, libc::SIG_DFL));
+    set_action(libc::SIGPIPE, libc::SIG_IGN);
+}
+
+fn set_action(signal: i32, action: libc::sighandler_t) {
+    // SAFETY: no handler is installed; libc refuses the two signals that it keeps for itself, which have no handler here.
+    unsafe { libc::signal(signal, action) };
 }
 
 fn set_mask(blocked: u64) {

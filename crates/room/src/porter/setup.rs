@@ -1,6 +1,6 @@
 //! Making the room look like the home.
 
-use super::Setup;
+use super::{HIDDEN_PROC, Setup};
 use os::{Error, Result, mount, namespace};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +25,9 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     // Taking ids made /proc/self the machine's root's; the offsets of time are written there below.
     namespace::set_dumpable(true)?;
     mount::make_private()?;
-    let (standins_device, devices) = setup.devices.split_last().ok_or_else(|| odd("no FUSE device"))?;
+    let [devices @ .., proc_device, standins_device] = setup.devices.as_slice() else {
+        return Err(odd("no FUSE device"));
+    };
     let root = ["/tmp", "/mnt", "/run"]
         .map(PathBuf::from)
         .into_iter()
@@ -44,7 +46,7 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     // SAFETY: this process opened it and keeps it open until below.
     let device = unsafe { BorrowedFd::borrow_raw(*standins_device) };
     let standins = mount::fuse_detached(device, "tern-dev")?;
-    for done in [own_proc(&root), own_dev(&root, standins.as_fd()), own_sys(&root)] {
+    for done in [home_proc(&root, *proc_device), own_dev(&root, standins.as_fd()), own_sys(&root)] {
         missing.extend(done.err().map(|e| e.to_string()));
     }
     mount::enter_root(&root)?;
@@ -59,7 +61,7 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     )?;
     let last_pid = File::options()
         .write(true)
-        .open("/proc/sys/kernel/ns_last_pid")
+        .open(Path::new("/proc").join(HIDDEN_PROC).join("sys/kernel/ns_last_pid"))
         .map_err(|e| Error::new("opening ns_last_pid", e))?;
     // Guests of user 0 shall not look into this process.
     namespace::set_dumpable(false)?;
@@ -75,9 +77,12 @@ fn below(root: &Path, absolute: &[u8]) -> PathBuf {
     root.join(std::ffi::OsStr::from_bytes(relative))
 }
 
-/// The room's own processes, under the numbers that they have at home.
-fn own_proc(root: &Path) -> Result<()> {
-    mount::mount("proc", &root.join("proc"), "proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, "")
+/// The home's /proc, and in it, unseen, the room's own: its processes, under the numbers that they have at home.
+fn home_proc(root: &Path, device: i32) -> Result<()> {
+    let place = root.join("proc");
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount::mount("proc", &place, "fuse", flags, &mount::fuse_options(device, &place))?;
+    mount::mount("proc", &place.join(HIDDEN_PROC), "proc", flags, "")
 }
 
 /// The hosting machine's hardware: what runs here computes here.

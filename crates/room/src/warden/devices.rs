@@ -3,7 +3,7 @@
 //! To an open, a device is a regular file of its own (the kernel would open a device of this machine); to everybody else it is what it is at home.
 
 mod attributes;
-mod names;
+pub mod names;
 mod paths;
 
 use super::guests::Who;
@@ -114,7 +114,7 @@ fn try_serve(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
 }
 
 /// Who asks, if it is a guest's program.
-fn asker(room: &Shared, request: &Request<'_>) -> Option<(HostTid, Who)> {
+pub fn asker(room: &Shared, request: &Request<'_>) -> Option<(HostTid, Who)> {
     let guests = room.guests();
     let host = guests.host(request.header.pid as i32)?;
     let who = guests.who(host)?;

@@ -82,6 +82,7 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Standin(asked) if asked.what == What::Device => {
                 super::devices::answered(room, asked.unique, result, out);
             }
+            Pending::Proc { unique, .. } => super::proc::answered(room, unique, result, out),
             // Behind the signal, whose order the tracer has already.
             Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Finish { asked, result }),
             Pending::Standin(asked) => room.standins.finish(asked, result, out),

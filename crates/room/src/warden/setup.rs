@@ -2,6 +2,7 @@
 
 use super::args::WardenArgs;
 use super::notices::Listeners;
+use super::proc::{self, Proc};
 use super::shared::Shared;
 use super::standins::{self, Device};
 use super::tracer::{self, Orders, Parts};
@@ -43,8 +44,8 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (here_monotonic_ns, here_boottime_ns) =
         (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME));
     let children = os::fds::child_signals()?;
-    // One FUSE connection per mount, and one for the stand-ins.
-    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 1)?;
+    // One FUSE connection per mount, one for /proc, and one for the stand-ins.
+    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 2)?;
     let group = limit(RoomId(args.room), porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
@@ -158,7 +159,9 @@ fn serve(
 ) -> Result<Serving, WardenError> {
     let failed = |e| os::Error::new("starting a thread", e);
     let standins_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
-    let shared = Arc::new(Shared::new(uplink, Orders::new()?, Device::new(standins_device)));
+    let proc_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
+    let (standins, proc) = (Device::new(standins_device), Proc::new(proc_device));
+    let shared = Arc::new(Shared::new(uplink, Orders::new()?, standins, proc));
     // Where its own root cannot be had, all is read from home.
     let root = std::fs::File::open("/").ok().map(OwnedFd::from);
     let client = Client::start(devices, Arc::new(Files::new(shared.clone())), root)
@@ -169,6 +172,8 @@ fn serve(
     };
     let room = shared.clone();
     thread("standins", Box::new(move || standins::serve(&room)))?;
+    let room = shared.clone();
+    thread("proc", Box::new(move || proc::serve(&room)))?;
     let room = shared.clone();
     thread("memory", Box::new(move || super::home::serve_memory(&room)))?;
     let room = shared.clone();

@@ -37,6 +37,8 @@ pub struct Shared {
     pub devices: Devices,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
+    /// The home's /proc.
+    pub proc: super::proc::Proc,
 }
 
 /// What is to be done when the home has answered.
@@ -55,6 +57,13 @@ pub enum Pending {
     },
     /// Answer a request for a stand-in.
     Standin(super::standins::Asked),
+    /// Answer a request for something of /proc.
+    Proc {
+        /// The process that asks; 0 for none.
+        pid: i32,
+        /// The request.
+        unique: u64,
+    },
     /// The number of something new that the tracer waits for.
     Birth {
         /// The thread that makes it.
@@ -135,7 +144,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     /// A room without guests.
-    pub fn new(uplink: link::Sender, orders: Orders, standins: super::standins::Device) -> Shared {
+    pub fn new(
+        uplink: link::Sender,
+        orders: Orders,
+        standins: super::standins::Device,
+        proc: super::proc::Proc,
+    ) -> Shared {
         let next_call = AtomicU64::new(1);
         let memory = Memory::default();
         let cargo = super::cargo::Cargo::default();
@@ -151,6 +165,7 @@ impl Shared {
             devices: Devices::default(),
             spares: Spares::default(),
             standins,
+            proc,
         }
     }
 
@@ -262,6 +277,7 @@ impl Shared {
         let threads = self.guests().threads_of(pid);
         let of_process = |pending: &Pending| match pending {
             Pending::Standin(asked) => asked.pid == pid,
+            Pending::Proc { pid: asker, .. } => *asker == pid,
             Pending::Notified { waiting: Waiting { host_tid: host, .. }, .. }
             | Pending::Missed { host, .. }
             | Pending::Held { host, .. } => threads.iter().any(|(thread, _)| thread == host),
@@ -270,8 +286,10 @@ impl Shared {
         };
         let abandoned: Vec<Pending> = lock(&self.pending).extract_if(|_, p| of_process(p)).map(|(_, p)| p).collect();
         for pending in abandoned {
-            if let Pending::Standin(asked) = pending {
-                self.standins.finish(asked, -i64::from(libc::EINTR), &[]);
+            match pending {
+                Pending::Standin(asked) => self.standins.finish(asked, -i64::from(libc::EINTR), &[]),
+                Pending::Proc { unique, .. } => super::proc::answered(self, unique, -i64::from(libc::EINTR), &[]),
+                _ => {}
             }
         }
     }

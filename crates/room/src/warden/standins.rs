@@ -4,13 +4,14 @@
 
 mod locks;
 
+use super::answers::Answers;
 use super::guests::{Who, blocked_stops};
 use super::readiness::Readiness;
 use super::shared::{Pending, Shared};
 use super::spares::is_own;
 use homefs::proto::{
     self, Attr, AttrOut, EntryOut, InitIn, InitOut, LkOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn,
-    PollOut, ReadIn, ReplyBuf, Request, WriteIn, WriteOut,
+    PollOut, ReadIn, Request, WriteIn, WriteOut,
 };
 use os::ptrace::HostTid;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -31,7 +32,7 @@ const HUGE: u64 = 1 << 62;
 
 /// The device of the stand-ins' file system.
 pub struct Device {
-    device: OwnedFd,
+    device: Answers,
     mount_id: AtomicU64,
     /// What is ready, and who waits for it.
     readiness: Readiness,
@@ -85,7 +86,7 @@ impl Device {
     /// Serves this FUSE connection.
     pub fn new(device: OwnedFd) -> Device {
         Device {
-            device,
+            device: Answers(device),
             mount_id: AtomicU64::new(0),
             readiness: Readiness::default(),
             opens: Mutex::default(),
@@ -106,33 +107,22 @@ impl Device {
 
     /// Answers a request.
     pub fn reply(&self, bytes: &[u8]) {
-        // ENOENT: the request was interrupted or its caller died; nobody waits.
-        if let Err(e) = rustix::io::write(&self.device, bytes)
-            && e != rustix::io::Errno::NOENT
-        {
-            tracing::warn!("answering a request for a stand-in: {e}");
-        }
+        self.device.reply(bytes);
     }
 
     /// Ends a request with this error, or 0.
     pub fn error(&self, unique: u64, errno: i32) {
-        self.reply(&proto::status(unique, errno));
+        self.device.error(unique, errno);
     }
 
     /// Answers a request with a structure.
     pub fn value<T: IntoBytes + zerocopy::Immutable>(&self, unique: u64, value: &T) {
-        let mut reply = ReplyBuf::default();
-        reply.clear();
-        reply.push(value);
-        self.reply(reply.finish(unique));
+        self.device.value(unique, value);
     }
 
     /// Answers a request with bytes.
     pub fn bytes(&self, unique: u64, bytes: &[u8]) {
-        let mut reply = ReplyBuf::default();
-        reply.clear();
-        reply.extend(bytes);
-        self.reply(reply.finish(unique));
+        self.device.bytes(unique, bytes);
     }
 
     /// A stand-in is open, once more.
@@ -188,7 +178,7 @@ impl Device {
 
     fn wake(&self, handle: Option<u64>) {
         if let Some(handle) = handle {
-            let _ = rustix::io::write(&self.device, &proto::notify_poll(handle));
+            let _ = rustix::io::write(&self.device.0, &proto::notify_poll(handle));
         }
     }
 
@@ -211,7 +201,7 @@ impl Device {
     pub fn settle(&self) {
         let pending = || {
             let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut polled = [PollFd::new(&self.device, PollFlags::IN)];
+            let mut polled = [PollFd::new(&self.device.0, PollFlags::IN)];
             rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok()
                 && polled[0].revents().contains(PollFlags::IN)
         };
@@ -225,13 +215,13 @@ impl Device {
 pub fn serve(room: &Shared) {
     let device = &room.standins;
     let mut buffer = vec![0; proto::MAX_REQUEST_BYTES];
-    if let Err(e) = rustix::io::ioctl_fionbio(&device.device, true) {
+    if let Err(e) = rustix::io::ioctl_fionbio(&device.device.0, true) {
         tracing::error!("the stand-ins' device: {e}");
     }
     loop {
-        let _ = rustix::event::poll(&mut [PollFd::new(&device.device, PollFlags::IN)], None);
+        let _ = rustix::event::poll(&mut [PollFd::new(&device.device.0, PollFlags::IN)], None);
         let serving = device.serving.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = rustix::io::read(&device.device, &mut buffer);
+        let read = rustix::io::read(&device.device.0, &mut buffer);
         match read {
             Ok(n) => match Request::parse(&buffer[..n]) {
                 Ok(request) => handle(room, &request),

@@ -208,11 +208,11 @@ pub fn run(parts: Parts) -> os::Result<()> {
         while let Some(order) = room.orders.next() {
             tracer.obey(order);
         }
-        while let Some((tid, event)) = ptrace::poll()? {
+        while let Some((tid, event, usage)) = ptrace::poll()? {
             if tid == porter && matches!(event, Event::Exited(_) | Event::Killed(_)) {
                 return Ok(());
             }
-            tracer.event(tid, event);
+            tracer.event(tid, event, &usage);
         }
     }
 }
@@ -242,7 +242,7 @@ impl Tracer {
         }
     }
 
-    fn event(&mut self, tid: HostTid, event: Event) {
+    fn event(&mut self, tid: HostTid, event: Event, usage: &ptrace::UsageBytes) {
         let handled = match event {
             Event::Signal(stopped, signal) => self.signal_stop(stopped, signal),
             Event::SystemCall(stopped) => self.call_done(stopped),
@@ -252,11 +252,11 @@ impl Tracer {
             Event::Made(stopped, child) => self.born(stopped, child),
             Event::Other(stopped) => stopped.resume(0),
             Event::Exited(status) => {
-                self.ended(tid, wire::message::Ending::Exit(status));
+                self.ended(tid, wire::message::Ending::Exit(status), usage);
                 Ok(())
             }
             Event::Killed(signal) => {
-                self.ended(tid, wire::message::Ending::Signal(signal));
+                self.ended(tid, wire::message::Ending::Signal(signal), usage);
                 Ok(())
             }
         };

@@ -6,6 +6,7 @@ mod common;
 mod death;
 mod faults;
 mod identity;
+mod proc;
 mod streams;
 mod terminal;
 mod users;

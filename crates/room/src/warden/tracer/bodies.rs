@@ -5,7 +5,7 @@ use super::porters::Then;
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD};
 use crate::usage::Usage;
 use crate::warden::guests::{Guest, Who};
-use os::ptrace::{HostTid, Stopped, TraceError};
+use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -29,9 +29,7 @@ pub enum Phase {
     Starting,
     /// The program runs.
     Running,
-    /// It ended so, and waits for the porter to reap it.
-    Ended(Ending, u64),
-    /// It goes on elsewhere; what is left here was killed.
+    /// It goes on elsewhere; what is left here was killed, and waits for the porter to reap it.
     Left,
 }
 
@@ -214,7 +212,7 @@ impl Tracer {
     }
 
     /// The tracer has seen the last of a thread.
-    pub fn ended(&mut self, host: HostTid, how: Ending) {
+    pub fn ended(&mut self, host: HostTid, how: Ending, usage: &UsageBytes) {
         self.births.forget(host);
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
@@ -228,10 +226,7 @@ impl Tracer {
         }
         self.ended_leaving(who.pid);
         match self.bodies.phases.get(&who.pid) {
-            Some(Phase::Running) => {
-                let cpu_us = self.cpu_us(host);
-                self.bodies.phases.insert(who.pid, Phase::Ended(how, cpu_us));
-            }
+            Some(Phase::Running) => self.exited(who.pid, how, usage),
             Some(Phase::Starting) => {
                 self.bodies.phases.remove(&who.pid);
                 self.room.guests().remove(who.pid);
@@ -244,24 +239,27 @@ impl Tracer {
         }
     }
 
-    /// What a body used, while the porter has not reaped it.
-    fn cpu_us(&self, host: HostTid) -> u64 {
-        os::process::times(host.0).map_or(0, |(cpu_us, _)| cpu_us)
-    }
-
-    /// The porter reaped a body: its number is free, and its deputy may end.
-    pub fn reaped(&mut self, pid: i32, usage: Usage) {
+    /// A program has ended, and its deputy may. The kernel has told the porter, which reaps before it obeys: whoever gets this number next gets it.
+    fn exited(&mut self, pid: i32, how: Ending, usage: &UsageBytes) {
+        let usage = Usage::read(usage).unwrap_or_default();
+        let (user_us, system_us) = usage.times_us();
         self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
-        self.bodies.came.remove(&pid);
-        if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
-            self.bodies.phases.remove(&pid);
-            return self.room.tell(&ToHome::Left { pid });
-        }
         self.stops.forget(pid);
-        if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
-            self.room.guests().remove(pid);
-            self.room.tell(&ToHome::Exited { pid, how, cpu_us });
+        self.bodies.forget(pid);
+        self.room.guests().remove(pid);
+        // What it had open is closed at home before its parent hears of its end.
+        self.room.standins.settle();
+        self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us });
+    }
+
+    /// The porter reaped a body: its number is free.
+    pub fn reaped(&mut self, pid: i32, usage: Usage) {
+        if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
+            self.room.ledger.ended(pid, usage);
+            self.signals.forget(pid);
+            self.bodies.forget(pid);
+            self.room.tell(&ToHome::Left { pid });
         }
     }
 

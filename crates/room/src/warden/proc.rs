@@ -1,0 +1,421 @@
+//! The home's /proc. Its entries are the home's, looked at with the rights of the deputy of who asks; those of the processes that live here lead to
+//! the room's own process file system, which is mounted unseen, so that what is special about them (open files, memory, namespaces) is the kernel's.
+
+mod merge;
+mod nodes;
+mod own;
+mod place;
+
+use super::answers::Answers;
+use super::devices::{self, names};
+use super::guests::Who;
+use super::shared::{Pending, Shared};
+use crate::porter::HIDDEN_PROC as HIDDEN;
+use homefs::proto::{
+    self, Attr, AttrOut, BatchForgetIn, EntryOut, ForgetIn, ForgetOne, InitIn, InitOut, Opcode, OpenOut, ReadIn,
+    ReleaseIn, ReplyBuf, Request, fopen,
+};
+use nodes::Nodes;
+use os::ptrace::HostTid;
+use place::{Merged, Place};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::ToHome;
+use wire::message::{DeviceName, DeviceNode, Look};
+
+/// How long the kernel may believe what was said of a process: long enough for one look at it, too short to be noticed.
+const VALID_NS: u32 = 20_000_000;
+/// Size of the link that is a descriptor (proc_fd_instantiate in fs/proc/fd.c).
+const DESCRIPTOR_SIZE: u64 = 64;
+const FOR_EVER_S: u64 = 1 << 32;
+
+/// What is known of it.
+pub struct Proc {
+    device: Answers,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: Nodes,
+    /// Requests that home answers, by their numbers.
+    asked: HashMap<u64, Step>,
+    files: HashMap<u64, Arc<Vec<u8>>>,
+    listings: HashMap<u64, Arc<Vec<DeviceName>>>,
+    last_handle: u64,
+}
+
+/// What is done with home's answer.
+#[derive(Clone, Debug)]
+enum Step {
+    Lookup(Vec<u8>),
+    Attributes(u64),
+    Text,
+    List,
+    Content,
+    /// To be put together with what this process' kernel says.
+    Merge(HostTid, Merged, merge::Asker),
+}
+
+/// A request, and who makes it.
+struct Asked<'a> {
+    room: &'a Shared,
+    request: &'a Request<'a>,
+    asker: Option<(HostTid, Who)>,
+}
+
+type Served = Result<(), i32>;
+
+impl Proc {
+    /// Serves this FUSE connection.
+    pub fn new(device: OwnedFd) -> Proc {
+        Proc { device: Answers(device), state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, unique: u64, keep: impl FnOnce(&mut State, u64)) {
+        let fh = {
+            let mut state = self.lock();
+            state.last_handle += 1;
+            let fh = state.last_handle;
+            keep(&mut state, fh);
+            fh
+        };
+        self.device.value(unique, &OpenOut { fh, open_flags: fopen::DIRECT_IO | fopen::NOFLUSH, backing_id: 0 });
+    }
+
+    fn open_file(&self, unique: u64, content: Vec<u8>) {
+        self.open(unique, |state, fh| drop(state.files.insert(fh, Arc::new(content))));
+    }
+
+    fn open_listing(&self, unique: u64, names: Vec<DeviceName>) {
+        self.open(unique, |state, fh| drop(state.listings.insert(fh, Arc::new(names))));
+    }
+
+    fn found(&self, unique: u64, path: &[u8], attr: Attr, valid: (u64, u32)) {
+        let nodeid = self.lock().nodes.found(path);
+        let attr = Attr { ino: nodeid, ..attr };
+        let entry = EntryOut {
+            nodeid,
+            entry_valid: valid.0,
+            attr_valid: valid.0,
+            entry_valid_nsec: valid.1,
+            attr_valid_nsec: valid.1,
+            attr,
+            ..EntryOut::default()
+        };
+        self.device.value(unique, &entry);
+    }
+}
+
+/// Serves the device until the room is gone; one such thread is enough, for none of its answers waits.
+pub fn serve(room: &Shared) {
+    let mut buffer = vec![0; proto::MAX_REQUEST_BYTES];
+    loop {
+        match rustix::io::read(&room.proc.device.0, &mut buffer) {
+            Ok(n) => match Request::parse(&buffer[..n]) {
+                Ok(request) => handle(room, &request),
+                Err(e) => tracing::error!("/proc: {e}"),
+            },
+            Err(rustix::io::Errno::NODEV) => return,
+            // Not mounted yet: the porter is about to.
+            Err(rustix::io::Errno::PERM) => std::thread::sleep(homefs::client::UNTIL_MOUNTED),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::NOENT | rustix::io::Errno::AGAIN) => {}
+            Err(e) => {
+                tracing::error!("reading requests for /proc: {e}");
+                return;
+            }
+        }
+    }
+}
+
+fn handle(room: &Shared, request: &Request<'_>) {
+    let asked = Asked { room, request, asker: devices::asker(room, request) };
+    let done = match request.opcode {
+        Some(Opcode::Init) => asked.negotiate(),
+        Some(Opcode::Forget | Opcode::BatchForget) => return asked.forget(),
+        Some(Opcode::Interrupt) => return,
+        Some(Opcode::Lookup) => asked.lookup(),
+        Some(Opcode::Getattr) => asked.attributes(),
+        Some(Opcode::Readlink) => asked.text(),
+        Some(Opcode::Opendir) => asked.list(),
+        Some(Opcode::Open) => asked.open(),
+        Some(Opcode::Read) => asked.read(),
+        Some(Opcode::Readdir) => asked.read_names(),
+        Some(Opcode::Release | Opcode::Releasedir) => asked.release(),
+        Some(Opcode::Setattr) => Err(libc::EPERM),
+        _ => Err(libc::ENOSYS),
+    };
+    if let Err(errno) = done {
+        room.proc.device.error(request.header.unique, errno);
+    }
+}
+
+/// Home has answered.
+pub fn answered(room: &Shared, unique: u64, result: i64, out: &[u8]) {
+    let proc = &room.proc;
+    let Some(step) = proc.lock().asked.remove(&unique) else { return };
+    let done = if result < 0 { Err(-result as i32) } else { go_on(proc, unique, step, out) };
+    if let Err(errno) = done {
+        proc.device.error(unique, errno);
+    }
+}
+
+fn go_on(proc: &Proc, unique: u64, step: Step, out: &[u8]) -> Served {
+    let node = || postcard::from_bytes::<DeviceNode>(out).map_err(|_| libc::EIO);
+    match step {
+        Step::Lookup(path) => proc.found(unique, &path, names::attributes(0, &node()?), (0, VALID_NS)),
+        Step::Attributes(id) => {
+            let attr = Attr { ino: id, ..names::attributes(id, &node()?) };
+            proc.device.value(unique, &AttrOut { attr_valid_nsec: VALID_NS, attr, ..AttrOut::default() });
+        }
+        Step::Text => proc.device.bytes(unique, out),
+        Step::List => proc.open_listing(unique, postcard::from_bytes(out).map_err(|_| libc::EIO)?),
+        Step::Content => proc.open_file(unique, out.to_vec()),
+        Step::Merge(host, what, asker) => {
+            let home = String::from_utf8_lossy(out);
+            let merged = match what {
+                Merged::Stat => own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker)),
+                Merged::Status => own::content(host, "status").map(|room| merge::status(&home, &room, asker)),
+            };
+            proc.open_file(unique, merged.ok_or(libc::ESRCH)?.into_bytes());
+        }
+    }
+    Ok(())
+}
+
+impl Asked<'_> {
+    fn unique(&self) -> u64 {
+        self.request.header.unique
+    }
+
+    fn proc(&self) -> &Proc {
+        &self.room.proc
+    }
+
+    fn path(&self) -> Result<Vec<u8>, i32> {
+        self.proc().lock().nodes.path(self.request.header.nodeid).map(<[u8]>::to_vec).ok_or(libc::ESTALE)
+    }
+
+    fn place(&self, path: &[u8]) -> Place {
+        let guests = self.room.guests();
+        place::of(path, |pid| guests.get(pid).is_some_and(|guest| guest.runs))
+    }
+
+    /// A thread of a process that lives here.
+    fn host(&self, pid: i32) -> Result<HostTid, i32> {
+        let guests = self.room.guests();
+        let any = || guests.threads_of(pid).first().map(|(host, _)| *host);
+        guests.host(pid).or_else(any).ok_or(libc::ENOENT)
+    }
+
+    /// Who asks may look into a process of this owner.
+    fn may_look_into(&self, owner: (u32, u32)) -> bool {
+        let uid = self.request.header.uid;
+        uid == 0 || (uid, self.request.header.gid) == owner
+    }
+
+    fn ask(&self, path: Vec<u8>, look: Look, step: Step) -> Served {
+        let (pid, unique) = (self.asker.map_or(0, |(_, who)| who.pid), self.unique());
+        self.proc().lock().asked.insert(unique, step);
+        let id = self.room.expect(Pending::Proc { pid, unique });
+        self.room.tell(&ToHome::Inspect { id, pid, path, look });
+        Ok(())
+    }
+
+    fn negotiate(&self) -> Served {
+        let init: InitIn = self.request.args().take().map_err(|_| libc::EPROTO)?;
+        let reply = InitOut {
+            major: proto::KERNEL_VERSION,
+            minor: init.minor.min(proto::KERNEL_MINOR_VERSION),
+            flags: (proto::init::PARALLEL_DIROPS | proto::init::MAX_PAGES) as u32,
+            max_background: 64,
+            congestion_threshold: 48,
+            max_write: 4096,
+            time_gran: 1,
+            max_pages: 32,
+            ..InitOut::default()
+        };
+        self.proc().device.value(self.unique(), &reply);
+        Ok(())
+    }
+
+    fn forget(&self) {
+        let mut args = self.request.args();
+        let mut state = self.proc().lock();
+        if self.request.opcode == Some(Opcode::Forget) {
+            let lookups = args.take::<ForgetIn>().map_or(0, |forget| forget.nlookup);
+            return state.nodes.forget(self.request.header.nodeid, lookups);
+        }
+        let count = args.take::<BatchForgetIn>().map_or(0, |batch| batch.count);
+        for one in (0..count).map_while(|_| args.take::<ForgetOne>().ok()) {
+            state.nodes.forget(one.nodeid, one.nlookup);
+        }
+    }
+
+    fn lookup(&self) -> Served {
+        let name = self.request.args().name().map_err(|_| libc::ENOENT)?.to_bytes();
+        let path = self.proc().lock().nodes.below(self.request.header.nodeid, name).ok_or(libc::ESTALE)?;
+        let place = self.place(&path);
+        if place == Place::Home {
+            return self.ask(path.clone(), Look::Node, Step::Lookup(path));
+        }
+        let valid = match place {
+            Place::Hidden | Place::Myself | Place::MyThread | Place::Link(_) => (FOR_EVER_S, 0),
+            Place::Process(_) => (0, VALID_NS),
+            _ => (0, 0),
+        };
+        self.proc().found(self.unique(), &path, self.own_attributes(&place)?, valid);
+        Ok(())
+    }
+
+    fn attributes(&self) -> Served {
+        let (id, path) = (self.request.header.nodeid, self.path()?);
+        let place = self.place(&path);
+        if place == Place::Home {
+            return self.ask(path, Look::Node, Step::Attributes(id));
+        }
+        let attr = Attr { ino: id, ..self.own_attributes(&place)? };
+        self.proc().device.value(self.unique(), &AttrOut { attr, ..AttrOut::default() });
+        Ok(())
+    }
+
+    /// Attributes of what is not the home's; an error if it is not there.
+    fn own_attributes(&self, place: &Place) -> Result<Attr, i32> {
+        let link = libc::S_IFLNK | 0o777;
+        let (pid, mode) = match place {
+            Place::Root | Place::Hidden | Place::Home => (None, libc::S_IFDIR | 0o555),
+            Place::Myself | Place::MyThread | Place::Link(_) => (None, link),
+            Place::Process(pid) => (Some(*pid), libc::S_IFDIR | 0o555),
+            Place::Descriptors(pid) => (Some(*pid), libc::S_IFDIR | 0o500),
+            Place::Merged(pid, _) => (Some(*pid), libc::S_IFREG | 0o444),
+            Place::Leads(pid, _) => (Some(*pid), link),
+            Place::Descriptor(pid, fd) => {
+                (Some(*pid), own::mode(self.host(*pid)?, &format!("fd/{fd}")).ok_or(libc::ENOENT)?)
+            }
+            Place::Inside(pid, rest) if own::has(self.host(*pid)?, rest) => (Some(*pid), link),
+            Place::Inside(..) => return Err(libc::ENOENT),
+        };
+        let (uid, gid) = match pid {
+            Some(pid) => own::owner(self.host(pid)?).ok_or(libc::ENOENT)?,
+            None => (0, 0),
+        };
+        let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        let nlink = if mode & libc::S_IFMT == libc::S_IFDIR { 2 } else { 1 };
+        let size = if matches!(place, Place::Descriptor(..)) { DESCRIPTOR_SIZE } else { 0 };
+        Ok(Attr { mode, size, uid, gid, nlink, atime: now, mtime: now, ctime: now, blksize: 1024, ..Attr::default() })
+    }
+
+    /// Where a link leads.
+    fn text(&self) -> Served {
+        let path = self.path()?;
+        let text = match self.place(&path) {
+            Place::Myself => self.asker.map_or(format!("{HIDDEN}/self"), |(_, who)| who.pid.to_string()),
+            Place::MyThread => {
+                let of = |(_, who): (HostTid, Who)| format!("{}/task/{}", who.pid, who.tid);
+                self.asker.map_or(format!("{HIDDEN}/thread-self"), of)
+            }
+            Place::Link(text) => text,
+            Place::Inside(pid, rest) => {
+                let up = "../".repeat(1 + rest.matches('/').count());
+                format!("{up}{HIDDEN}/{pid}/{rest}")
+            }
+            Place::Leads(pid, name) => match self.shown(pid, &name, name.as_bytes())? {
+                Some(text) => return self.answer_text(&text),
+                None => format!("../{HIDDEN}/{pid}/{name}"),
+            },
+            Place::Descriptor(pid, fd) => return self.descriptor(pid, fd),
+            Place::Home => return self.ask(path, Look::Link, Step::Text),
+            _ => return Err(libc::EINVAL),
+        };
+        self.answer_text(text.as_bytes())
+    }
+
+    fn answer_text(&self, text: &[u8]) -> Served {
+        self.proc().device.bytes(self.unique(), text);
+        Ok(())
+    }
+
+    /// The text of a link whose text is asked for; nothing if it is followed.
+    fn shown(&self, pid: i32, rest: &str, name: &[u8]) -> Result<Option<Vec<u8>>, i32> {
+        if !self.asker.is_some_and(|(asker, _)| own::asks_for_text(asker, name)) {
+            return Ok(None);
+        }
+        let host = self.host(pid)?;
+        match self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?) {
+            true => own::text(host, rest).map(Some).ok_or(libc::ENOENT),
+            false => Err(libc::EACCES),
+        }
+    }
+
+    /// A descriptor: what stays at home is called as it is called there.
+    fn descriptor(&self, pid: i32, fd: i32) -> Served {
+        let Some(text) = self.shown(pid, &format!("fd/{fd}"), fd.to_string().as_bytes())? else {
+            return self.answer_text(format!("../../{HIDDEN}/{pid}/fd/{fd}").as_bytes());
+        };
+        let Some(standin) = self.room.standin_of(self.host(pid)?, fd) else { return self.answer_text(&text) };
+        let unique = self.unique();
+        self.proc().lock().asked.insert(unique, Step::Text);
+        let id = self.room.expect(Pending::Proc { pid, unique });
+        self.room.tell(&ToHome::NameOf { id, standin });
+        Ok(())
+    }
+
+    fn list(&self) -> Served {
+        let path = self.path()?;
+        let names = match self.place(&path) {
+            Place::Process(pid) => own::names(self.host(pid)?, ""),
+            Place::Descriptors(pid) => own::names(self.host(pid)?, "fd"),
+            Place::Root | Place::Home => return self.ask(path, Look::Names, Step::List),
+            _ => return Err(libc::ENOTDIR),
+        };
+        self.proc().open_listing(self.unique(), names);
+        Ok(())
+    }
+
+    fn open(&self) -> Served {
+        let path = self.path()?;
+        match self.place(&path) {
+            Place::Merged(pid, what) => {
+                let host = self.host(pid)?;
+                let may_see_all = self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?);
+                let is_itself = self.asker.is_some_and(|(_, who)| who.pid == pid);
+                self.ask(path, Look::Content, Step::Merge(host, what, merge::Asker { may_see_all, is_itself }))
+            }
+            Place::Home => self.ask(path, Look::Content, Step::Content),
+            _ => Err(libc::EACCES),
+        }
+    }
+
+    fn read(&self) -> Served {
+        let read: ReadIn = self.request.args().take().map_err(|_| libc::EPROTO)?;
+        let file = self.proc().lock().files.get(&read.fh).cloned().ok_or(libc::EBADF)?;
+        let from = usize::try_from(read.offset).unwrap_or(usize::MAX).min(file.len());
+        let to = from.saturating_add(read.size as usize).min(file.len());
+        self.proc().device.bytes(self.unique(), &file[from..to]);
+        Ok(())
+    }
+
+    fn read_names(&self) -> Served {
+        let read: ReadIn = self.request.args().take().map_err(|_| libc::EPROTO)?;
+        let listing = self.proc().lock().listings.get(&read.fh).cloned().ok_or(libc::EBADF)?;
+        let mut reply = ReplyBuf::default();
+        reply.clear();
+        names::list(&listing, read.offset, read.size as usize, &mut reply);
+        self.proc().device.reply(reply.finish(self.unique()));
+        Ok(())
+    }
+
+    fn release(&self) -> Served {
+        let release: ReleaseIn = self.request.args().take().map_err(|_| libc::EPROTO)?;
+        let mut state = self.proc().lock();
+        state.files.remove(&release.fh);
+        state.listings.remove(&release.fh);
+        self.proc().device.error(self.unique(), 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! What two kernels say of one process, put together: who it is, says the home; what it does and uses, the room.
+
+/// Fields of /proc/PID/stat, from 1, as in `proc_pid_stat(5)`.
+mod field {
+    pub const COMM: usize = 2;
+    pub const STATE: usize = 3;
+    /// flags, minflt, cminflt, majflt, cmajflt
+    pub const FLAGS: usize = 9;
+    pub const UTIME: usize = 14;
+    pub const CSTIME: usize = 17;
+    pub const STARTTIME: usize = 22;
+    pub const EXIT_SIGNAL: usize = 38;
+    pub const EXIT_CODE: usize = 52;
+}
+
+/// Addresses and the like, which only those see who may look into a process: startcode to kstkeip, wchan, start_data to env_end.
+const SECRET: [std::ops::RangeInclusive<usize>; 3] = [26..=30, 35..=35, 45..=51];
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asker {
+    /// It may see everything.
+    pub may_see_all: bool,
+    /// It is a thread of the process itself: that runs, and waits for nothing but the answer.
+    pub is_itself: bool,
+}
+
+/// /proc/PID/stat.
+pub fn stat(home: &str, room: &str, asker: Asker) -> Option<String> {
+    let (of_home, of_room) = (fields(home)?, fields(room)?);
+    let mut merged = Vec::with_capacity(of_home.len());
+    for at in 1..=of_home.len().min(of_room.len()) {
+        let (home, room) = (of_home[at - 1], of_room[at - 1]);
+        merged.push(match at {
+            _ if !asker.may_see_all && SECRET.iter().any(|range| range.contains(&at)) => "0".to_owned(),
+            field::COMM => room.to_owned(),
+            field::STATE => state(home, room, asker).to_owned(),
+            field::UTIME..=field::CSTIME => sum(home, room),
+            field::STARTTIME | field::EXIT_SIGNAL | field::EXIT_CODE => home.to_owned(),
+            field::FLAGS.. => room.to_owned(),
+            _ => home.to_owned(),
+        });
+    }
+    Some(merged.join(" ") + "\n")
+}
+
+/// The second field is in parentheses, and may hold any character.
+fn fields(line: &str) -> Option<Vec<&str>> {
+    let (open, close) = (line.find('(')?, line.rfind(')')?);
+    if open > close {
+        return None;
+    }
+    let pid = line.get(..open)?.trim();
+    let rest = line.get(close + 1..)?.split_ascii_whitespace();
+    Some([pid, line.get(open..=close)?].into_iter().chain(rest).collect())
+}
+
+fn sum(a: &str, b: &str) -> String {
+    let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+    number(a).saturating_add(number(b)).to_string()
+}
+
+/// Stops are the home's; that the room's tracer stops a process for a moment is nobody's business.
+fn state<'a>(home: &'a str, room: &'a str, asker: Asker) -> &'a str {
+    match (home.chars().next(), room.chars().next()) {
+        _ if asker.is_itself => "R",
+        (Some('T' | 'Z' | 'X'), _) => home,
+        (_, Some('t' | 'T')) => "S",
+        _ => room,
+    }
+}
+
+/// Lines of /proc/PID/status that the room knows: by their names, or how those begin.
+const OF_THE_ROOM: [&str; 17] = [
+    "Name",
+    "Umask",
+    "FDSize",
+    "Vm",
+    "Rss",
+    "HugetlbPages",
+    "CoreDumping",
+    "THP_enabled",
+    "Threads",
+    "SigPnd",
+    "ShdPnd",
+    "SigBlk",
+    "SigIgn",
+    "SigCgt",
+    "Cpus_allowed",
+    "Mems_allowed",
+    "voluntary_ctxt",
+];
+const ALSO_OF_THE_ROOM: [&str; 3] = ["nonvoluntary_ctxt", "x86_Thread_features", "Speculation"];
+
+/// /proc/PID/status.
+pub fn status(home: &str, room: &str, asker: Asker) -> String {
+    let value = |name: &str| room.lines().find(|line| line.split(':').next() == Some(name));
+    let mut merged = String::with_capacity(home.len());
+    for line in home.lines() {
+        let name = line.split(':').next().unwrap_or_default();
+        let from_room = OF_THE_ROOM.iter().chain(&ALSO_OF_THE_ROOM).any(|begin| name.starts_with(begin));
+        match name {
+            "State" => merged.push_str(&status_state(line, value(name).unwrap_or(line), asker)),
+            _ if from_room => merged.push_str(value(name).unwrap_or(line)),
+            _ => merged.push_str(line),
+        }
+        merged.push('\n');
+    }
+    merged
+}
+
+fn status_state(home: &str, room: &str, asker: Asker) -> String {
+    let letter = |line: &str| line.split_ascii_whitespace().nth(1).unwrap_or("S").to_owned();
+    match state(&letter(home), &letter(room), asker) {
+        "R" => "State:\tR (running)".into(),
+        "S" => "State:\tS (sleeping)".into(),
+        chosen if chosen == letter(home) => home.into(),
+        _ => room.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Asker = Asker { may_see_all: true, is_itself: false };
+    const HOME: &str = "50 (tern) S 7 50 6 34816 60 4194304 1 2 3 4 5 6 7 8 20 0 1 0 1234 4096 10 18446744073709551615 1 2 3 4 5 0 0 0 0 1 0 0 17 0 0 0 0 0 0 1 2 3 4 5 6 7 0\n";
+    const ROOM: &str = "9050 (a ) b) R 0 0 0 0 -1 4194560 11 0 0 0 100 50 0 0 25 5 3 0 99 8192 20 18446744073709551615 11 12 13 14 15 0 0 0 0 1 0 0 0 1 0 0 0 0 0 11 12 13 14 15 16 17 0\n";
+
+    #[test]
+    fn who_is_homes_and_what_is_the_rooms() {
+        let merged = stat(HOME, ROOM, ALL).unwrap();
+        let fields = fields(&merged).unwrap();
+        assert_eq!(&fields[..8], ["50", "(a ) b)", "R", "7", "50", "6", "34816", "60"]);
+        assert_eq!(&fields[13..22], ["105", "56", "7", "8", "25", "5", "3", "0", "1234"]);
+        assert_eq!((fields[25], fields[37], fields[38]), ("11", "17", "1"));
+    }
+
+    #[test]
+    fn addresses_are_for_few() {
+        let closed = stat(HOME, ROOM, Asker::default()).unwrap();
+        assert_eq!(&fields(&closed).unwrap()[24..31], ["18446744073709551615", "0", "0", "0", "0", "0", "0"]);
+    }
+
+    #[test]
+    fn stops_are_homes() {
+        assert_eq!(state("T", "S", ALL), "T");
+        assert_eq!(state("S", "t", ALL), "S");
+        assert_eq!(state("S", "R", ALL), "R");
+        assert_eq!(state("S", "S", Asker { is_itself: true, ..ALL }), "R");
+    }
+
+    #[test]
+    fn status_lines() {
+        let home = "Name:\ttern\nState:\tS (sleeping)\nPid:\t50\nPPid:\t7\nUid:\t0\t0\t0\t0\nVmRSS:\t 4 kB\nSeccomp:\t0\nThreads:\t1\n";
+        let room = "Name:\tcat\nState:\tR (running)\nPid:\t9050\nPPid:\t0\nUid:\t9\t9\t9\t9\nVmRSS:\t 400 kB\nSeccomp:\t2\nThreads:\t3\n";
+        let merged = status(home, room, ALL);
+        assert_eq!(
+            merged,
+            "Name:\tcat\nState:\tR (running)\nPid:\t50\nPPid:\t7\nUid:\t0\t0\t0\t0\nVmRSS:\t 400 kB\nSeccomp:\t0\nThreads:\t3\n"
+        );
+    }
+
+    #[test]
+    fn odd_lines_are_no_trouble() {
+        assert_eq!(stat("", ROOM, ALL), None);
+        assert_eq!(stat("1 )(", ROOM, ALL), None);
+        assert_eq!(status("", "", ALL), "");
+    }
+}

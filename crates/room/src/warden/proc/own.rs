@@ -1,0 +1,78 @@
+//! What this machine's kernel says of the processes of the room.
+
+use super::super::setup::ID_BASE;
+use os::ptrace::HostTid;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use wire::message::DeviceName;
+
+/// Most names of one directory.
+const NAMES_MAX: usize = 1 << 16;
+
+fn path(host: HostTid, rest: &str) -> String {
+    format!("/proc/{}/{rest}", host.0)
+}
+
+/// User and group of a process, in the room's numbers; 0 if nobody but root may look into it.
+pub fn owner(host: HostTid) -> Option<(u32, u32)> {
+    let found = std::fs::metadata(path(host, "")).ok()?;
+    Some((found.uid().saturating_sub(ID_BASE), found.gid().saturating_sub(ID_BASE)))
+}
+
+/// An entry is there.
+pub fn has(host: HostTid, rest: &str) -> bool {
+    std::fs::symlink_metadata(path(host, rest)).is_ok()
+}
+
+/// Permissions of an entry that is a link.
+pub fn mode(host: HostTid, rest: &str) -> Option<u32> {
+    std::fs::symlink_metadata(path(host, rest)).ok().map(|found| found.mode())
+}
+
+/// Where a link leads, as the process sees it.
+pub fn text(host: HostTid, rest: &str) -> Option<Vec<u8>> {
+    std::fs::read_link(path(host, rest)).ok().map(|target| target.into_os_string().into_vec())
+}
+
+/// The content of a file.
+pub fn content(host: HostTid, rest: &str) -> Option<String> {
+    std::fs::read(path(host, rest)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Names in a directory.
+pub fn names(host: HostTid, rest: &str) -> Vec<DeviceName> {
+    let dots = [&b"."[..], b".."].map(|name| DeviceName { name: name.to_vec(), ino: 1, kind: libc::DT_DIR });
+    let entries = std::fs::read_dir(path(host, rest)).into_iter().flatten().flatten().take(NAMES_MAX);
+    let names = entries.map(|entry| {
+        let name = entry.file_name();
+        let kind = if rest.is_empty() { kind(&name.to_string_lossy()) } else { libc::DT_LNK };
+        DeviceName { name: name.into_vec(), ino: u64::MAX, kind }
+    });
+    dots.into_iter().chain(names).collect()
+}
+
+/// What the entries of a process are in a listing.
+fn kind(name: &str) -> u8 {
+    match name {
+        "attr" | "fd" | "fdinfo" | "map_files" | "net" | "ns" | "task" => libc::DT_DIR,
+        "cwd" | "exe" | "root" => libc::DT_LNK,
+        _ => libc::DT_REG,
+    }
+}
+
+/// A thread asks where a link leads (`readlink(2)`), whose last name is this; it does not follow it (`proc_pid_syscall(5)`).
+pub fn asks_for_text(asker: HostTid, name: &[u8]) -> bool {
+    const PATH_MAX: usize = 4096;
+    let Some(line) = content(asker, "syscall") else { return false };
+    let mut words = line.split_ascii_whitespace();
+    let number = words.next().and_then(|word| word.parse::<i64>().ok());
+    let mut argument = |i: usize| u64::from_str_radix(words.nth(i)?.trim_start_matches("0x"), 16).ok();
+    let at = match number {
+        Some(libc::SYS_readlink) => argument(0),
+        Some(libc::SYS_readlinkat) => argument(1),
+        _ => None,
+    };
+    let Some(at) = at else { return false };
+    let Ok(path) = os::vm::read_string(asker.0, at, PATH_MAX) else { return false };
+    path.is_empty() || path.rsplit(|b| *b == b'/').next() == Some(name)
+}

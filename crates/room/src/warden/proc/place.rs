@@ -1,0 +1,170 @@
+//! What is where below a room's /proc: which entries the room has of its own, and which are the home's.
+
+use crate::porter::HIDDEN_PROC as HIDDEN;
+
+/// What a path below /proc is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// /proc itself.
+    Root,
+    /// Where the room's own is mounted.
+    Hidden,
+    /// The process that asks.
+    Myself,
+    /// The thread that asks.
+    MyThread,
+    /// A link with this text.
+    Link(String),
+    /// A process of the room.
+    Process(i32),
+    /// Something of a process of the room that both kernels know a part of.
+    Merged(i32, Merged),
+    /// exe, cwd or root of a process of the room: where it leads is a path to who asks, and the very file to who follows it.
+    Leads(i32, String),
+    /// The directory of its descriptors.
+    Descriptors(i32),
+    /// One of them.
+    Descriptor(i32, i32),
+    /// Another entry of such a process: in the room's own.
+    Inside(i32, String),
+    /// The home's.
+    Home,
+}
+
+/// Files that are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// /proc/PID/stat
+    Stat,
+    /// /proc/PID/status
+    Status,
+}
+
+/// What describes the machine that computes: memory, processors and their load, and what is measured of them.
+const OF_THE_MACHINE: [&str; 26] = [
+    "buddyinfo",
+    "cpuinfo",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "irq",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "loadavg",
+    "meminfo",
+    "mtrr",
+    "pagetypeinfo",
+    "pressure",
+    "sched_debug",
+    "schedstat",
+    "slabinfo",
+    "softirqs",
+    "stat",
+    "swaps",
+    "sysvipc",
+    "timer_list",
+    "uptime",
+    "vmallocinfo",
+    "vmstat",
+    "zoneinfo",
+];
+/// As above, of a program's view of the kernel: as uname(2) says.
+const VERSION: &str = "version";
+/// Memory management, below `sys`.
+const SYS_VM: &str = "sys/vm";
+
+/// What of a process of the room is its deputy's: where it belongs, and what its mounts and its network are.
+const OF_THE_DEPUTY: [&str; 11] = [
+    "cgroup",
+    "gid_map",
+    "loginuid",
+    "mountinfo",
+    "mounts",
+    "mountstats",
+    "net",
+    "projid_map",
+    "sessionid",
+    "setgroups",
+    "uid_map",
+];
+
+/// Finds out. `is_own`: a process of this number lives in the room.
+pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool) -> Place {
+    let Ok(path) = std::str::from_utf8(path) else { return Place::Home };
+    if let Some(place) = at_the_top(path) {
+        return place;
+    }
+    let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let Some(pid) = number(first).filter(|pid| is_own(*pid)) else { return Place::Home };
+    match rest {
+        None => Place::Process(pid),
+        Some("stat") => Place::Merged(pid, Merged::Stat),
+        Some("status") => Place::Merged(pid, Merged::Status),
+        Some(name @ ("exe" | "cwd" | "root")) => Place::Leads(pid, name.into()),
+        Some("fd") => Place::Descriptors(pid),
+        Some(rest) => below_process(pid, rest),
+    }
+}
+
+fn at_the_top(path: &str) -> Option<Place> {
+    Some(match path {
+        "" => Place::Root,
+        HIDDEN => Place::Hidden,
+        "self" => Place::Myself,
+        "thread-self" => Place::MyThread,
+        "mounts" | "net" => Place::Link(format!("self/{path}")),
+        SYS_VM => Place::Link(format!("../{HIDDEN}/{path}")),
+        own if own == VERSION || OF_THE_MACHINE.contains(&own) => Place::Link(format!("{HIDDEN}/{own}")),
+        _ => return None,
+    })
+}
+
+fn below_process(pid: i32, rest: &str) -> Place {
+    let (first, deeper) = rest.split_once('/').unwrap_or((rest, ""));
+    match number(deeper) {
+        Some(fd) if first == "fd" => Place::Descriptor(pid, fd),
+        _ if OF_THE_DEPUTY.contains(&first) => Place::Home,
+        _ => Place::Inside(pid, rest.into()),
+    }
+}
+
+/// A number as the kernel writes it.
+fn number(text: &str) -> Option<i32> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &str) -> Place {
+        of(path.as_bytes(), |pid| pid == 50)
+    }
+
+    #[test]
+    fn entries_are_the_rooms_or_the_homes() {
+        assert_eq!(place(""), Place::Root);
+        assert_eq!(place("self"), Place::Myself);
+        assert_eq!(place("50"), Place::Process(50));
+        assert_eq!(place("51"), Place::Home);
+        assert_eq!(place("51/status"), Place::Home);
+        assert_eq!(place("50/status"), Place::Merged(50, Merged::Status));
+        assert_eq!(place("50/fd/3"), Place::Descriptor(50, 3));
+        assert_eq!(place("50/maps"), Place::Inside(50, "maps".into()));
+        assert_eq!(place("50/mountinfo"), Place::Home);
+        assert_eq!(place("50/net/tcp"), Place::Home);
+        assert_eq!(place("meminfo"), Place::Link(".room/meminfo".into()));
+        assert_eq!(place("sys/vm"), Place::Link("../.room/sys/vm".into()));
+        assert_eq!(place("sys/net"), Place::Home);
+    }
+
+    #[test]
+    fn numbers_are_written_in_one_way() {
+        assert_eq!(place("050"), Place::Home);
+        assert_eq!(place("+50"), Place::Home);
+        assert_eq!(place("50/fd/03"), Place::Inside(50, "fd/03".into()));
+        assert_eq!(of(b"\xff", |_| true), Place::Home);
+    }
+}
