@@ -139,7 +139,7 @@ fn other_nodes() -> Result<Vec<String>, Error> {
     let out = Command::new(me()?).args(["nodes", "--json"]).output().map_err(Error::system("asking for nodes"))?;
     let nodes: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
     let rows = nodes.as_array().or_else(|| nodes["nodes"].as_array()).cloned().unwrap_or_default();
-    let other = |row: &&serde_json::Value| row["is_self"] != true && row["state"] == "alive";
+    let other = |row: &&serde_json::Value| row["here"] != true && row["state"] == "alive";
     Ok(rows.iter().filter(other).filter_map(|row| Some(row["name"].as_str()?.to_owned())).collect())
 }
 

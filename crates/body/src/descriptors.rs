@@ -32,6 +32,11 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
     Ok(File { path: bytes, inode: info.inode, flags: info.flags & !NOT_KEPT })
 }
 
+/// The file of this name, open as `info` says; its inode number means nothing.
+pub fn nameable(path: &std::path::Path, info: &FdInfo) -> File {
+    File { path: path.as_os_str().as_bytes().to_vec(), inode: 0, flags: info.flags & !NOT_KEPT }
+}
+
 /// Devices that are the same everywhere: null, zero, full, random, urandom (Documentation/admin-guide/devices.txt).
 pub fn is_everywhere(pid: i32, fd: i32) -> bool {
     const EVERYWHERE: [u64; 5] = [3, 5, 7, 8, 9];
@@ -39,12 +44,6 @@ pub fn is_everywhere(pid: i32, fd: i32) -> bool {
         let rdev = m.rdev();
         m.mode() & libc::S_IFMT == libc::S_IFCHR && rdev >> 8 == 1 && EVERYWHERE.contains(&(rdev & 0xff))
     })
-}
-
-/// POSIX timers are not carried yet.
-pub fn no_timers(pid: i32) -> Result<(), BodyError> {
-    let timers = std::fs::read(format!("/proc/{pid}/timers")).unwrap_or_default();
-    if timers.is_empty() { Ok(()) } else { stays("it has POSIX timers (timer_create), which are not carried yet") }
 }
 
 /// The lowest number from which `count` numbers are free: so the table of descriptors need not grow, which could be seen.

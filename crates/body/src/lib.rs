@@ -11,10 +11,11 @@ mod objects;
 mod pages;
 mod rebuild;
 mod rewind;
+mod timers;
 
 pub use areas::{Memory, memory};
 pub use collect::{Collected, collect, forget, strip};
-pub use descriptors::{free_numbers, is_everywhere, no_timers, open_file};
+pub use descriptors::{free_numbers, is_everywhere, nameable, open_file};
 pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, freeze};
@@ -23,3 +24,4 @@ pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pages::each_page_run;
 pub use rebuild::{Given, finish, free_place, free_place_for, map_memory, requeue, set_process, unmap_all_but};
 pub use rewind::{may_time_out, rewind};
+pub use timers::{arm as arm_timers, fire_again, make as make_timers};

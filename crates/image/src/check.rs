@@ -55,6 +55,9 @@ pub fn check(image: &Image) -> Result<(), Odd> {
     if process.actions.len() != SIGNALS || !process.pending.iter().all(|i| i.len() == SIGINFO_BYTES) {
         return Err(Odd::Signals);
     }
+    if process.timers.iter().any(|t| t.setting[1] >= NS || t.setting[3] >= NS || t.id < 0) {
+        return Err(Odd::Objects);
+    }
     if !process.exe.is_none_or(known) || !absolute(&process.cwd) {
         return Err(Odd::Files);
     }

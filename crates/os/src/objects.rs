@@ -49,3 +49,9 @@ pub fn watches_open_file(pid: i32, epoll: i32, fd: i32) -> bool {
     // SAFETY: the kernel reads the slot.
     unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_EPOLL_TFD, fd, slot.as_ptr()) == 0 }
 }
+
+/// A socket with a time limit (SO_RCVTIMEO, SO_SNDTIMEO); what is no socket has none.
+pub fn has_time_limit(socket: BorrowedFd<'_>) -> bool {
+    use rustix::net::sockopt::{Timeout, socket_timeout};
+    [Timeout::Recv, Timeout::Send].into_iter().any(|which| matches!(socket_timeout(socket, which), Ok(Some(_))))
+}

@@ -52,7 +52,6 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyErr
     })?;
     let mut objects = Gathered::default();
     let descriptors = descriptors(room, pid, host, &home, &mut files, &mut objects)?;
-    body::no_timers(host.0)?;
     let mut image = Image {
         areas: memory.areas,
         files: files.list().to_vec(),
@@ -101,8 +100,13 @@ fn descriptors(
 }
 
 fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mut Files) -> Result<Opened, BodyError> {
+    let name = process::link(host.0, &format!("fd/{fd}"))?;
+    if name.starts_with("/proc") {
+        // What the room says of its processes is what home says of their deputies.
+        let offset = info.offset;
+        return Ok(Opened::File { file: files.own(body::nameable(&name, info)), offset });
+    }
     if !home.mounts.contains(&info.mount_id) && !body::is_everywhere(host.0, fd) {
-        let name = process::link(host.0, &format!("fd/{fd}"))?;
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
     let file = body::open_file(host.0, fd, info)?;

@@ -120,6 +120,16 @@ fn guests_do_the_same_moved_at_a_point() {
 }
 
 #[test]
+fn guests_do_the_same_on_a_third_node() {
+    matrix(&["n2", "n3"], 85);
+}
+
+#[test]
+fn guests_do_the_same_moved_twice() {
+    matrix(&["n2", "home", "n3", "n2"], 85);
+}
+
+#[test]
 fn guests_do_the_same_there_and_back() {
     matrix(&["n2", "home"], 90);
 }

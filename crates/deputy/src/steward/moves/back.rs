@@ -202,6 +202,7 @@ impl Filling {
         }
         let image = self.image.clone();
         self.given.objects = body::make_objects(self.first()?, &image, None)?;
+        body::make_timers(pid, self.first()?, &image)?;
         self.make_place()?;
         let Filling { image, deputy, own, given } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
@@ -327,6 +328,9 @@ impl Filling {
         }
         body::set_process(inside, &image, &given)?;
         body::requeue(inside, &image, signals)?;
+        let mut batch = inside.batch();
+        body::arm_timers(&mut batch, &image.process.timers);
+        inside.run(&batch)?;
         let mut done = Vec::new();
         // The first thread comes last: the region that all use goes with it.
         let mut insides: Vec<_> = self.deputy.into_insides().into_iter().collect();

@@ -32,14 +32,13 @@ pub fn run(room: &Arc<Shared>, pid: i32) -> Result<(), MoveError> {
     }
     let this = Move::begin(room, pid, false)?;
     let pidfd = PidFd::open(pid)?;
-    let prepared = this.prepare(None)?;
-    match this.leave(&pidfd, prepared) {
-        Ok(()) => Ok(()),
-        Err(e) => {
-            this.call_off();
-            Err(e)
-        }
-    }
+    let moved = this.prepare(None).and_then(|prepared| this.leave(&pidfd, prepared).inspect_err(|_| this.call_off()));
+    // Whatever could not be read of it then has its reason in this.
+    moved.map_err(|e| if has_ended(pid) { BodyError::Gone.into() } else { e })
+}
+
+fn has_ended(pid: i32) -> bool {
+    os::process::status(pid).map_or(true, |status| matches!(status.state, 'Z' | 'X'))
 }
 
 impl Move {
@@ -122,7 +121,8 @@ impl Move {
     fn send(&self, now: &Observed, collected: &mut Collected) -> Result<(), MoveError> {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let image = Image { process: collected.process.clone(), threads, ..now.image() };
+        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
+        body::fire_again(&mut image);
         let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
         let downlink = self.room.downlink.get().ok_or_else(|| MoveError::Silent("it is gone".into()))?;
         let frame = |kind, parts: &[&[u8]]| {

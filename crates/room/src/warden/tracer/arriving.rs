@@ -134,6 +134,10 @@ impl Tracer {
             self.meet(beside.tid());
             done.push(body::finish(beside, thread, false, give_up_capabilities)?);
         }
+        body::make_timers(host.0, &mut inside, image)?;
+        let mut batch = inside.batch();
+        body::arm_timers(&mut batch, &image.process.timers);
+        inside.run(&batch)?;
         let listeners = self.listeners.clone();
         let stopped = body::finish(inside, first, true, |inside| {
             give_up_capabilities(inside)?;

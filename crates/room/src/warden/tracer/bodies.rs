@@ -85,6 +85,7 @@ impl Tracer {
         }
         let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         self.room.guests().add(pid, guest);
+        place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
         self.bodies.phases.insert(pid, Phase::Starting);
         match packed {
             Ok(fd) => self.porter.ask(Command::Start, Some(fd), Then::Placed { pid }),
