@@ -332,6 +332,11 @@ pub enum Ending {
 pub enum ToRoom {
     /// Make the room: what home looks like.
     Open(Home),
+    /// A body will be started under this number, unless its end is ordered first: its process can be made.
+    Expect {
+        /// The number.
+        pid: i32,
+    },
     /// Start a body.
     Place(Box<Place>),
     /// The end of a forwarded call.

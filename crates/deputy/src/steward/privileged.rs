@@ -131,6 +131,7 @@ impl Privileged {
             Order::Arrive { pid, channel, program, blocked } => {
                 if let Err(e) = self.arrive(pid, channel, program, blocked) {
                     tracing::warn!("process {pid} cannot be placed: {e}");
+                    self.room.tell(&ToRoom::Kill { pid });
                 }
             }
             Order::Adopt { pid, deputy, done } => match self.adopt(pid, *deputy) {
@@ -370,7 +371,7 @@ impl Privileged {
         for id in unanswered {
             self.room.tell(&returned(id, -i64::from(libc::EINTR)));
         }
-        if gone.is_some_and(|d| matches!(d.phase, Phase::Placing | Phase::Away)) {
+        if gone.is_some_and(|d| matches!(d.phase, Phase::Arriving | Phase::Placing | Phase::Away)) {
             self.room.tell(&ToRoom::Kill { pid });
         }
     }

@@ -24,6 +24,7 @@ struct Moves {
 const DIFFERENT: &[(&str, &str)] = &[
     ("capabilities", "a guest of the superuser has fewer capabilities than at home"),
     ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
+    ("socket_signals", "what it waits for may come before its signal, in the time that a move takes"),
     ("socketpair", "what lives in the room cannot be passed through a socket that stays home"),
     ("splice", "a pipe that was made at home stays there: a stand-in cannot be spliced"),
     ("statfs", "the kind of file system was asked for before: away it is FUSE"),
