@@ -504,4 +504,6 @@ pub struct Descriptor {
     pub flags: i32,
     /// It may be a terminal: signals of job control decide about its use.
     pub terminal: bool,
+    /// A socket with a time limit: a call on it that a signal interrupts is over.
+    pub timed: bool,
 }

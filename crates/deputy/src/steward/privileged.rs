@@ -77,6 +77,13 @@ pub enum Order {
         /// Which stand-in.
         standin: StandinId,
     },
+    /// Hold this open file of a process that is about to leave.
+    Hold {
+        /// Which stand-in it gets.
+        standin: StandinId,
+        /// It.
+        file: OwnedFd,
+    },
     /// Hold it no more.
     Release(StandinId),
 }
@@ -141,6 +148,7 @@ impl Privileged {
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
             Order::Anchor { pid, fd, standin } => self.room.anchor(pid, fd, standin),
+            Order::Hold { standin, file } => self.room.hold(standin, file),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {
                 let (result, out) = devices::look(&path, look);
