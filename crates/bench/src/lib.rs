@@ -13,6 +13,7 @@ mod victim;
 mod wire;
 
 pub mod guest;
+pub mod soak;
 
 use clap::{Args as ClapArgs, Subcommand};
 use std::net::SocketAddr;

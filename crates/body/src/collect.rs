@@ -4,6 +4,7 @@ use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
 use crate::rebuild::free_place;
 use crate::rewind::rewind;
+use crate::timers;
 use image::{Layout, Process, Rseq, Stack, Thread};
 use libc::user_regs_struct;
 use os::areas;
@@ -53,6 +54,7 @@ pub fn collect(
         let gate = gate(&memory, memory_areas)?;
         Ok::<_, BodyError>(Ways {
             pid,
+            home: &home,
             memory,
             gate,
             region: free_place(memory_areas.iter().map(|a| (a.start, a.end)))?,
@@ -98,8 +100,9 @@ fn out_of_vdso(threads: Vec<Stopped>, areas: &[areas::Area]) -> Result<Vec<Stopp
 }
 
 /// How a process is entered.
-struct Ways {
+struct Ways<'a> {
     pid: i32,
+    home: &'a dyn Fn(i32) -> Result<i32, BodyError>,
     memory: Memory,
     gate: u64,
     region: u64,
@@ -107,7 +110,7 @@ struct Ways {
 }
 
 impl Collected {
-    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways, slept: &Slept) -> Result<(), BodyError> {
+    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways<'_>, slept: &Slept) -> Result<(), BodyError> {
         let slept = slept.get(&stopped.tid().0).copied();
         let (mut thread, registers) = from_outside(&stopped, tid, &ways.memory, slept)?;
         let (mask, first) = (thread.mask, self.taken.is_empty());
@@ -123,12 +126,17 @@ impl Collected {
         if first {
             taken.inside.map_region(ways.region)?;
         }
+        let mut timers = if first { timers::timers(ways.pid, ways.home)? } else { Vec::new() };
         let mut batch = taken.inside.batch();
         let of_process = first.then(|| ask_process(&mut batch));
         let of_thread = ask_thread(&mut batch);
         let results = taken.inside.run(&batch)?;
         if let Some(places) = of_process {
             (self.process, refused) = places.read(ways.pid, &mut taken.inside, &results, ways.ignored)?;
+            if refused.is_ok() && !timers.is_empty() {
+                timers::stop(&mut taken.inside, &mut timers)?;
+            }
+            self.process.timers = timers;
             self.process.pending = shared.into_iter().map(Vec::from).collect();
         }
         of_thread.read(taken.inside.memory(), &mut thread)?;
@@ -333,13 +341,14 @@ impl Collected {
     pub fn give_back(mut self) -> Result<Vec<Stopped>, BodyError> {
         const TRAP: usize = libc::SIGTRAP as usize - 1;
         let action = self.process.actions.get(TRAP).copied().unwrap_or_default();
-        let timers = self.process.itimers;
+        let (timers, posix_timers) = (self.process.itimers, std::mem::take(&mut self.process.timers));
         if let Some(first) = self.first() {
             let mut batch = first.batch();
             for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer[2..] != [0, 0]) {
                 let at = batch.put(&timer.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
                 batch.may(libc::SYS_setitimer, [which, at, 0, 0, 0, 0]);
             }
+            timers::arm(&mut batch, &posix_timers);
             first.run(&batch)?;
             if action[0] == libc::SIG_IGN as u64 {
                 let mut batch = first.batch();

@@ -7,18 +7,21 @@ mod descriptors;
 mod error;
 mod files;
 mod freeze;
+mod objects;
 mod pages;
 mod rebuild;
 mod relayout;
 mod rewind;
+mod timers;
 mod visit;
 
 pub use areas::{Memory, memory};
 pub use collect::{Collected, collect, forget, strip};
-pub use descriptors::{free_numbers, is_everywhere, no_timers, open_file};
+pub use descriptors::{free_numbers, is_everywhere, nameable, open_file};
 pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, freeze};
+pub use objects::{Gathered, make_objects, watch_again};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pages::{Run, each_batch, lie_within, own_runs};
 pub use rebuild::{
@@ -27,4 +30,5 @@ pub use rebuild::{
 };
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
+pub use timers::{arm as arm_timers, fire_again, make as make_timers};
 pub use visit::visit;

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 const PAGE: u64 = 4096;
 /// `_IOWR('f', 16, struct pm_scan_arg)` (linux/fs.h).
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+pub(crate) const PAGE_IS_WPALLOWED: u64 = 1;
 pub(crate) const PAGE_IS_WRITTEN: u64 = 1 << 1;
 pub(crate) const PAGE_IS_FILE: u64 = 1 << 2;
 pub(crate) const PAGE_IS_PRESENT: u64 = 1 << 3;
@@ -121,7 +122,12 @@ pub(crate) fn scan(
             vec_len: regions.len() as u64,
             category_mask: asked.0,
             category_anyof_mask: asked.1,
-            return_mask: PAGE_IS_WRITTEN | PAGE_IS_FILE | PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_PFNZERO,
+            return_mask: PAGE_IS_WPALLOWED
+                | PAGE_IS_WRITTEN
+                | PAGE_IS_FILE
+                | PAGE_IS_PRESENT
+                | PAGE_IS_SWAPPED
+                | PAGE_IS_PFNZERO,
             ..Scan::default()
         };
         // SAFETY: the kernel reads and writes one pm_scan_arg, and at most `vec_len` regions of three words.

@@ -3,7 +3,9 @@
 //! Pages that were looked at are write-protected; the first write to one clears that mark in the kernel, without anybody being asked. Areas that are not watched
 //! read as written.
 
-use crate::pages::{PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WRITTEN, scan};
+use crate::pages::{
+    PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WPALLOWED, PAGE_IS_WRITTEN, scan,
+};
 use crate::{Error, Result};
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -59,7 +61,8 @@ impl Tracker {
     /// Own pages between these addresses that were written since this was asked last; they are protected again.
     pub fn take_written(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         let mut written = Vec::new();
-        let asked = (PAGE_IS_WRITTEN, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, PM_SCAN_WP_MATCHING);
+        // An area that is not watched would keep the protection's mark when it is written: it must not get one.
+        let asked = (PAGE_IS_WRITTEN | PAGE_IS_WPALLOWED, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, PM_SCAN_WP_MATCHING);
         scan(&self.pagemap, self.pid, (start, end), asked, |range, categories| {
             if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
                 crate::pages::append(&mut written, range.0, range.1);
@@ -75,7 +78,7 @@ impl Tracker {
         scan(&self.pagemap, self.pid, (start, end), asked, |range, categories| {
             if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
                 crate::pages::append(&mut found.own, range.0, range.1);
-                if categories & PAGE_IS_WRITTEN != 0 {
+                if categories & PAGE_IS_WRITTEN != 0 || categories & PAGE_IS_WPALLOWED == 0 {
                     crate::pages::append(&mut found.written, range.0, range.1);
                 }
             }

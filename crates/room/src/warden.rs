@@ -25,6 +25,7 @@ mod uplink;
 mod windows;
 
 pub use args::{ArgsError, WardenArgs};
+pub(crate) use setup::ID_BASE;
 
 use std::process::ExitCode;
 use thiserror::Error;

@@ -131,7 +131,14 @@ impl Move {
             return Err(MoveError::Moving);
         }
         all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
-        Ok(Move { room: room.clone(), pid, from, course: RefCell::default(), heard: RefCell::default(), on_the_way: Cell::new(0) })
+        Ok(Move {
+            room: room.clone(),
+            pid,
+            from,
+            course: RefCell::default(),
+            heard: RefCell::default(),
+            on_the_way: Cell::new(0),
+        })
     }
 
     /// A step is done.

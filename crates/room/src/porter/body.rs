@@ -1,10 +1,11 @@
 //! From a fresh child of the porter to the program: descriptors, directory, limits, identity, filter, exec.
 
-use super::{Notice, setup, tell};
+use super::{Notice, hear, setup, tell};
 use os::{Error, Result, namespace, seccomp};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::CString;
+use std::io::{Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
@@ -24,14 +25,32 @@ pub const MARK_EMPTY: u64 = MARK_WORD ^ 1;
 /// DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP not).
 pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
 
-/// Becomes the program; never returns to the porter's loop.
-pub fn run(place: &Place, room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
-    if let Err(e) = become_program(place, room) {
-        let notice = Notice::BodyFailed { pid: place.pid, errno: e.errno(), what: e.to_string() };
+/// Waits for what it is to be, and becomes the program; never returns to the porter's loop.
+pub fn wait(pid: i32, fds: &[OwnedFd], room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
+    let done = match receive(fds) {
+        Ok(Some(place)) => become_program(&place, room),
+        // It is not placed after all.
+        Ok(None) => Ok(()),
+        Err(e) => Err(e),
+    };
+    if let Err(e) = done {
+        let notice = Notice::BodyFailed { pid, errno: e.errno(), what: e.to_string() };
         let _ = tell(notices, &notice, &[]);
     }
     // SAFETY: ends this process without running the porter's exit handlers.
     unsafe { libc::_exit(125) }
+}
+
+fn receive(fds: &[OwnedFd]) -> Result<Option<Place>> {
+    let failed = |e: std::io::Error| Error::new("reading what is to be placed", e);
+    let invalid = || failed(std::io::ErrorKind::InvalidInput.into());
+    let socket = fds.first().ok_or_else(invalid)?;
+    let Some((_, packed)) = hear::<i32>(socket.as_fd())? else { return Ok(None) };
+    let mut file = std::fs::File::from(packed.into_iter().next().ok_or_else(invalid)?);
+    let mut bytes = Vec::new();
+    file.rewind().map_err(failed)?;
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    postcard::from_bytes(&bytes).map(Some).map_err(|e| failed(std::io::Error::other(e)))
 }
 
 fn become_program(place: &Place, room: &setup::Room) -> Result<()> {

@@ -15,6 +15,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
         ToRoom::Clock { .. } => tracing::error!("home told its clock unasked"),
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
+        ToRoom::Expect { pid } => room.orders.give(Order::Expect { pid }),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),
         ToRoom::Return { id, result, out, ready } => {
             ready.into_iter().for_each(|(standin, events)| room.standins.returned(standin, events));

@@ -35,6 +35,11 @@ use wire::message::{CallId, Place};
 /// What other threads want of the tracer.
 #[derive(Debug)]
 pub enum Order {
+    /// Make the process of a body that will be placed.
+    Expect {
+        /// Its number.
+        pid: i32,
+    },
     /// Start a body.
     Place(Box<Place>),
     /// Home made a deputy or a thread of one (its number), or could not (negative error number).
@@ -222,6 +227,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
 impl Tracer {
     fn obey(&mut self, order: Order) {
         match order {
+            Order::Expect { pid } => self.expect(pid),
             Order::Place(place) => self.place(*place),
             Order::Reserved { host, result } => self.reserved(host, result),
             // Its stop follows, unless a signal has stopped it or it is dead.

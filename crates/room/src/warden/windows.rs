@@ -29,7 +29,8 @@ impl Windows {
 
     /// So many bytes more may be sent; waits for that. False: the home takes nothing any more.
     pub fn make_way(&self, pid: i32, bytes: u64) -> bool {
-        let full = |all: &mut HashMap<i32, u64>| all.get(&pid).is_some_and(|sent| *sent > 0 && sent + bytes > WINDOW_BYTES);
+        let full =
+            |all: &mut HashMap<i32, u64>| all.get(&pid).is_some_and(|sent| *sent > 0 && sent + bytes > WINDOW_BYTES);
         let waited = self.changed.wait_timeout_while(self.lock(), TAKEN_WITHIN, full);
         let (mut all, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         all.entry(pid).and_modify(|sent| *sent += bytes);

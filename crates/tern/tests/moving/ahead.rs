@@ -76,7 +76,7 @@ fn pages_that_are_written_meanwhile() {
         {writer} > said 2>&1 < /dev/null & pid=$!
         lines said 1
         for i in 1 2 3 4 5 6; do
-            tern move $pid n2 --how pre --max-freeze 5ms --json > leg || break
+            tern move $pid n2 --how pre --max-freeze 5ms --json > leg 2>&1 || {{ cat leg; break; }}
             grep -q '"how": "pre (' leg || cat leg
             cp leg leg-$i
             lines said $(($(wc -l < said) + 1))

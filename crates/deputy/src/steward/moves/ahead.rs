@@ -152,10 +152,12 @@ fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
-/// An image of a process that runs has no threads: those that it has are not what they will be.
+/// An image of a process that runs has neither threads nor descriptors: those that it has are not what they will be.
 fn preliminary(pid: i32, mut image: Image) -> Image {
     const SIGNALS: usize = 64;
     image.process.pid = pid;
+    image.descriptors.clear();
+    image.objects = image::Objects::default();
     image.process.actions = vec![[0; 4]; SIGNALS];
     image.threads = vec![image::Thread { tid: pid, ..image::Thread::default() }];
     image

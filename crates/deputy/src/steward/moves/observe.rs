@@ -1,9 +1,10 @@
 //! What a process of this home holds, as a room can give it: memory areas and descriptors by file, or by stand-in. Done before it is stopped, and again then.
 
 use crate::steward::place;
-use body::{BodyError, Files, Memory};
-use image::{Descriptor, File, Image, Opened};
+use body::{BodyError, Files, Gathered, Memory};
+use image::{Descriptor, File, Image, Object, Objects, Opened};
 use os::areas::Area;
+use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -24,6 +25,7 @@ pub struct Observed {
     /// All files.
     pub files: Vec<File>,
     descriptors: Vec<Descriptor>,
+    objects: Objects,
     exe: Option<u32>,
     cwd: Vec<u8>,
     umask: u32,
@@ -46,23 +48,28 @@ impl Observed {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }
         let mut files = Files::default();
-        let mut flagged = match before.filter(|b| b.raw == raw) {
-            Some(before) => return before.again(pid, others),
-            None => os::areas::read_with_flags(pid)?,
-        };
+        if let Some(before) = before.filter(|b| b.raw == raw) {
+            return before.again(pid, others);
+        }
+        let (raw, mut flagged) = areas_twice(pid)?;
         if watched {
             flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
         }
         let memory = body::memory(&flagged, &mut files, is_as_named)?;
         let exe = executable(pid, &mut files);
-        let (seen, descriptors) = descriptors(pid, &mut files)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { raw, seen, others, memory, files: files.list().to_vec(), descriptors, exe, cwd, umask })
+        let files = files.list().to_vec();
+        Ok(Observed { raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
     }
 
     /// This, with the offsets of now, if nothing else of the descriptors has changed.
     fn with_offsets(&self, pid: i32) -> Result<Option<Observed>, BodyError> {
+        // What objects hold is read anew.
+        if self.objects != Objects::default() {
+            return Ok(None);
+        }
         let mut now = self.clone();
         let numbers = process::descriptors(pid)?;
         if !numbers.iter().eq(self.seen.iter().map(|(fd, _)| fd)) {
@@ -91,8 +98,8 @@ impl Observed {
         let new = process::all()?.into_iter().filter(|p| *p != pid && !self.others.contains(p)).collect();
         let new = Others::of(new);
         let moved = self.descriptors.iter().zip(&self.seen);
-        let files = moved.filter(|(d, _)| matches!(d.opened, Opened::File { .. }));
-        Ok(!files.map(|(_, (fd, info))| (fd, info)).any(|(fd, info)| new.share(pid, *fd, info)))
+        let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
+        Ok(!files.map(|(_, (fd, info))| (fd, info)).any(|(fd, info)| new.have(pid, *fd, info)))
     }
 
     fn again(&self, pid: i32, others: Vec<i32>) -> Result<Observed, BodyError> {
@@ -105,10 +112,11 @@ impl Observed {
         for file in self.files.iter().take(kept) {
             files.own(file.clone());
         }
-        let (seen, descriptors) = descriptors(pid, &mut files)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { seen, others, files: files.list().to_vec(), descriptors, cwd, umask, ..self.clone() })
+        let files = files.list().to_vec();
+        Ok(Observed { seen, others, files, descriptors, objects, cwd, umask, ..self.clone() })
     }
 
     /// The areas as the kernel lists them.
@@ -133,6 +141,14 @@ impl Observed {
         found
     }
 
+    /// An epoll instance of it watches this descriptor.
+    pub fn watches(&self, fd: i32) -> bool {
+        self.objects.made.iter().any(|made| match &made.object {
+            Object::Watch(watched) => watched.iter().any(|w| w.fd == fd),
+            _ => false,
+        })
+    }
+
     /// What the room needs to make an empty body for it. `standins`: descriptors that stay, with their stand-ins.
     pub fn place(&self, pid: i32, standins: &[(i32, StandinId)]) -> Result<Place, BodyError> {
         let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
@@ -141,7 +157,8 @@ impl Observed {
         for (fd, standin) in standins {
             let flags = process::fd_info(pid, *fd)?.flags;
             let terminal = place::may_be_terminal(pid, *fd);
-            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal });
+            let timed = place::is_timed(pid, *fd);
+            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal, timed });
         }
         let above = self.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64);
         let files = self.files.iter().map(|f| (f.path.clone(), f.flags)).collect();
@@ -155,6 +172,7 @@ impl Observed {
             areas: self.memory.areas.clone(),
             files: self.files.clone(),
             descriptors: self.descriptors.clone(),
+            objects: self.objects.clone(),
             ..Image::default()
         };
         self.complete(&mut image.process);
@@ -194,7 +212,27 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     if process::link(pid, "root")? != Path::new("/") {
         return stays("its root directory is not the home's (chroot)");
     }
-    body::no_timers(pid)
+    Ok(())
+}
+
+/// A process that runs may change its memory while the kernel lists it: then areas come twice, or not at all.
+const LISTED_MAX: usize = 20;
+
+/// The areas without and with flags, of one moment if possible.
+fn areas_twice(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
+    let mut tries = 0;
+    loop {
+        let (raw, flagged) = (os::areas::read(pid)?, os::areas::read_with_flags(pid)?);
+        let apart = flagged.windows(2).all(|w| w[0].end <= w[1].start);
+        let same = raw.iter().map(|a| (a.start, a.end)).eq(flagged.iter().map(|a| (a.start, a.end)));
+        tries += 1;
+        if apart && (same || tries >= LISTED_MAX) {
+            return Ok((raw, flagged));
+        }
+        if tries >= 2 * LISTED_MAX {
+            return Err(BodyError::Stays("its memory changes faster than it can be listed".into()));
+        }
+    }
 }
 
 /// The file that an area shows is still the one of that name.
@@ -214,59 +252,91 @@ fn executable(pid: i32, files: &mut Files) -> Option<u32> {
     Some(files.shared(file))
 }
 
-type Described = (Vec<(i32, FdInfo)>, Vec<Descriptor>);
+struct Described {
+    seen: Vec<(i32, FdInfo)>,
+    descriptors: Vec<Descriptor>,
+    objects: Objects,
+}
 
 fn descriptors(pid: i32, files: &mut Files) -> Result<Described, BodyError> {
-    let mut found: Vec<Descriptor> = Vec::new();
+    let pidfd = PidFd::open(pid)?;
+    let (mut found, mut gathered) = (Vec::<Descriptor>::new(), Gathered::default());
     let mut seen = Vec::new();
     let mut others = None;
     // Numbers of files' descriptors, each open file once, in the kernel's order of them.
     let mut distinct: Vec<(i32, Opened)> = Vec::new();
     for fd in process::descriptors(pid)? {
         let info = process::fd_info(pid, fd)?;
-        let opened = match kind(pid, fd, &info)? {
-            Kind::AtHome => Opened::Home(fd),
-            Kind::File(file) => match distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)) {
-                Ok(same) => distinct[same].1,
-                // An offset that others share stays where they are.
-                Err(_) if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info) => Opened::Home(fd),
-                Err(place) => {
-                    let opened = Opened::File { file: files.own(file), offset: info.offset };
+        let kind = kind(pid, fd, &info)?;
+        let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
+            (_, Kind::AtHome) => Opened::Home(fd),
+            (Ok(same), _) => distinct[same].1,
+            // What others have too stays where they are.
+            (Err(_), kind) if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, &kind) => {
+                kind.shared(pid, fd)?
+            }
+            (Err(place), kind) => {
+                let opened = match kind {
+                    Kind::File(file) => Opened::File { file: files.own(file), offset: info.offset },
+                    _ => gathered.describe(pid, &pidfd, fd)?.map_or(Opened::Home(fd), Opened::Made),
+                };
+                if !matches!(opened, Opened::Home(_)) {
                     distinct.insert(place, (fd, opened));
-                    opened
                 }
-            },
+                opened
+            }
         };
         seen.push((fd, info));
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }
-    Ok((seen, found))
+    Ok(Described { seen, descriptors: found, objects: gathered.list().clone() })
 }
 
 enum Kind {
+    /// It can be opened by its name.
     File(File),
+    /// It can be made anew, if nobody else has it.
+    Object,
+    /// It stays.
     AtHome,
+}
+
+impl Kind {
+    /// What becomes of a descriptor that others have too.
+    fn shared(&self, pid: i32, fd: i32) -> Result<Opened, BodyError> {
+        let name = process::link(pid, &format!("fd/{fd}"))?;
+        // What is set or asked by calls of its own cannot be stood in for.
+        let own_calls = ["anon_inode:[timerfd]", "anon_inode:[eventpoll]"];
+        if matches!(self, Kind::Object) && own_calls.iter().any(|own| name.as_os_str() == *own) {
+            let words = format!("descriptor {fd} ({}) is shared with another process", name.display());
+            return Err(BodyError::Stays(words));
+        }
+        Ok(Opened::Home(fd))
+    }
 }
 
 fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
     let target = process::link(pid, &format!("fd/{fd}"))?;
     let name = target.as_os_str().as_bytes();
     if let Some(what) = name.strip_prefix(b"anon_inode:") {
-        // A counter is read, written and polled, nothing else.
-        if what == b"[eventfd]" {
-            return Ok(Kind::AtHome);
-        }
-        let what = String::from_utf8_lossy(what);
-        return Err(BodyError::Stays(format!("descriptor {fd} ({what}) cannot be carried yet")));
+        return match what {
+            b"[eventfd]" | b"[timerfd]" | b"[signalfd]" | b"[eventpoll]" | b"[pidfd]" => Ok(Kind::Object),
+            // Read and polled, and otherwise used by calls that are made at home.
+            b"inotify" | b"[fanotify]" => Ok(Kind::AtHome),
+            _ => {
+                let what = String::from_utf8_lossy(what);
+                Err(BodyError::Stays(format!("descriptor {fd} ({what}) cannot be carried")))
+            }
+        };
     }
     if name.starts_with(b"socket:") {
-        return Err(BodyError::Stays(format!("descriptor {fd} is a socket, which cannot be carried yet")));
-    }
-    if name.starts_with(b"pipe:") {
         return Ok(Kind::AtHome);
     }
+    if name.starts_with(b"pipe:") {
+        return Ok(Kind::Object);
+    }
     if info.flags & libc::O_PATH != 0 {
-        return Err(BodyError::Stays(format!("descriptor {fd} ({}) only names a file (O_PATH)", target.display())));
+        return Ok(Kind::File(body::open_file(pid, fd, info)?));
     }
     let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
@@ -285,7 +355,7 @@ fn is_kernels(pid: i32, fd: i32) -> bool {
     rustix::fs::statfs(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|fs| KERNELS.contains(&fs.f_type))
 }
 
-/// Open files of processes that may share them with another, by mount and inode.
+/// What other processes have open, by mount and inode.
 struct Others(HashMap<(u64, u64), Vec<(i32, i32)>>);
 
 fn others_of(pid: i32) -> Others {
@@ -305,8 +375,29 @@ impl Others {
         Others(found)
     }
 
-    fn share(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
-        let theirs = self.0.get(&(info.mount_id, info.inode));
-        theirs.is_some_and(|all| all.iter().any(|other| process::one_file((pid, fd), *other)))
+    /// One of them has the same open file.
+    fn have(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
+        let candidates = self.0.get(&(info.mount_id, info.inode));
+        candidates.is_some_and(|all| all.iter().any(|other| process::one_file((pid, fd), *other)))
     }
+
+    /// Another process has the same open file, or any end of the same pipe.
+    fn share(&self, pid: i32, fd: i32, info: &FdInfo, kind: &Kind) -> bool {
+        let name = process::link(pid, &format!("fd/{fd}")).unwrap_or_default();
+        let is_pipe = matches!(kind, Kind::Object) && name.as_os_str().as_bytes().starts_with(b"pipe:");
+        // The other end of a pipe may be with somebody who cannot be seen: outside the container that this home is.
+        if is_pipe && !has_both_ends(pid, &name) {
+            return true;
+        }
+        let Some(candidates) = self.0.get(&(info.mount_id, info.inode)) else { return false };
+        is_pipe || candidates.iter().any(|other| process::one_file((pid, fd), *other))
+    }
+}
+
+fn has_both_ends(pid: i32, pipe: &Path) -> bool {
+    let all = process::descriptors(pid).unwrap_or_default();
+    let ends = all.into_iter().filter(|fd| process::link(pid, &format!("fd/{fd}")).is_ok_and(|name| name == pipe));
+    let modes: Vec<i32> =
+        ends.filter_map(|fd| process::fd_info(pid, fd).ok()).map(|i| i.flags & libc::O_ACCMODE).collect();
+    modes.contains(&libc::O_RDONLY) && modes.contains(&libc::O_WRONLY)
 }

@@ -38,28 +38,34 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     }
     let this = Move::begin(room, pid, false)?;
     let pidfd = PidFd::open(pid)?;
-    let mut prepared = this.prepare(None)?;
-    this.done("prepare");
-    let ahead = match this.ahead_if_wished(&pidfd, &prepared, wish) {
-        Err(MoveError::Body(e)) if wish.how == How::Auto => {
-            tracing::info!("process {pid} goes without pre-copy: {e}");
-            // Another body: this one may have some of its pages.
-            this.call_off();
-            prepared = this.prepare(None)?;
-            Ok(None)
-        }
-        other => other,
-    };
-    match ahead.and_then(|ahead| this.leave(&pidfd, prepared, ahead)) {
-        Ok(how) => Ok(this.course.borrow().leg(&room.args.host, &how)),
-        Err(e) => {
-            this.call_off();
-            Err(e)
-        }
-    }
+    let moved = this.go_out(&pidfd, wish);
+    // Whatever could not be read of it then has its reason in this.
+    moved.map_err(|e| if has_ended(pid) { BodyError::Gone.into() } else { e })
+}
+
+fn has_ended(pid: i32) -> bool {
+    os::process::status(pid).map_or(true, |status| matches!(status.state, 'Z' | 'X'))
 }
 
 impl Move {
+    fn go_out(&self, pidfd: &PidFd, wish: Wish) -> Result<Leg, MoveError> {
+        let mut prepared = self.prepare(None)?;
+        self.done("prepare");
+        let ahead = match self.ahead_if_wished(pidfd, &prepared, wish) {
+            Err(MoveError::Body(e)) if wish.how == How::Auto => {
+                tracing::info!("process {} goes without pre-copy: {e}", self.pid);
+                // Another body: this one may have some of its pages.
+                self.call_off();
+                prepared = self.prepare(None)?;
+                Ok(None)
+            }
+            other => other,
+        };
+        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead));
+        let how = left.inspect_err(|_| self.call_off())?;
+        Ok(self.course.borrow().leg(&self.room.args.host, &how))
+    }
+
     /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes what, `auto` does without.
     fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
         let areas = prepared.observed.image().areas;
@@ -89,6 +95,7 @@ impl Move {
         };
         let standins: Vec<_> = at_home.iter().map(|(fd, n)| (*fd, StandinId(first + *n as u32))).collect();
         let place = observed.place(self.pid, &standins)?;
+        self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
         self.expect(|heard| match heard {
@@ -96,6 +103,16 @@ impl Move {
             _ => None,
         })?;
         Ok(Prepared { observed, place })
+    }
+
+    /// What the process watches, the body asks about as soon as it watches it again: before it has a deputy.
+    fn hold_watched(&self, observed: &Observed, standins: &[(i32, StandinId)]) -> Result<(), MoveError> {
+        let pidfd = PidFd::open(self.pid)?;
+        for (fd, standin) in standins.iter().filter(|(fd, _)| observed.watches(*fd)) {
+            let file = pidfd.get_fd(*fd)?;
+            self.room.poller.order(Order::Hold { standin: *standin, file });
+        }
+        Ok(())
     }
 
     /// The body that was prepared is not needed.
@@ -147,7 +164,8 @@ impl Move {
     fn send(&self, now: &Observed, collected: &mut Collected, ahead: Option<&Ahead>) -> Result<(), MoveError> {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let image = Image { process: collected.process.clone(), threads, ..now.image() };
+        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
+        body::fire_again(&mut image);
         self.send_image(&image)?;
         self.done("image");
         let rest = match ahead {

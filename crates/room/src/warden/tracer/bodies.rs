@@ -2,13 +2,13 @@
 
 use super::Tracer;
 use super::porters::Then;
-use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD};
+use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, tell};
 use crate::usage::Usage;
 use crate::warden::guests::{Guest, Who};
 use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
 use std::collections::HashMap;
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 use wire::ToHome;
@@ -25,7 +25,9 @@ pub struct Bodies {
 /// A step of it.
 #[derive(Debug)]
 pub enum Phase {
-    /// The porter makes it ready for its program.
+    /// The porter makes its process, which waits at the other end of this socket for what it is to be.
+    Expected(OwnedFd),
+    /// The porter's child makes itself ready for its program.
     Starting,
     /// The program runs.
     Running,
@@ -34,9 +36,13 @@ pub enum Phase {
 }
 
 impl Bodies {
-    /// A body that was starting will not run. False if that is known already.
+    /// A body that was starting will not run. False if that is known already, or home has not said yet what it is to be.
     pub fn fail(&mut self, pid: i32) -> bool {
-        if matches!(self.phases.get(&pid), Some(Phase::Starting)) {
+        if self.is_expected(pid) {
+            self.phases.remove(&pid);
+            return false;
+        }
+        if self.is_starting(pid) {
             self.phases.remove(&pid);
             return true;
         }
@@ -70,14 +76,33 @@ impl Bodies {
         matches!(self.phases.get(&pid), Some(Phase::Running))
     }
 
+    fn is_expected(&self, pid: i32) -> bool {
+        matches!(self.phases.get(&pid), Some(Phase::Expected(_)))
+    }
+
     fn is_starting(&self, pid: i32) -> bool {
         matches!(self.phases.get(&pid), Some(Phase::Starting))
     }
 }
 
 impl Tracer {
+    /// Makes the process of a body that will be placed.
+    pub fn expect(&mut self, pid: i32) {
+        match os::socket::pair() {
+            Ok((mine, childs)) => {
+                self.room.guests().add(pid, Guest::new(&[], 0, 0));
+                self.bodies.set(pid, Phase::Expected(mine));
+                self.porter.ask(Command::Start { pid }, Some(childs), Then::Placed { pid });
+            }
+            Err(e) => tracing::error!("{e}"),
+        }
+    }
+
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
+        if !self.bodies.is_expected(pid) {
+            self.expect(pid);
+        }
         let packed = memfd(&place);
         let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
         if let Some(arrival) = place.arrival {
@@ -85,14 +110,16 @@ impl Tracer {
         }
         let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         self.room.guests().add(pid, guest);
-        self.bodies.phases.insert(pid, Phase::Starting);
-        match packed {
-            Ok(fd) => self.porter.ask(Command::Start, Some(fd), Then::Placed { pid }),
-            Err(e) => {
-                self.bodies.phases.remove(&pid);
-                self.room.guests().remove(pid);
-                self.room.tell(&ToHome::Placed { pid, result: Err((e.errno(), e.to_string())) });
-            }
+        place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
+        let socket = match self.bodies.phases.insert(pid, Phase::Starting) {
+            Some(Phase::Expected(socket)) => Ok(socket),
+            _ => Err(os::Error::new("making a process", std::io::Error::from_raw_os_error(libc::EAGAIN))),
+        };
+        let told = packed.and_then(|packed| tell(socket?.as_fd(), &pid, &[packed.as_fd()]));
+        if let Err(e) = told {
+            self.bodies.phases.remove(&pid);
+            self.room.guests().remove(pid);
+            self.room.tell(&ToHome::Placed { pid, result: Err((e.errno(), e.to_string())) });
         }
     }
 
@@ -227,6 +254,10 @@ impl Tracer {
         self.ended_leaving(who.pid);
         match self.bodies.phases.get(&who.pid) {
             Some(Phase::Running) => self.exited(who.pid, how, usage),
+            Some(Phase::Expected(_)) => {
+                self.bodies.phases.remove(&who.pid);
+                self.room.guests().remove(who.pid);
+            }
             Some(Phase::Starting) => {
                 self.bodies.phases.remove(&who.pid);
                 self.room.guests().remove(who.pid);
@@ -265,6 +296,11 @@ impl Tracer {
 
     pub fn kill(&mut self, pid: i32) {
         self.arriving.forget(pid);
+        if self.bodies.is_expected(pid) {
+            // Its process ends by itself when nobody can tell it what to be.
+            self.bodies.phases.remove(&pid);
+            self.room.guests().remove(pid);
+        }
         let host = self.room.guests().host(pid);
         if let Some(host) = host {
             // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
