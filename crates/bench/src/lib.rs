@@ -2,6 +2,7 @@
 //!
 //! `tern bench move` moves a small C program of its own. `tern bench place` and `tern bench citizen` start small guests of its own (the role `__bench-guest`) natively and placed, in turn, and print their figures side by side.
 
+mod balance;
 mod citizen;
 mod figures;
 mod moving;
@@ -41,6 +42,10 @@ enum What {
         #[arg(default_value = "0.0.0.0:7700")]
         at: SocketAddr,
     },
+    /// Equal jobs on equal nodes: the policy on real processes, beside its bounds and placing in turn (Barak and La'adan, Table 1)
+    Table1(balance::Args),
+    /// Jobs of random length on equal nodes, likewise (their Figure 2)
+    Fig2(balance::Args),
 }
 
 /// `tern bench move`
@@ -128,6 +133,8 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
             true => figures::json(&report),
             false => report.table(),
         }),
+        What::Table1(args) => balance::measure(args, include_str!("../../../scenarios/table1.toml")),
+        What::Fig2(args) => balance::measure(args, include_str!("../../../scenarios/fig2.toml")),
         What::Sink { at } => stream::sink(*at).map(|()| String::new()),
     };
     match printed {
