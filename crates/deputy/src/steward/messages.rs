@@ -25,6 +25,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         }
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
+        ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
         ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),

@@ -6,6 +6,7 @@ mod common;
 mod families;
 mod round_trip;
 mod threads;
+mod timers;
 mod waits;
 
 use std::path::PathBuf;

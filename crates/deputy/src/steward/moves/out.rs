@@ -121,8 +121,7 @@ impl Move {
     fn send(&self, now: &Observed, collected: &mut Collected) -> Result<(), MoveError> {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
-        body::fire_again(&mut image);
+        let image = Image { process: collected.process.clone(), threads, ..now.image() };
         let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
         let downlink = self.room.downlink.get().ok_or_else(|| MoveError::Silent("it is gone".into()))?;
         let frame = |kind, parts: &[&[u8]]| {

@@ -174,6 +174,7 @@ impl Tracer {
     /// A body goes on elsewhere: what is left of it vanishes unseen.
     pub fn vanish(&mut self, pid: i32) {
         self.departing.states.remove(&pid);
+        self.room.going_home.forget(pid);
         self.arriving.forget(pid);
         if self.room.guests().get(pid).is_none() {
             return self.room.tell(&ToHome::Left { pid });
