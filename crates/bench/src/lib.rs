@@ -2,6 +2,7 @@
 //!
 //! `tern bench place` and `tern bench citizen` start small guests of its own (the role `__bench-guest`) natively and placed, in turn, and print their figures side by side.
 
+mod balance;
 mod citizen;
 mod figures;
 mod place;
@@ -29,6 +30,10 @@ enum What {
     Place(PlaceArgs),
     /// Families, pipes and builds of placed programs, beside the same natively
     Citizen(On),
+    /// Equal jobs on equal nodes: the policy on real processes, beside its bounds and placing in turn (Barak and La'adan, Table 1)
+    Table1(balance::Args),
+    /// Jobs of random length on equal nodes, likewise (their Figure 2)
+    Fig2(balance::Args),
 }
 
 /// Where and how long to measure.
@@ -90,13 +95,19 @@ impl Error {
 
 /// Runs a benchmark and prints it; the exit status.
 pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
-    let (on, measured) = match &args.what {
-        What::Place(args) => (&args.on, place::measure(args, run_dir)),
-        What::Citizen(on) => (on, citizen::measure(on, run_dir)),
+    let shown = |on: &On, figures: Vec<figures::Figure>| match on.json {
+        true => figures::json(&figures),
+        false => figures::table(&figures),
+    };
+    let measured = match &args.what {
+        What::Place(args) => place::measure(args, run_dir).map(|f| shown(&args.on, f)),
+        What::Citizen(on) => citizen::measure(on, run_dir).map(|f| shown(on, f)),
+        What::Table1(args) => balance::measure(args, include_str!("../../../scenarios/table1.toml")),
+        What::Fig2(args) => balance::measure(args, include_str!("../../../scenarios/fig2.toml")),
     };
     match measured {
-        Ok(figures) => {
-            print!("{}", if on.json { figures::json(&figures) } else { figures::table(&figures) });
+        Ok(text) => {
+            print!("{text}");
             0
         }
         Err(e) => {

@@ -203,6 +203,9 @@ pub struct Run {
     /// Node to run it on; the least loaded one if absent
     #[arg(long, value_name = "NODE")]
     pub on: Option<String>,
+    /// With --on: the policy may move it on from there
+    #[arg(long, requires = "on")]
+    pub movable: bool,
     /// Program and arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,

@@ -36,6 +36,8 @@ pub enum Request {
     Run {
         /// Node; the least loaded one if absent.
         on: Option<String>,
+        /// The policy may move it on, though the node is named.
+        movable: bool,
     },
     /// Test the pair of this node and another.
     Doctor {

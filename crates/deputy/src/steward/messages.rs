@@ -229,11 +229,16 @@ fn placed(room: &Shared, pid: i32, result: Result<(), (i32, String)>) {
                 _ => 125,
             };
             let program = String::from_utf8_lossy(&deputy.program.path).into_owned();
-            let reason = std::io::Error::from_raw_os_error(errno);
-            let words = format!("tern: cannot run {program} on {}: {what}: {reason}\n", room.args.host);
+            let words = format!("tern: cannot run {program} on {}: {}\n", room.args.host, with_reason(&what, errno));
             deputy.end(channel::order(abi::OP_EXIT, [status, 0], &[]), Some(&words));
         }
     }
+}
+
+/// What failed, and the kernel's reason, if that is not said already.
+fn with_reason(what: &str, errno: i32) -> String {
+    let reason = std::io::Error::from_raw_os_error(errno).to_string();
+    if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
 /// Signals that end a process with a core by default (signal(7)).
@@ -285,5 +290,21 @@ fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     let call = Call { pointers: 0b10, data: name, ..Call::new(libc::SYS_prctl, [PR_SET_NAME, 0, 0, 0, 0, 0]) };
     if let Some(packet) = channel::call(&call) {
         deputy.give_any(Job::new(packet, Purpose::Nothing));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_reason;
+
+    #[test]
+    fn reasons_are_said_once() {
+        assert_eq!(
+            with_reason("executing the program", 2),
+            "executing the program: No such file or directory (os error 2)"
+        );
+        let whole = "entering /x: No such file or directory (os error 2)";
+        assert_eq!(with_reason(whole, 2), whole);
+        assert_eq!(with_reason("odd bytes", 0), "odd bytes");
     }
 }
