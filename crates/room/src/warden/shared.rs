@@ -31,6 +31,8 @@ pub struct Shared {
     pub spares: Spares,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
+    /// Pages on their way home.
+    pub windows: super::windows::Windows,
     /// What bodies used.
     pub ledger: Ledger,
     /// The home's /dev.
@@ -161,6 +163,7 @@ impl Shared {
             orders,
             memory,
             cargo,
+            windows: super::windows::Windows::default(),
             ledger: Ledger::default(),
             devices: Devices::default(),
             spares: Spares::default(),
