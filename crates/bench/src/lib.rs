@@ -10,6 +10,7 @@ mod stats;
 mod wire;
 
 pub mod guest;
+pub mod soak;
 
 use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;

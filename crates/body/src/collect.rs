@@ -4,7 +4,8 @@ use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
 use crate::rebuild::free_place;
 use crate::rewind::rewind;
-use image::{Layout, Process, Rseq, Stack, Thread};
+use crate::timers;
+use image::{Layout, Process, Rseq, Stack, Thread, Timer};
 use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
@@ -52,6 +53,7 @@ pub fn collect(
         let gate = gate(&memory, memory_areas)?;
         Ok::<_, BodyError>(Ways {
             pid,
+            home: &home,
             memory,
             gate,
             region: free_place(memory_areas.iter().map(|a| (a.start, a.end)))?,
@@ -77,8 +79,9 @@ pub fn collect(
 }
 
 /// How a process is entered.
-struct Ways {
+struct Ways<'a> {
     pid: i32,
+    home: &'a dyn Fn(i32) -> Result<i32, BodyError>,
     memory: Memory,
     gate: u64,
     region: u64,
@@ -86,7 +89,7 @@ struct Ways {
 }
 
 impl Collected {
-    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways, slept: &Slept) -> Result<(), BodyError> {
+    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways<'_>, slept: &Slept) -> Result<(), BodyError> {
         let slept = slept.get(&stopped.tid().0).copied();
         let (mut thread, registers) = from_outside(&stopped, tid, &ways.memory, slept)?;
         let (mask, first) = (thread.mask, self.taken.is_empty());
@@ -100,7 +103,8 @@ impl Collected {
         let Some(taken) = self.taken.last_mut() else { return Ok(()) };
         if first {
             taken.inside.map_region(ways.region)?;
-            self.process = process_from_inside(ways.pid, &mut taken.inside, ways.ignored)?;
+            let timers = timers::timers(ways.pid, ways.home)?;
+            self.process = process_from_inside(ways.pid, &mut taken.inside, ways.ignored, timers)?;
             self.process.pending = shared.into_iter().map(Vec::from).collect();
         }
         thread_from_inside(&mut taken.inside, &mut thread)?;
@@ -136,7 +140,12 @@ fn from_outside(
     Ok((thread, registers))
 }
 
-fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Process, BodyError> {
+fn process_from_inside(
+    pid: i32,
+    inside: &mut Inside,
+    ignored: u64,
+    mut timers: Vec<Timer>,
+) -> Result<Process, BodyError> {
     let layout = os::process::layout(pid)?;
     let mut batch = inside.batch();
     let actions = batch.space(ACTION_BYTES * SIGNALS as usize);
@@ -177,6 +186,8 @@ fn process_from_inside(pid: i32, inside: &mut Inside, ignored: u64) -> Result<Pr
         env_end: layout.env_end,
     };
     process.itimers = stop_timers(inside)?;
+    timers::stop(inside, &mut timers)?;
+    process.timers = timers;
     Ok(process)
 }
 
@@ -278,13 +289,14 @@ impl Collected {
     pub fn give_back(mut self) -> Result<Vec<Stopped>, BodyError> {
         const TRAP: usize = libc::SIGTRAP as usize - 1;
         let action = self.process.actions.get(TRAP).copied().unwrap_or_default();
-        let timers = self.process.itimers;
+        let (timers, posix_timers) = (self.process.itimers, std::mem::take(&mut self.process.timers));
         if let Some(first) = self.first() {
             let mut batch = first.batch();
             for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer[2..] != [0, 0]) {
                 let at = batch.put(&timer.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
                 batch.may(libc::SYS_setitimer, [which, at, 0, 0, 0, 0]);
             }
+            timers::arm(&mut batch, &posix_timers);
             first.run(&batch)?;
             if action[0] == libc::SIG_IGN as u64 {
                 let mut batch = first.batch();

@@ -14,9 +14,6 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
     let path = os::process::link(pid, &format!("fd/{fd}"))?;
     let bytes = path.as_os_str().as_bytes().to_vec();
     let name = path.display();
-    if info.flags & libc::O_PATH != 0 {
-        return stays(format!("descriptor {fd} ({name}) only names a file (O_PATH)"));
-    }
     if info.locked {
         return stays(format!("it holds a lock on {name} (descriptor {fd})"));
     }
@@ -26,8 +23,18 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
     if is_everywhere(pid, fd) {
         return Ok(File { path: bytes, inode: 0, flags: info.flags & !NOT_KEPT });
     }
+    if info.flags & libc::O_PATH != 0 {
+        // It may be a link: that is opened itself.
+        let flags = info.flags & !NOT_KEPT | libc::O_NOFOLLOW;
+        return Ok(File { path: bytes, inode: info.inode, flags });
+    }
     // The kernel says the number (since 5.14) also where it would not let us look at the file: a room's files are not this namespace's.
     Ok(File { path: bytes, inode: info.inode, flags: info.flags & !NOT_KEPT })
+}
+
+/// The file of this name, open as `info` says; its inode number means nothing.
+pub fn nameable(path: &std::path::Path, info: &FdInfo) -> File {
+    File { path: path.as_os_str().as_bytes().to_vec(), inode: 0, flags: info.flags & !NOT_KEPT }
 }
 
 /// Devices that are the same everywhere: null, zero, full, random, urandom (Documentation/admin-guide/devices.txt).
@@ -37,12 +44,6 @@ pub fn is_everywhere(pid: i32, fd: i32) -> bool {
         let rdev = m.rdev();
         m.mode() & libc::S_IFMT == libc::S_IFCHR && rdev >> 8 == 1 && EVERYWHERE.contains(&(rdev & 0xff))
     })
-}
-
-/// POSIX timers are not carried yet.
-pub fn no_timers(pid: i32) -> Result<(), BodyError> {
-    let timers = std::fs::read(format!("/proc/{pid}/timers")).unwrap_or_default();
-    if timers.is_empty() { Ok(()) } else { stays("it has POSIX timers (timer_create), which are not carried yet") }
 }
 
 /// The lowest number from which `count` numbers are free: so the table of descriptors need not grow, which could be seen.

@@ -29,12 +29,19 @@ pub fn free_place_for(bytes: u64, taken: impl Iterator<Item = (u64, u64)>) -> Re
 pub struct Given {
     /// Where it has the image's files open.
     pub files: Vec<i32>,
+    /// Where it has its objects.
+    pub objects: Vec<i32>,
 }
 
 impl Given {
     /// Where it has this file open; -1 if nowhere.
     pub fn file(&self, place: u32) -> i32 {
         self.files.get(place as usize).copied().unwrap_or(-1)
+    }
+
+    /// Where it has this object; -1 if nowhere.
+    pub fn object(&self, place: u32) -> i32 {
+        self.objects.get(place as usize).copied().unwrap_or(-1)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whether an image makes sense: it comes from another machine.
 
+use crate::objects::{Object, Objects};
 use crate::state::{Content, File, Image, Opened};
 use thiserror::Error;
 
@@ -15,6 +16,8 @@ pub enum Odd {
     Files,
     #[error("its descriptors")]
     Descriptors,
+    #[error("its pipes, timers or counters")]
+    Objects,
     #[error("its signals")]
     Signals,
     #[error("its kernel's pages")]
@@ -31,6 +34,10 @@ const EXTENDED_BYTES_MAX: usize = 64 << 10;
 const PATH_MAX: usize = 4096;
 const FD_MAX: i32 = 1 << 20;
 const COMM_MAX: usize = 15;
+/// Nanoseconds of a second.
+const NS: u64 = 1_000_000_000;
+/// The largest pipe that ordinary users can make (fs.pipe-max-size as shipped), bytes.
+const PIPE_BYTES_MAX: u32 = 1 << 20;
 
 /// Checks everything that whoever restores the image relies on.
 pub fn check(image: &Image) -> Result<(), Odd> {
@@ -40,10 +47,16 @@ pub fn check(image: &Image) -> Result<(), Odd> {
         return Err(Odd::Files);
     }
     descriptors(image)?;
+    if !objects(&image.objects) {
+        return Err(Odd::Objects);
+    }
     let process = &image.process;
     let known = |file: u32| (file as usize) < image.files.len();
     if process.actions.len() != SIGNALS || !process.pending.iter().all(|i| i.len() == SIGINFO_BYTES) {
         return Err(Odd::Signals);
+    }
+    if process.timers.iter().any(|t| t.setting[1] >= NS || t.setting[3] >= NS || t.id < 0) {
+        return Err(Odd::Objects);
     }
     if !process.exe.is_none_or(known) || !absolute(&process.cwd) {
         return Err(Odd::Files);
@@ -100,7 +113,26 @@ fn descriptors(image: &Image) -> Result<(), Odd> {
             && match d.opened {
                 Opened::File { file, .. } => (file as usize) < image.files.len(),
                 Opened::Home(fd) => number(fd),
+                Opened::Made(object) => (object as usize) < image.objects.made.len(),
             }
     });
     if ascending && each { Ok(()) } else { Err(Odd::Descriptors) }
+}
+
+fn objects(objects: &Objects) -> bool {
+    let end = |pipe: u32, writes| Object::PipeEnd { pipe, writes };
+    let ends = |object: &Object| objects.made.iter().filter(|m| m.object == *object).count();
+    let pipes = (0..).zip(&objects.pipes).all(|(n, pipe)| {
+        pipe.content.len() <= pipe.capacity as usize
+            && pipe.capacity <= PIPE_BYTES_MAX
+            && ends(&end(n, false)) <= 1
+            && ends(&end(n, true)) <= 1
+    });
+    let each = objects.made.iter().all(|made| match &made.object {
+        Object::PipeEnd { pipe, .. } => (*pipe as usize) < objects.pipes.len(),
+        Object::Watch(watched) => watched.iter().all(|w| (0..FD_MAX).contains(&w.fd)),
+        Object::Timer { setting, .. } => setting[1] < NS && setting[3] < NS,
+        Object::Counter { .. } | Object::Signals { .. } | Object::Oneself => true,
+    });
+    objects.made.len() <= FD_MAX as usize && pipes && each
 }

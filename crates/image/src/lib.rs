@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod objects;
 mod section;
 mod state;
 
 pub use check::Odd;
+pub use objects::{Made, Object, Objects, Pipe, Watched};
 pub use section::{IMAGE_BYTES_MAX, ImageError};
 pub use state::{
-    Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, Stack, Thread, Vdso,
+    Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, Stack, Thread, Timer, Vdso,
 };

@@ -11,12 +11,13 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
-const PROCESS: (u16, u16) = (1, 1);
+const PROCESS: (u16, u16) = (1, 2);
 const THREADS: (u16, u16) = (2, 1);
 const AREAS: (u16, u16) = (3, 1);
 const FILES: (u16, u16) = (4, 1);
 const DESCRIPTORS: (u16, u16) = (5, 1);
-const ALL: [(u16, u16); 5] = [PROCESS, THREADS, AREAS, FILES, DESCRIPTORS];
+const OBJECTS: (u16, u16) = (6, 1);
+const ALL: [(u16, u16); 6] = [PROCESS, THREADS, AREAS, FILES, DESCRIPTORS, OBJECTS];
 
 /// Why bytes are no image.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -52,6 +53,7 @@ impl Image {
         put(&mut out, AREAS, &self.areas)?;
         put(&mut out, FILES, &self.files)?;
         put(&mut out, DESCRIPTORS, &self.descriptors)?;
+        put(&mut out, OBJECTS, &self.objects)?;
         if out.len() > IMAGE_BYTES_MAX { Err(ImageError::Size(out.len())) } else { Ok(out) }
     }
 
@@ -81,6 +83,7 @@ impl Image {
             areas: take(found[2], AREAS)?,
             files: take(found[3], FILES)?,
             descriptors: take(found[4], DESCRIPTORS)?,
+            objects: take(found[5], OBJECTS)?,
         };
         check::check(&image)?;
         Ok(image)
@@ -105,6 +108,7 @@ fn take<T: DeserializeOwned>(body: Option<&[u8]>, (kind, _): (u16, u16)) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::{Made, Object, Pipe, Watched};
     use crate::state::{Area, Content, Descriptor, File, Opened, Thread};
 
     fn image() -> Image {
@@ -127,6 +131,12 @@ mod tests {
             advice: [0; 4],
         });
         image.descriptors.push(Descriptor { fd: 3, close_on_exec: true, opened: Opened::File { file: 0, offset: 9 } });
+        image.descriptors.push(Descriptor { fd: 4, close_on_exec: false, opened: Opened::Made(1) });
+        let watched = Watched { fd: 3, events: 1, data: 7 };
+        for object in [Object::Watch(vec![watched]), Object::PipeEnd { pipe: 0, writes: true }] {
+            image.objects.made.push(Made { object, flags: 0 });
+        }
+        image.objects.pipes.push(Pipe { capacity: 4096, content: b"abc".to_vec() });
         image
     }
 
@@ -176,6 +186,9 @@ mod tests {
         bad(|i| i.threads.clear());
         bad(|i| i.threads.push(i.threads[0].clone()));
         bad(|i| i.descriptors[0].fd = -1);
+        bad(|i| i.descriptors[1].opened = Opened::Made(2));
+        bad(|i| i.objects.pipes.clear());
+        bad(|i| i.objects.pipes[0].capacity = 2);
         bad(|i| i.process.actions.clear());
         bad(|i| i.files[0].path = b"bin\0".to_vec());
     }

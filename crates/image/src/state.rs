@@ -1,5 +1,6 @@
 //! What a process is, in words that mean the same on any node.
 
+use crate::objects::Objects;
 use serde::{Deserialize, Serialize};
 
 /// One process.
@@ -15,6 +16,8 @@ pub struct Image {
     pub files: Vec<File>,
     /// Its descriptors, ascending.
     pub descriptors: Vec<Descriptor>,
+    /// Open files that are no files, which descriptors name by their place.
+    pub objects: Objects,
 }
 
 /// What threads share.
@@ -32,6 +35,8 @@ pub struct Process {
     pub actions: Vec<[u64; 4]>,
     /// ITIMER_REAL, VIRTUAL, PROF: interval and rest, each seconds and microseconds.
     pub itimers: [[u64; 4]; 3],
+    /// POSIX timers, ascending.
+    pub timers: Vec<Timer>,
     /// Where things lie in memory.
     pub layout: Layout,
     /// The auxiliary vector, as in /proc/PID/auxv.
@@ -40,6 +45,25 @@ pub struct Process {
     pub vdso: Option<Vdso>,
     /// Signals that wait for the process, with what they carry (128 bytes each).
     pub pending: Vec<Vec<u8>>,
+}
+
+/// timer_create(2)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timer {
+    /// The kernel's number for it.
+    pub id: i32,
+    /// CLOCK_ number.
+    pub clock: i32,
+    /// The signal that it sends.
+    pub signal: i32,
+    /// What that carries.
+    pub value: u64,
+    /// SIGEV_ bits.
+    pub notify: i32,
+    /// The thread that gets it, if it is for one.
+    pub tid: i32,
+    /// Interval, and rest until it ends next, each seconds and nanoseconds.
+    pub setting: [u64; 4],
 }
 
 /// `struct prctl_mm_map` without its files.
@@ -195,6 +219,8 @@ pub enum Opened {
     },
     /// What the deputy has open under this number.
     Home(i32),
+    /// An object of the list; descriptors that name the same place share it.
+    Made(u32),
 }
 
 impl Image {

@@ -8,6 +8,7 @@ pub mod fds;
 pub mod inject;
 pub mod mount;
 pub mod namespace;
+pub mod objects;
 pub mod pages;
 pub mod pidfd;
 pub mod probe;

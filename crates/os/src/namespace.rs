@@ -130,6 +130,14 @@ pub fn touch_files_as(uid: u32, gid: u32) {
     }
 }
 
+/// Does one thing as [`touch_files_as`] says, in this thread of the superuser's.
+pub fn touching_files_as<T>(id: u32, one: impl FnOnce() -> T) -> T {
+    touch_files_as(id, id);
+    let done = one();
+    touch_files_as(0, 0);
+    done
+}
+
 /// Whether others of the same user may look into this process (PR_SET_DUMPABLE).
 pub fn set_dumpable(on: bool) -> Result<()> {
     // SAFETY: no memory is passed.

@@ -7,8 +7,21 @@ fn path(pid: i32, what: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{what}"))
 }
 
+/// Most of these files fit in so much: two reads, where `std::fs::read` feels its way.
+const USUAL_BYTES: usize = 4096;
+
 fn slurp(pid: i32, what: &str) -> Result<Vec<u8>> {
-    std::fs::read(path(pid, what)).map_err(|e| Error::new(format!("reading /proc/{pid}/{what}"), e))
+    let failed = |e: std::io::Error| Error::new(format!("reading /proc/{pid}/{what}"), e);
+    let file = std::fs::File::open(path(pid, what)).map_err(failed)?;
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    loop {
+        match rustix::io::read(&file, rustix::buffer::spare_capacity(&mut bytes)) {
+            Ok(0) => return Ok(bytes),
+            Ok(_) => bytes.reserve(USUAL_BYTES),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(failed(e.into())),
+        }
+    }
 }
 
 fn odd(pid: i32, what: &str) -> Error {
@@ -76,7 +89,8 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         ignored: hex("SigIgn")?,
         seccomp: field("Seccomp").and_then(|s| s.parse().ok()).unwrap_or(0),
         caught: hex("SigCgt")?,
-        umask: u32::from_str_radix(field("Umask")?, 8).ok()?,
+        // One that has ended has none.
+        umask: field("Umask").and_then(|mask| u32::from_str_radix(mask, 8).ok()).unwrap_or(0),
         threads: field("Threads")?.parse().ok()?,
         rss_bytes: field("VmRSS").and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024,
     })
@@ -252,6 +266,11 @@ pub struct FdInfo {
     pub mount_id: u64,
     /// Inode number; 0 on kernels that do not say it.
     pub inode: u64,
+}
+
+/// All that /proc/PID/fdinfo/FD says.
+pub fn fd_text(pid: i32, fd: i32) -> Result<String> {
+    Ok(String::from_utf8_lossy(&slurp(pid, &format!("fdinfo/{fd}"))?).into_owned())
 }
 
 /// Reads /proc/PID/fdinfo/FD.

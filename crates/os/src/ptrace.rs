@@ -83,17 +83,22 @@ pub fn interrupt(tid: HostTid) -> std::result::Result<(), TraceError> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
 }
 
-/// The next event of any tracee or child of this thread; `None` if nothing is there now.
-pub fn poll() -> Result<Option<(HostTid, Event)>> {
-    let mut status = 0;
-    // SAFETY: writes one int.
-    let tid = match check(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::WNOHANG) }, || {
-        "waiting for tracees".into()
-    }) {
-        Err(e) if e.errno() == libc::ECHILD => return Ok(None),
-        other => other?,
+/// `struct rusage`, as the kernel wrote it (getrusage(2)).
+pub type UsageBytes = [u8; size_of::<libc::rusage>()];
+
+/// The next event of any tracee or child of this thread, and what it has used; `None` if nothing is there now.
+pub fn poll() -> Result<Option<(HostTid, Event, UsageBytes)>> {
+    let (mut status, mut usage) = (0, [0; size_of::<libc::rusage>()]);
+    // SAFETY: writes one int and one rusage.
+    let waited = unsafe {
+        let options = libc::__WALL | libc::WNOHANG;
+        libc::syscall(libc::SYS_wait4, -1, &raw mut status, options, usage.as_mut_ptr())
     };
-    Ok((tid > 0).then(|| (HostTid(tid), decode(HostTid(tid), status))))
+    let tid = match check(waited, || "waiting for tracees".into()) {
+        Err(e) if e.errno() == libc::ECHILD => return Ok(None),
+        other => other? as i32,
+    };
+    Ok((tid > 0).then(|| (HostTid(tid), decode(HostTid(tid), status), usage)))
 }
 
 fn decode(tid: HostTid, status: i32) -> Event {

@@ -1,5 +1,6 @@
 //! The hosting side: warden and porter.
 
+mod guest_memory;
 mod porter;
 mod usage;
 pub mod warden;

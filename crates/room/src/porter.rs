@@ -8,9 +8,9 @@ mod setup;
 use crate::usage::Usage;
 use os::namespace;
 use serde::{Deserialize, Serialize};
-use std::io::{IoSlice, Read, Seek};
+use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use wire::message::{Home, Place, StandinId};
+use wire::message::{Home, StandinId};
 
 pub use body::{KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, filter};
 
@@ -22,8 +22,11 @@ pub const HIDDEN_PROC: &str = ".room";
 pub enum Command {
     /// Look like this home.
     Setup(Setup),
-    /// Start a body; a memfd with a postcard [`Place`] comes with it.
-    Start,
+    /// Make the process of a body. It waits at the socket that comes with this for a packet with a memfd, a postcard [`Place`].
+    Start {
+        /// Its number.
+        pid: i32,
+    },
     /// The next thread or process made in the room gets the number behind this one.
     LastPid(i32),
 }
@@ -137,6 +140,7 @@ struct Porter<'a> {
 
 fn run(channels: &Channels) -> os::Result<()> {
     let children = os::fds::child_signals()?;
+    body::default_signals_but_pipe();
     let mut porter = Porter { channels, room: None };
     loop {
         let mut polled =
@@ -174,6 +178,7 @@ impl Porter<'_> {
                     .map_err(|e| os::Error::new("asking for attributes of /dev", e))?
                     .st_dev;
                 self.room = Some(room);
+                filter();
                 Ok(Answer::Ready { standin_mount_id, standin_dev, missing })
             }
             Command::LastPid(last) => {
@@ -183,13 +188,12 @@ impl Porter<'_> {
                     .map_err(|e| os::Error::new(format!("reserving the number behind {last}"), e))?;
                 Ok(Answer::Done)
             }
-            Command::Start => {
-                let place = read_place(fds)?;
+            Command::Start { pid } => {
                 let room = self.room()?;
                 // SAFETY: the porter has one thread.
-                match unsafe { namespace::fork_as(place.pid)? } {
+                match unsafe { namespace::fork_as(pid)? } {
                     Some(_) => Ok(Answer::Done),
-                    None => body::run(&place, room, self.channels.notices.as_fd()),
+                    None => body::wait(pid, &fds, room, self.channels.notices.as_fd()),
                 }
             }
         }
@@ -225,14 +229,4 @@ impl Porter<'_> {
             tell(self.channels.notices.as_fd(), &Notice::Reaped { pid: pid as i32, usage }, &[])?;
         }
     }
-}
-
-fn read_place(fds: Vec<OwnedFd>) -> os::Result<Place> {
-    let failed = |e: std::io::Error| os::Error::new("reading what is to be placed", e);
-    let Some(fd) = fds.into_iter().next() else { return Err(failed(std::io::ErrorKind::InvalidInput.into())) };
-    let mut file = std::fs::File::from(fd);
-    let mut bytes = Vec::new();
-    file.rewind().map_err(failed)?;
-    file.read_to_end(&mut bytes).map_err(failed)?;
-    postcard::from_bytes(&bytes).map_err(|e| failed(std::io::Error::other(e)))
 }

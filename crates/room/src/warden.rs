@@ -24,6 +24,7 @@ mod tracer;
 mod uplink;
 
 pub use args::{ArgsError, WardenArgs};
+pub(crate) use setup::ID_BASE;
 
 use std::process::ExitCode;
 use thiserror::Error;

@@ -5,7 +5,7 @@ use crate::process::Place;
 use crate::scenario::Fault;
 use crate::world::World;
 
-/// How long the membership protocol takes to declare a node dead, microseconds (measured on daemons: 2 to 4 s).
+/// How long the membership protocol takes to declare a node dead, microseconds: a round figure for a probe, an indirect one, and suspicion.
 const DEATH_KNOWN_US: u64 = 3_000_000;
 
 impl Fault {

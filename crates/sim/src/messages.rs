@@ -7,8 +7,9 @@ use crate::world::World;
 
 /// Readings in one pulse, as the daemon sends them.
 pub(crate) const PULSE_READINGS: usize = 24;
-/// Size of an encoded reading and of everything around them in a datagram, bytes (measured on the daemon's encoding, rounded up).
+/// Most bytes of a reading as the daemon encodes it (crates/ctl/tests/sizes.rs).
 const READING_BYTES: u64 = 34;
+/// An estimate of what is around them, bytes: the sender with its name and address, the digest, the seal, and the headers of UDP and IP.
 const DATAGRAM_BYTES: u64 = 120;
 
 /// A message.

@@ -42,6 +42,8 @@ enum Command {
     Daemon(daemon::Args),
     /// Measure tern on this cluster, beside the same natively
     Bench(bench::Args),
+    /// Move real programs at random moments while they work, and check what they say
+    Soak(bench::soak::Args),
     /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes
     Sim(sim::Args),
     /// A cluster in one machine, for trying and testing
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::main(args, &arguments.dirs),
         Command::Sim(args) => sim::main(args),
         Command::Bench(args) => bench::main(args, &arguments.dirs.run_dir),
+        Command::Soak(args) => bench::soak::main(args),
         Command::Lab(_) => {
             let Command::Lab(args) = arguments.command else { return ExitCode::FAILURE };
             lab::run(args)

@@ -332,6 +332,11 @@ pub enum Ending {
 pub enum ToRoom {
     /// Make the room: what home looks like.
     Open(Home),
+    /// A body will be started under this number, unless its end is ordered first: its process can be made.
+    Expect {
+        /// The number.
+        pid: i32,
+    },
     /// Start a body.
     Place(Box<Place>),
     /// The end of a forwarded call.
@@ -499,4 +504,6 @@ pub struct Descriptor {
     pub flags: i32,
     /// It may be a terminal: signals of job control decide about its use.
     pub terminal: bool,
+    /// A socket with a time limit: a call on it that a signal interrupts is over.
+    pub timed: bool,
 }

@@ -90,12 +90,22 @@ fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, 
         return Err(why.clone());
     }
     let (pid, _, _) = os::socket::peer(&socket).map_err(|e| e.to_string())?;
+    // The room makes its process meanwhile.
+    room.expect(pid);
+    let arranged = arrange(room, pid, socket, memfd);
+    if arranged.is_err() {
+        room.tell(&ToRoom::Kill { pid });
+    }
+    arranged.map(|()| FromSteward::Ok)
+}
+
+fn arrange(room: &Shared, pid: i32, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
     let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
     let placing = ctl::tool::placing(&room.args.host).map_err(|e| e.to_string())?;
     os::socket::send(socket.as_fd(), &[IoSlice::new(&placing)], &[], 0)
         .map_err(|e| format!("the process has gone: {e}"))?;
     room.poller.order(Order::Arrive { pid, channel: socket, program, blocked });
-    Ok(FromSteward::Ok)
+    Ok(())
 }
 
 fn read_program(memfd: OwnedFd) -> std::io::Result<(Program, u64)> {

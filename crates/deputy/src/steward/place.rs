@@ -1,6 +1,8 @@
 //! What a process is that is to be placed: from the kernel's mouth, not from the process'.
 
+use os::pidfd::PidFd;
 use os::{Error, Result, process};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use wire::message::{Credentials, Descriptor, Place, Program, StandinId};
 
@@ -63,9 +65,17 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         };
         let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
         let terminal = may_be_terminal(pid, fd);
-        found.push(Descriptor { fd, standin: same.unwrap_or_else(&mut *next_standin), flags, terminal });
+        let (standin, timed) = (same.unwrap_or_else(&mut *next_standin), is_timed(pid, fd));
+        found.push(Descriptor { fd, standin, flags, terminal, timed });
     }
     Ok(found)
+}
+
+/// A socket with a time limit.
+pub fn is_timed(pid: i32, fd: i32) -> bool {
+    let is_socket = process::link(pid, &format!("fd/{fd}")).is_ok_and(|l| l.to_string_lossy().starts_with("socket:"));
+    let file = is_socket.then(|| PidFd::open(pid).and_then(|p| p.get_fd(fd)).ok()).flatten();
+    file.is_some_and(|file| os::objects::has_time_limit(file.as_fd()))
 }
 
 /// A character device, but none of those that are memory.

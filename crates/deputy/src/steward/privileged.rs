@@ -77,6 +77,13 @@ pub enum Order {
         /// Which stand-in.
         standin: StandinId,
     },
+    /// Hold this open file of a process that is about to leave.
+    Hold {
+        /// Which stand-in it gets.
+        standin: StandinId,
+        /// It.
+        file: OwnedFd,
+    },
     /// Hold it no more.
     Release(StandinId),
 }
@@ -124,6 +131,7 @@ impl Privileged {
             Order::Arrive { pid, channel, program, blocked } => {
                 if let Err(e) = self.arrive(pid, channel, program, blocked) {
                     tracing::warn!("process {pid} cannot be placed: {e}");
+                    self.room.tell(&ToRoom::Kill { pid });
                 }
             }
             Order::Adopt { pid, deputy, done } => match self.adopt(pid, *deputy) {
@@ -140,6 +148,7 @@ impl Privileged {
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
             Order::Anchor { pid, fd, standin } => self.room.anchor(pid, fd, standin),
+            Order::Hold { standin, file } => self.room.hold(standin, file),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {
                 let (result, out) = devices::look(&path, look);
@@ -362,7 +371,7 @@ impl Privileged {
         for id in unanswered {
             self.room.tell(&returned(id, -i64::from(libc::EINTR)));
         }
-        if gone.is_some_and(|d| matches!(d.phase, Phase::Placing | Phase::Away)) {
+        if gone.is_some_and(|d| matches!(d.phase, Phase::Arriving | Phase::Placing | Phase::Away)) {
             self.room.tell(&ToRoom::Kill { pid });
         }
     }

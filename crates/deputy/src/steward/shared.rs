@@ -116,6 +116,14 @@ impl Shared {
         self.table().coming.remove(&pid);
     }
 
+    /// A body will be placed: its process can be made, if the room stands.
+    pub fn expect(&self, pid: i32) {
+        let ready = self.table().room == RoomState::Ready;
+        if ready {
+            self.tell(&ToRoom::Expect { pid });
+        }
+    }
+
     /// A body can be made, now or when the room stands.
     pub fn place(&self, place: Place) {
         let mut table = self.table();

@@ -98,12 +98,15 @@ impl Shared {
     pub fn anchor(&self, pid: i32, fd: i32, standin: StandinId) {
         let Some(pidfd) = self.table().deputies.get(&pid).map(|d| d.pidfd.clone()) else { return };
         match pidfd.get_fd(fd) {
-            Ok(file) => {
-                self.table().anchors.insert(standin, Anchor { file: Arc::new(file), watched: None });
-            }
+            Ok(file) => self.hold(standin, file),
             // The process has ended.
             Err(e) => tracing::debug!("{e}"),
         }
+    }
+
+    /// Holds this open file.
+    pub fn hold(&self, standin: StandinId, file: OwnedFd) {
+        self.table().anchors.insert(standin, Anchor { file: Arc::new(file), watched: None });
     }
 
     /// Holds it no more.

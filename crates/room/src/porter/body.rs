@@ -1,12 +1,14 @@
 //! From a fresh child of the porter to the program: descriptors, directory, limits, identity, filter, exec.
 
-use super::{Notice, setup, tell};
+use super::{Notice, hear, setup, tell};
 use os::{Error, Result, namespace, seccomp};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::CString;
+use std::io::{Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::LazyLock;
 use wire::message::{Arrival, Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
@@ -23,14 +25,32 @@ pub const MARK_EMPTY: u64 = MARK_WORD ^ 1;
 /// DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP not).
 pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
 
-/// Becomes the program; never returns to the porter's loop.
-pub fn run(place: &Place, room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
-    if let Err(e) = become_program(place, room) {
-        let notice = Notice::BodyFailed { pid: place.pid, errno: e.errno(), what: e.to_string() };
+/// Waits for what it is to be, and becomes the program; never returns to the porter's loop.
+pub fn wait(pid: i32, fds: &[OwnedFd], room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
+    let done = match receive(fds) {
+        Ok(Some(place)) => become_program(&place, room),
+        // It is not placed after all.
+        Ok(None) => Ok(()),
+        Err(e) => Err(e),
+    };
+    if let Err(e) = done {
+        let notice = Notice::BodyFailed { pid, errno: e.errno(), what: e.to_string() };
         let _ = tell(notices, &notice, &[]);
     }
     // SAFETY: ends this process without running the porter's exit handlers.
     unsafe { libc::_exit(125) }
+}
+
+fn receive(fds: &[OwnedFd]) -> Result<Option<Place>> {
+    let failed = |e: std::io::Error| Error::new("reading what is to be placed", e);
+    let invalid = || failed(std::io::ErrorKind::InvalidInput.into());
+    let socket = fds.first().ok_or_else(invalid)?;
+    let Some((_, packed)) = hear::<i32>(socket.as_fd())? else { return Ok(None) };
+    let mut file = std::fs::File::from(packed.into_iter().next().ok_or_else(invalid)?);
+    let mut bytes = Vec::new();
+    file.rewind().map_err(failed)?;
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    postcard::from_bytes(&bytes).map(Some).map_err(|e| failed(std::io::Error::other(e)))
 }
 
 fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
@@ -43,7 +63,7 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     set_limits(&place.limits);
     become_who(place)?;
     set_mask(place.blocked);
-    let listener = seccomp::install(&filter())?;
+    let listener = seccomp::install(filter())?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
     drop(listener);
     // SAFETY: arrays of live strings that end with null.
@@ -105,9 +125,13 @@ fn mark(what: u64, value: u64) {
     unsafe { libc::syscall(libc::SYS_clone, what, MARK_WORD, value, 0, 0) };
 }
 
-pub fn filter() -> Vec<seccomp::Instruction> {
-    let program = systable::filter::program();
-    program.insns().iter().map(|i| seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
+/// The guests' filter. Making it takes longer than installing it, so it is made once, in the porter before it forks.
+pub fn filter() -> &'static [seccomp::Instruction] {
+    static FILTER: LazyLock<Vec<seccomp::Instruction>> = LazyLock::new(|| {
+        let program = systable::filter::program();
+        program.insns().iter().map(|i| seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
+    });
+    &FILTER
 }
 
 struct Strings {
@@ -137,13 +161,21 @@ impl Strings {
     }
 }
 
-/// What exec would leave: default for all, but ignored what the home's process ignores.
+/// What exec would leave, as far as the porter does not have it already: ignored what the home's process ignores.
 fn default_signals(ignored: u64) {
-    for signal in 1..=64 {
-        let action = if ignored & (1 << (signal - 1)) != 0 { libc::SIG_IGN } else { libc::SIG_DFL };
-        // SAFETY: no handler is installed; libc refuses the two signals that it keeps for itself, which have no handler here.
-        unsafe { libc::signal(signal, action) };
-    }
+    set_action(libc::SIGPIPE, libc::SIG_DFL);
+    (1..=64).filter(|signal| ignored & (1 << (signal - 1)) != 0).for_each(|signal| set_action(signal, libc::SIG_IGN));
+}
+
+/// For the porter: default for all signals but SIGPIPE, which it ignores.
+pub fn default_signals_but_pipe() {
+    (1..=64).filter(|signal| *signal != libc::SIGPIPE).for_each(|signal| set_action(signal, libc::SIG_DFL));
+    set_action(libc::SIGPIPE, libc::SIG_IGN);
+}
+
+fn set_action(signal: i32, action: libc::sighandler_t) {
+    // SAFETY: no handler is installed; libc refuses the two signals that it keeps for itself, which have no handler here.
+    unsafe { libc::signal(signal, action) };
 }
 
 fn set_mask(blocked: u64) {

@@ -5,6 +5,7 @@ use super::marshal::{Back, unpack};
 use super::message::{Incoming, Outgoing, Series};
 use super::shared::{Pending, Shared};
 use super::spares::Spare;
+use crate::guest_memory;
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Given};
 use std::os::fd::AsFd;
@@ -109,7 +110,7 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
 }
 
 fn write(host: HostTid, back: &[Back], out: &[u8]) -> bool {
-    unpack(back, out).all(|(to, bytes)| os::vm::write(host.0, to, bytes).is_ok())
+    unpack(back, out).all(|(to, bytes)| guest_memory::write(host.0, to, bytes).is_ok())
 }
 
 /// Makes a stand-in of a descriptor that home made for a guest.

@@ -9,6 +9,7 @@ use super::after::After;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
+use crate::guest_memory;
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
 use std::os::fd::OwnedFd;
@@ -123,7 +124,7 @@ impl Asked {
     /// The call and its memory, as the row describes it.
     fn pack(&self) -> Result<(Call, Vec<marshal::Back>), i32> {
         let host = self.waiting.host_tid.0;
-        let read = |from, into: &mut [u8]| os::vm::read(host, from, into).map_err(|_| libc::EFAULT);
+        let read = |from, into: &mut [u8]| guest_memory::read(host, from, into).map_err(|_| libc::EFAULT);
         marshal::pack(self.nr, self.row, &self.args, read).map_err(|marshal::Unable(errno)| errno)
     }
 
@@ -163,7 +164,7 @@ impl Asked {
         const SIG_IGN: u64 = 1;
         let signal = self.args[0] as u32;
         let mut action = [0; 16];
-        let readable = os::vm::read(self.waiting.host_tid.0, self.args[1], &mut action).is_ok();
+        let readable = guest_memory::read(self.waiting.host_tid.0, self.args[1], &mut action).is_ok();
         if readable && (1..=64).contains(&signal) {
             let word = |at: usize| action[at..at + 8].iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b));
             let flags =

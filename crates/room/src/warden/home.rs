@@ -14,6 +14,7 @@ use wire::message::CallId;
 pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
+        ToRoom::Expect { pid } => room.orders.give(Order::Expect { pid }),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),
         ToRoom::Return { id, result, out, ready } => {
             ready.into_iter().for_each(|(standin, events)| room.standins.returned(standin, events));

@@ -7,6 +7,7 @@ mod incoming;
 mod outgoing;
 mod series;
 
+use crate::guest_memory;
 pub use incoming::Incoming;
 pub use outgoing::{Envelope, Outgoing};
 pub use series::Series;
@@ -74,7 +75,7 @@ impl Header {
     /// Reads it.
     pub fn read(host: HostTid, at: u64) -> Result<Header, i32> {
         let mut raw = [0; HEADER_BYTES];
-        os::vm::read(host.0, at, &mut raw).map_err(|_| libc::EFAULT)?;
+        guest_memory::read(host.0, at, &mut raw).map_err(|_| libc::EFAULT)?;
         let name_bytes = if word(&raw, NAME) == 0 { 0 } else { i64::from(half(&raw, NAME_BYTES) as i32) };
         if name_bytes < 0 {
             return Err(libc::EINVAL);
@@ -94,7 +95,7 @@ fn pieces(host: HostTid, at: u64, count: u64) -> Result<Vec<Piece>, i32> {
         return Err(libc::EMSGSIZE);
     }
     let mut raw = vec![0; 16 * count as usize];
-    os::vm::read(host.0, at, &mut raw).map_err(|_| libc::EFAULT)?;
+    guest_memory::read(host.0, at, &mut raw).map_err(|_| libc::EFAULT)?;
     let pieces = raw.chunks_exact(16).map(|c| Piece { at: word(c, 0), bytes: word(c, 8) }).filter(|p| p.bytes > 0);
     Ok(pieces.collect())
 }

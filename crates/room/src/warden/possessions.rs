@@ -1,9 +1,10 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
 use super::shared::Shared;
-use body::{BodyError, Files};
+use body::{BodyError, Files, Gathered};
 use image::{Descriptor, Image, Opened};
 use os::areas::Area;
+use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
 use std::os::unix::ffi::OsStringExt;
@@ -49,9 +50,15 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyErr
             Err(format!("it has {name} mapped, which is the room's own"))
         }
     })?;
-    let descriptors = descriptors(room, pid, host, &home, &mut files)?;
-    body::no_timers(host.0)?;
-    let mut image = Image { areas: memory.areas, files: files.list().to_vec(), descriptors, ..Image::default() };
+    let mut objects = Gathered::default();
+    let descriptors = descriptors(room, pid, host, &home, &mut files, &mut objects)?;
+    let mut image = Image {
+        areas: memory.areas,
+        files: files.list().to_vec(),
+        descriptors,
+        objects: objects.list().clone(),
+        ..Image::default()
+    };
     image.process.vdso = memory.vdso;
     image.process.umask = process::status(host.0)?.umask;
     image.process.cwd = process::link(host.0, "cwd")?.into_os_string().into_vec();
@@ -64,7 +71,9 @@ fn descriptors(
     host: HostTid,
     home: &HomeFiles,
     files: &mut Files,
+    objects: &mut Gathered,
 ) -> Result<Vec<Descriptor>, BodyError> {
+    let pidfd = PidFd::open(host.0)?;
     let mut found: Vec<Descriptor> = Vec::new();
     for fd in process::descriptors(host.0)? {
         let info = process::fd_info(host.0, fd)?;
@@ -74,38 +83,42 @@ fn descriptors(
                 let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
                 Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)
             }
-            None => home_file(room, pid, host, fd, &info, home, files, &found)?,
+            None => match found.iter().find(|d| process::same_file(host.0, d.fd, fd)) {
+                Some(same) => same.opened,
+                None => {
+                    alone(room, pid, host, fd, &info)?;
+                    match objects.describe(host.0, &pidfd, fd)? {
+                        Some(object) => Opened::Made(object),
+                        None => home_file(host, fd, &info, home, files)?,
+                    }
+                }
+            },
         };
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }
     Ok(found)
 }
 
-#[expect(clippy::too_many_arguments, reason = "one step of the loop above")]
-fn home_file(
-    room: &Shared,
-    pid: i32,
-    host: HostTid,
-    fd: i32,
-    info: &FdInfo,
-    home: &HomeFiles,
-    files: &mut Files,
-    found: &[Descriptor],
-) -> Result<Opened, BodyError> {
-    if let Some(same) = found.iter().find(|d| process::same_file(host.0, d.fd, fd)) {
-        return Ok(same.opened);
+fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mut Files) -> Result<Opened, BodyError> {
+    let name = process::link(host.0, &format!("fd/{fd}"))?;
+    if name.starts_with("/proc") {
+        // What the room says of its processes is what home says of their deputies.
+        let offset = info.offset;
+        return Ok(Opened::File { file: files.own(body::nameable(&name, info)), offset });
     }
     if !home.mounts.contains(&info.mount_id) && !body::is_everywhere(host.0, fd) {
-        let name = process::link(host.0, &format!("fd/{fd}"))?;
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
-    }
-    if let Some(other) = sharer(room, pid, host, fd, info) {
-        return Err(BodyError::Stays(format!(
-            "descriptor {fd} is one open file with process {other}'s: it shares its offset"
-        )));
     }
     let file = body::open_file(host.0, fd, info)?;
     Ok(Opened::File { file: files.own(file), offset: info.offset })
+}
+
+/// No other process of the room has this open file, or an end of this pipe.
+fn alone(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Result<(), BodyError> {
+    let Some(other) = sharer(room, pid, host, fd, info) else { return Ok(()) };
+    let name = process::link(host.0, &format!("fd/{fd}"))?;
+    let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
+    Err(BodyError::Stays(words))
 }
 
 /// Another process of the room that has the same open file.
@@ -114,10 +127,11 @@ fn sharer(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Opt
         let guests = room.guests();
         guests.pids().into_iter().filter(|p| *p != pid).filter_map(|p| Some((p, guests.host(p)?))).collect()
     };
+    let is_pipe = process::link(host.0, &format!("fd/{fd}")).is_ok_and(|l| l.to_string_lossy().starts_with("pipe:"));
     others.into_iter().find_map(|(pid, other)| {
         let same = |theirs: &i32| {
             process::fd_info(other.0, *theirs).is_ok_and(|i| (i.mount_id, i.inode) == (info.mount_id, info.inode))
-                && process::one_file((host.0, fd), (other.0, *theirs))
+                && (is_pipe || process::one_file((host.0, fd), (other.0, *theirs)))
         };
         process::descriptors(other.0).ok()?.iter().any(same).then_some(pid)
     })

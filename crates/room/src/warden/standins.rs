@@ -2,14 +2,16 @@
 //!
 //! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's descriptor is recognised.
 
+mod locks;
+
 use super::answers::Answers;
 use super::guests::{Who, blocked_stops};
 use super::readiness::Readiness;
 use super::shared::{Pending, Shared};
 use super::spares::is_own;
 use homefs::proto::{
-    self, Attr, AttrOut, EntryOut, InitIn, InitOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn, PollOut,
-    ReadIn, Request, WriteIn, WriteOut,
+    self, Attr, AttrOut, EntryOut, InitIn, InitOut, LkOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn,
+    PollOut, ReadIn, Request, WriteIn, WriteOut,
 };
 use os::ptrace::HostTid;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -62,6 +64,11 @@ pub enum What {
     Write,
     /// POLL of this stand-in.
     Poll(StandinId),
+    /// A lock is set, or asked for.
+    Lock {
+        /// Asked for.
+        asks: bool,
+    },
     /// About /dev: [`super::devices`] knows.
     Device,
 }
@@ -139,6 +146,8 @@ impl Device {
                 self.reply(&[header.as_bytes(), data].concat());
             }
             (What::Write, Ok(n)) => self.value(asked.unique, &WriteOut { size: n as u32, padding: 0 }),
+            (What::Lock { asks: false }, Ok(_)) => self.error(asked.unique, 0),
+            (What::Lock { asks: true }, Ok(_)) => self.value(asked.unique, &LkOut { lk: locks::lock_of(out) }),
             (What::Device, Ok(_)) => {}
             (What::Poll(standin), Ok(revents)) => {
                 self.wake(self.readiness.returned(standin, revents as u16));
@@ -256,6 +265,7 @@ fn handle(room: &Shared, request: &Request<'_>) {
         Some(Opcode::Read) => read(room, request),
         Some(Opcode::Write) => write(room, request),
         Some(Opcode::Poll) => poll(room, request),
+        Some(opcode @ (Opcode::Getlk | Opcode::Setlk | Opcode::Setlkw)) => locks::serve(room, request, opcode),
         Some(Opcode::Interrupt) => return interrupt(room, request),
         Some(Opcode::Forget | Opcode::BatchForget) => return,
         Some(Opcode::Release) => {
@@ -277,12 +287,17 @@ fn handle(room: &Shared, request: &Request<'_>) {
     }
 }
 
+const FLAGS: u64 = {
+    use proto::init::{ATOMIC_O_TRUNC, BIG_WRITES, FLOCK_LOCKS, MAX_PAGES, POSIX_LOCKS};
+    BIG_WRITES | MAX_PAGES | ATOMIC_O_TRUNC | POSIX_LOCKS | FLOCK_LOCKS
+};
+
 fn init_reply(init: &InitIn) -> InitOut {
     InitOut {
         major: proto::KERNEL_VERSION,
         minor: init.minor.min(proto::KERNEL_MINOR_VERSION),
         max_readahead: 0,
-        flags: (proto::init::BIG_WRITES | proto::init::MAX_PAGES | proto::init::ATOMIC_O_TRUNC) as u32,
+        flags: FLAGS as u32,
         max_background: 64,
         congestion_threshold: 48,
         max_write: IO_BYTES,

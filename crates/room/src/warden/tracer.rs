@@ -35,6 +35,11 @@ use wire::message::{CallId, Place};
 /// What other threads want of the tracer.
 #[derive(Debug)]
 pub enum Order {
+    /// Make the process of a body that will be placed.
+    Expect {
+        /// Its number.
+        pid: i32,
+    },
     /// Start a body.
     Place(Box<Place>),
     /// Home made a deputy or a thread of one (its number), or could not (negative error number).
@@ -215,11 +220,11 @@ pub fn run(parts: Parts) -> os::Result<()> {
         while let Some(order) = room.orders.next() {
             tracer.obey(order);
         }
-        while let Some((tid, event)) = ptrace::poll()? {
+        while let Some((tid, event, usage)) = ptrace::poll()? {
             if tid == porter && matches!(event, Event::Exited(_) | Event::Killed(_)) {
                 return Ok(());
             }
-            tracer.event(tid, event);
+            tracer.event(tid, event, &usage);
         }
     }
 }
@@ -227,6 +232,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
 impl Tracer {
     fn obey(&mut self, order: Order) {
         match order {
+            Order::Expect { pid } => self.expect(pid),
             Order::Place(place) => self.place(*place),
             Order::Reserved { host, result } => self.reserved(host, result),
             // Its stop follows, unless a signal has stopped it or it is dead.
@@ -253,7 +259,7 @@ impl Tracer {
         }
     }
 
-    fn event(&mut self, tid: HostTid, event: Event) {
+    fn event(&mut self, tid: HostTid, event: Event, usage: &ptrace::UsageBytes) {
         let handled = match event {
             Event::Signal(stopped, signal) => self.signal_stop(stopped, signal),
             Event::SystemCall(stopped) => self.call_done(stopped),
@@ -263,11 +269,11 @@ impl Tracer {
             Event::Made(stopped, child) => self.born(stopped, child),
             Event::Other(stopped) => stopped.resume(0),
             Event::Exited(status) => {
-                self.ended(tid, wire::message::Ending::Exit(status));
+                self.ended(tid, wire::message::Ending::Exit(status), usage);
                 Ok(())
             }
             Event::Killed(signal) => {
-                self.ended(tid, wire::message::Ending::Signal(signal));
+                self.ended(tid, wire::message::Ending::Signal(signal), usage);
                 Ok(())
             }
         };

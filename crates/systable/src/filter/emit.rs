@@ -1,4 +1,4 @@
-//! Writes the program.
+//! Writes the program, from its end to its beginning: jumps go forwards only, so where they lead is known, and equal returns near by are shared.
 
 use super::{ARCH, Action, Insn, X32_BIT, by_class};
 use crate::when::{Cmp, When};
@@ -14,6 +14,9 @@ const IF_EQ: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 const IF_GE: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 
+/// How far before an equal return another one is put.
+const SHARED_WITHIN: usize = 200;
+
 /// Offsets in `struct seccomp_data`.
 const AT_NR: u32 = 0;
 const AT_ARCH: u32 = 4;
@@ -23,48 +26,68 @@ const AT_ARGS: u32 = 16;
 #[derive(Clone, Debug)]
 pub struct Program {
     insns: [Insn; MAX_INSNS],
-    len: usize,
+    /// Where it begins.
+    first: usize,
 }
+
+/// A place in the program.
+#[derive(Clone, Copy, PartialEq)]
+struct At(usize);
 
 impl Program {
     /// The instructions, to be installed as a `struct sock_fprog`.
     pub fn insns(&self) -> &[Insn] {
-        &self.insns[..self.len]
+        &self.insns[self.first..]
     }
 
-    fn put(&mut self, code: u16, k: u32) -> usize {
-        let at = self.len;
-        self.insns[at] = Insn { code, jt: 0, jf: 0, k };
-        self.len += 1;
+    fn put(&mut self, code: u16, k: u32) -> At {
+        self.first -= 1;
+        self.insns[self.first] = Insn { code, jt: 0, jf: 0, k };
+        At(self.first)
+    }
+
+    /// Skipping so many leads there from the instruction that is put next.
+    fn skip(&self, to: At) -> usize {
+        to.0 - self.first
+    }
+
+    /// A place that leads there and can be reached over `most` instructions.
+    fn near(&mut self, to: At, most: usize) -> At {
+        let skip = self.skip(to);
+        if skip <= most { to } else { self.put(JUMP, skip as u32) }
+    }
+
+    fn branch(&mut self, code: u16, k: u32, yes: At, no: At) -> At {
+        // The jump that the other one may need lies between.
+        let yes = self.near(yes, usize::from(u8::MAX) - 1);
+        let no = self.near(no, usize::from(u8::MAX));
+        let (jt, jf) = (self.skip(yes) as u8, self.skip(no) as u8);
+        let at = self.put(code, k);
+        self.insns[at.0] = Insn { code, jt, jf, k };
         at
     }
 
-    fn ret(&mut self, action: Action) {
-        self.put(RETURN, action.code());
-    }
-
-    /// Lets a jump of any length that was put at `at` land at the next instruction.
-    fn land(&mut self, at: usize) {
-        self.insns[at].k = (self.len - at - 1) as u32;
-    }
-
-    /// Goes on at the next instruction if the comparison holds; returns the jump that is taken if it does not.
-    fn unless(&mut self, code: u16, k: u32) -> usize {
-        let at = self.put(code, k);
-        self.insns[at].jt = 1;
-        self.put(JUMP, 0)
+    fn ret(&mut self, action: Action) -> At {
+        let wanted = Insn { code: RETURN, jt: 0, jf: 0, k: action.code() };
+        let near = self.insns().iter().take(SHARED_WITHIN).position(|insn| *insn == wanted);
+        match near {
+            Some(skip) => At(self.first + skip),
+            None => self.put(RETURN, action.code()),
+        }
     }
 }
 
 /// The filter of the whole table.
 pub fn program() -> Program {
-    let mut p = Program { insns: [Insn { code: RETURN, jt: 0, jf: 0, k: 0 }; MAX_INSNS], len: 0 };
+    let mut p = Program { insns: [Insn { code: RETURN, jt: 0, jf: 0, k: 0 }; MAX_INSNS], first: MAX_INSNS };
+    let tree = tree(&mut p, 0, u32::from(LAST) + 1);
+    let foreign = p.ret(Action::Notify);
+    if p.skip(tree) != 0 {
+        p.near(tree, 0);
+    }
+    let native = p.put(LOAD, AT_NR);
+    p.branch(IF_EQ, ARCH, native, foreign);
     p.put(LOAD, AT_ARCH);
-    let foreign = p.unless(IF_EQ, ARCH);
-    p.put(LOAD, AT_NR);
-    tree(&mut p, 0, u32::from(LAST) + 1);
-    p.land(foreign);
-    p.ret(Action::Notify);
     p
 }
 
@@ -92,69 +115,54 @@ fn borders(first: u32, last: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Decides among the numbers of `first..=last`; what is not below `last` counts as `last`.
-fn tree(p: &mut Program, first: u32, last: u32) {
+fn tree(p: &mut Program, first: u32, last: u32) -> At {
     let count = borders(first, last).count();
     match borders(first, last).nth(count / 2) {
         None => end(p, leaf(first)),
         Some(middle) => {
-            let below = p.unless(IF_GE, middle);
-            tree(p, middle, last);
-            p.land(below);
-            tree(p, first, middle - 1);
+            let below = tree(p, first, middle - 1);
+            let above = tree(p, middle, last);
+            p.branch(IF_GE, middle, above, below)
         }
     }
 }
 
-fn end(p: &mut Program, leaf: Leaf) {
+fn end(p: &mut Program, leaf: Leaf) -> At {
     match leaf {
-        Leaf::Return(action) => p.ret(action),
+        Leaf::Return(action) | Leaf::Arguments(When::Always, action) => p.ret(action),
         Leaf::Above => {
-            let newer = p.unless(IF_GE, X32_BIT);
-            p.ret(Action::Fail(errno::ENOSYS));
-            p.land(newer);
-            p.ret(Action::Notify);
+            let (newer, x32) = (p.ret(Action::Notify), p.ret(Action::Fail(errno::ENOSYS)));
+            p.branch(IF_GE, X32_BIT, x32, newer)
         }
-        Leaf::Arguments(When::Always, action) => p.ret(action),
         Leaf::Arguments(When::If(lists), action) => any(p, lists, action, Action::Allow),
         Leaf::Arguments(When::Unless(lists), action) => any(p, lists, Action::Allow, action),
     }
 }
 
 /// `then` if for any list every comparison holds, else `otherwise`.
-fn any(p: &mut Program, lists: &[&[Cmp]], then: Action, otherwise: Action) {
-    for list in lists {
-        let mut failed = [0; 8];
-        let mut count = 0;
-        for cmp in *list {
-            count += compare(p, *cmp, &mut failed[count..]);
-        }
-        p.ret(then);
-        failed[..count].iter().for_each(|&jump| p.land(jump));
+fn any(p: &mut Program, lists: &[&[Cmp]], then: Action, otherwise: Action) -> At {
+    let mut next = p.ret(otherwise);
+    for list in lists.iter().rev() {
+        let then = p.ret(then);
+        next = list.iter().rev().fold(then, |holds, cmp| compare(p, *cmp, holds, next));
     }
-    p.ret(otherwise);
+    next
 }
 
-/// Goes on if the comparison holds; writes down the jumps that are taken if not, and returns how many.
-fn compare(p: &mut Program, cmp: Cmp, failed: &mut [usize]) -> usize {
+fn compare(p: &mut Program, cmp: Cmp, yes: At, no: At) -> At {
     let low = AT_ARGS + 8 * u32::from(cmp.argument());
-    p.put(LOAD, low);
     match cmp {
-        Cmp::Is(_, value) => failed[0] = p.unless(IF_EQ, value),
+        Cmp::Is(_, value) => p.branch(IF_EQ, value, yes, no),
         Cmp::Bits(_, mask, value) => {
-            p.put(AND, mask);
-            failed[0] = p.unless(IF_EQ, value);
+            p.branch(IF_EQ, value, yes, no);
+            p.put(AND, mask)
         }
-        Cmp::Below(_, limit) => {
-            let at = p.put(IF_GE, limit);
-            p.insns[at].jf = 1;
-            failed[0] = p.put(JUMP, 0);
-        }
+        Cmp::Below(_, limit) => p.branch(IF_GE, limit, no, yes),
         Cmp::Null(_) => {
-            failed[0] = p.unless(IF_EQ, 0);
-            p.put(LOAD, low + 4);
-            failed[1] = p.unless(IF_EQ, 0);
-            return 2;
+            p.branch(IF_EQ, 0, yes, no);
+            let high = p.put(LOAD, low + 4);
+            p.branch(IF_EQ, 0, high, no)
         }
-    }
-    1
+    };
+    p.put(LOAD, low)
 }

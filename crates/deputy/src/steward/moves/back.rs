@@ -200,6 +200,9 @@ impl Filling {
                 return Err(BodyError::Stays(words));
             }
         }
+        let image = self.image.clone();
+        self.given.objects = body::make_objects(self.first()?, &image, None)?;
+        body::make_timers(pid, self.first()?, &image)?;
         self.make_place()?;
         let Filling { image, deputy, own, given } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
@@ -236,7 +239,8 @@ impl Filling {
 
     /// The deputy as it was.
     fn undo(mut self) -> Result<(), BodyError> {
-        let (own, files) = (self.own.clone(), self.given.files.clone());
+        let own = self.own.clone();
+        let made: Vec<i32> = self.given.files.iter().chain(&self.given.objects).copied().collect();
         let inside = self.first()?;
         body::unmap_all_but(inside, &ranges(&own))?;
         for moved in &own {
@@ -245,7 +249,7 @@ impl Filling {
             }
         }
         let mut batch = inside.batch();
-        for fd in files {
+        for fd in made {
             batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         }
         inside.run(&batch)?;
@@ -264,6 +268,7 @@ impl Filling {
             let source = match opened {
                 Opened::Home(home) if present.contains(home) => *home,
                 Opened::Home(home) => return Err(BodyError::Stays(format!("descriptor {home} is not open at home"))),
+                Opened::Made(object) => given.object(*object),
                 // The deputy still has what the program took along: the same open file, with its locks.
                 Opened::File { file, .. } => *shown.entry(*file).or_insert_with(|| {
                     let opened_anew = given.file(*file);
@@ -307,7 +312,8 @@ impl Filling {
             }
         }
         inside.run(&batch)?;
-        Ok(())
+        let Filling { image, deputy, .. } = self;
+        body::watch_again(deputy.first().ok_or(BodyError::Gone)?, image)
     }
 
     fn finish(mut self, pid: i32, signals: &[(Option<i32>, [u8; 128])]) -> Result<Vec<Stopped>, BodyError> {
@@ -322,6 +328,9 @@ impl Filling {
         }
         body::set_process(inside, &image, &given)?;
         body::requeue(inside, &image, signals)?;
+        let mut batch = inside.batch();
+        body::arm_timers(&mut batch, &image.process.timers);
+        inside.run(&batch)?;
         let mut done = Vec::new();
         // The first thread comes last: the region that all use goes with it.
         let mut insides: Vec<_> = self.deputy.into_insides().into_iter().collect();
@@ -363,7 +372,8 @@ fn open_files(inside: &mut Inside, files: &[image::File]) -> Result<Vec<i32>, Bo
     }
     let opened = inside.run(&batch)?;
     let mut batch = inside.batch();
-    for (fd, file) in opened.iter().zip(files) {
+    // What only names a file has no flags to set.
+    for (fd, file) in opened.iter().zip(files).filter(|(_, file)| file.flags & libc::O_PATH == 0) {
         batch.must(
             "setting a file's flags",
             libc::SYS_fcntl,

@@ -1,10 +1,12 @@
 //! What a process of this home holds, as a room can give it: memory areas and descriptors by file, or by stand-in. Done before it is stopped, and again then.
 
 use crate::steward::place;
-use body::{BodyError, Files, Memory};
-use image::{Descriptor, File, Image, Opened};
+use body::{BodyError, Files, Gathered, Memory};
+use image::{Descriptor, File, Image, Object, Objects, Opened};
 use os::areas::Area;
+use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
+use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,6 +21,7 @@ pub struct Observed {
     /// All files.
     pub files: Vec<File>,
     descriptors: Vec<Descriptor>,
+    objects: Objects,
     exe: Option<u32>,
     cwd: Vec<u8>,
     umask: u32,
@@ -39,10 +42,10 @@ impl Observed {
         };
         let memory = body::memory(&flagged, &mut files, is_as_named)?;
         let exe = executable(pid, &mut files);
-        let descriptors = descriptors(pid, &mut files)?;
+        let (descriptors, objects) = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { raw, memory, files: files.list().to_vec(), descriptors, exe, cwd, umask })
+        Ok(Observed { raw, memory, files: files.list().to_vec(), descriptors, objects, exe, cwd, umask })
     }
 
     fn again(&self, pid: i32) -> Result<Observed, BodyError> {
@@ -55,10 +58,10 @@ impl Observed {
         for file in self.files.iter().take(kept) {
             files.own(file.clone());
         }
-        let descriptors = descriptors(pid, &mut files)?;
+        let (descriptors, objects) = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { files: files.list().to_vec(), descriptors, cwd, umask, ..self.clone() })
+        Ok(Observed { files: files.list().to_vec(), descriptors, objects, cwd, umask, ..self.clone() })
     }
 
     /// The areas as the kernel lists them.
@@ -83,6 +86,14 @@ impl Observed {
         found
     }
 
+    /// An epoll instance of it watches this descriptor.
+    pub fn watches(&self, fd: i32) -> bool {
+        self.objects.made.iter().any(|made| match &made.object {
+            Object::Watch(watched) => watched.iter().any(|w| w.fd == fd),
+            _ => false,
+        })
+    }
+
     /// What the room needs to make an empty body for it. `standins`: descriptors that stay, with their stand-ins.
     pub fn place(&self, pid: i32, standins: &[(i32, StandinId)]) -> Result<Place, BodyError> {
         let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
@@ -91,7 +102,8 @@ impl Observed {
         for (fd, standin) in standins {
             let flags = process::fd_info(pid, *fd)?.flags;
             let terminal = place::may_be_terminal(pid, *fd);
-            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal });
+            let timed = place::is_timed(pid, *fd);
+            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal, timed });
         }
         let above = self.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64);
         let files = self.files.iter().map(|f| (f.path.clone(), f.flags)).collect();
@@ -105,6 +117,7 @@ impl Observed {
             areas: self.memory.areas.clone(),
             files: self.files.clone(),
             descriptors: self.descriptors.clone(),
+            objects: self.objects.clone(),
             ..Image::default()
         };
         self.complete(&mut image.process);
@@ -144,7 +157,7 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     if process::link(pid, "root")? != Path::new("/") {
         return stays("its root directory is not the home's (chroot)");
     }
-    body::no_timers(pid)
+    Ok(())
 }
 
 /// The file that an area shows is still the one of that name.
@@ -164,53 +177,74 @@ fn executable(pid: i32, files: &mut Files) -> Option<u32> {
     Some(files.shared(file))
 }
 
-fn descriptors(pid: i32, files: &mut Files) -> Result<Vec<Descriptor>, BodyError> {
-    let mut found: Vec<Descriptor> = Vec::new();
+fn descriptors(pid: i32, files: &mut Files) -> Result<(Vec<Descriptor>, Objects), BodyError> {
+    let pidfd = PidFd::open(pid)?;
+    let (mut found, mut gathered) = (Vec::<Descriptor>::new(), Gathered::default());
     let mut others = None;
     for fd in process::descriptors(pid)? {
         let info = process::fd_info(pid, fd)?;
-        let opened = match kind(pid, fd, &info)? {
-            Kind::AtHome => Opened::Home(fd),
-            Kind::File(file) => {
-                let same =
-                    |d: &&Descriptor| matches!(d.opened, Opened::File { .. }) && process::same_file(pid, d.fd, fd);
-                match found.iter().find(same) {
-                    Some(same) => same.opened,
-                    // An offset that others share stays where they are.
-                    None if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info) => Opened::Home(fd),
-                    None => Opened::File { file: files.own(file), offset: info.offset },
-                }
+        let kind = kind(pid, fd, &info)?;
+        let same = |d: &&Descriptor| !matches!(d.opened, Opened::Home(_)) && process::same_file(pid, d.fd, fd);
+        let opened = match (found.iter().find(same), kind) {
+            (_, Kind::AtHome) => Opened::Home(fd),
+            (Some(same), _) => same.opened,
+            // What others have too stays where they are.
+            (None, kind) if others.get_or_insert_with(|| Others::of(pid)).share(pid, fd, &info, &kind) => {
+                kind.shared(pid, fd)?
             }
+            (None, Kind::File(file)) => Opened::File { file: files.own(file), offset: info.offset },
+            (None, Kind::Object) => gathered.describe(pid, &pidfd, fd)?.map_or(Opened::Home(fd), Opened::Made),
         };
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }
-    Ok(found)
+    Ok((found, gathered.list().clone()))
 }
 
 enum Kind {
+    /// It can be opened by its name.
     File(File),
+    /// It can be made anew, if nobody else has it.
+    Object,
+    /// It stays.
     AtHome,
+}
+
+impl Kind {
+    /// What becomes of a descriptor that others have too.
+    fn shared(&self, pid: i32, fd: i32) -> Result<Opened, BodyError> {
+        let name = process::link(pid, &format!("fd/{fd}"))?;
+        // What is set or asked by calls of its own cannot be stood in for.
+        let own_calls = ["anon_inode:[timerfd]", "anon_inode:[eventpoll]"];
+        if matches!(self, Kind::Object) && own_calls.iter().any(|own| name.as_os_str() == *own) {
+            let words = format!("descriptor {fd} ({}) is shared with another process", name.display());
+            return Err(BodyError::Stays(words));
+        }
+        Ok(Opened::Home(fd))
+    }
 }
 
 fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
     let target = process::link(pid, &format!("fd/{fd}"))?;
     let name = target.as_os_str().as_bytes();
     if let Some(what) = name.strip_prefix(b"anon_inode:") {
-        // A counter is read, written and polled, nothing else.
-        if what == b"[eventfd]" {
-            return Ok(Kind::AtHome);
-        }
-        let what = String::from_utf8_lossy(what);
-        return Err(BodyError::Stays(format!("descriptor {fd} ({what}) cannot be carried yet")));
+        return match what {
+            b"[eventfd]" | b"[timerfd]" | b"[signalfd]" | b"[eventpoll]" | b"[pidfd]" => Ok(Kind::Object),
+            // Read and polled, and otherwise used by calls that are made at home.
+            b"inotify" | b"[fanotify]" => Ok(Kind::AtHome),
+            _ => {
+                let what = String::from_utf8_lossy(what);
+                Err(BodyError::Stays(format!("descriptor {fd} ({what}) cannot be carried")))
+            }
+        };
     }
     if name.starts_with(b"socket:") {
-        return Err(BodyError::Stays(format!("descriptor {fd} is a socket, which cannot be carried yet")));
-    }
-    if name.starts_with(b"pipe:") {
         return Ok(Kind::AtHome);
     }
+    if name.starts_with(b"pipe:") {
+        return Ok(Kind::Object);
+    }
     if info.flags & libc::O_PATH != 0 {
-        return Err(BodyError::Stays(format!("descriptor {fd} ({}) only names a file (O_PATH)", target.display())));
+        return Ok(Kind::File(body::open_file(pid, fd, info)?));
     }
     let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
@@ -229,22 +263,41 @@ fn is_kernels(pid: i32, fd: i32) -> bool {
     rustix::fs::statfs(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|fs| KERNELS.contains(&fs.f_type))
 }
 
-/// Processes that may share open files with another: all that can be seen.
-struct Others(Vec<i32>);
-
-fn others_of(pid: i32) -> Others {
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
-    Others(numbers.filter(|p| *p != pid).collect())
-}
+/// What other processes have open: all that can be seen, by mount and inode.
+struct Others(HashMap<(u64, u64), Vec<(i32, i32)>>);
 
 impl Others {
-    fn share(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
-        self.0.iter().any(|other| {
-            process::descriptors(*other).unwrap_or_default().into_iter().any(|theirs| {
-                process::fd_info(*other, theirs).is_ok_and(|i| (i.mount_id, i.inode) == (info.mount_id, info.inode))
-                    && process::one_file((pid, fd), (*other, theirs))
-            })
-        })
+    fn of(pid: i32) -> Others {
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = all.filter_map(|e| e.file_name().to_str()?.parse().ok()).filter(|p| *p != pid);
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for other in numbers {
+            for fd in process::descriptors(other).unwrap_or_default() {
+                if let Ok(info) = process::fd_info(other, fd) {
+                    found.entry((info.mount_id, info.inode)).or_default().push((other, fd));
+                }
+            }
+        }
+        Others(found)
     }
+
+    /// Another process has the same open file, or any end of the same pipe.
+    fn share(&self, pid: i32, fd: i32, info: &FdInfo, kind: &Kind) -> bool {
+        let name = process::link(pid, &format!("fd/{fd}")).unwrap_or_default();
+        let is_pipe = matches!(kind, Kind::Object) && name.as_os_str().as_bytes().starts_with(b"pipe:");
+        // The other end of a pipe may be with somebody who cannot be seen: outside the container that this home is.
+        if is_pipe && !has_both_ends(pid, &name) {
+            return true;
+        }
+        let Some(candidates) = self.0.get(&(info.mount_id, info.inode)) else { return false };
+        is_pipe || candidates.iter().any(|other| process::one_file((pid, fd), *other))
+    }
+}
+
+fn has_both_ends(pid: i32, pipe: &Path) -> bool {
+    let all = process::descriptors(pid).unwrap_or_default();
+    let ends = all.into_iter().filter(|fd| process::link(pid, &format!("fd/{fd}")).is_ok_and(|name| name == pipe));
+    let modes: Vec<i32> =
+        ends.filter_map(|fd| process::fd_info(pid, fd).ok()).map(|i| i.flags & libc::O_ACCMODE).collect();
+    modes.contains(&libc::O_RDONLY) && modes.contains(&libc::O_WRONLY)
 }

@@ -32,14 +32,13 @@ pub fn run(room: &Arc<Shared>, pid: i32) -> Result<(), MoveError> {
     }
     let this = Move::begin(room, pid, false)?;
     let pidfd = PidFd::open(pid)?;
-    let prepared = this.prepare(None)?;
-    match this.leave(&pidfd, prepared) {
-        Ok(()) => Ok(()),
-        Err(e) => {
-            this.call_off();
-            Err(e)
-        }
-    }
+    let moved = this.prepare(None).and_then(|prepared| this.leave(&pidfd, prepared).inspect_err(|_| this.call_off()));
+    // Whatever could not be read of it then has its reason in this.
+    moved.map_err(|e| if has_ended(pid) { BodyError::Gone.into() } else { e })
+}
+
+fn has_ended(pid: i32) -> bool {
+    os::process::status(pid).map_or(true, |status| matches!(status.state, 'Z' | 'X'))
 }
 
 impl Move {
@@ -58,6 +57,7 @@ impl Move {
         };
         let standins: Vec<_> = at_home.iter().map(|(fd, n)| (*fd, StandinId(first + *n as u32))).collect();
         let place = observed.place(self.pid, &standins)?;
+        self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
         self.expect(|heard| match heard {
@@ -65,6 +65,16 @@ impl Move {
             _ => None,
         })?;
         Ok(Prepared { observed, place })
+    }
+
+    /// What the process watches, the body asks about as soon as it watches it again: before it has a deputy.
+    fn hold_watched(&self, observed: &Observed, standins: &[(i32, StandinId)]) -> Result<(), MoveError> {
+        let pidfd = PidFd::open(self.pid)?;
+        for (fd, standin) in standins.iter().filter(|(fd, _)| observed.watches(*fd)) {
+            let file = pidfd.get_fd(*fd)?;
+            self.room.poller.order(Order::Hold { standin: *standin, file });
+        }
+        Ok(())
     }
 
     /// The body that was prepared is not needed.
@@ -111,7 +121,8 @@ impl Move {
     fn send(&self, now: &Observed, collected: &mut Collected) -> Result<(), MoveError> {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let image = Image { process: collected.process.clone(), threads, ..now.image() };
+        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
+        body::fire_again(&mut image);
         let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
         let downlink = self.room.downlink.get().ok_or_else(|| MoveError::Silent("it is gone".into()))?;
         let frame = |kind, parts: &[&[u8]]| {

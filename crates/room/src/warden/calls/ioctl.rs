@@ -1,6 +1,7 @@
 //! ioctl of a stand-in: the deputy's, for those whose memory is known here.
 
 use super::Asked;
+use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use wire::message::Call;
@@ -83,7 +84,7 @@ pub fn serve(asked: Asked) {
         call.data = vec![0; bytes];
         (call.args[2], call.pointers) = (0, 0b100);
     }
-    if reads && os::vm::read(host.0, argument, &mut call.data).is_err() {
+    if reads && guest_memory::read(host.0, argument, &mut call.data).is_err() {
         return asked.value(-i64::from(libc::EFAULT));
     }
     if writes {

@@ -1,6 +1,7 @@
 //! prctl(2): what concerns parents and names is the deputy's too.
 
 use super::Asked;
+use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use wire::message::Call;
@@ -45,7 +46,7 @@ fn name(asked: Asked) {
     let [option, from, ..] = asked.args;
     let mut name = [0; NAME_BYTES];
     // A short name may end where the memory does.
-    let readable = |bytes: &usize| os::vm::read(asked.waiting.host_tid.0, from, &mut name[..*bytes]).is_ok();
+    let readable = |bytes: &usize| guest_memory::read(asked.waiting.host_tid.0, from, &mut name[..*bytes]).is_ok();
     if (1..=NAME_BYTES).rev().find(readable).is_none() {
         return asked.here();
     }

@@ -2,6 +2,7 @@
 //! socketpair(2) is the room's own, and the hosting kernel serves it.
 
 use super::Asked;
+use crate::guest_memory;
 use crate::warden::after::{self, After, Made};
 use crate::warden::message::{Envelope, Header, Incoming, Outgoing, Piece, Series};
 use std::sync::Arc;
@@ -85,7 +86,7 @@ fn surroundings(asked: &Asked, name: Piece) {
     let host = asked.waiting.host_tid;
     let mut start = [0; 3];
     let is_path = name.bytes > 2
-        && os::vm::read(host.0, name.at, &mut start).is_ok()
+        && guest_memory::read(host.0, name.at, &mut start).is_ok()
         && u16::from_le_bytes([start[0], start[1]]) == libc::AF_UNIX as u16
         && start[2] != 0;
     if !is_path || (start[2] == b'/' && asked.nr as i64 != libc::SYS_bind) {
@@ -113,7 +114,7 @@ fn option(asked: Asked, standin: StandinId) {
         (libc::SOL_SOCKET, 20 | 21 | 66 | 67) => {
             // SO_RCVTIMEO, SO_SNDTIMEO, old and new: a `struct timeval`.
             let mut limit = [0; 16];
-            let read = os::vm::read(asked.waiting.host_tid.0, asked.args[3], &mut limit);
+            let read = guest_memory::read(asked.waiting.host_tid.0, asked.args[3], &mut limit);
             asked.room.standins.set_timed(standin, read.is_ok() && limit != [0; 16]);
             plain(asked, standin, false);
         }
@@ -159,7 +160,7 @@ fn receive(asked: Asked, standin: StandinId, incoming: Incoming, flags: u64) {
 fn receive_from(asked: Asked, standin: StandinId) {
     let [_, at, bytes, flags, name, name_bytes_at] = asked.args;
     let mut name_bytes = [0; 4];
-    if name != 0 && os::vm::read(asked.waiting.host_tid.0, name_bytes_at, &mut name_bytes).is_err() {
+    if name != 0 && guest_memory::read(asked.waiting.host_tid.0, name_bytes_at, &mut name_bytes).is_err() {
         return asked.value(-i64::from(libc::EFAULT));
     }
     let Ok(name_bytes) = u32::try_from(i32::from_le_bytes(name_bytes)) else {

@@ -1,6 +1,7 @@
 //! Calls on a descriptor that may be a stand-in: then they are the deputy's, on its own descriptor.
 
 use super::Asked;
+use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use std::os::unix::ffi::OsStringExt;
@@ -33,8 +34,8 @@ pub fn stat(asked: Asked) {
     let mut data = vec![0; bytes + 8];
     if asked.nr as i64 != libc::SYS_fstat {
         let mut path = [0];
-        let empty =
-            args[1] == 0 || os::vm::read(asked.waiting.host_tid.0, args[1], &mut path).is_ok_and(|()| path[0] == 0);
+        let empty = args[1] == 0
+            || guest_memory::read(asked.waiting.host_tid.0, args[1], &mut path).is_ok_and(|()| path[0] == 0);
         if !empty {
             // A path from a stand-in: those are no directories.
             return asked.value(-i64::from(libc::ENOTDIR));
@@ -113,7 +114,7 @@ pub fn fcntl(asked: Asked) {
 fn owner(asked: Asked, mut call: Call) {
     let at = asked.args[2];
     call.data = vec![0; OWNER_BYTES];
-    if os::vm::read(asked.waiting.host_tid.0, at, &mut call.data).is_err() {
+    if guest_memory::read(asked.waiting.host_tid.0, at, &mut call.data).is_err() {
         return asked.value(-i64::from(libc::EFAULT));
     }
     (call.args[2], call.pointers, call.out_bytes) = (0, 0b100, OWNER_BYTES as u32);

@@ -1,5 +1,6 @@
 //! What entries of /dev look like.
 
+use crate::guest_memory;
 use homefs::proto::{Attr, Dirent, EntryOut, ReplyBuf};
 use os::ptrace::HostTid;
 use wire::message::{DeviceName, DeviceNode};
@@ -77,7 +78,7 @@ pub fn open_flags(host: HostTid) -> Option<i32> {
         // `struct open_how` begins with the flags.
         libc::SYS_openat2 => {
             let mut how = [0; 8];
-            os::vm::read(host.0, argument(2)?, &mut how).ok()?;
+            guest_memory::read(host.0, argument(2)?, &mut how).ok()?;
             u64::from_le_bytes(how)
         }
         _ => return None,

@@ -4,6 +4,7 @@ use super::super::guests::{Waiting, Who};
 use super::super::shared::Shared;
 use super::control;
 use super::*;
+use crate::guest_memory;
 use wire::message::{Call, StandinId};
 
 /// Where the parts of a received message go.
@@ -83,7 +84,7 @@ impl Incoming {
 
     /// Puts everything where it belongs; the result of the guest's call. Descriptors can be given only while it waits.
     pub fn deliver(&self, room: &Shared, host: HostTid, waiting: Option<&Waiting>, result: i64, out: &[u8]) -> i64 {
-        let write = |to: u64, bytes: &[u8]| os::vm::write(host.0, to, bytes).is_ok();
+        let write = |to: u64, bytes: &[u8]| guest_memory::write(host.0, to, bytes).is_ok();
         let mut whole = self.payload(out, result).all(|(to, bytes)| write(to, bytes));
         let name_bytes = half(out, NAME_BYTES);
         let name = out.get(NAME_AT..NAME_AT + (u64::from(name_bytes).min(self.name.bytes) as usize)).unwrap_or(&[]);

@@ -4,6 +4,7 @@ use super::super::guests::Who;
 use super::super::shared::Shared;
 use super::control;
 use super::*;
+use crate::guest_memory;
 use wire::message::{Call, StandinId};
 
 /// A message on its way out. What does not fit a packet follows when the first part was sent: a stream's blocking sender returns when all was taken.
@@ -111,5 +112,5 @@ impl Outgoing {
 fn append(data: &mut Vec<u8>, host: HostTid, piece: Piece) -> os::Result<()> {
     let at = data.len();
     data.resize(at + piece.bytes as usize, 0);
-    os::vm::read(host.0, piece.at, &mut data[at..])
+    guest_memory::read(host.0, piece.at, &mut data[at..])
 }

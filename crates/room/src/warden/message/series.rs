@@ -3,6 +3,7 @@
 use super::super::guests::{Waiting, Who};
 use super::super::shared::Shared;
 use super::*;
+use crate::guest_memory;
 use std::time::{Duration, Instant};
 use wire::message::{Call, StandinId};
 
@@ -44,7 +45,7 @@ impl Series {
         let mut deadline = None;
         if receives && args[4] != 0 {
             let mut timeout = [0; 16];
-            os::vm::read(host.0, args[4], &mut timeout).map_err(|_| libc::EFAULT)?;
+            guest_memory::read(host.0, args[4], &mut timeout).map_err(|_| libc::EFAULT)?;
             let (s, ns) = (word(&timeout, 0), word(&timeout, 8));
             if ns >= 1_000_000_000 || s > i64::MAX as u64 {
                 return Err(libc::EINVAL);
@@ -96,7 +97,7 @@ impl Series {
         };
         let Ok(bytes) = u32::try_from(result) else { return Err(self.all(result)) };
         let length_at = self.at.wrapping_add(self.done * ELEMENT_BYTES + LENGTH);
-        if os::vm::write(host.0, length_at, &bytes.to_le_bytes()).is_err() {
+        if guest_memory::write(host.0, length_at, &bytes.to_le_bytes()).is_err() {
             return Err(self.all(-i64::from(libc::EFAULT)));
         }
         self.done += 1;

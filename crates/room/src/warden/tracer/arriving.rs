@@ -5,7 +5,7 @@ use super::Tracer;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::setup::ID_BASE;
 use body::{BodyError, Given, Inside};
-use image::{Image, Opened};
+use image::{Image, Object, Opened};
 use os::inject::Memory;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ enum State {
     /// The empty process is stopped.
     Empty(Arrival, Stopped),
     /// Its memory is laid out.
-    Mapped(Arrival, Box<Inside>, Arc<Image>),
+    Mapped(Arrival, Given, Box<Inside>, Arc<Image>),
     /// It stands, and waits for home's word.
     Stands(Vec<Stopped>),
 }
@@ -79,14 +79,14 @@ impl Tracer {
     /// Lays out the memory of an empty process.
     pub fn map_arriving(&mut self, pid: i32, image: Arc<Image>, answer: &Sender<Result<Memory, String>>) {
         let mapped = match self.arriving.states.remove(&pid) {
-            Some(State::Empty(arrival, stopped)) => {
-                map(stopped, &image, &arrival).map(|inside| (arrival, inside)).map_err(|e| e.to_string())
-            }
+            Some(State::Empty(arrival, stopped)) => map(stopped, &image, &arrival)
+                .map(|(inside, given)| (arrival, given, inside))
+                .map_err(|e| e.to_string()),
             _ => Err("no empty process waits for this image".into()),
         };
-        let told = mapped.map(|(arrival, inside)| {
+        let told = mapped.map(|(arrival, given, inside)| {
             let memory = inside.memory().clone();
-            self.arriving.states.insert(pid, State::Mapped(arrival, Box::new(inside), image));
+            self.arriving.states.insert(pid, State::Mapped(arrival, given, Box::new(inside), image));
             memory
         });
         let _ = answer.send(told);
@@ -95,8 +95,8 @@ impl Tracer {
     /// All pages are there: the rest of its state.
     pub fn rebuild_arriving(&mut self, pid: i32) {
         let rebuilt = match self.arriving.states.remove(&pid) {
-            Some(State::Mapped(arrival, inside, image)) => {
-                self.rebuild(*inside, &image, &arrival).map_err(|e| e.to_string())
+            Some(State::Mapped(arrival, given, inside, image)) => {
+                self.rebuild(*inside, &image, &arrival, &given).map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
         };
@@ -109,11 +109,22 @@ impl Tracer {
         self.room.tell(&ToHome::Rebuilt { pid, result });
     }
 
-    fn rebuild(&mut self, mut inside: Inside, image: &Image, arrival: &Arrival) -> Result<Vec<Stopped>, BodyError> {
+    fn rebuild(
+        &mut self,
+        mut inside: Inside,
+        image: &Image,
+        arrival: &Arrival,
+        given: &Given,
+    ) -> Result<Vec<Stopped>, BodyError> {
         let host = inside.tid();
-        let given = given(arrival);
-        body::set_process(&mut inside, image, &given)?;
-        set_descriptors(host, &mut inside, image, arrival)?;
+        body::set_process(&mut inside, image, given)?;
+        set_descriptors(host, &mut inside, image, arrival, given)?;
+        body::watch_again(&mut inside, image)?;
+        if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
+            && let Some(guest) = self.room.guests().get_mut(image.process.pid)
+        {
+            guest.reads_signals = true;
+        }
         let Some((first, others)) = image.threads.split_first() else {
             return Err(BodyError::Stays("it has no thread".into()));
         };
@@ -123,6 +134,10 @@ impl Tracer {
             self.meet(beside.tid());
             done.push(body::finish(beside, thread, false, give_up_capabilities)?);
         }
+        body::make_timers(host.0, &mut inside, image)?;
+        let mut batch = inside.batch();
+        body::arm_timers(&mut batch, &image.process.timers);
+        inside.run(&batch)?;
         let listeners = self.listeners.clone();
         let stopped = body::finish(inside, first, true, |inside| {
             give_up_capabilities(inside)?;
@@ -151,10 +166,10 @@ impl Tracer {
 }
 
 fn given(arrival: &Arrival) -> Given {
-    Given { files: (arrival.files_at..).take(arrival.files.len()).collect() }
+    Given { files: (arrival.files_at..).take(arrival.files.len()).collect(), objects: Vec::new() }
 }
 
-fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<Inside, BodyError> {
+fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
     let host = stopped.tid();
     let areas = os::areas::read(host.0)?;
     let memory = Memory::of(host.0)?;
@@ -165,12 +180,21 @@ fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<Inside, Bod
     let mut inside = Inside::enter(stopped, memory, gate)?;
     inside.map_region(region)?;
     body::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
-    body::map_memory(host.0, &mut inside, image, &given(arrival), &[])?;
-    Ok(inside)
+    let mut given = given(arrival);
+    let above = arrival.files_at + arrival.files.len() as i32;
+    given.objects = body::make_objects(&mut inside, image, Some(above))?;
+    body::map_memory(host.0, &mut inside, image, &given, &[])?;
+    Ok((inside, given))
 }
 
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
-fn set_descriptors(host: HostTid, inside: &mut Inside, image: &Image, arrival: &Arrival) -> Result<(), BodyError> {
+fn set_descriptors(
+    host: HostTid,
+    inside: &mut Inside,
+    image: &Image,
+    arrival: &Arrival,
+    given: &Given,
+) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     for descriptor in &image.descriptors {
         let fd = descriptor.fd as u64;
@@ -181,6 +205,11 @@ fn set_descriptors(host: HostTid, inside: &mut Inside, image: &Image, arrival: &
                 batch.must("placing a descriptor", libc::SYS_dup3, [from, fd, flags, 0, 0, 0]);
                 // Directories and devices may have no offset to set.
                 batch.may(libc::SYS_lseek, [fd, offset, libc::SEEK_SET as u64, 0, 0, 0]);
+            }
+            Opened::Made(object) => {
+                let from = given.object(object) as u64;
+                let flags = if descriptor.close_on_exec { libc::O_CLOEXEC as u64 } else { 0 };
+                batch.must("placing a descriptor", libc::SYS_dup3, [from, fd, flags, 0, 0, 0]);
             }
             Opened::Home(_) => {
                 let flags = if descriptor.close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };

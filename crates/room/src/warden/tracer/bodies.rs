@@ -2,13 +2,13 @@
 
 use super::Tracer;
 use super::porters::Then;
-use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD};
+use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, tell};
 use crate::usage::Usage;
 use crate::warden::guests::{Guest, Who};
-use os::ptrace::{HostTid, Stopped, TraceError};
+use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
 use std::collections::HashMap;
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 use wire::ToHome;
@@ -25,20 +25,24 @@ pub struct Bodies {
 /// A step of it.
 #[derive(Debug)]
 pub enum Phase {
-    /// The porter makes it ready for its program.
+    /// The porter makes its process, which waits at the other end of this socket for what it is to be.
+    Expected(OwnedFd),
+    /// The porter's child makes itself ready for its program.
     Starting,
     /// The program runs.
     Running,
-    /// It ended so, and waits for the porter to reap it.
-    Ended(Ending, u64),
-    /// It goes on elsewhere; what is left here was killed.
+    /// It goes on elsewhere; what is left here was killed, and waits for the porter to reap it.
     Left,
 }
 
 impl Bodies {
-    /// A body that was starting will not run. False if that is known already.
+    /// A body that was starting will not run. False if that is known already, or home has not said yet what it is to be.
     pub fn fail(&mut self, pid: i32) -> bool {
-        if matches!(self.phases.get(&pid), Some(Phase::Starting)) {
+        if self.is_expected(pid) {
+            self.phases.remove(&pid);
+            return false;
+        }
+        if self.is_starting(pid) {
             self.phases.remove(&pid);
             return true;
         }
@@ -72,14 +76,33 @@ impl Bodies {
         matches!(self.phases.get(&pid), Some(Phase::Running))
     }
 
+    fn is_expected(&self, pid: i32) -> bool {
+        matches!(self.phases.get(&pid), Some(Phase::Expected(_)))
+    }
+
     fn is_starting(&self, pid: i32) -> bool {
         matches!(self.phases.get(&pid), Some(Phase::Starting))
     }
 }
 
 impl Tracer {
+    /// Makes the process of a body that will be placed.
+    pub fn expect(&mut self, pid: i32) {
+        match os::socket::pair() {
+            Ok((mine, childs)) => {
+                self.room.guests().add(pid, Guest::new(&[], 0, 0));
+                self.bodies.set(pid, Phase::Expected(mine));
+                self.porter.ask(Command::Start { pid }, Some(childs), Then::Placed { pid });
+            }
+            Err(e) => tracing::error!("{e}"),
+        }
+    }
+
     pub fn place(&mut self, place: Place) {
         let pid = place.pid;
+        if !self.bodies.is_expected(pid) {
+            self.expect(pid);
+        }
         let packed = memfd(&place);
         let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
         if let Some(arrival) = place.arrival {
@@ -87,14 +110,16 @@ impl Tracer {
         }
         let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         self.room.guests().add(pid, guest);
-        self.bodies.phases.insert(pid, Phase::Starting);
-        match packed {
-            Ok(fd) => self.porter.ask(Command::Start, Some(fd), Then::Placed { pid }),
-            Err(e) => {
-                self.bodies.phases.remove(&pid);
-                self.room.guests().remove(pid);
-                self.room.tell(&ToHome::Placed { pid, result: Err((e.errno(), e.to_string())) });
-            }
+        place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
+        let socket = match self.bodies.phases.insert(pid, Phase::Starting) {
+            Some(Phase::Expected(socket)) => Ok(socket),
+            _ => Err(os::Error::new("making a process", std::io::Error::from_raw_os_error(libc::EAGAIN))),
+        };
+        let told = packed.and_then(|packed| tell(socket?.as_fd(), &pid, &[packed.as_fd()]));
+        if let Err(e) = told {
+            self.bodies.phases.remove(&pid);
+            self.room.guests().remove(pid);
+            self.room.tell(&ToHome::Placed { pid, result: Err((e.errno(), e.to_string())) });
         }
     }
 
@@ -214,7 +239,7 @@ impl Tracer {
     }
 
     /// The tracer has seen the last of a thread.
-    pub fn ended(&mut self, host: HostTid, how: Ending) {
+    pub fn ended(&mut self, host: HostTid, how: Ending, usage: &UsageBytes) {
         self.births.forget(host);
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
@@ -228,9 +253,10 @@ impl Tracer {
         }
         self.ended_leaving(who.pid);
         match self.bodies.phases.get(&who.pid) {
-            Some(Phase::Running) => {
-                let cpu_us = self.cpu_us(host);
-                self.bodies.phases.insert(who.pid, Phase::Ended(how, cpu_us));
+            Some(Phase::Running) => self.exited(who.pid, how, usage),
+            Some(Phase::Expected(_)) => {
+                self.bodies.phases.remove(&who.pid);
+                self.room.guests().remove(who.pid);
             }
             Some(Phase::Starting) => {
                 self.bodies.phases.remove(&who.pid);
@@ -244,29 +270,37 @@ impl Tracer {
         }
     }
 
-    /// What a body used, while the porter has not reaped it.
-    fn cpu_us(&self, host: HostTid) -> u64 {
-        os::process::times(host.0).map_or(0, |(cpu_us, _)| cpu_us)
-    }
-
-    /// The porter reaped a body: its number is free, and its deputy may end.
-    pub fn reaped(&mut self, pid: i32, usage: Usage) {
+    /// A program has ended, and its deputy may. The kernel has told the porter, which reaps before it obeys: whoever gets this number next gets it.
+    fn exited(&mut self, pid: i32, how: Ending, usage: &UsageBytes) {
+        let usage = Usage::read(usage).unwrap_or_default();
+        let (user_us, system_us) = usage.times_us();
         self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
-        self.bodies.came.remove(&pid);
-        if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
-            self.bodies.phases.remove(&pid);
-            return self.room.tell(&ToHome::Left { pid });
-        }
         self.stops.forget(pid);
-        if let Some(Phase::Ended(how, cpu_us)) = self.bodies.phases.remove(&pid) {
-            self.room.guests().remove(pid);
-            self.room.tell(&ToHome::Exited { pid, how, cpu_us });
+        self.bodies.forget(pid);
+        self.room.guests().remove(pid);
+        // What it had open is closed at home before its parent hears of its end.
+        self.room.standins.settle();
+        self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us });
+    }
+
+    /// The porter reaped a body: its number is free.
+    pub fn reaped(&mut self, pid: i32, usage: Usage) {
+        if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
+            self.room.ledger.ended(pid, usage);
+            self.signals.forget(pid);
+            self.bodies.forget(pid);
+            self.room.tell(&ToHome::Left { pid });
         }
     }
 
     pub fn kill(&mut self, pid: i32) {
         self.arriving.forget(pid);
+        if self.bodies.is_expected(pid) {
+            // Its process ends by itself when nobody can tell it what to be.
+            self.bodies.phases.remove(&pid);
+            self.room.guests().remove(pid);
+        }
         let host = self.room.guests().host(pid);
         if let Some(host) = host {
             // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.

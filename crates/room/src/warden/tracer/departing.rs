@@ -236,6 +236,7 @@ fn take_apart(
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;
     image.threads.clone_from(&collected.threads);
+    body::fire_again(&mut image);
     Ok((image, collected))
 }
 

@@ -1,5 +1,6 @@
 //! What a clone call wants, and the call that makes the same in a room: a sibling (CLONE_PARENT) without exit signal.
 
+use crate::guest_memory;
 use os::ptrace::HostTid;
 
 /// What is to be made.
@@ -88,7 +89,7 @@ fn clone3(host: HostTid, at: u64, bytes: u64) -> Option<Clone> {
     const LONGEST: usize = 4096;
     let bytes = usize::try_from(bytes).ok().filter(|b| (FIRST_VERSION_BYTES..=LONGEST).contains(b))?;
     let mut raw = vec![0; bytes];
-    os::vm::read(host.0, at, &mut raw).ok()?;
+    guest_memory::read(host.0, at, &mut raw).ok()?;
     let word = |i: usize| raw.get(8 * i..8 * i + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
     let (stack, stack_bytes) = (word(5), word(6));
     let stack = if stack == 0 { 0 } else { stack.wrapping_add(stack_bytes) };

@@ -5,6 +5,7 @@
 //! in place when it is about to be delivered.
 
 use super::Tracer;
+use crate::guest_memory;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 
@@ -157,10 +158,10 @@ impl Tracer {
         let Some(to) = self.signals.takers.remove(&host).filter(|_| result > 0) else { return };
         let Some(who) = self.room.guests().who(host) else { return };
         let mut sent = [0; 128];
-        if os::vm::read(host.0, to, &mut sent).is_ok()
+        if guest_memory::read(host.0, to, &mut sent).is_ok()
             && let Some(true_info) = self.signals.redeem(who.pid, &sent)
         {
-            let _ = os::vm::write(host.0, to, &true_info);
+            let _ = guest_memory::write(host.0, to, &true_info);
         }
     }
 

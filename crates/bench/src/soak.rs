@@ -1,0 +1,155 @@
+//! `tern soak`: real programs that are moved at random moments while they work; what they say must be what they say natively.
+
+mod programs;
+mod report;
+mod victims;
+
+use crate::Error;
+use crate::run::me;
+use clap::Args as ClapArgs;
+use gossip::Draw;
+use programs::Program;
+use report::Report;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use victims::Victim;
+
+/// `tern soak`
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// For how long
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Seed of everything that is drawn; a random one is printed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Nodes to move to, separated by commas; all others that take guests, if not given
+    #[arg(long, value_delimiter = ',')]
+    on: Vec<String>,
+    /// How many programs run at once
+    #[arg(long, default_value_t = 2)]
+    at_once: usize,
+    /// Only programs whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// Directory for their files
+    #[arg(long, default_value = "/var/tmp")]
+    dir: PathBuf,
+    /// For machines
+    #[arg(long)]
+    json: bool,
+}
+
+/// Between two moves.
+const PAUSE_MS: std::ops::Range<u64> = 100..1000;
+
+/// Runs it; the exit status.
+pub fn main(args: &Args) -> u8 {
+    let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ since_epoch_ns());
+    eprintln!("tern soak: seed {seed}");
+    match run(args, seed) {
+        Ok(report) => {
+            print!("{}", if args.json { report.json(seed) } else { report.text() });
+            u8::from(report.has_failures())
+        }
+        Err(e) => {
+            eprintln!("tern soak: {e}");
+            1
+        }
+    }
+}
+
+fn since_epoch_ns() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos() as u64)
+}
+
+/// A program with what it says natively.
+#[derive(Clone, Debug)]
+struct Known {
+    program: Program,
+    expected: victims::Outcome,
+    native_s: f64,
+}
+
+fn run(args: &Args, seed: u64) -> Result<Report, Error> {
+    let mut draw = Draw::new(seed);
+    let nodes = if args.on.is_empty() { other_nodes()? } else { args.on.clone() };
+    let dir = args.dir.join(format!("tern-soak-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
+    let outcome = in_directory(args, &dir, &nodes, &mut draw);
+    let _ = std::fs::remove_dir_all(&dir);
+    outcome
+}
+
+fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> Result<Report, Error> {
+    let known = natively(args, dir)?;
+    let mut report = Report::default();
+    if known.is_empty() || nodes.is_empty() {
+        report.failures.push("there is nothing to run, or no node to move to".into());
+        return Ok(report);
+    }
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs_f64(args.minutes * 60.0);
+    let mut running: Vec<Victim> = Vec::new();
+    let mut number = 0;
+    loop {
+        running.retain_mut(|victim| match victim.ended() {
+            Some(complaint) => {
+                report.program_ended(victim.name(), complaint);
+                false
+            }
+            None => true,
+        });
+        let over = Instant::now() >= end;
+        while running.len() < args.at_once && !over {
+            number += 1;
+            let one = &known[draw.below(known.len())];
+            running.push(Victim::start(one, &dir.join(number.to_string()))?);
+        }
+        if running.is_empty() {
+            report.seconds = begun.elapsed().as_secs_f64();
+            return Ok(report);
+        }
+        let pause_ms = PAUSE_MS.start + draw.below((PAUSE_MS.end - PAUSE_MS.start) as usize) as u64;
+        std::thread::sleep(Duration::from_millis(pause_ms / args.at_once as u64));
+        let victim = &running[draw.below(running.len())];
+        let family = victim.family();
+        if let Some(pid) = (!family.is_empty()).then(|| family[draw.below(family.len())]) {
+            let place = draw.below(nodes.len() + 1);
+            let place = nodes.get(place).map_or("home", String::as_str);
+            report.moved(victim.name(), place, move_to(pid, place)?);
+        }
+    }
+}
+
+fn natively(args: &Args, dir: &Path) -> Result<Vec<Known>, Error> {
+    let mut known = Vec::new();
+    let wanted = |p: &&Program| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str()));
+    for program in programs::ALL.iter().filter(wanted).filter(|p| p.needs.iter().all(|n| victims::is_there(n))) {
+        let begun = Instant::now();
+        let expected = victims::natively(program, &dir.join("native"))?;
+        known.push(Known { program: *program, expected, native_s: begun.elapsed().as_secs_f64() });
+    }
+    Ok(known)
+}
+
+/// The other nodes that are there, as `tern nodes` says.
+fn other_nodes() -> Result<Vec<String>, Error> {
+    let out = Command::new(me()?).args(["nodes", "--json"]).output().map_err(Error::system("asking for nodes"))?;
+    let nodes: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+    let rows = nodes.as_array().or_else(|| nodes["nodes"].as_array()).cloned().unwrap_or_default();
+    let other = |row: &&serde_json::Value| row["here"] != true && row["state"] == "alive";
+    Ok(rows.iter().filter(other).filter_map(|row| Some(row["name"].as_str()?.to_owned())).collect())
+}
+
+/// `tern move`: moved, or why not.
+fn move_to(pid: i32, place: &str) -> Result<Result<(), String>, Error> {
+    let out = Command::new(me()?)
+        .args(["move", &pid.to_string(), place])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::system("running tern move"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    Ok(if out.status.success() { Ok(()) } else { Err(said.lines().next().unwrap_or_default().to_owned()) })
+}

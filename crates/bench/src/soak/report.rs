@@ -1,0 +1,109 @@
+//! What a soak has seen.
+
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// It.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How long it went.
+    pub seconds: f64,
+    /// Moves made, by place.
+    moves: BTreeMap<String, u64>,
+    /// Moves not made, by reason.
+    refused: BTreeMap<String, u64>,
+    /// Programs that ended, by name.
+    programs: BTreeMap<&'static str, u64>,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    /// A move was made, or not.
+    pub fn moved(&mut self, program: &str, place: &str, result: Result<(), String>) {
+        match result {
+            Ok(()) => *self.moves.entry(place.to_owned()).or_default() += 1,
+            Err(why) => *self.refused.entry(format!("{program}: {}", without_numbers(&why))).or_default() += 1,
+        }
+    }
+
+    /// A program has ended.
+    pub fn program_ended(&mut self, name: &'static str, complaint: Option<String>) {
+        *self.programs.entry(name).or_default() += 1;
+        if let Some(complaint) = complaint {
+            eprintln!("tern soak: {name}: {complaint}");
+            self.failures.push(format!("{name}: {complaint}"));
+        }
+    }
+
+    /// Something went wrong.
+    pub fn has_failures(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let (moves, refused): (u64, u64) = (self.moves.values().sum(), self.refused.values().sum());
+        let programs: u64 = self.programs.values().sum();
+        let _ = writeln!(
+            out,
+            "{moves} moves, {refused} not made, {programs} programs, {} failures in {:.0} s",
+            self.failures.len(),
+            self.seconds
+        );
+        let places: Vec<String> = self.moves.iter().map(|(place, n)| format!("{place} {n}")).collect();
+        let _ = writeln!(out, "to: {}", places.join(", "));
+        let programs: Vec<String> = self.programs.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        let _ = writeln!(out, "programs: {}", programs.join(", "));
+        for (why, n) in &self.refused {
+            let _ = writeln!(out, "{n} times not moved: {why}");
+        }
+        for failure in &self.failures {
+            let _ = writeln!(out, "FAILED {failure}");
+        }
+        out
+    }
+
+    /// For machines.
+    pub fn json(&self, seed: u64) -> String {
+        let all = json!({
+            "seed": seed, "seconds": self.seconds, "moves": self.moves, "refused": self.refused,
+            "programs": self.programs, "failures": self.failures,
+        });
+        format!("{all}\n")
+    }
+}
+
+/// Reasons that differ in numbers alone are one.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_gathered() {
+        let mut report = Report::default();
+        for pid in [17, 234] {
+            report.moved("sort", "n2", Err(format!("process {pid} was not moved: why")));
+        }
+        report.moved("sort", "n2", Ok(()));
+        report.program_ended("sort", None);
+        let text = report.text();
+        assert!(text.starts_with("1 moves, 2 not made, 1 programs, 0 failures"), "{text}");
+        assert!(text.contains("2 times not moved: sort: process # was not moved: why"), "{text}");
+        assert!(!report.has_failures());
+    }
+}

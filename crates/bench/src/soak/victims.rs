@@ -1,0 +1,139 @@
+//! The programs that are moved: starting one, finding its processes, and what it said at its end.
+
+use super::Known;
+use super::programs::Program;
+use crate::Error;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program that takes so many times as long as natively, and [`GRACE`] more, hangs.
+const SLOWER_MAX: f64 = 20.0;
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What a program said, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    said: String,
+    status: i32,
+}
+
+/// One that runs.
+#[derive(Debug)]
+pub struct Victim {
+    child: Child,
+    known: Known,
+    dir: PathBuf,
+    begun: Instant,
+}
+
+/// Whether a program is on the PATH.
+pub fn is_there(name: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+}
+
+/// Runs a program to its end.
+pub fn natively(program: &Program, dir: &Path) -> Result<Outcome, Error> {
+    let mut child = spawn(program, dir)?;
+    let status = child.wait().map_err(Error::system(format!("waiting for {}", program.name)))?;
+    let outcome = Outcome { said: said(dir), status: status.into_raw() };
+    let _ = std::fs::remove_dir_all(dir);
+    Ok(outcome)
+}
+
+fn spawn(program: &Program, dir: &Path) -> Result<Child, Error> {
+    let failed = || format!("starting {}", program.name);
+    std::fs::create_dir_all(dir).map_err(Error::system(failed()))?;
+    let out = File::create(output(dir)).map_err(Error::system(failed()))?;
+    let err = out.try_clone().map_err(Error::system(failed()))?;
+    let mut command = Command::new("bash");
+    command.args(["-c", program.script]).current_dir(dir).process_group(0);
+    command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().map_err(Error::system(failed()))
+}
+
+fn output(dir: &Path) -> PathBuf {
+    dir.with_extension("said")
+}
+
+fn said(dir: &Path) -> String {
+    let bytes = std::fs::read(output(dir)).unwrap_or_default();
+    let _ = std::fs::remove_file(output(dir));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Victim {
+    /// Starts one in an empty directory.
+    pub fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
+        let child = spawn(&known.program, dir)?;
+        Ok(Victim { child, known: known.clone(), dir: dir.to_owned(), begun: Instant::now() })
+    }
+
+    /// For reports.
+    pub fn name(&self) -> &'static str {
+        self.known.program.name
+    }
+
+    /// It and all its descendants.
+    pub fn family(&self) -> Vec<i32> {
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let parents: HashMap<i32, i32> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+        let first = self.child.id() as i32;
+        let below = |mut pid: i32| loop {
+            match parents.get(&pid) {
+                _ if pid == first => return true,
+                Some(parent) => pid = *parent,
+                None => return false,
+            }
+        };
+        let mut family: Vec<i32> = parents.keys().copied().filter(|pid| below(*pid)).collect();
+        family.sort_unstable();
+        family
+    }
+
+    /// If it has ended: what is wrong about that, if anything.
+    pub fn ended(&mut self) -> Option<Option<String>> {
+        let limit = Duration::from_secs_f64(self.known.native_s * SLOWER_MAX) + GRACE;
+        let status = match self.child.try_wait() {
+            Ok(Some(status)) => status,
+            Ok(None) if self.begun.elapsed() < limit => return None,
+            Ok(None) => {
+                let said = said(&self.dir);
+                self.kill();
+                return Some(Some(format!("it hangs; it had said {:?}", shortened(&said))));
+            }
+            Err(e) => return Some(Some(e.to_string())),
+        };
+        let outcome = Outcome { said: said(&self.dir), status: status.into_raw() };
+        let _ = std::fs::remove_dir_all(&self.dir);
+        let expected = &self.known.expected;
+        Some((outcome != *expected).then(|| {
+            let line = outcome.said.lines().zip(expected.said.lines()).position(|(a, b)| a != b);
+            let line = line.unwrap_or_else(|| outcome.said.lines().count().min(expected.said.lines().count()));
+            let at = |text: &str| text.lines().nth(line).map(shortened);
+            let (said, wanted) = (at(&outcome.said), at(&expected.said));
+            format!("status {} ({}); line {line}: {said:?} ({wanted:?})", outcome.status, expected.status)
+        }))
+    }
+
+    fn kill(&mut self) {
+        for pid in self.family().into_iter().rev() {
+            // SAFETY: a descendant of ours, or its number: the family is of this program's process group.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

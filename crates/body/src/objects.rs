@@ -1,0 +1,304 @@
+//! Counters, timers, watches and pipes: what they hold, and making them anew. Whether others have them too is the caller's to know.
+
+use crate::error::{BodyError, stays};
+use image::{Image, Made, Object, Objects, Opened, Pipe, Watched};
+use os::inject::{Batch, Inside};
+use os::pidfd::PidFd;
+use os::process;
+use std::os::fd::AsFd;
+
+/// A list that grows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
+    objects: Objects,
+    /// Inode numbers of the pipes.
+    pipes: Vec<u64>,
+}
+
+impl Gathered {
+    /// The list.
+    pub fn list(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// What descriptor `fd` of process `pid` (`pidfd` holds it) is open on, as a place in the list; `None` if it is not of a kind that can be made anew. Descriptors
+    /// that share one open file are the caller's to find.
+    pub fn describe(&mut self, pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<u32>, BodyError> {
+        let link = process::link(pid, &format!("fd/{fd}"))?;
+        let name = link.to_string_lossy();
+        let object = match name.strip_prefix("anon_inode:") {
+            Some("[eventfd]") => counter(&process::fd_text(pid, fd)?),
+            Some("[timerfd]") => timer(pid, pidfd, fd)?,
+            Some("[signalfd]") => signals(&process::fd_text(pid, fd)?),
+            Some("[eventpoll]") => Some(watch(pid, fd)?),
+            Some("[pidfd]") => oneself(pid, fd)?,
+            Some(_) => None,
+            None if name.starts_with("pipe:") => self.pipe_end(pid, pidfd, fd)?,
+            None => None,
+        };
+        let flags = process::fd_info(pid, fd)?.flags & !libc::O_CLOEXEC;
+        Ok(object.map(|object| {
+            self.objects.made.push(Made { object, flags });
+            self.objects.made.len() as u32 - 1
+        }))
+    }
+
+    fn pipe_end(&mut self, pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<Object>, BodyError> {
+        let info = process::fd_info(pid, fd)?;
+        if info.flags & libc::O_DIRECT != 0 {
+            return stays(format!("descriptor {fd} is a pipe of packets (O_DIRECT)"));
+        }
+        let pipe = match self.pipes.iter().position(|inode| *inode == info.inode) {
+            Some(known) => known,
+            None => {
+                let (capacity, content) = match reader(pid, info.inode)? {
+                    Some(reader) => os::objects::pipe_content(pidfd.get_fd(reader)?.as_fd())?,
+                    // What nobody can read any more is nothing.
+                    None => (os::objects::pipe_capacity(pidfd.get_fd(fd)?.as_fd())?, Vec::new()),
+                };
+                self.pipes.push(info.inode);
+                self.objects.pipes.push(Pipe { capacity, content });
+                self.pipes.len() - 1
+            }
+        };
+        let writes = info.flags & libc::O_ACCMODE == libc::O_WRONLY;
+        let end = Object::PipeEnd { pipe: pipe as u32, writes };
+        if info.flags & libc::O_ACCMODE == libc::O_RDWR || self.objects.made.iter().any(|m| m.object == end) {
+            return stays(format!("descriptor {fd} is a pipe that was opened once more by its name in /proc"));
+        }
+        Ok(Some(end))
+    }
+}
+
+/// A descriptor that reads from the pipe.
+fn reader(pid: i32, inode: u64) -> Result<Option<i32>, BodyError> {
+    for fd in process::descriptors(pid)? {
+        let name = process::link(pid, &format!("fd/{fd}"))?;
+        if name.to_string_lossy() == format!("pipe:[{inode}]")
+            && process::fd_info(pid, fd)?.flags & libc::O_ACCMODE == libc::O_RDONLY
+        {
+            return Ok(Some(fd));
+        }
+    }
+    Ok(None)
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// eventfd(2), where the kernel says all of it (since 6.5).
+fn counter(text: &str) -> Option<Object> {
+    let count = u64::from_str_radix(field(text, "eventfd-count")?, 16).ok()?;
+    Some(Object::Counter { count, semaphore: field(text, "eventfd-semaphore")? == "1" })
+}
+
+fn timer(pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<Object>, BodyError> {
+    const CANCEL_ON_SET: u32 = 2;
+    // Asking has the kernel count what has ended until now: so first.
+    let setting = os::objects::timer_setting(pidfd.get_fd(fd)?.as_fd())?;
+    let text = process::fd_text(pid, fd)?;
+    let said = || {
+        let flags = field(&text, "settime flags")?;
+        let flags = u32::from_str_radix(flags, 8).ok()?;
+        Some((field(&text, "clockid")?.parse().ok()?, flags, field(&text, "ticks")?.parse().ok()?))
+    };
+    match said() {
+        Some((_, flags, _)) if flags & CANCEL_ON_SET != 0 => {
+            stays(format!("descriptor {fd} is a timer that tells of changes of the clock (TFD_TIMER_CANCEL_ON_SET)"))
+        }
+        Some((clock, _, ticks)) => Ok(Some(Object::Timer { clock, setting, ticks })),
+        None => Ok(None),
+    }
+}
+
+fn signals(text: &str) -> Option<Object> {
+    Some(Object::Signals { mask: u64::from_str_radix(field(text, "sigmask")?, 16).ok()? })
+}
+
+fn watch(pid: i32, epoll: i32) -> Result<Object, BodyError> {
+    let text = process::fd_text(pid, epoll)?;
+    let mut watched = Vec::new();
+    for line in text.lines().filter(|l| l.starts_with("tfd:")) {
+        let Some(one) = watched_line(line) else {
+            return stays(format!("descriptor {epoll} is an epoll instance of which the kernel says {line:?}"));
+        };
+        if !os::objects::watches_open_file(pid, epoll, one.fd) {
+            return stays(format!("epoll instance {epoll} watches a file that was descriptor {}, and is not", one.fd));
+        }
+        watched.push(one);
+    }
+    // The kernel lists them in no order; what is ready already will be told in that of the descriptors.
+    watched.sort_by_key(|w| w.fd);
+    Ok(Object::Watch(watched))
+}
+
+/// `tfd:        5 events:       19 data:                5  pos:0 ino:61af sdev:7` (proc_pid_fdinfo(5))
+fn watched_line(line: &str) -> Option<Watched> {
+    let mut words = line.split_whitespace();
+    let mut next = |name: &str| (words.next()? == name).then(|| words.next())?;
+    let fd = next("tfd:")?.parse().ok()?;
+    let events = u32::from_str_radix(next("events:")?, 16).ok()?;
+    Some(Watched { fd, events, data: u64::from_str_radix(next("data:")?, 16).ok()? })
+}
+
+fn oneself(pid: i32, fd: i32) -> Result<Option<Object>, BodyError> {
+    let text = process::fd_text(pid, fd)?;
+    Ok((field(&text, "Pid").and_then(|p| p.parse().ok()) == Some(pid)).then_some(Object::Oneself))
+}
+
+/// Makes all objects in the process; their descriptors, from number `from` on, or the lowest ones that are free. Watches are empty yet ([`watch_again`]).
+pub fn make_objects(inside: &mut Inside, image: &Image, from: Option<i32>) -> Result<Vec<i32>, BodyError> {
+    let made = &image.objects.made;
+    let mut batch = inside.batch();
+    let pairs = batch.space(8 * image.objects.pipes.len());
+    for (n, _) in (0u64..).zip(&image.objects.pipes) {
+        batch.must("making a pipe", libc::SYS_pipe2, [pairs + 8 * n, libc::O_NONBLOCK as u64, 0, 0, 0, 0]);
+    }
+    let first = image.objects.pipes.len();
+    for one in made {
+        make(&mut batch, &one.object, image.process.pid);
+    }
+    let results = inside.run(&batch)?;
+    let mut ends = Vec::new();
+    for n in 0..first as u64 {
+        let both = inside.memory().word(pairs + 8 * n)?;
+        ends.push((both as i32, (both >> 32) as i32));
+    }
+    for (pipe, (_, writes)) in image.objects.pipes.iter().zip(&ends) {
+        fill(inside, pipe, *writes)?;
+    }
+    let fds = made.iter().zip(&results[first..]).map(|(one, result)| match one.object {
+        Object::PipeEnd { pipe, writes } => {
+            let (reads_fd, writes_fd) = ends.get(pipe as usize).copied().unwrap_or((-1, -1));
+            if writes { writes_fd } else { reads_fd }
+        }
+        _ => *result as i32,
+    });
+    let fds: Vec<i32> = fds.collect();
+    let unused = ends.iter().flat_map(|(a, b)| [*a, *b]).filter(|fd| !fds.contains(fd)).collect::<Vec<_>>();
+    set(inside, image, &fds, &unused)?;
+    match from {
+        Some(from) => move_up(inside, &fds, from),
+        None => Ok(fds),
+    }
+}
+
+/// One call for each, so that results have the objects' places; pipes are made already.
+fn make(batch: &mut Batch, object: &Object, pid: i32) {
+    const GETPID: i64 = libc::SYS_getpid;
+    match object {
+        Object::Counter { semaphore, .. } => {
+            let flags = if *semaphore { libc::EFD_SEMAPHORE as u64 } else { 0 };
+            batch.must("making a counter", libc::SYS_eventfd2, [0, flags, 0, 0, 0, 0])
+        }
+        Object::Timer { clock, .. } => {
+            batch.must("making a timer", libc::SYS_timerfd_create, [*clock as u64, 0, 0, 0, 0, 0])
+        }
+        Object::Signals { mask } => {
+            let mask = batch.put(&mask.to_le_bytes());
+            batch.must("making a descriptor for signals", libc::SYS_signalfd4, [u64::MAX, mask, 8, 0, 0, 0])
+        }
+        Object::Watch(_) => batch.must("making an epoll instance", libc::SYS_epoll_create1, [0; 6]),
+        Object::Oneself => batch.must("holding itself", libc::SYS_pidfd_open, [pid as u64, 0, 0, 0, 0, 0]),
+        Object::PipeEnd { .. } => batch.may(GETPID, [0; 6]),
+    };
+}
+
+fn fill(inside: &mut Inside, pipe: &Pipe, writes: i32) -> Result<(), BodyError> {
+    const CHUNK_BYTES: usize = 64 << 10;
+    let mut batch = inside.batch();
+    // What an ordinary user may not have stays as large as it is; then it must do for the content.
+    batch.may(libc::SYS_fcntl, [writes as u64, libc::F_SETPIPE_SZ as u64, u64::from(pipe.capacity), 0, 0, 0]);
+    inside.run(&batch)?;
+    for chunk in pipe.content.chunks(CHUNK_BYTES) {
+        let mut batch = inside.batch();
+        let bytes = batch.put(chunk);
+        batch.must("filling a pipe", libc::SYS_write, [writes as u64, bytes, chunk.len() as u64, 0, 0, 0]);
+        if inside.run(&batch)?.first() != Some(&(chunk.len() as i64)) {
+            return stays("what its pipe holds does not fit a pipe there");
+        }
+    }
+    Ok(())
+}
+
+/// What they hold, and flags.
+fn set(inside: &mut Inside, image: &Image, fds: &[i32], unused: &[i32]) -> Result<(), BodyError> {
+    const SET_TICKS: u64 = 0x4008_5400; // TFD_IOC_SET_TICKS (linux/timerfd.h)
+    let mut batch = inside.batch();
+    for (fd, made) in fds.iter().map(|fd| *fd as u64).zip(&image.objects.made) {
+        match &made.object {
+            Object::Counter { count, .. } if *count > 0 => {
+                let count = batch.put(&count.to_le_bytes());
+                batch.must("setting a counter", libc::SYS_write, [fd, count, 8, 0, 0, 0]);
+            }
+            Object::Timer { setting, ticks, .. } => {
+                let bytes = batch.put(&setting.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
+                batch.must("setting a timer", libc::SYS_timerfd_settime, [fd, 0, bytes, 0, 0, 0]);
+                if *ticks > 0 {
+                    let ticks = batch.put(&ticks.to_le_bytes());
+                    batch.must("setting what a timer has counted", libc::SYS_ioctl, [fd, SET_TICKS, ticks, 0, 0, 0]);
+                }
+            }
+            _ => {}
+        }
+        batch.must("setting flags", libc::SYS_fcntl, [fd, libc::F_SETFL as u64, made.flags as u64, 0, 0, 0]);
+    }
+    for fd in unused {
+        batch.must("closing the other end of a pipe", libc::SYS_close, [*fd as u64, 0, 0, 0, 0, 0]);
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+fn move_up(inside: &mut Inside, fds: &[i32], from: i32) -> Result<Vec<i32>, BodyError> {
+    let mut batch = inside.batch();
+    for fd in fds {
+        let args = [*fd as u64, libc::F_DUPFD_CLOEXEC as u64, from as u64, 0, 0, 0];
+        batch.must("putting a descriptor out of the way", libc::SYS_fcntl, args);
+    }
+    for fd in fds {
+        batch.must("closing a descriptor", libc::SYS_close, [*fd as u64, 0, 0, 0, 0, 0]);
+    }
+    let results = inside.run(&batch)?;
+    Ok(results.into_iter().take(fds.len()).map(|fd| fd as i32).collect())
+}
+
+/// Has the epoll instances watch what they watched, when all descriptors are at their numbers.
+pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    for (place, made) in (0..).zip(&image.objects.made) {
+        let Object::Watch(watched) = &made.object else { continue };
+        let at = image.descriptors.iter().find(|d| matches!(d.opened, Opened::Made(p) if p == place));
+        let Some(epoll) = at.map(|d| d.fd as u64) else { continue };
+        for one in watched {
+            // `struct epoll_event` is packed here.
+            let event = batch.put(&[&one.events.to_le_bytes()[..], &one.data.to_le_bytes()].concat());
+            let args = [epoll, libc::EPOLL_CTL_ADD as u64, one.fd as u64, event, 0, 0];
+            // Files of a room can be watched, others cannot: what is watched in vain makes no difference.
+            batch.may(libc::SYS_epoll_ctl, args);
+        }
+    }
+    if batch.is_empty() {
+        return Ok(());
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says() {
+        let text = "pos:\t0\nflags:\t02000002\neventfd-count:               1f\neventfd-id: 5\neventfd-semaphore: 1\n";
+        assert_eq!(counter(text), Some(Object::Counter { count: 31, semaphore: true }));
+        assert_eq!(counter("eventfd-count: 1"), None);
+        let line = "tfd:        5 events: 80000019 data: ffffffff00000007  pos:0 ino:61af sdev:7";
+        let watched = Watched { fd: 5, events: 0x8000_0019, data: 0xffff_ffff_0000_0007 };
+        assert_eq!(watched_line(line), Some(watched));
+        assert_eq!(watched_line("tfd: x"), None);
+        assert_eq!(signals("sigmask:\t0000000000000a00"), Some(Object::Signals { mask: 0xa00 }));
+    }
+}

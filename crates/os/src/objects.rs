@@ -1,0 +1,57 @@
+//! What open files that are no files hold, asked through a duplicate, which changes nothing of it.
+
+use crate::error::check;
+use crate::{Error, Result};
+use rustix::pipe::{PipeFlags, SpliceFlags};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// A pipe's size, bytes. `end`: any end of it.
+pub fn pipe_capacity(end: BorrowedFd<'_>) -> Result<u32> {
+    let capacity = rustix::pipe::fcntl_getpipe_size(end);
+    Ok(capacity.map_err(|e| Error::new("asking for a pipe's size", e))? as u32)
+}
+
+/// A pipe's size, and what was written to it and not read. `reader`: an end to read from.
+pub fn pipe_content(reader: BorrowedFd<'_>) -> Result<(u32, Vec<u8>)> {
+    let failed = |e: rustix::io::Errno| Error::new("looking into a pipe", e);
+    let capacity = rustix::pipe::fcntl_getpipe_size(reader).map_err(failed)?;
+    let (copy, to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(failed)?;
+    rustix::pipe::fcntl_setpipe_size(&to, capacity).map_err(failed)?;
+    let content = match rustix::pipe::tee(reader, &to, capacity, SpliceFlags::NONBLOCK) {
+        Ok(bytes) => {
+            let mut content = vec![0; bytes];
+            let mut got = 0;
+            while got < bytes {
+                got += rustix::io::read(&copy, &mut content[got..]).map_err(failed)?;
+            }
+            content
+        }
+        Err(rustix::io::Errno::AGAIN) => Vec::new(),
+        Err(e) => return Err(failed(e)),
+    };
+    Ok((capacity as u32, content))
+}
+
+/// What a timer (timerfd_create(2)) is set to: interval, and rest until it ends next, each seconds and nanoseconds. What has ended until now is counted by then.
+pub fn timer_setting(timer: BorrowedFd<'_>) -> Result<[u64; 4]> {
+    let mut setting = [0u64; 4];
+    // SAFETY: `setting` has the size of a `struct itimerspec`.
+    let done = unsafe { libc::syscall(libc::SYS_timerfd_gettime, timer.as_raw_fd(), setting.as_mut_ptr()) };
+    check(done, || "looking at a timer".into())?;
+    Ok(setting)
+}
+
+/// Whether what the epoll instance `epoll` of process `pid` watches as `fd` is what the process has open as `fd` now (kcmp(2)).
+pub fn watches_open_file(pid: i32, epoll: i32, fd: i32) -> bool {
+    const KCMP_EPOLL_TFD: i32 = 7;
+    // `struct kcmp_epoll_slot`: epoll, watched, and which of several with that number.
+    let slot = [epoll, fd, 0];
+    // SAFETY: the kernel reads the slot.
+    unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_EPOLL_TFD, fd, slot.as_ptr()) == 0 }
+}
+
+/// A socket with a time limit (SO_RCVTIMEO, SO_SNDTIMEO); what is no socket has none.
+pub fn has_time_limit(socket: BorrowedFd<'_>) -> bool {
+    use rustix::net::sockopt::{Timeout, socket_timeout};
+    [Timeout::Recv, Timeout::Send].into_iter().any(|which| matches!(socket_timeout(socket, which), Ok(Some(_))))
+}

@@ -1,0 +1,65 @@
+//! Locks of files that stay home: they are the deputy's.
+
+use super::{What, ask, asker};
+use crate::warden::shared::Shared;
+use homefs::proto::{FileLock, LK_FLOCK, LkIn, Opcode, Request};
+use wire::message::Call;
+
+/// Has the deputy set a lock, or ask for one.
+pub fn serve(room: &Shared, request: &Request<'_>, opcode: Opcode) -> Result<(), i32> {
+    let arguments: LkIn = request.args().take().map_err(|_| libc::EPROTO)?;
+    let asker = asker(room, request)?;
+    let standin = Some(asker.standin);
+    let (kind, waits) = (arguments.lk.kind as i32, opcode == Opcode::Setlkw);
+    let call = if arguments.lk_flags & LK_FLOCK != 0 {
+        let operation = match kind {
+            libc::F_RDLCK => libc::LOCK_SH,
+            libc::F_WRLCK => libc::LOCK_EX,
+            _ => libc::LOCK_UN,
+        };
+        let operation = operation | if waits { 0 } else { libc::LOCK_NB };
+        Call { standin, ..Call::new(libc::SYS_flock, [0, operation as u64, 0, 0, 0, 0]) }
+    } else {
+        let command = match opcode {
+            Opcode::Getlk => libc::F_GETLK,
+            Opcode::Setlkw => libc::F_SETLKW,
+            _ => libc::F_SETLK,
+        };
+        let data = flock_bytes(&arguments.lk);
+        let out_bytes = data.len() as u32;
+        let call = Call::new(libc::SYS_fcntl, [0, command as u64, 0, 0, 0, 0]);
+        Call { standin, pointers: 0b100, data, out_bytes, ..call }
+    };
+    ask(room, &asker, request.header.unique, What::Lock { asks: opcode == Opcode::Getlk }, call);
+    Ok(())
+}
+
+/// `struct flock` (fcntl(2)): type, whence, start, length, process.
+fn flock_bytes(lock: &FileLock) -> Vec<u8> {
+    const FOR_EVER: u64 = i64::MAX as u64;
+    let bytes = if lock.end >= FOR_EVER { 0 } else { (lock.end + 1).saturating_sub(lock.start) };
+    let kind = u64::from(lock.kind & 0xffff);
+    [kind, lock.start, bytes, 0].iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+/// What such a structure says.
+pub fn lock_of(bytes: &[u8]) -> FileLock {
+    let word =
+        |n: usize| bytes.get(8 * n..8 * n + 8).map_or(0, |b| b.iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b)));
+    let end = if word(2) == 0 { i64::MAX as u64 } else { word(1) + word(2) - 1 };
+    FileLock { start: word(1), end, kind: (word(0) & 0xffff) as u32, pid: word(3) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_there_and_back() {
+        for (start, end) in [(0, i64::MAX as u64), (5, 5), (0, 99)] {
+            let lock = FileLock { start, end, kind: 1, pid: 0 };
+            let back = lock_of(&flock_bytes(&lock));
+            assert_eq!((back.start, back.end, back.kind), (start, end, 1));
+        }
+    }
+}
