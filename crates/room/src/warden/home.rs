@@ -80,7 +80,11 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                 return Some(Pending::Missed { host, result });
             }
             Pending::Notified { waiting, after, .. } => {
-                let here = matches!(after, After::Here | After::HereIfAbsent { .. }) && result >= 0;
+                let here = match after {
+                    After::Here | After::HereIfAbsent { .. } => result >= 0,
+                    After::WriteElseHere(_) => result < 0 && result != -i64::from(libc::EFAULT),
+                    _ => false,
+                };
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
             }
             Pending::Standin(asked) if asked.what == What::Device => {
