@@ -23,6 +23,7 @@ mod spares;
 mod standins;
 mod tracer;
 mod uplink;
+mod windows;
 
 pub use args::{ArgsError, WardenArgs};
 pub(crate) use setup::ID_BASE;

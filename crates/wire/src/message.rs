@@ -54,6 +54,8 @@ pub enum ToHome {
         /// [`crate::VERSION`].
         version: u32,
     },
+    /// Before [`ToHome::Hello`]: say what your clocks show, at once.
+    Clock,
     /// The room stands; bodies can come.
     RoomReady,
     /// The room could not be made.
@@ -228,12 +230,31 @@ pub enum ToHome {
         /// Per process: what the hosting kernel says.
         bodies: Vec<BodyUsage>,
     },
+    /// So many bytes of pages are in place: the sender may send as many more.
+    Taken {
+        /// The process.
+        pid: i32,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// To [`ToRoom::LayOut`].
+    LaidOut {
+        /// The process.
+        pid: i32,
+        /// In words.
+        result: Result<(), String>,
+    },
     /// To [`ToRoom::Rebuild`]: the body stands and waits for [`ToRoom::Resume`], or why it does not (then it is gone).
     Rebuilt {
         /// The process.
         pid: i32,
         /// In words.
         result: Result<(), String>,
+    },
+    /// To [`ToRoom::Resume`]: a body that came runs.
+    Runs {
+        /// The process.
+        pid: i32,
     },
     /// To [`ToRoom::Release`]: the body is gone here, and its number is free.
     Left {
@@ -335,6 +356,13 @@ pub enum Ending {
 /// Home to room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToRoom {
+    /// To [`ToHome::Clock`].
+    Clock {
+        /// CLOCK_MONOTONIC, nanoseconds.
+        monotonic_ns: i64,
+        /// CLOCK_BOOTTIME, nanoseconds.
+        boottime_ns: i64,
+    },
     /// Make the room: what home looks like.
     Open(Home),
     /// A body will be started under this number, unless its end is ordered first: its process can be made.
@@ -390,6 +418,20 @@ pub enum ToRoom {
     Rebuild {
         /// The process.
         pid: i32,
+        /// Pages that were sent while it ran, and are not there any more: address and bytes.
+        gone: Vec<(u64, u64)>,
+    },
+    /// What was sent of an image is what the process is at the moment, but for its threads: lay out its memory, pages follow. A later image may differ.
+    LayOut {
+        /// The process.
+        pid: i32,
+    },
+    /// So many bytes of pages are in place: the sender may send as many more.
+    Taken {
+        /// The process.
+        pid: i32,
+        /// Bytes.
+        bytes: u64,
     },
     /// A body that stands or is stopped goes on here.
     Resume {

@@ -7,13 +7,14 @@ use super::privileged::Order;
 use super::processes::Inquiry;
 use super::shared::{Shared, Table};
 use super::standins;
+use std::time::Instant;
 use wire::message::{Birth, Call, CallId, Ending};
 use wire::{ToHome, ToRoom};
 
 /// Obeys one message. `Err`: why the room is to end.
 pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
     match message {
-        ToHome::Hello { .. } => return Err("the room introduced itself twice".into()),
+        ToHome::Hello { .. } | ToHome::Clock => return Err("the room introduced itself twice".into()),
         ToHome::RoomReady => room.ready(),
         ToHome::RoomFailed { reason } => return Err(reason),
         ToHome::Placed { pid, result } => {
@@ -23,9 +24,12 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
                 placed(room, pid, result);
             }
         }
+        ToHome::Taken { pid, bytes } => drop(room.moves.tell(pid, Heard::Taken(bytes))),
+        ToHome::LaidOut { pid, result } => drop(room.moves.tell(pid, Heard::LaidOut(result))),
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
+        ToHome::Runs { pid } => drop(room.moves.tell(pid, Heard::Runs(Instant::now()))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
         ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
@@ -79,8 +83,8 @@ pub fn image_part(room: &Shared, body: &[u8]) {
 
 /// Pages of a process that comes home.
 pub fn image_pages(room: &Shared, body: &[u8]) {
-    if let Some((pid, at, pages)) = wire::cargo::pages(body) {
-        room.moves.tell(pid, Heard::Pages(at, pages.to_vec()));
+    if let Some(pages) = wire::cargo::pages(body) {
+        room.moves.tell(pages.pid, Heard::Pages(pages.runs, pages.bytes.to_vec()));
     }
 }
 

@@ -14,6 +14,7 @@ use wire::message::CallId;
 /// Obeys one message. `false`: the room is to end.
 pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
+        ToRoom::Clock { .. } => tracing::error!("home told its clock unasked"),
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Expect { pid } => room.orders.give(Order::Expect { pid }),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),
@@ -32,7 +33,9 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
-        ToRoom::Rebuild { pid } => room.cargo.give(Item::Rebuild { pid }),
+        ToRoom::Rebuild { pid, gone } => room.cargo.give(Item::Rebuild { pid, gone }),
+        ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
+        ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
         ToRoom::Stays { pid, why } => going_home::stay(room, pid, &why),
         ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
@@ -79,7 +82,11 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                 return Some(Pending::Missed { host, result });
             }
             Pending::Notified { waiting, after, .. } => {
-                let here = matches!(after, After::Here | After::HereIfAbsent { .. }) && result >= 0;
+                let here = match after {
+                    After::Here | After::HereIfAbsent { .. } => result >= 0,
+                    After::WriteElseHere(_) => result < 0 && result != -i64::from(libc::EFAULT),
+                    _ => false,
+                };
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
             }
             Pending::Standin(asked) if asked.what == What::Device => {
