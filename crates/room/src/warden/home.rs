@@ -2,6 +2,7 @@
 
 use super::after::{self, After};
 use super::cargo::Item;
+use super::going_home;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
@@ -36,6 +37,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
+        ToRoom::Stays { pid, why } => going_home::stay(room, pid, &why),
         ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
         ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
         ToRoom::Report => report::tell(room),

@@ -16,6 +16,8 @@ use wire::{Kind, ToHome};
 
 /// A room, as its warden's threads see it.
 pub struct Shared {
+    /// Calls whose processes go home for them.
+    pub going_home: super::going_home::GoingHome,
     /// To the home.
     pub uplink: link::Sender,
     /// Who lives here.
@@ -189,6 +191,7 @@ impl Shared {
             cargo,
             windows: super::windows::Windows::default(),
             ledger: Ledger::default(),
+            going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),
             spares: Spares::default(),
             standins,
