@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tool::{Result, run};
 
 /// Program, package, and whether tests fail without it (else the test of that program is left out, and says so).
-const PROGRAMS: [(&str, &str, bool); 25] = [
+const PROGRAMS: [(&str, &str, bool); 30] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),
     ("as", "binutils", true),
@@ -31,6 +31,11 @@ const PROGRAMS: [(&str, &str, bool); 25] = [
     ("nginx", "nginx-light", true),
     ("ab", "apache2-utils", true),
     ("ruby", "ruby", true),
+    ("psql", "postgresql", true),
+    ("tmux", "tmux", true),
+    ("nc", "netcat-openbsd", true),
+    ("vim", "vim", true),
+    ("java", "default-jdk-headless", false),
     ("octave-cli", "octave", false),
 ];
 

@@ -114,7 +114,6 @@ impl Collected {
         let slept = slept.get(&stopped.tid().0).copied();
         let (mut thread, registers) = from_outside(&stopped, tid, &ways.memory, slept)?;
         let (mask, first) = (thread.mask, self.taken.is_empty());
-        let shared = if first { stopped.pending(true, PENDING_MAX)? } else { Vec::new() };
         let inside = if first {
             Inside::enter(stopped, ways.memory.clone(), ways.gate)?
         } else {
@@ -137,7 +136,13 @@ impl Collected {
                 timers::stop(&mut taken.inside, &mut timers)?;
             }
             self.process.timers = timers;
-            self.process.pending = shared.into_iter().map(Vec::from).collect();
+            // Only now: until its timers stood still they could send more.
+            let pending = |shared| {
+                Ok::<Vec<Vec<u8>>, BodyError>(
+                    taken.inside.pending(shared, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
+                )
+            };
+            (self.process.pending, thread.pending) = (pending(true)?, pending(false)?);
         }
         of_thread.read(taken.inside.memory(), &mut thread)?;
         self.threads.push(thread);

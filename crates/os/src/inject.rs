@@ -96,6 +96,11 @@ impl Inside {
         self.region
     }
 
+    /// Signals that wait for the process, or for the thread, with what they carry.
+    pub fn pending(&self, shared: bool, max: usize) -> Traced<Vec<[u8; 128]>> {
+        self.stopped.as_ref().ok_or(TraceError::Gone)?.pending(shared, max)
+    }
+
     /// The `syscall` instruction that single calls are made from lies elsewhere now.
     pub fn set_gate(&mut self, gate: u64) {
         self.gate = gate;

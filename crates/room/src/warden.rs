@@ -6,6 +6,7 @@ mod args;
 mod calls;
 mod cargo;
 mod devices;
+mod going_home;
 mod guests;
 mod home;
 mod ledger;

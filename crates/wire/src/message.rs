@@ -261,6 +261,11 @@ pub enum ToHome {
         /// The process.
         pid: i32,
     },
+    /// The body makes a call that only home can serve: it wants to go there, and waits. If it cannot, [`ToRoom::Stays`] says why.
+    GoesHome {
+        /// The process.
+        pid: i32,
+    },
     /// To [`ToRoom::Recall`]: the image and all pages were sent, and the body is stopped; or why it cannot leave (then it goes on).
     Whole {
         /// The process.
@@ -432,6 +437,13 @@ pub enum ToRoom {
     Resume {
         /// The process.
         pid: i32,
+    },
+    /// To [`ToHome::GoesHome`]: it could not be brought home.
+    Stays {
+        /// The process.
+        pid: i32,
+        /// In words.
+        why: String,
     },
     /// Stop this body, and send what it is.
     Recall {

@@ -21,6 +21,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use wire::ToRoom;
 
 /// How long the room may take for one step, its transfer apart.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
@@ -200,6 +201,24 @@ pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
 /// Brings a process home from the room.
 pub fn home(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
     in_a_thread(room, move |room| back::run(room, pid))
+}
+
+/// Brings a process home that waits for it in a call; the room is told if that cannot be done.
+pub fn bring_home(room: &Arc<Shared>, pid: i32) {
+    // It is on its way already: its call was interrupted, and made again.
+    if room.moves.lock().contains_key(&pid) || !room.table().deputies.contains_key(&pid) {
+        return;
+    }
+    let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
+    let (there, task) = (room.clone(), room.clone());
+    let bring = move || {
+        if let Err(e) = back::run(&task, pid) {
+            there.tell(&ToRoom::Stays { pid, why: e.to_string() });
+        }
+    };
+    if let Err(e) = std::thread::Builder::new().name("move".into()).spawn(bring) {
+        stays(format!("no thread to move it: {e}"));
+    }
 }
 
 fn in_a_thread(

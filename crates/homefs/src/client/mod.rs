@@ -40,6 +40,34 @@ pub trait Uplink: Send + Sync {
         let _ = tid;
         None
     }
+    /// A FIFO with this inode number is about to be opened: to the room's kernel it will be a regular file.
+    fn disguised(&self, inode: u64) {
+        let _ = inode;
+    }
+    /// This thread wrote to a FIFO that nobody reads: it gets SIGPIPE, and then the reply.
+    fn broken_pipe(&self, tid: u32, reply: LateReply) {
+        let _ = tid;
+        reply.give();
+    }
+}
+
+/// A reply that something else must come before.
+pub struct LateReply {
+    mount: Arc<Mount>,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for LateReply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LateReply({} bytes)", self.bytes.len())
+    }
+}
+
+impl LateReply {
+    /// Gives it to the room's kernel.
+    pub fn give(self) {
+        self.mount.write(&self.bytes);
+    }
 }
 
 /// Threads that read each mount's device: while one forwards, the other reads.
@@ -50,7 +78,7 @@ pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
 
 /// The room's end of all mounts of one home.
 pub struct Client {
-    mounts: Vec<Mount>,
+    mounts: Vec<Arc<Mount>>,
     uplink: Arc<dyn Uplink>,
     order: Mutex<Order>,
     applied: AtomicU64,
@@ -72,6 +100,8 @@ struct Mount {
 struct UnderWay {
     blocks: Blocks,
     opening: Option<Opening>,
+    /// The thread that writes to a FIFO; 0 for all else.
+    fifo_writer: u32,
 }
 
 #[derive(Default)]
@@ -90,7 +120,7 @@ impl Client {
     /// their mount is gone; the rest when [`Client::close`] is called. `root` is the root directory of this node's own files, which are read
     /// instead of equal ones of the home's; without it all are read from home.
     pub fn start(devices: Vec<OwnedFd>, uplink: Arc<dyn Uplink>, root: Option<OwnedFd>) -> io::Result<Arc<Client>> {
-        let mounts = devices.into_iter().map(Mount::new).collect();
+        let mounts = devices.into_iter().map(|device| Arc::new(Mount::new(device))).collect();
         let client = Arc::new(Client {
             mounts,
             uplink,
@@ -126,12 +156,15 @@ impl Client {
             tracing::warn!(mount, bytes = bytes.len(), "home sent something that is no reply");
             return;
         };
-        let Some(UnderWay { blocks, opening }) = lock(&at.under_way).remove(&unique) else {
+        let Some(UnderWay { blocks, opening, fifo_writer }) = lock(&at.under_way).remove(&unique) else {
             tracing::debug!(mount, unique, "home answered what was not asked");
             return;
         };
         if let (Some(opening), Some(fh)) = (opening, cached_handle(bytes)) {
             lock(&self.files).opened(opening, fh);
+        }
+        if fifo_writer != 0 && proto::reply_error(bytes) == Some(libc::EPIPE) {
+            return self.uplink.broken_pipe(fifo_writer, LateReply { mount: at.clone(), bytes: bytes.to_vec() });
         }
         let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
         let bytes = stand_in.as_deref().unwrap_or(bytes);
@@ -142,7 +175,12 @@ impl Client {
     }
 
     fn stand_in(&self, tid: u32, reply: &[u8]) -> Option<Vec<u8>> {
-        peek::stand_in(reply).filter(|_| self.uplink.current_call(tid).is_some_and(|line| peek::is_open(&line)))
+        let (changed, inode) = peek::stand_in(reply)?;
+        let opens = self.uplink.current_call(tid).is_some_and(|line| peek::is_open(&line));
+        opens.then(|| {
+            self.uplink.disguised(inode);
+            changed
+        })
     }
 
     /// Takes an invalidation from the home. Numbers ascend.
@@ -249,7 +287,10 @@ impl Client {
                     reply.push(&OpenOut { fh, open_flags: fopen::KEEP_CACHE | fopen::NOFLUSH, backing_id: 0 });
                     return mount.write(reply.finish(unique));
                 }
-                lock(&mount.under_way).insert(unique, UnderWay { blocks: Blocks::of(&request), opening });
+                lock(&mount.under_way).insert(
+                    unique,
+                    UnderWay { blocks: Blocks::of(&request), opening, fifo_writer: fifo_writer(&request) },
+                );
             }
         }
         if lock(&self.order).closed {
@@ -406,4 +447,10 @@ impl Mount {
             What::AllNames => tracing::error!("this kernel cannot forget all names at once (Linux 6.16 can)"),
         }
     }
+}
+
+/// The thread that makes this request, if it writes to a FIFO.
+fn fifo_writer(request: &Request<'_>) -> u32 {
+    let writes = request.opcode == Some(Opcode::Write) && request.header.nodeid & proto::STANDIN_BIT != 0;
+    if writes { request.header.pid } else { 0 }
 }

@@ -6,8 +6,8 @@
 use crate::proto::{EntryOut, GetxattrIn, OUT_HEADER_BYTES, Opcode, Request, S_IFMT, STANDIN_BIT, STANDIN_BYTES};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The reply to a lookup, changed to name the stand-in, if it names a FIFO.
-pub(super) fn stand_in(reply: &[u8]) -> Option<Vec<u8>> {
+/// The reply to a lookup, changed to name the stand-in, and the inode's number, if it names a FIFO.
+pub(super) fn stand_in(reply: &[u8]) -> Option<(Vec<u8>, u64)> {
     let (mut entry, _) = EntryOut::read_from_prefix(reply.get(OUT_HEADER_BYTES..)?).ok()?;
     if entry.attr.mode & S_IFMT != libc::S_IFIFO {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn stand_in(reply: &[u8]) -> Option<Vec<u8>> {
     entry.attr.size = STANDIN_BYTES;
     let mut changed = reply.to_vec();
     changed.get_mut(OUT_HEADER_BYTES..OUT_HEADER_BYTES + size_of::<EntryOut>())?.copy_from_slice(entry.as_bytes());
-    Some(changed)
+    Some((changed, entry.attr.ino))
 }
 
 /// A line of `/proc/TID/syscall` (`proc_pid_syscall(5)`): the system call (x86-64) that a thread is in.

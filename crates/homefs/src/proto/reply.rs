@@ -65,6 +65,12 @@ impl ReplyBuf {
     }
 }
 
+/// The error number of a reply, if it says one.
+pub fn reply_error(bytes: &[u8]) -> Option<i32> {
+    let (header, _) = OutHeader::read_from_prefix(bytes).ok()?;
+    (header.error < 0).then(|| header.error.saturating_neg())
+}
+
 /// The `unique` of a reply, if these bytes can be one: long enough and of the length they claim.
 pub fn reply_unique(bytes: &[u8]) -> Option<u64> {
     let (header, _) = OutHeader::read_from_prefix(bytes).ok()?;

@@ -18,6 +18,8 @@ use wire::message::{Call, CallId, StandinId};
 pub enum After {
     /// These bytes go into the guest's memory.
     Write(Vec<Back>),
+    /// The same; if home fails, the hosting kernel makes the call.
+    WriteElseHere(Vec<Back>),
     /// The hosting kernel makes the same call.
     Here,
     /// The same, if home's said that there is no such thing there; else it is refused.
@@ -56,7 +58,7 @@ impl After {
     /// It touches the guest: to be left to the thread that may wait for that.
     pub fn takes_time(&self, result: i64) -> bool {
         match self {
-            After::Write(back) => result >= 0 && !back.is_empty(),
+            After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
             After::Here => false,
             After::Descriptor(_) | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
@@ -69,8 +71,8 @@ impl After {
 pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> {
     let (host, waiting, after) = room.after(id)?;
     Some(match after {
-        After::Write(back) if write(host, &back, out) => result,
-        After::Write(_) => -i64::from(libc::EFAULT),
+        After::Write(back) | After::WriteElseHere(back) if write(host, &back, out) => result,
+        After::Write(_) | After::WriteElseHere(_) => -i64::from(libc::EFAULT),
         After::Here => result,
         After::HereIfAbsent { .. } if result == -i64::from(libc::ENOENT) => 0,
         After::HereIfAbsent { pid, nr } => {

@@ -6,6 +6,7 @@ mod socket;
 mod standing;
 
 use super::after::After;
+use super::going_home;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
@@ -55,6 +56,10 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
 impl Asked {
     fn serve(self) {
         match (self.row.class, self.row.served) {
+            (Class::GoHome, Served::Later(errno)) if !going_home::is_tried(self.nr) => {
+                let Asked { room, waiting, who, nr, .. } = self;
+                going_home::go(&room, who.pid, waiting, nr, i32::from(errno.0));
+            }
             (_, Served::Later(errno)) => self.refuse(i32::from(errno.0)),
             (Class::Local | Class::Unused, _) => self.here(),
             (Class::Home, _) => self.forward(),
@@ -179,10 +184,11 @@ impl Asked {
         let changed = {
             let mut guests = self.room.guests();
             let Some(guest) = guests.get_mut(pid) else { return };
-            let before = (guest.ignored, guest.child_flags);
+            let before = (guest.mirrored(), guest.child_flags);
             guest.ignored = if ignore { guest.ignored | bit } else { guest.ignored & !bit };
             guest.child_flags = child_flags.unwrap_or(guest.child_flags);
-            (before != (guest.ignored, guest.child_flags)).then_some((guest.ignored, guest.child_flags))
+            let after = (guest.mirrored(), guest.child_flags);
+            (before != after).then_some(after)
         };
         if let Some((ignored, child_flags)) = changed {
             self.room.tell(&ToHome::Ignores { pid, tid: self.who.tid, ignored, child_flags });
@@ -231,8 +237,17 @@ impl Asked {
 
     /// Who reads signals sees what they carry before the tracer does.
     fn signal_fd(self) {
-        if let Some(guest) = self.room.guests().get_mut(self.who.pid) {
-            guest.reads_signals = true;
+        let (pid, tid) = (self.who.pid, self.who.tid);
+        let changed = {
+            let mut guests = self.room.guests();
+            guests.get_mut(pid).and_then(|guest| {
+                let before = guest.mirrored();
+                guest.reads_signals = true;
+                (guest.mirrored() != before).then(|| (guest.mirrored(), guest.child_flags))
+            })
+        };
+        if let Some((ignored, child_flags)) = changed {
+            self.room.tell(&ToHome::Ignores { pid, tid, ignored, child_flags });
         }
         self.here();
     }

@@ -59,6 +59,14 @@ impl Guest {
         }
     }
 
+    /// Signals that its deputy is to ignore. One that the process ignores and blocks is kept for whoever reads signals (sig_ignored in kernel/signal.c), so the
+    /// deputy of a process that reads some takes them; but for those whose being ignored does something at home.
+    pub fn mirrored(&self) -> u64 {
+        const FELT_AT_HOME: [i32; 5] = [libc::SIGCHLD, libc::SIGPIPE, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+        let felt = FELT_AT_HOME.iter().fold(0, |set, signal| set | 1u64 << (signal - 1));
+        if self.reads_signals { self.ignored & felt } else { self.ignored }
+    }
+
     /// A child of this one, as fork(2) makes it.
     pub fn child(&self) -> Guest {
         Guest { unclaimed: HashMap::new(), ..self.clone() }

@@ -2,6 +2,7 @@
 
 use super::after::{self, After};
 use super::cargo::Item;
+use super::going_home;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
@@ -36,6 +37,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
+        ToRoom::Stays { pid, why } => going_home::stay(room, pid, &why),
         ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
         ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
         ToRoom::Report => report::tell(room),
@@ -80,7 +82,11 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                 return Some(Pending::Missed { host, result });
             }
             Pending::Notified { waiting, after, .. } => {
-                let here = matches!(after, After::Here | After::HereIfAbsent { .. }) && result >= 0;
+                let here = match after {
+                    After::Here | After::HereIfAbsent { .. } => result >= 0,
+                    After::WriteElseHere(_) => result < 0 && result != -i64::from(libc::EFAULT),
+                    _ => false,
+                };
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
             }
             Pending::Standin(asked) if asked.what == What::Device => {

@@ -17,6 +17,7 @@ use homefs::proto::{
 };
 use nodes::Nodes;
 use os::ptrace::HostTid;
+pub use own::owner;
 use place::{Merged, Place};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

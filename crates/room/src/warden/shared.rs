@@ -8,7 +8,7 @@ use super::spares::Spares;
 use super::tracer::Orders;
 use link::LinkError;
 use os::ptrace::HostTid;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use wire::message::{Call, CallId, StandinId};
@@ -16,6 +16,8 @@ use wire::{Kind, ToHome};
 
 /// A room, as its warden's threads see it.
 pub struct Shared {
+    /// Calls whose processes go home for them.
+    pub going_home: super::going_home::GoingHome,
     /// To the home.
     pub uplink: link::Sender,
     /// Who lives here.
@@ -39,6 +41,8 @@ pub struct Shared {
     pub devices: Devices,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
+    /// FIFOs of home's that guests have opened.
+    pub fifos: Fifos,
     /// The home's /proc.
     pub proc: super::proc::Proc,
 }
@@ -98,6 +102,28 @@ pub struct Written {
     pub result: i64,
     /// The bytes that it wrote.
     pub out: Vec<u8>,
+}
+
+/// Inode numbers of the FIFOs that were opened by name; of which file systems, is not said, so that others may have the same.
+#[derive(Debug, Default)]
+pub struct Fifos(Mutex<HashSet<u64>>);
+
+impl Fifos {
+    /// The most that are remembered; of others it is not known what they are.
+    const MAX: usize = 1 << 16;
+
+    /// One is opened.
+    pub fn add(&self, inode: u64) {
+        let mut all = lock(&self.0);
+        if all.len() < Self::MAX {
+            all.insert(inode);
+        }
+    }
+
+    /// A file of this number may be one.
+    pub fn may_be(&self, inode: u64) -> bool {
+        lock(&self.0).contains(&inode)
+    }
 }
 
 /// A queue of them.
@@ -165,9 +191,11 @@ impl Shared {
             cargo,
             windows: super::windows::Windows::default(),
             ledger: Ledger::default(),
+            going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),
             spares: Spares::default(),
             standins,
+            fifos: Fifos::default(),
             proc,
         }
     }

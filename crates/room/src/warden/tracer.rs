@@ -70,6 +70,13 @@ pub enum Order {
         /// Its result.
         result: i64,
     },
+    /// A thread has written to a FIFO that nobody reads.
+    BrokenPipe {
+        /// The thread.
+        host: HostTid,
+        /// What its write says, behind the signal.
+        reply: homefs::client::LateReply,
+    },
     /// A request for a stand-in has ended so; a signal came before.
     Finish {
         /// The request.
@@ -234,6 +241,10 @@ impl Tracer {
             Order::Answer { host } => drop(ptrace::interrupt(host)),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::BrokenPipe { host, reply } => {
+                self.broken_pipe(host);
+                reply.give();
+            }
             Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
@@ -274,6 +285,7 @@ impl Tracer {
             Err(e) => tracing::error!("tracing {}: {e}", tid.0),
         }
         self.interrupt_leaving(tid);
+        self.interrupt_to_send(tid);
     }
 
     fn refuse_call(&self, host: HostTid, nr: u32, why: &str) {

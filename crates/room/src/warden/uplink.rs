@@ -4,7 +4,8 @@
 use super::cargo::Item;
 use super::setup::obey;
 use super::shared::Shared;
-use homefs::client::{Client, Uplink};
+use super::tracer::Order;
+use homefs::client::{Client, LateReply, Uplink};
 use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;
 use link::{LinkError, Receiver};
@@ -33,6 +34,18 @@ impl Uplink for Files {
     fn current_call(&self, tid: u32) -> Option<String> {
         let host = self.room.guests().host(i32::try_from(tid).ok()?)?;
         std::fs::read_to_string(format!("/proc/{}/syscall", host.0)).ok()
+    }
+
+    fn disguised(&self, inode: u64) {
+        self.room.fifos.add(inode);
+    }
+
+    fn broken_pipe(&self, tid: u32, reply: LateReply) {
+        let host = i32::try_from(tid).ok().and_then(|tid| self.room.guests().host(tid));
+        match host {
+            Some(host) => self.room.orders.give(Order::BrokenPipe { host, reply }),
+            None => reply.give(),
+        }
     }
 
     fn applied(&self, seq: u64) {

@@ -193,3 +193,61 @@ fn programs_make_terminals() {
         session.shows("^C");
     });
 }
+
+#[test]
+fn an_editor() {
+    both(
+        &[
+            "env",
+            "TERM=xterm",
+            "sh",
+            "-c",
+            "cd $(mktemp -d) && printf 'one\\ntwo\\n' > text && vim -u NONE -N text; cat text",
+        ],
+        |session| {
+            session.shows("\"text\" 2");
+            session.keys("Goadded\x1b:wq\r");
+            session.shows("written");
+            session.shows("one\r\ntwo\r\nadded\r\n");
+        },
+    );
+}
+
+#[test]
+fn a_pager() {
+    both(&["env", "TERM=xterm", "LESS=", "sh", "-c", "seq 500 | less"], |session| {
+        session.shows("\n23\r\n");
+        session.keys("/^4[0-9]7$\r");
+        session.shows("429");
+        session.keys("G");
+        session.shows("500");
+        session.keys("q");
+    });
+}
+
+#[test]
+fn an_interpreter_that_is_talked_to() {
+    both(&["python3", "-q"], |session| {
+        session.shows(">>> ");
+        session.keys("6 * 7\n");
+        session.shows("\n42\r\n>>> ");
+        session.keys("import time; time.sleep(1000)\n");
+        // It sleeps when its line has been echoed and no prompt follows.
+        session.shows("sleep(1000)\r\n");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        session.keys("\x03");
+        session.shows("KeyboardInterrupt");
+        session.shows(">>> ");
+        session.keys("exit()\n");
+    });
+}
+
+#[test]
+fn a_display_of_processes() {
+    both(&["env", "TERM=xterm", "top", "-d", "0.2"], |session| {
+        session.shows("PID");
+        // A process of home is among them.
+        session.shows(" tern ");
+        session.keys("q");
+    });
+}

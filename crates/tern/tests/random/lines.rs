@@ -34,7 +34,10 @@ fn expand(template: &str, draw: &mut Draw, depth: u32) -> String {
 }
 
 fn is_list(name: &str) -> bool {
-    matches!(name, "statement" | "simple" | "pipeline" | "producer" | "filter" | "file" | "number" | "word" | "signal")
+    matches!(
+        name,
+        "statement" | "simple" | "pipeline" | "producer" | "filter" | "file" | "number" | "word" | "signal" | "deadly"
+    )
 }
 
 fn drawn(name: &str, draw: &mut Draw, depth: u32) -> String {
@@ -45,6 +48,7 @@ fn drawn(name: &str, draw: &mut Draw, depth: u32) -> String {
         "file" => FILES,
         "word" => WORDS,
         "signal" => SIGNALS,
+        "deadly" => DEADLY,
         "producer" => PRODUCERS,
         "filter" => FILTERS,
         "pipeline" => PIPELINES,
@@ -58,6 +62,8 @@ fn drawn(name: &str, draw: &mut Draw, depth: u32) -> String {
 const FILES: &[&str] = &["words", "numbers", "table", "tree/1/text", "tree/2/sub/text", "tree/link", "none", "empty"];
 const WORDS: &[&str] = &["alpha", "e", "'two words'", "x1", "'*'", "ü", "10", "''"];
 const SIGNALS: &[&str] = &["TERM", "INT", "HUP", "USR1", "USR2", "KILL", "PIPE", "ALRM", "QUIT"];
+
+const DEADLY: &[&str] = &["TERM", "HUP", "USR1", "KILL", "ALRM"];
 
 const PRODUCERS: &[&str] = &[
     "cat <file>",
@@ -206,14 +212,16 @@ const SIMPLE: &[&str] = &[
     "trap 'echo leaving $?' EXIT",
     "sleep 0.02 & wait $!; echo $?",
     "(sleep 0.01; exit <number>) & wait $!; echo waited $?",
-    "sleep 30 & kill -<signal> $!; wait $! 2> /dev/null; echo $?",
+    // Not INT or QUIT, which a job ignores as soon as it runs.
+    "sleep 30 & kill -<deadly> $!; wait $! 2> /dev/null; echo $?",
     "for s in <number> <number>; do (exit $s) & done; wait; echo all",
     "cat <<END | <filter>\n<word> $((<number> * <number>)) $(echo <word>)\nEND",
     "cat <<'END'\n$literal `text`\nEND",
     "tr a-z b-za <<< <word>",
     "false || <producer>",
     "true && <producer>",
-    "mkfifo f; (<producer> > f) & <filter> < f; wait; rm -f f",
+    // All is read, or the writer might fail, or not.
+    "mkfifo f; (<producer> > f) & cat < f | <filter>; wait; rm -f f",
     "flock lock sh -c '<producer>'; ls lock",
     "nice -n 3 nice",
     "setsid -w sh -c 'echo in a session; exit <number>'; echo $?",

@@ -96,6 +96,39 @@ fn other_languages() {
 }
 
 #[test]
+fn a_database_of_many_processes() {
+    if !Path::new("/usr/lib/postgresql").exists() {
+        return eprintln!("left out: PostgreSQL is not installed");
+    }
+    let said = both(&[], "bash postgres.sh", 7010).unwrap();
+    assert!(said.contains("200/200") && said.ends_with("ended 0\n0\n1"), "{said}");
+}
+
+#[test]
+fn three_panes() {
+    let said = both(&["tmux"], "bash tmux.sh", 7011);
+    assert!(said.is_none_or(|s| s.contains("\n42\n") && s.contains("typed\ntyped")));
+}
+
+#[test]
+fn a_copy_through_a_pipeline() {
+    let said = both(&["nc", "zstd"], "bash copy.sh", 7012);
+    assert!(said.is_none_or(|s| s.starts_with("0\nsame")));
+}
+
+#[test]
+fn a_crate_is_built() {
+    let said = both(&["cargo"], "bash cargo.sh", 7013);
+    assert!(said.is_none_or(|s| s.contains("3628800\n3628800")));
+}
+
+#[test]
+fn a_virtual_machine_for_java() {
+    let said = both(&["java"], "$RUN java -Xmx256m Work.java", 7014);
+    assert!(said.is_none_or(|s| s.contains("child5")));
+}
+
+#[test]
 fn names_are_found() {
     both(&[], "$RUN getent hosts localhost", 7009);
 }

@@ -164,8 +164,7 @@ impl Move {
     fn send(&self, now: &Observed, collected: &mut Collected, ahead: Option<&Ahead>) -> Result<(), MoveError> {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
-        body::fire_again(&mut image);
+        let image = Image { process: collected.process.clone(), threads, ..now.image() };
         self.send_image(&image)?;
         self.done("image");
         let rest = match ahead {

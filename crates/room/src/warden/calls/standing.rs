@@ -4,6 +4,7 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
+use std::os::unix::ffi::OsStringExt;
 use wire::message::{Call, StandinId};
 
 /// The call itself, of this stand-in at home.
@@ -13,12 +14,17 @@ fn plain(asked: &Asked, standin: StandinId) -> Call {
 
 /// fstat, newfstatat and statx of a descriptor: the guest shall see what its home has there.
 pub fn stat(asked: Asked) {
-    let Some(standin) = asked.standin(0) else { return asked.here() };
     let (pointer, bytes) = match asked.nr as i64 {
         libc::SYS_fstat => (1, 144),
         libc::SYS_newfstatat => (2, 144),
         libc::SYS_statx => (4, 256),
         _ => return asked.here(),
+    };
+    let Some(standin) = asked.standin(0) else {
+        return match fifo(&asked) {
+            Some(path) => stat_path(asked, path, pointer, bytes),
+            None => asked.here(),
+        };
     };
     let mut args = asked.args;
     let to = args[pointer];
@@ -40,6 +46,33 @@ pub fn stat(asked: Asked) {
     }
     let call = Call { args, pointers, data, out_bytes: bytes as u32, ..plain(&asked, standin) };
     asked.ask(call, After::Write(vec![Back { from: 0, bytes, to, counted_at: None }]), false);
+}
+
+/// The path of the home's FIFO that the descriptor is, which to the room's kernel is a regular file (`homefs::client::peek`). Who looked it up since
+/// has made that kernel think that it was removed.
+fn fifo(asked: &Asked) -> Option<Vec<u8>> {
+    let (host, fd) = (asked.waiting.host_tid.0, asked.args[0] as i32);
+    os::process::fd_info(host, fd).ok().filter(|info| asked.room.fifos.may_be(info.inode))?;
+    let path = os::process::link(host, &format!("fd/{fd}")).ok()?.into_os_string().into_vec();
+    let path = path.strip_suffix(b" (deleted)").map(<[u8]>::to_vec).unwrap_or(path);
+    path.starts_with(b"/").then_some(path)
+}
+
+/// What home says of a path. `bytes`: those of the structure to which argument `pointer` points.
+fn stat_path(asked: Asked, path: Vec<u8>, pointer: usize, bytes: usize) {
+    let to = asked.args[pointer];
+    let [_, _, _, mask, ..] = asked.args;
+    let mut data = vec![0; bytes];
+    data.extend(path);
+    data.push(0);
+    let at_path = bytes as u64;
+    let (nr, args, pointers) = if pointer == 4 {
+        (libc::SYS_statx, [libc::AT_FDCWD as u64, at_path, 0, mask, 0, 0], 0b1_0010)
+    } else {
+        (libc::SYS_newfstatat, [libc::AT_FDCWD as u64, at_path, 0, 0, 0, 0], 0b110)
+    };
+    let call = Call { args, pointers, data, out_bytes: bytes as u32, ..Call::new(nr, args) };
+    asked.ask(call, After::WriteElseHere(vec![Back { from: 0, bytes, to, counted_at: None }]), false);
 }
 
 /// lseek: the offset is the open file's at home.

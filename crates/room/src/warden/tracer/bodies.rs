@@ -218,7 +218,7 @@ impl Tracer {
     fn forget_child_flags(&mut self, who: Who) {
         let ignored = self.room.guests().get_mut(who.pid).and_then(|guest| {
             let had = std::mem::take(&mut guest.child_flags) != 0;
-            had.then_some(guest.ignored)
+            had.then_some(guest.mirrored())
         });
         if let Some(ignored) = ignored {
             self.room.tell(&ToHome::Ignores { pid: who.pid, tid: who.tid, ignored, child_flags: 0 });

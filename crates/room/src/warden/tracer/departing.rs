@@ -177,6 +177,7 @@ impl Tracer {
     pub fn vanish(&mut self, pid: i32) {
         self.room.windows.close(pid);
         self.departing.states.remove(&pid);
+        self.room.going_home.forget(pid);
         self.arriving.forget(pid);
         if self.room.guests().get(pid).is_none() {
             return self.room.tell(&ToHome::Left { pid });

@@ -49,6 +49,14 @@ impl Tracer {
         ptrace::interrupt(first).is_ok()
     }
 
+    /// The thread has stopped for something else, which takes an interruption back (ptrace_stop in kernel/signal.c): what it is to send it must not keep.
+    pub fn interrupt_to_send(&self, host: HostTid) {
+        if self.injected.waiting.contains_key(&host) {
+            // One that is gone sends nothing.
+            drop(ptrace::interrupt(host));
+        }
+    }
+
     /// The thread has stopped, in no call that home runs: it sends what it is to.
     pub fn send_injected(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
         let Some((slept, signals)) = self.injected.waiting.remove(&stopped.tid()) else { return Ok(stopped) };

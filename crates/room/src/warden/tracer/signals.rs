@@ -33,6 +33,7 @@ const SI_QUEUE: i32 = -1;
 
 /// Offsets in siginfo_t on x86-64: si_signo 0, si_errno 4, si_code 8, then the union at 16 (pid and uid, then value at 24).
 const AT_CODE: usize = 8;
+const AT_SENDER: usize = 16;
 const AT_VALUE: usize = 24;
 
 fn word(info: &[u8; 128], at: usize) -> u64 {
@@ -116,6 +117,17 @@ impl Tracer {
         if signal == libc::SIGCONT {
             self.go_on(pid);
         }
+    }
+
+    /// SIGPIPE for a thread, as its kernel would send it (send_sig(SIGPIPE, current, 0) in fs/pipe.c).
+    pub fn broken_pipe(&mut self, host: HostTid) {
+        let Some(who) = self.room.guests().who(host) else { return };
+        let uid = super::super::proc::owner(host).map_or(0, |(uid, _)| uid);
+        let mut info = [0; 128];
+        info[..4].copy_from_slice(&libc::SIGPIPE.to_le_bytes());
+        info[AT_SENDER..AT_SENDER + 4].copy_from_slice(&who.pid.to_le_bytes());
+        info[AT_SENDER + 4..AT_SENDER + 8].copy_from_slice(&uid.to_le_bytes());
+        self.send_with_ticket(who.pid, Some(who.tid), info);
     }
 
     /// Sends a signal that the tracer sees before the program does.
