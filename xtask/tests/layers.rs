@@ -78,7 +78,7 @@ fn pure_crates_do_no_io_and_have_no_unsafe_code() {
         "SystemTime::now",
         "std::thread",
     ];
-    for name in ["abi", "systable", "wire", "ctl", "image", "gossip", "policy", "sim"] {
+    for name in ["abi", "systable", "wire", "ctl", "image", "gossip", "policy", "sim", "strategy"] {
         for bad in impure {
             assert!(!crates[name].dependencies.contains(bad), "{name} is pure but depends on {bad}");
         }

@@ -129,13 +129,17 @@ pub fn number(text: &str) -> f64 {
     text.parse().unwrap_or(1.0)
 }
 
-/// For machines.
-pub fn json(figures: &[Figure]) -> String {
-    serde_json::to_string_pretty(figures).map(|text| text + "\n").unwrap_or_default()
+/// For people or for machines.
+pub fn shown(figures: &[Figure], as_json: bool) -> String {
+    if as_json { json(figures) } else { table(figures) }
 }
 
-/// For people.
-pub fn table(figures: &[Figure]) -> String {
+/// For machines.
+pub fn json<T: Serialize + ?Sized>(measured: &T) -> String {
+    serde_json::to_string_pretty(measured).map(|text| text + "\n").unwrap_or_default()
+}
+
+fn table(figures: &[Figure]) -> String {
     let mut text =
         format!("{:<38} {:>12} {:>12} {:>7}  {:>9} {:>12}\n", "", "native", "placed", "ratio", "frames", "wire bytes");
     for f in figures {

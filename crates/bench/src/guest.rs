@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 const USAGE: &str = "__bench-guest clock|getpid|getppid|touch|fork|vfork|thread|pipe|socket|pipe-stream|ping N | pread|stat FILE N | open DIR N | \
-                     write BYTES N | read FILE | copy FROM TO";
+                     write BYTES N | read FILE | copy FROM TO | burn ROUNDS";
 
 /// Runs one; prints nanoseconds per repetition (for `read`: in all) on standard error.
 pub fn main(args: &[String]) -> u8 {
@@ -36,6 +36,7 @@ pub fn main(args: &[String]) -> u8 {
         ["open", dir, n] => open(Path::new(dir), number(n)),
         ["write", bytes, n] => write(number(bytes) as usize, number(n)),
         ["read", file] => read(Path::new(file)),
+        ["burn", rounds] => burn(number(rounds)),
         ["copy", from, to] => copy(Path::new(from), Path::new(to)),
         _ => Err(std::io::Error::other(USAGE)),
     };
@@ -49,6 +50,17 @@ pub fn main(args: &[String]) -> u8 {
             1
         }
     }
+}
+
+/// Computes, and nothing else.
+pub fn burn(rounds: u64) -> std::io::Result<f64> {
+    let start = Instant::now();
+    let mut state = 1u64;
+    for _ in 0..rounds {
+        // Knuth's MMIX generator.
+        state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    }
+    Ok(start.elapsed().as_nanos() as f64 / rounds as f64)
 }
 
 fn each(n: u64, mut f: impl FnMut()) -> f64 {

@@ -1,18 +1,23 @@
 //! Measured comparisons: placed beside native, in the same run.
 //!
-//! `tern bench place` and `tern bench citizen` start small guests of its own (the role `__bench-guest`) natively and placed, in turn, and print their figures side by side.
+//! `tern bench move` moves a small C program of its own. `tern bench place` and `tern bench citizen` start small guests of its own (the role `__bench-guest`) natively and placed, in turn, and print their figures side by side.
 
+mod balance;
 mod citizen;
 mod figures;
+mod moving;
 mod place;
 mod run;
 mod stats;
+mod stream;
+mod victim;
 mod wire;
 
 pub mod guest;
 pub mod soak;
 
 use clap::{Args as ClapArgs, Subcommand};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -29,6 +34,37 @@ enum What {
     Place(PlaceArgs),
     /// Families, pipes and builds of placed programs, beside the same natively
     Citizen(On),
+    /// For how long a process stands still when it is moved: by size, threads, descriptors
+    Move(MoveArgs),
+    /// Take what `--sink` of another node streams here
+    Sink {
+        /// Address and port to listen at
+        #[arg(default_value = "0.0.0.0:7700")]
+        at: SocketAddr,
+    },
+    /// Equal jobs on equal nodes: the policy on real processes, beside its bounds and placing in turn (Barak and La'adan, Table 1)
+    Table1(balance::Args),
+    /// Jobs of random length on equal nodes, likewise (their Figure 2)
+    Fig2(balance::Args),
+}
+
+/// `tern bench move`
+#[derive(Debug, ClapArgs)]
+pub struct MoveArgs {
+    #[command(flatten)]
+    on: On,
+    /// A third node: measures moves from node to node too
+    #[arg(long)]
+    then: Option<String>,
+    /// Round trips of the minimal process
+    #[arg(long, default_value_t = 200)]
+    moves: u32,
+    /// Largest process, MiB
+    #[arg(long, default_value_t = 1024)]
+    largest_mib: u64,
+    /// `tern bench sink` on the other node, ADDRESS:PORT: measures a TCP stream over the same link
+    #[arg(long)]
+    sink: Option<SocketAddr>,
 }
 
 /// Where and how long to measure.
@@ -90,13 +126,20 @@ impl Error {
 
 /// Runs a benchmark and prints it; the exit status.
 pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
-    let (on, measured) = match &args.what {
-        What::Place(args) => (&args.on, place::measure(args, run_dir)),
-        What::Citizen(on) => (on, citizen::measure(on, run_dir)),
+    let printed = match &args.what {
+        What::Place(args) => place::measure(args, run_dir).map(|f| figures::shown(&f, args.on.json)),
+        What::Citizen(on) => citizen::measure(on, run_dir).map(|f| figures::shown(&f, on.json)),
+        What::Move(args) => moving::measure(args).map(|report| match args.on.json {
+            true => figures::json(&report),
+            false => report.table(),
+        }),
+        What::Table1(args) => balance::measure(args, include_str!("../../../scenarios/table1.toml")),
+        What::Fig2(args) => balance::measure(args, include_str!("../../../scenarios/fig2.toml")),
+        What::Sink { at } => stream::sink(*at).map(|()| String::new()),
     };
-    match measured {
-        Ok(figures) => {
-            print!("{}", if on.json { figures::json(&figures) } else { figures::table(&figures) });
+    match printed {
+        Ok(text) => {
+            print!("{text}");
             0
         }
         Err(e) => {

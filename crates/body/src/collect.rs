@@ -5,7 +5,7 @@ use crate::freeze::Slept;
 use crate::rebuild::free_place;
 use crate::rewind::rewind;
 use crate::timers;
-use image::{Layout, Process, Rseq, Stack, Thread, Timer};
+use image::{Layout, Process, Rseq, Stack, Thread};
 use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
@@ -48,6 +48,7 @@ pub fn collect(
     slept: &Slept,
     home: impl Fn(i32) -> Result<i32, BodyError>,
 ) -> Result<Collected, Failed> {
+    let threads = out_of_vdso(threads, memory_areas)?;
     let ways = || {
         let memory = Memory::of(pid)?;
         let gate = gate(&memory, memory_areas)?;
@@ -78,6 +79,26 @@ pub fn collect(
     Ok(collected)
 }
 
+/// More than any function of the vDSO runs for.
+const VDSO_STEPS_MAX: usize = 4000;
+
+/// A thread inside a function of the vDSO holds addresses of the kernel's pages, which mean something else in another time namespace: it leaves the function first.
+fn out_of_vdso(threads: Vec<Stopped>, areas: &[areas::Area]) -> Result<Vec<Stopped>, Failed> {
+    let Some(vdso) = areas.iter().find(|a| a.name == b"[vdso]").map(|a| a.start..a.end) else { return Ok(threads) };
+    let mut threads = threads.into_iter();
+    let mut outside = Vec::new();
+    while let Some(thread) = threads.next() {
+        match thread.step_out(&vdso, VDSO_STEPS_MAX) {
+            Ok(thread) => outside.push(thread),
+            Err(e) => {
+                outside.extend(threads);
+                return Err((e.into(), outside));
+            }
+        }
+    }
+    Ok(outside)
+}
+
 /// How a process is entered.
 struct Ways<'a> {
     pid: i32,
@@ -93,7 +114,6 @@ impl Collected {
         let slept = slept.get(&stopped.tid().0).copied();
         let (mut thread, registers) = from_outside(&stopped, tid, &ways.memory, slept)?;
         let (mask, first) = (thread.mask, self.taken.is_empty());
-        let shared = if first { stopped.pending(true, PENDING_MAX)? } else { Vec::new() };
         let inside = if first {
             Inside::enter(stopped, ways.memory.clone(), ways.gate)?
         } else {
@@ -101,15 +121,32 @@ impl Collected {
         };
         self.taken.push(Taken { inside, registers, mask });
         let Some(taken) = self.taken.last_mut() else { return Ok(()) };
+        let mut refused = Ok(());
         if first {
             taken.inside.map_region(ways.region)?;
-            let timers = timers::timers(ways.pid, ways.home)?;
-            self.process = process_from_inside(ways.pid, &mut taken.inside, ways.ignored, timers)?;
-            self.process.pending = shared.into_iter().map(Vec::from).collect();
         }
-        thread_from_inside(&mut taken.inside, &mut thread)?;
+        let mut timers = if first { timers::timers(ways.pid, ways.home)? } else { Vec::new() };
+        let mut batch = taken.inside.batch();
+        let of_process = first.then(|| ask_process(&mut batch));
+        let of_thread = ask_thread(&mut batch);
+        let results = taken.inside.run(&batch)?;
+        if let Some(places) = of_process {
+            (self.process, refused) = places.read(ways.pid, &mut taken.inside, &results, ways.ignored)?;
+            if refused.is_ok() && !timers.is_empty() {
+                timers::stop(&mut taken.inside, &mut timers)?;
+            }
+            self.process.timers = timers;
+            // Only now: until its timers stood still they could send more.
+            let pending = |shared| {
+                Ok::<Vec<Vec<u8>>, BodyError>(
+                    taken.inside.pending(shared, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
+                )
+            };
+            (self.process.pending, thread.pending) = (pending(true)?, pending(false)?);
+        }
+        of_thread.read(taken.inside.memory(), &mut thread)?;
         self.threads.push(thread);
-        Ok(())
+        refused
     }
 }
 
@@ -140,14 +177,17 @@ fn from_outside(
     Ok((thread, registers))
 }
 
-fn process_from_inside(
-    pid: i32,
-    inside: &mut Inside,
-    ignored: u64,
-    mut timers: Vec<Timer>,
-) -> Result<Process, BodyError> {
-    let layout = os::process::layout(pid)?;
-    let mut batch = inside.batch();
+/// Where the answers about a process will lie.
+struct ProcessPlaces {
+    actions: u64,
+    timers: u64,
+    brk: usize,
+    ldt: usize,
+    key: usize,
+}
+
+/// The timers stand still from here on: one that ended here too would be seen twice. [`Collected::give_back`] sets them going.
+fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let actions = batch.space(ACTION_BYTES * SIGNALS as usize);
     for signal in 1..=SIGNALS {
         let to = actions + (signal - 1) * ACTION_BYTES as u64;
@@ -157,58 +197,66 @@ fn process_from_inside(
     let ldt = batch.space(8);
     let ldt = batch.may(libc::SYS_modify_ldt, [0, ldt, 8, 0, 0, 0]);
     let key = batch.may(libc::SYS_pkey_alloc, [0; 6]);
-    let results = inside.run(&batch)?;
-    let result = |place: usize| results.get(place).copied().unwrap_or(0);
-    refuse_keys(inside, result(key))?;
-    if result(ldt) > 0 {
-        return stays("it has segments of its own (modify_ldt)");
-    }
-    let mut process = Process { auxv: os::process::auxiliary(pid)?, ..Process::default() };
-    for signal in 0..SIGNALS {
-        process.actions.push(four_words(inside, actions + signal * ACTION_BYTES as u64)?);
-    }
-    const TRAP: usize = libc::SIGTRAP as usize - 1;
-    // Our own trap made the kernel forget that it was ignored (os::inject).
-    if ignored & (1 << TRAP) != 0 {
-        process.actions[TRAP][0] = libc::SIG_IGN as u64;
-    }
-    process.layout = Layout {
-        start_code: layout.start_code,
-        end_code: layout.end_code,
-        start_data: layout.start_data,
-        end_data: layout.end_data,
-        start_brk: layout.start_brk,
-        brk: result(brk) as u64,
-        start_stack: layout.start_stack,
-        arg_start: layout.arg_start,
-        arg_end: layout.arg_end,
-        env_start: layout.env_start,
-        env_end: layout.env_end,
-    };
-    process.itimers = stop_timers(inside)?;
-    timers::stop(inside, &mut timers)?;
-    process.timers = timers;
-    Ok(process)
-}
-
-/// The timers stand still from here on: one that ended here too would be seen twice. Last, for what is refused must find them running.
-fn stop_timers(inside: &mut Inside) -> Result<[[u64; 4]; 3], BodyError> {
-    let mut batch = inside.batch();
     let (timers, none) = (batch.space(3 * ACTION_BYTES), batch.space(ACTION_BYTES));
-    let place = |which: u64| timers + which * ACTION_BYTES as u64;
     for which in 0..3 {
-        batch.must("stopping timers", libc::SYS_setitimer, [which, none, place(which), 0, 0, 0]);
+        let to = timers + which * ACTION_BYTES as u64;
+        batch.must("stopping timers", libc::SYS_setitimer, [which, none, to, 0, 0, 0]);
     }
-    inside.run(&batch)?;
-    Ok([four_words(inside, place(0))?, four_words(inside, place(1))?, four_words(inside, place(2))?])
+    ProcessPlaces { actions, timers, brk, ldt, key }
 }
 
-fn four_words(inside: &Inside, at: u64) -> Result<[u64; 4], BodyError> {
-    let mut found = [0; 4];
-    for (i, word) in (0..).zip(&mut found) {
-        *word = inside.memory().word(at + 8 * i)?;
+impl ProcessPlaces {
+    /// What was answered, and whether it can be carried.
+    fn read(
+        &self,
+        pid: i32,
+        inside: &mut Inside,
+        results: &[i64],
+        ignored: u64,
+    ) -> Result<(Process, Result<(), BodyError>), BodyError> {
+        let result = |place: usize| results.get(place).copied().unwrap_or(0);
+        let layout = os::process::layout(pid)?;
+        let mut process = Process { auxv: os::process::auxiliary(pid)?, ..Process::default() };
+        let mut words = vec![0; ACTION_BYTES * SIGNALS as usize];
+        inside.memory().read(self.actions, &mut words)?;
+        process.actions = words.chunks_exact(ACTION_BYTES).map(four_words).collect();
+        let mut words = [0; 3 * ACTION_BYTES];
+        inside.memory().read(self.timers, &mut words)?;
+        for (timer, words) in process.itimers.iter_mut().zip(words.chunks_exact(ACTION_BYTES)) {
+            *timer = four_words(words);
+        }
+        const TRAP: usize = libc::SIGTRAP as usize - 1;
+        // Our own trap made the kernel forget that it was ignored (os::inject).
+        if ignored & (1 << TRAP) != 0 {
+            process.actions[TRAP][0] = libc::SIG_IGN as u64;
+        }
+        process.layout = Layout {
+            start_code: layout.start_code,
+            end_code: layout.end_code,
+            start_data: layout.start_data,
+            end_data: layout.end_data,
+            start_brk: layout.start_brk,
+            brk: result(self.brk) as u64,
+            start_stack: layout.start_stack,
+            arg_start: layout.arg_start,
+            arg_end: layout.arg_end,
+            env_start: layout.env_start,
+            env_end: layout.env_end,
+        };
+        let refused = match refuse_keys(inside, result(self.key)) {
+            Ok(()) if result(self.ldt) > 0 => stays("it has segments of its own (modify_ldt)"),
+            other => other,
+        };
+        Ok((process, refused))
     }
-    Ok(found)
+}
+
+fn four_words(bytes: &[u8]) -> [u64; 4] {
+    let mut found = [0; 4];
+    for (word, bytes) in found.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    found
 }
 
 /// The kernel gives the lowest protection key that is free: anything but 1 (0 is everybody's) means that the program has some.
@@ -219,18 +267,27 @@ fn refuse_keys(inside: &mut Inside, key: i64) -> Result<(), BodyError> {
     if key > 1 { stays("it has memory protection keys (pkey_alloc)") } else { Ok(()) }
 }
 
-fn thread_from_inside(inside: &mut Inside, thread: &mut Thread) -> Result<(), BodyError> {
+/// Where the answers about a thread will lie.
+struct ThreadPlaces {
+    address: u64,
+    stack: u64,
+}
+
+fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
     const PR_GET_TID_ADDRESS: u64 = 40;
-    let mut batch = inside.batch();
     let (address, stack) = (batch.space(8), batch.space(24));
     batch.must("asking for the thread's address", libc::SYS_prctl, [PR_GET_TID_ADDRESS, address, 0, 0, 0, 0]);
     batch.must("asking for the signal stack", libc::SYS_sigaltstack, [0, stack, 0, 0, 0, 0]);
-    inside.run(&batch)?;
-    let memory = inside.memory();
-    thread.clear_tid = memory.word(address)?;
-    let flags = memory.word(stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
-    thread.stack = Stack { at: memory.word(stack)?, flags, bytes: memory.word(stack + 16)? };
-    Ok(())
+    ThreadPlaces { address, stack }
+}
+
+impl ThreadPlaces {
+    fn read(&self, memory: &Memory, thread: &mut Thread) -> Result<(), BodyError> {
+        thread.clear_tid = memory.word(self.address)?;
+        let flags = memory.word(self.stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
+        thread.stack = Stack { at: memory.word(self.stack)?, flags, bytes: memory.word(self.stack + 16)? };
+        Ok(())
+    }
 }
 
 /// Makes a thread forget what the kernel would write to when its memory is gone.

@@ -95,6 +95,15 @@ fn stop(tid: HostTid) -> Result<Option<Stopped>, BodyError> {
     }
 }
 
+/// Stops one thread of a process, and becomes its tracer.
+pub fn stop_one(tid: HostTid) -> Result<Stopped, BodyError> {
+    if !seize(tid)? {
+        return Err(BodyError::Gone);
+    }
+    // Should it not stop, the kernel lets it go when this thread ends.
+    stop(tid)?.ok_or(BodyError::Gone)
+}
+
 impl Frozen {
     /// Lets all go on without a tracer.
     pub fn thaw(self) {

@@ -10,8 +10,10 @@ mod freeze;
 mod objects;
 mod pages;
 mod rebuild;
+mod relayout;
 mod rewind;
 mod timers;
+mod visit;
 
 pub use areas::{Memory, memory};
 pub use collect::{Collected, collect, forget, strip};
@@ -21,7 +23,12 @@ pub use files::Files;
 pub use freeze::{Frozen, Slept, freeze};
 pub use objects::{Gathered, make_objects, watch_again};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
-pub use pages::each_page_run;
-pub use rebuild::{Given, finish, free_place, free_place_for, map_memory, requeue, set_process, unmap_all_but};
+pub use pages::{Run, each_batch, lie_within, own_runs};
+pub use rebuild::{
+    Given, discard, finish, free_place, free_place_for, map_memory, relayout_memory, requeue, set_process,
+    unmap_all_but,
+};
+pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
+pub use visit::visit;

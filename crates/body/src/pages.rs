@@ -1,31 +1,164 @@
 //! The pages of a stopped process that are its own, in order.
 
 use crate::error::BodyError;
-use image::Image;
+use image::{Area, Content};
 use os::inject::Memory;
 use os::pages::Own;
 
 /// Bytes that are read at once.
-const CHUNK_BYTES: u64 = 256 << 10;
+const BATCH_BYTES: u64 = 512 << 10;
+const PAGE: usize = 4096;
 
-/// Gives every run of own pages of the image's areas to `each`: address and bytes, at most 256 KiB. The bytes sent in all are the caller's to count.
-pub fn each_page_run(
-    own: &Own,
+/// Where pages lie: address and bytes.
+pub type Run = (u64, u64);
+
+/// The runs of own pages in these areas, ascending.
+pub fn own_runs(own: &Own, areas: &[Area]) -> Result<Vec<Run>, BodyError> {
+    let carried: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
+    let runs = own.within(&carried)?;
+    Ok(runs.into_iter().map(|(start, end)| (start, end - start)).collect())
+}
+
+/// Gives the pages of these runs to `each`, at most 512 KiB at once: where they lie, and their bytes. `fresh`: the other end has none of them yet, so what is
+/// zero in anonymous memory is not sent. `unreadable`: what cannot be read is put there (the process runs, and may have unmapped it); without it, that is an error.
+pub fn each_batch(
+    runs: &[Run],
     memory: &Memory,
-    image: &Image,
-    mut each: impl FnMut(u64, &[u8]) -> Result<(), BodyError>,
+    areas: &[Area],
+    fresh: bool,
+    mut unreadable: Option<&mut Vec<Run>>,
+    mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
-    let mut buffer = vec![0; CHUNK_BYTES as usize];
-    for area in image.areas.iter().filter(|a| !a.shared) {
-        for (start, end) in own.between(area.start, area.end)? {
-            let mut at = start;
-            while at < end {
-                let bytes = (end - at).min(CHUNK_BYTES) as usize;
-                memory.read(at, &mut buffer[..bytes])?;
-                each(at, &buffer[..bytes])?;
-                at += bytes as u64;
+    let mut buffer = vec![0; BATCH_BYTES as usize];
+    let mut rest = runs.iter().copied();
+    let mut next = rest.next();
+    while next.is_some() {
+        let batch = take_batch(&mut next, &mut rest);
+        let bytes = batch.iter().map(|r| r.1 as usize).sum::<usize>();
+        match (memory.read_runs(&batch, &mut buffer[..bytes]), unreadable.as_deref_mut()) {
+            (Ok(()), _) => {}
+            (Err(_), Some(unreadable)) => {
+                unreadable.extend(batch);
+                continue;
             }
+            (Err(e), None) => return Err(e.into()),
+        }
+        let (batch, bytes) = if fresh { without_zeros(&batch, areas, &mut buffer) } else { (batch, bytes) };
+        if bytes > 0 {
+            each(&batch, &buffer[..bytes])?;
         }
     }
     Ok(())
+}
+
+fn take_batch(next: &mut Option<Run>, rest: &mut impl Iterator<Item = Run>) -> Vec<Run> {
+    let (mut batch, mut left) = (Vec::new(), BATCH_BYTES);
+    while let Some((at, bytes)) = *next
+        && left > 0
+    {
+        let now = bytes.min(left);
+        batch.push((at, now));
+        left -= now;
+        *next = if now < bytes { Some((at + now, bytes - now)) } else { rest.next() };
+    }
+    batch
+}
+
+/// The runs without pages of zeros, whose bytes go from the buffer too. In a file's copy zeros may differ from the file.
+fn without_zeros(batch: &[Run], areas: &[Area], buffer: &mut [u8]) -> (Vec<Run>, usize) {
+    let anonymous = |at: u64| {
+        let place = areas.partition_point(|a| a.end <= at);
+        areas.get(place).is_some_and(|a| a.start <= at && a.content == Content::Anonymous)
+    };
+    let (mut kept, mut from, mut to): (Vec<Run>, usize, usize) = (Vec::new(), 0, 0);
+    for (start, bytes) in batch {
+        let skips = anonymous(*start);
+        for at in (*start..start + bytes).step_by(PAGE) {
+            if !(skips && is_zero(&buffer[from..from + PAGE])) {
+                match kept.last_mut() {
+                    Some(last) if last.0 + last.1 == at => last.1 += PAGE as u64,
+                    _ => kept.push((at, PAGE as u64)),
+                }
+                if from != to {
+                    buffer.copy_within(from..from + PAGE, to);
+                }
+                to += PAGE;
+            }
+            from += PAGE;
+        }
+    }
+    (kept, to)
+}
+
+fn is_zero(page: &[u8]) -> bool {
+    page.chunks_exact(8).all(|word| word == [0; 8])
+}
+
+/// Whether all of these runs lie in private areas of the image: they came from another machine.
+pub fn lie_within(runs: &[Run], areas: &[Area]) -> bool {
+    runs.iter().all(|(start, bytes)| {
+        let (mut at, end) = (*start, start.saturating_add(*bytes));
+        let mut place = areas.partition_point(|a| a.end <= at);
+        while at < end {
+            match areas.get(place) {
+                Some(a) if a.start <= at && !a.shared => at = a.end,
+                _ => return false,
+            }
+            place += 1;
+        }
+        true
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(start: u64, end: u64, content: Content) -> Area {
+        Area {
+            start,
+            end,
+            protection: 3,
+            content,
+            shared: false,
+            grows_down: false,
+            no_reserve: false,
+            accounted: true,
+            locked: false,
+            advice: [0; 4],
+        }
+    }
+
+    #[test]
+    fn zeros_stay_where_nobody_misses_them() {
+        let areas =
+            [area(0x1000, 0x5000, Content::Anonymous), area(0x5000, 0x7000, Content::File { file: 0, offset: 0 })];
+        let mut buffer = vec![0u8; 6 * PAGE];
+        (buffer[PAGE], buffer[3 * PAGE]) = (1, 2);
+        let (kept, bytes) = without_zeros(&[(0x1000, 4 * 4096), (0x5000, 2 * 4096)], &areas, &mut buffer);
+        assert_eq!(kept, [(0x2000, 4096), (0x4000, 3 * 4096)]);
+        assert_eq!((bytes, buffer[0], buffer[PAGE], buffer[2 * PAGE]), (4 * PAGE, 1, 2, 0));
+    }
+
+    #[test]
+    fn batches_are_bounded() {
+        let runs = [(0, BATCH_BYTES + 4096), (0x10_0000_0000, 4096)];
+        let (mut rest, mut batches) = (runs.iter().copied(), Vec::new());
+        let mut next = rest.next();
+        while next.is_some() {
+            batches.push(take_batch(&mut next, &mut rest));
+        }
+        assert_eq!(batches, [vec![(0, BATCH_BYTES)], vec![(BATCH_BYTES, 4096), (0x10_0000_0000, 4096)]]);
+    }
+
+    #[test]
+    fn pages_from_elsewhere_lie_in_areas() {
+        let areas = [area(0x1000, 0x3000, Content::Anonymous), area(0x3000, 0x4000, Content::Anonymous)];
+        assert!(lie_within(&[(0x1000, 0x3000)], &areas));
+        assert!(!lie_within(&[(0x1000, 0x4000)], &areas));
+        assert!(!lie_within(&[(0x0, 0x2000)], &areas));
+        assert!(!lie_within(&[(0x1000, u64::MAX)], &areas));
+        let shared = [Area { shared: true, ..areas[0] }];
+        assert!(!lie_within(&[(0x1000, 0x1000)], &shared));
+    }
 }

@@ -2,6 +2,8 @@
 
 use crate::collect::{registers, stack_bytes};
 use crate::error::{BodyError, stays};
+use crate::pages::Run;
+use crate::relayout::changes;
 use image::{Area, Content, Image, Layout, Thread, Vdso};
 use os::areas;
 use os::inject::{Batch, Inside, REGION_BYTES, gate};
@@ -106,6 +108,34 @@ pub fn map_memory(
     let found = areas::read(pid)?;
     inside.set_gate(gate(inside.memory(), &found)?);
     image.process.vdso.map_or(Ok(()), |wanted| check_vdso(&found, wanted))
+}
+
+/// Makes memory that was laid out for an earlier image fit a later one. What differs is empty then.
+pub fn relayout_memory(inside: &mut Inside, old: &[Area], image: &Image, given: &Given) -> Result<(), BodyError> {
+    let changes = changes(old, &image.areas);
+    let mut batch = inside.batch();
+    for (start, end) in changes.gone {
+        batch.must("unmapping", libc::SYS_munmap, [start, end - start, 0, 0, 0, 0]);
+    }
+    for area in &changes.fresh {
+        map(&mut batch, area, given);
+    }
+    if !batch.is_empty() {
+        inside.run(&batch)?;
+    }
+    Ok(())
+}
+
+/// Pages that were sent, and have been given back to the kernel since.
+pub fn discard(inside: &mut Inside, runs: &[Run]) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    for (at, bytes) in runs {
+        batch.must("discarding pages", libc::SYS_madvise, [*at, *bytes, libc::MADV_DONTNEED as u64, 0, 0, 0]);
+    }
+    if !batch.is_empty() {
+        inside.run(&batch)?;
+    }
+    Ok(())
 }
 
 fn map(batch: &mut Batch, area: &Area, given: &Given) {

@@ -47,6 +47,15 @@ pub enum Command {
         pid: i32,
         /// Node; `home` brings it back
         node: String,
+        /// How its memory goes to a node: auto (what keeps to --max-freeze), stop (while it stands still), pre (while it runs; what it writes goes again)
+        #[arg(long, value_enum, default_value_t = HowArg::Auto)]
+        how: HowArg,
+        /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
+        #[arg(long, value_parser = duration_us, default_value = "100ms")]
+        max_freeze: u64,
+        /// Say what took how long
+        #[command(flatten)]
+        output: Output,
     },
     /// Test what this machine offers, or whether programs of this node can run on NODE
     Doctor {
@@ -203,6 +212,9 @@ pub struct Run {
     /// Node to run it on; the least loaded one if absent
     #[arg(long, value_name = "NODE")]
     pub on: Option<String>,
+    /// With --on: the policy may move it on from there
+    #[arg(long, requires = "on")]
+    pub movable: bool,
     /// Program and arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -216,4 +228,50 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse::<SocketAddr>()
         .or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, ctl::paths::PORT)))
         .map_err(|_| "an IP address, or ADDR:PORT, is expected".into())
+}
+
+/// `--how`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum HowArg {
+    /// What keeps to the bound
+    Auto,
+    /// Stop-and-copy
+    Stop,
+    /// Pre-copy
+    Pre,
+}
+
+impl From<HowArg> for ctl::moves::How {
+    fn from(how: HowArg) -> ctl::moves::How {
+        match how {
+            HowArg::Auto => ctl::moves::How::Auto,
+            HowArg::Stop => ctl::moves::How::Stop,
+            HowArg::Pre => ctl::moves::How::Pre,
+        }
+    }
+}
+
+/// A time as `50ms`, `0.5s`, `800us`; microseconds.
+pub fn duration_us(text: &str) -> Result<u64, String> {
+    const HOUR_US: f64 = 3.6e9;
+    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let parsed =
+        units.into_iter().find_map(|(unit, us)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * us));
+    match parsed {
+        Some(us) if (1.0..=HOUR_US).contains(&us) => Ok(us as u64),
+        _ => Err("a time from 1us to 3600s, as 50ms or 0.5s".into()),
+    }
+}
+
+#[cfg(test)]
+mod duration_tests {
+    use super::duration_us;
+
+    #[test]
+    fn times_have_units_and_bounds() {
+        assert_eq!(["50ms", "0.5s", "800us"].map(duration_us), [Ok(50_000), Ok(500_000), Ok(800)]);
+        for bad in ["50", "ms", "-1ms", "0ms", "1e9s", "NaNs", "5 min", ""] {
+            assert!(duration_us(bad).is_err(), "{bad}");
+        }
+    }
 }

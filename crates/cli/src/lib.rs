@@ -14,6 +14,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::OwnedFd;
 
 use ctl::facts::{Finding, Grade};
+use ctl::moves::Wish;
 use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
 use serde::Serialize;
@@ -80,10 +81,11 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Answer::Why { lines } => Ok(print_lines(&lines)),
             _ => Err(client::unexpected()),
         },
-        Command::Move { pid, node } => {
+        Command::Move { pid, node, how, max_freeze, output } => {
             let to = (node != HOME).then(|| node.clone());
-            match ask(Request::Move { pid: *pid, to })? {
-                Answer::Done => Ok(0),
+            let wish = Wish { how: (*how).into(), max_freeze_us: *max_freeze };
+            match ask(Request::Move { pid: *pid, to, wish })? {
+                Answer::Moved { legs } => Ok(show(*output, &legs, String::new)),
                 _ => Err(client::unexpected()),
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them there. (What it hosts it notes itself.)
 
+use crate::moves::{Leg, Wish};
 use serde::{Deserialize, Serialize};
 
 /// Name of a room: 128 random bits, chosen by the home's daemon. It names the room on both nodes, and admits the warden's
@@ -90,12 +91,14 @@ pub enum ToSteward {
     Close,
     /// How much has passed between home and room? Answered by [`FromSteward::Traffic`].
     Traffic,
-    /// Take this process of the home, which runs there, to the room.
+    /// Take this process of the home, which runs there, to the room. Answered by [`FromSteward::Moved`].
     Move {
         /// Home PID.
         pid: i32,
+        /// How its memory shall go.
+        wish: Wish,
     },
-    /// Bring this process home.
+    /// Bring this process home. Answered likewise.
     Recall {
         /// Home PID.
         pid: i32,
@@ -126,6 +129,8 @@ pub enum FromSteward {
         /// The reason, in words.
         reason: String,
     },
+    /// To [`ToSteward::Move`] and [`ToSteward::Recall`].
+    Moved(Leg),
     /// To [`ToSteward::Traffic`]: both directions together, since the room was made.
     Traffic {
         /// Frames.

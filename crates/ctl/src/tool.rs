@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Finding, Load};
+use crate::moves::{Leg, Wish};
 use crate::steward::Guest;
 
 /// First byte of every packet by which the daemon answers.
@@ -36,6 +37,8 @@ pub enum Request {
     Run {
         /// Node; the least loaded one if absent.
         on: Option<String>,
+        /// The policy may move it on, though the node is named.
+        movable: bool,
     },
     /// Test the pair of this node and another.
     Doctor {
@@ -60,12 +63,14 @@ pub enum Request {
         /// How many.
         lines: u32,
     },
-    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Done`].
+    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Moved`].
     Move {
         /// PID at home.
         pid: i32,
         /// Node.
         to: Option<String>,
+        /// How its memory shall go.
+        wish: Wish,
     },
     /// What are the policy's settings?
     Policy,
@@ -160,6 +165,11 @@ pub enum Answer {
     },
     /// To [`Request::Policy`].
     Policy(Vec<SettingRow>),
+    /// To [`Request::Move`].
+    Moved {
+        /// One way after the other.
+        legs: Vec<Leg>,
+    },
 }
 
 /// A policy setting.

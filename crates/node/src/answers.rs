@@ -29,9 +29,8 @@ pub(crate) fn answer(daemon: &Arc<Daemon>, peer: Peer, request: Request) -> Resu
         Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
         Request::Ps => Ok(ps(daemon, peer)),
         Request::Why { pid } => why(daemon, peer, pid),
-        Request::Move { pid, to } => {
-            moving::relocate(daemon, peer, pid, to.as_deref())?;
-            Ok(Answer::Done)
+        Request::Move { pid, to, wish } => {
+            Ok(Answer::Moved { legs: moving::relocate(daemon, peer, pid, to.as_deref(), wish)? })
         }
         Request::Doctor { node } => Ok(Answer::Findings(daemon.runtime.block_on(pair::examine(daemon, &node))?)),
         Request::Invite { valid_s, count, authority } => {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ::policy::{Ask, Entry, Lag, Move, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
+use ctl::moves::Wish;
 use ctl::peer::PeerRequest;
 use ctl::steward::Guest;
 use ctl::tool::{Hint, Pin};
@@ -227,14 +228,16 @@ impl Rounds {
     fn carry_out(&mut self, order: &Move, ask: Ask) -> Result<(), Error> {
         let pid = i32::try_from(order.process).unwrap_or(0);
         let target = self.daemon.table().iter().find(|k| k.member.id == order.to).map(|k| k.member.clone());
-        let Some(target) = target else { return moving::relocate_unasked(&self.daemon, pid, None) };
+        let Some(target) = target else {
+            return moving::relocate_unasked(&self.daemon, pid, None, Wish::default()).map(drop);
+        };
         let daemon = Arc::clone(&self.daemon);
         self.daemon.runtime.block_on(async {
             let mut session = Session::open(&daemon, &target).await?;
             session.ask(&PeerRequest::Admit { ask }).await
         })?;
         let start = Instant::now();
-        moving::relocate_unasked(&self.daemon, pid, Some(&target.name))?;
+        moving::relocate_unasked(&self.daemon, pid, Some(&target.name), Wish::default())?;
         let took = start.elapsed();
         self.took_ms += (took.as_secs_f64() * 1e3 - self.took_ms) / TOOK_MOVES;
         tracing::info!("process {pid} moved to {} in {took:?} ({:?})", target.name, order.cause);

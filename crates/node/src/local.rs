@@ -144,11 +144,13 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         return;
     }
     let answer = match decode::<Request>(&packet.bytes) {
-        Ok(Request::Run { on }) => match place(daemon, socket, peer, &packet.descriptors, on.as_deref()) {
-            // The steward speaks on this socket from now on.
-            Ok(()) => return,
-            Err(e) => Err(e),
-        },
+        Ok(Request::Run { on, movable }) => {
+            match place(daemon, socket, peer, &packet.descriptors, on.as_deref(), movable) {
+                // The steward speaks on this socket from now on.
+                Ok(()) => return,
+                Err(e) => Err(e),
+            }
+        }
         Ok(request) => answers::answer(daemon, peer, request),
         Err(e) => Err(e.into()),
     };
@@ -179,6 +181,7 @@ fn place(
     peer: Peer,
     descriptors: &[OwnedFd],
     on: Option<&str>,
+    movable: bool,
 ) -> Result<(), Error> {
     let [program] = descriptors else {
         return Err(ctl::codec::CodecError::Malformed {
@@ -194,7 +197,7 @@ fn place(
     let (node, steward) = choice::choose(daemon, on)?;
     match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
         Ok(FromSteward::Ok) => {
-            if on.is_none() {
+            if on.is_none() || movable {
                 daemon.balance.has_placed(peer.pid);
             }
             Ok(())

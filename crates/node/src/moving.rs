@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
+use ctl::moves::{How, Leg, Wish};
 use ctl::steward::ToSteward;
 use packet::Peer;
 
@@ -11,33 +12,51 @@ use crate::steward::Steward;
 use crate::{Error, choice, rooms};
 
 /// Moves a process of this home to a node, or home (`None`).
-pub(crate) fn relocate(daemon: &Arc<Daemon>, peer: Peer, pid: i32, to: Option<&str>) -> Result<(), Error> {
+pub(crate) fn relocate(
+    daemon: &Arc<Daemon>,
+    peer: Peer,
+    pid: i32,
+    to: Option<&str>,
+    wish: Wish,
+) -> Result<Vec<Leg>, Error> {
     check(peer, pid)?;
-    relocate_unasked(daemon, pid, to)
+    relocate_unasked(daemon, pid, to, wish)
 }
 
 /// The same, on the policy's word.
-pub(crate) fn relocate_unasked(daemon: &Arc<Daemon>, pid: i32, to: Option<&str>) -> Result<(), Error> {
+pub(crate) fn relocate_unasked(
+    daemon: &Arc<Daemon>,
+    pid: i32,
+    to: Option<&str>,
+    wish: Wish,
+) -> Result<Vec<Leg>, Error> {
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };
-    match (room_of(daemon, pid), to) {
+    let at = room_of(daemon, pid);
+    if at.is_some() && wish.how == How::Pre {
+        return Err(failed(
+            "it is away: from there its memory goes by stop-and-copy alone (--how stop or auto)".into(),
+        ));
+    }
+    match (at, to) {
         (None, None) => Err(failed(format!("it runs on {me} already"))),
         (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
-        (Some((_, steward)), None) => steward.relocate(&ToSteward::Recall { pid }).map_err(failed),
-        (None, Some(to)) => out(daemon, pid, to),
+        (Some((_, steward)), None) => Ok(vec![steward.relocate(&ToSteward::Recall { pid }).map_err(failed)?]),
+        (None, Some(to)) => Ok(vec![out(daemon, pid, to, wish)?]),
         (Some((_, steward)), Some(to)) => {
             // The room there is made while it still runs.
             let (_, there) = choice::choose(daemon, Some(to))?;
-            steward.relocate(&ToSteward::Recall { pid }).map_err(failed)?;
-            there.relocate(&ToSteward::Move { pid }).map_err(failed)
+            let back = steward.relocate(&ToSteward::Recall { pid }).map_err(failed)?;
+            let out = there.relocate(&ToSteward::Move { pid, wish }).map_err(failed)?;
+            Ok(vec![back, out])
         }
     }
 }
 
-fn out(daemon: &Arc<Daemon>, pid: i32, to: &str) -> Result<(), Error> {
+fn out(daemon: &Arc<Daemon>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
     let (_, steward) = choice::choose(daemon, Some(to))?;
-    steward.relocate(&ToSteward::Move { pid }).map_err(|why| Error::NotMoved { pid, why })
+    steward.relocate(&ToSteward::Move { pid, wish }).map_err(|why| Error::NotMoved { pid, why })
 }
 
 /// Users move their own processes: what they may signal and trace.

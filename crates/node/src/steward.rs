@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ctl::moves::Leg;
 use ctl::paths::steward_socket;
 use ctl::steward::{FromSteward, Guest, RoomId, ToSteward};
 
@@ -62,9 +63,14 @@ impl Steward {
     }
 
     /// Moves a process to the room or home from it, however long that takes.
-    pub(crate) fn relocate(&self, message: &ToSteward) -> Result<(), String> {
+    pub(crate) fn relocate(&self, message: &ToSteward) -> Result<Leg, String> {
         packet::set_timeout(&self.0, Some(MOVED_WITHIN)).map_err(|e| e.to_string())?;
-        self.order(message, &[])
+        match self.ask(message, &[]) {
+            Ok(FromSteward::Moved(leg)) => Ok(leg),
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Err("the steward gave an unexpected answer".into()),
+            Err(e) => Err(format!("the steward does not answer: {e}")),
+        }
     }
 
     /// Ends the room. A steward that ends before its answer has gone out has done as told.

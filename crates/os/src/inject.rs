@@ -96,6 +96,11 @@ impl Inside {
         self.region
     }
 
+    /// Signals that wait for the process, or for the thread, with what they carry.
+    pub fn pending(&self, shared: bool, max: usize) -> Traced<Vec<[u8; 128]>> {
+        self.stopped.as_ref().ok_or(TraceError::Gone)?.pending(shared, max)
+    }
+
     /// The `syscall` instruction that single calls are made from lies elsewhere now.
     pub fn set_gate(&mut self, gate: u64) {
         self.gate = gate;
@@ -123,6 +128,13 @@ impl Inside {
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
         let (code, data) = ((libc::PROT_READ | libc::PROT_EXEC) as u64, (libc::PROT_READ | libc::PROT_WRITE) as u64);
         let doing = "mapping memory for injected calls";
+        // In one call, unless the process has forsworn memory that is written and executed (PR_SET_MDWE).
+        let both = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
+        if self.call(libc::SYS_mmap, [at, REGION_BYTES, both, flags, u64::MAX, 0])? == at as i64 {
+            self.memory.write(at, batch::code())?;
+            self.region = Some(at);
+            return Ok(());
+        }
         self.must(doing, libc::SYS_mmap, [at, batch::CODE_BYTES, code, flags, u64::MAX, 0])?;
         let rest = REGION_BYTES - batch::CODE_BYTES;
         self.must(doing, libc::SYS_mmap, [at + batch::CODE_BYTES, rest, data, flags, u64::MAX, 0])?;

@@ -18,6 +18,7 @@ pub mod ptrace;
 pub mod seccomp;
 pub mod share;
 pub mod socket;
+pub mod track;
 pub mod vm;
 
 pub use error::{Error, Result};

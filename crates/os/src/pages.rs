@@ -8,10 +8,12 @@ use std::os::unix::fs::FileExt;
 const PAGE: u64 = 4096;
 /// `_IOWR('f', 16, struct pm_scan_arg)` (linux/fs.h).
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
-const PAGE_IS_FILE: u64 = 1 << 2;
-const PAGE_IS_PRESENT: u64 = 1 << 3;
-const PAGE_IS_SWAPPED: u64 = 1 << 4;
-const PAGE_IS_PFNZERO: u64 = 1 << 5;
+pub(crate) const PAGE_IS_WPALLOWED: u64 = 1;
+pub(crate) const PAGE_IS_WRITTEN: u64 = 1 << 1;
+pub(crate) const PAGE_IS_FILE: u64 = 1 << 2;
+pub(crate) const PAGE_IS_PRESENT: u64 = 1 << 3;
+pub(crate) const PAGE_IS_SWAPPED: u64 = 1 << 4;
+pub(crate) const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
 #[repr(C)]
 #[derive(Default)]
@@ -43,6 +45,21 @@ impl Own {
         Ok(Own { pagemap: File::open(&path).map_err(|e| Error::new(format!("opening {path}"), e))?, pid })
     }
 
+    /// Ranges of own pages in these areas (start, end; ascending), in one walk where the kernel can: page tables that are not there cost nothing.
+    pub fn within(&self, areas: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
+        let (Some(first), Some(last)) = (areas.first(), areas.last()) else { return Ok(Vec::new()) };
+        match self.scan(first.0, last.1) {
+            Err(e) if matches!(e.errno(), libc::ENOTTY | libc::EINVAL) => {
+                let mut found = Vec::new();
+                for (start, end) in areas {
+                    found.extend(self.entries(*start, *end)?);
+                }
+                Ok(found)
+            }
+            all => Ok(intersect(&all?, areas)),
+        }
+    }
+
     /// Ranges of own pages between `start` and `end`, ascending.
     pub fn between(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         match self.scan(start, end) {
@@ -53,30 +70,12 @@ impl Own {
 
     fn scan(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         let mut found = Vec::new();
-        let mut from = start;
-        while from < end {
-            let mut regions = [[0u64; 3]; 512];
-            let mut scan = Scan {
-                size: size_of::<Scan>() as u64,
-                start: from,
-                end,
-                vec: regions.as_mut_ptr() as u64,
-                vec_len: regions.len() as u64,
-                category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
-                category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO,
-                category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-                return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-                ..Scan::default()
-            };
-            // SAFETY: the kernel reads and writes one pm_scan_arg, and at most `vec_len` regions of three words.
-            let n = unsafe { libc::ioctl(self.pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
-            let n = crate::error::check(n, || format!("scanning pages of {}", self.pid))?;
-            regions.iter().take(n as usize).for_each(|[start, end, _]| append(&mut found, *start, *end));
-            if scan.walk_end <= from {
-                break;
+        let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0);
+        scan(&self.pagemap, self.pid, (start, end), asked, |range, categories| {
+            if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
+                append(&mut found, range.0, range.1);
             }
-            from = scan.walk_end;
-        }
+        })?;
         Ok(found)
     }
 
@@ -103,7 +102,80 @@ impl Own {
     }
 }
 
-fn append(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
+/// Walks the pages of a process that are in all categories of `asked.0` and in one of `asked.1`, with flags `asked.2`; gives each range its categories.
+pub(crate) fn scan(
+    pagemap: &File,
+    pid: i32,
+    (start, end): (u64, u64),
+    asked: (u64, u64, u64),
+    mut each: impl FnMut((u64, u64), u64),
+) -> Result<()> {
+    let mut from = start;
+    let mut regions = [[0u64; 3]; 512];
+    while from < end {
+        let mut scan = Scan {
+            size: size_of::<Scan>() as u64,
+            flags: asked.2,
+            start: from,
+            end,
+            vec: regions.as_mut_ptr() as u64,
+            vec_len: regions.len() as u64,
+            category_mask: asked.0,
+            category_anyof_mask: asked.1,
+            return_mask: PAGE_IS_WPALLOWED
+                | PAGE_IS_WRITTEN
+                | PAGE_IS_FILE
+                | PAGE_IS_PRESENT
+                | PAGE_IS_SWAPPED
+                | PAGE_IS_PFNZERO,
+            ..Scan::default()
+        };
+        // SAFETY: the kernel reads and writes one pm_scan_arg, and at most `vec_len` regions of three words.
+        let n = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+        let n = crate::error::check(n, || format!("scanning pages of {pid}"))?;
+        regions.iter().take(n as usize).for_each(|[start, end, categories]| each((*start, *end), *categories));
+        if scan.walk_end <= from {
+            break;
+        }
+        from = scan.walk_end;
+    }
+    Ok(())
+}
+
+/// What of the ranges lies in the areas; both ascending.
+pub fn intersect(ranges: &[(u64, u64)], areas: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let (mut found, mut areas) = (Vec::new(), areas.iter().peekable());
+    for (start, end) in ranges {
+        while areas.next_if(|area| area.1 <= *start).is_some() {}
+        let mut here = areas.clone();
+        while let Some(area) = here.next_if(|area| area.0 < *end) {
+            found.push((area.0.max(*start), area.1.min(*end)));
+        }
+    }
+    found
+}
+
+/// What of the ranges does not lie in others; both ascending.
+pub fn subtract(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let (mut left, mut others) = (Vec::new(), others.iter().peekable());
+    for (start, end) in ranges {
+        let mut from = *start;
+        while others.next_if(|other| other.1 <= from).is_some() {}
+        let mut here = others.clone();
+        while let Some(other) = here.next_if(|other| other.0 < *end) {
+            if from < other.0 {
+                left.push((from, other.0));
+            }
+            from = from.max(other.1);
+        }
+        if from < *end {
+            left.push((from, *end));
+        }
+    }
+    left
+}
+
+pub(crate) fn append(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
     match ranges.last_mut() {
         Some(last) if last.1 == start => last.1 = end,
         _ => ranges.push((start, end)),
@@ -113,6 +185,16 @@ fn append(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_in_areas() {
+        let ranges = [(0, 4), (6, 20), (30, 31)];
+        assert_eq!(intersect(&ranges, &[(2, 8), (9, 10), (15, 40)]), [(2, 4), (6, 8), (9, 10), (15, 20), (30, 31)]);
+        assert_eq!(intersect(&ranges, &[]), []);
+        assert_eq!(subtract(&ranges, &[(2, 8), (9, 10), (15, 40)]), [(0, 2), (8, 9), (10, 15)]);
+        assert_eq!(subtract(&ranges, &[]), ranges);
+        assert_eq!(subtract(&[(5, 9)], &[(0, 6), (6, 7), (8, 20)]), [(7, 8)]);
+    }
 
     /// Both ways of asking find exactly the pages that were written.
     #[test]

@@ -303,6 +303,27 @@ pub fn one_file((pid_a, a): (i32, i32), (pid_b, b): (i32, i32)) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, pid_a, pid_b, KCMP_FILE, a, b) == 0 }
 }
 
+/// The kernel's own order of the open files behind two descriptors of a process (kcmp(2)): equal if they are one.
+pub fn order_of_files(pid: i32, a: i32, b: i32) -> std::cmp::Ordering {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: numbers only.
+    match unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_FILE, a, b) } {
+        0 => std::cmp::Ordering::Equal,
+        1 => std::cmp::Ordering::Less,
+        _ => std::cmp::Ordering::Greater,
+    }
+}
+
+/// All processes that can be seen.
+pub fn all() -> Result<Vec<i32>> {
+    let failed = |e| Error::new("listing /proc", e);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").map_err(failed)? {
+        found.extend(entry.map_err(failed)?.file_name().to_str().and_then(|n| n.parse::<i32>().ok()));
+    }
+    Ok(found)
+}
+
 /// Whether a descriptor number is the same open file in two processes (kcmp(2)).
 pub fn same_in_both(a: i32, b: i32, fd: i32) -> bool {
     const KCMP_FILE: i32 = 0;

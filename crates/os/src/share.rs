@@ -58,10 +58,11 @@ impl Share {
     }
 
     /// Tasks that run or could run, the caller not counted. In a PID namespace of its own (a container) the machine's count says nothing of
-    /// what is ours: the tasks that are seen are looked at.
+    /// what is ours: the tasks that are seen are looked at, but for those of this very program: where a quota is small, they wait for it as
+    /// others do, and would be taken for work.
     pub fn runnable(&self) -> u32 {
         let counted = if self.apart { None } else { running(&text(Path::new("/proc/loadavg"))) };
-        counted.unwrap_or_else(running_tasks).saturating_sub(1)
+        counted.map_or_else(running_tasks, |all| all.saturating_sub(1))
     }
 
     /// Share of time in which some task waited for memory, over ten seconds, thousandths; 0 where the kernel does not tell.
@@ -126,14 +127,24 @@ fn running_tasks() -> u32 {
     let mut count = 0u32;
     for process in numbered(Path::new("/proc")) {
         let Some((state, threads)) = state(&text(&process.join("stat"))) else { continue };
-        if threads <= 1 {
-            count += u32::from(state == 'R');
-            continue;
-        }
         let runs = |task: &PathBuf| state_of_task(task) == Some('R');
-        count += u32::try_from(numbered(&process.join("task")).filter(runs).count()).unwrap_or(u32::MAX);
+        let running = match threads {
+            0..=1 => u32::from(state == 'R'),
+            _ => u32::try_from(numbered(&process.join("task")).filter(runs).count()).unwrap_or(u32::MAX),
+        };
+        if running > 0 && !same_program(&process) {
+            count = count.saturating_add(running);
+        }
     }
     count
+}
+
+/// Whether this process runs the caller's program: the same file.
+fn same_program(process: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let file = |process: &Path| fs::metadata(process.join("exe")).ok().map(|m| (m.dev(), m.ino()));
+    let theirs = file(process);
+    theirs.is_some() && theirs == file(Path::new("/proc/self"))
 }
 
 fn state_of_task(task: &Path) -> Option<char> {
@@ -199,20 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_task_is_counted() {
-        let stop = std::sync::atomic::AtomicBool::new(false);
+    fn busy_programs_are_counted_but_this_one_is_not() {
         let share = Share { apart: true, ..Share::find() };
-        std::thread::scope(|scope| {
-            let busy = || {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            };
-            (0..3).for_each(|_| drop(scope.spawn(busy)));
-            let seen = (0..200).any(|_| share.runnable() >= 3);
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert!(seen);
-        });
+        let busy = || std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut busy: Vec<_> = (0..3).map(|_| busy()).collect();
+        let seen = (0..200).any(|_| share.runnable() >= 3);
+        busy.iter_mut().for_each(|child| child.kill().and_then(|()| child.wait()).map(drop).unwrap());
+        assert!(seen);
+        assert!(same_program(Path::new("/proc/thread-self")));
         assert!(stolen().is_some_and(|(all, stolen)| all > stolen));
     }
 }

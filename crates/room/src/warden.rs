@@ -6,6 +6,7 @@ mod args;
 mod calls;
 mod cargo;
 mod devices;
+mod going_home;
 mod guests;
 mod home;
 mod ledger;
@@ -22,6 +23,7 @@ mod spares;
 mod standins;
 mod tracer;
 mod uplink;
+mod windows;
 
 pub use args::{ArgsError, WardenArgs};
 pub(crate) use setup::ID_BASE;

@@ -18,6 +18,7 @@ mod process;
 mod random;
 mod scenario;
 mod show;
+mod workload;
 mod world;
 
 pub use check::{Violation, check};
@@ -27,4 +28,5 @@ pub use random::scenario as random_scenario;
 pub use scenario::{
     Background, Columns, Fault, Jobs, Network, Nodes, Scenario, ScenarioError, Setting, Strategy, Work,
 };
+pub use workload::{Job, Workload, workload};
 pub use world::{Counts, Ended, Outcome, run};

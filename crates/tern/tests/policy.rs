@@ -177,3 +177,24 @@ fn pins_are_shown_by_why() {
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
 }
+
+#[test]
+fn scenarios_run_on_real_processes_and_are_resumed() {
+    let options = common::options(17);
+    let lab = common::lab_of(&options);
+    let kept = "/tmp/table1.jsonl";
+    let run = |rows: &str| {
+        let words = ["bench", "table1", "--scale", "1000", "--columns", "static,refined", "--resume", kept, "--json"];
+        let done = tern(&lab, "n1", &[&words[..], &["--rows", rows]].concat());
+        assert!(done.status.success(), "{}", done.errors());
+        let outcomes: Value = serde_json::from_slice(&done.stdout).unwrap();
+        (outcomes.as_array().unwrap().clone(), done.errors())
+    };
+    let (outcomes, said) = run("2");
+    assert_eq!(outcomes.len(), 2);
+    assert!(outcomes.iter().all(|o| o["jobs"] == 2 && o["fluid_s"] == 300.0 && o["makespan_s"].as_f64() > Some(0.0)));
+    assert_eq!(said.lines().count(), 2, "{said}");
+    let (outcomes, said) = run("2,3");
+    assert_eq!((outcomes.len(), said.lines().count()), (4, 2), "{said}");
+    assert!(fails(&lab, &["bench", "table1", "--scale", "0"]).contains("from 1 to 1000"));
+}

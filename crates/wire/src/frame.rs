@@ -21,7 +21,7 @@ pub enum Kind {
     Offer = 5,
     /// A part of a process' image: PID (4 bytes), then bytes; parts follow each other.
     Image = 6,
-    /// Pages of a process: PID (4 bytes), 4 bytes of zero, address (8 bytes), then whole pages.
+    /// Pages of a process, as [`crate::cargo`] has them.
     Pages = 7,
 }
 

@@ -54,6 +54,8 @@ pub enum ToHome {
         /// [`crate::VERSION`].
         version: u32,
     },
+    /// Before [`ToHome::Hello`]: say what your clocks show, at once.
+    Clock,
     /// The room stands; bodies can come.
     RoomReady,
     /// The room could not be made.
@@ -228,6 +230,20 @@ pub enum ToHome {
         /// Per process: what the hosting kernel says.
         bodies: Vec<BodyUsage>,
     },
+    /// So many bytes of pages are in place: the sender may send as many more.
+    Taken {
+        /// The process.
+        pid: i32,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// To [`ToRoom::LayOut`].
+    LaidOut {
+        /// The process.
+        pid: i32,
+        /// In words.
+        result: Result<(), String>,
+    },
     /// To [`ToRoom::Rebuild`]: the body stands and waits for [`ToRoom::Resume`], or why it does not (then it is gone).
     Rebuilt {
         /// The process.
@@ -235,8 +251,18 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
+    /// To [`ToRoom::Resume`]: a body that came runs.
+    Runs {
+        /// The process.
+        pid: i32,
+    },
     /// To [`ToRoom::Release`]: the body is gone here, and its number is free.
     Left {
+        /// The process.
+        pid: i32,
+    },
+    /// The body makes a call that only home can serve: it wants to go there, and waits. If it cannot, [`ToRoom::Stays`] says why.
+    GoesHome {
         /// The process.
         pid: i32,
     },
@@ -330,6 +356,13 @@ pub enum Ending {
 /// Home to room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToRoom {
+    /// To [`ToHome::Clock`].
+    Clock {
+        /// CLOCK_MONOTONIC, nanoseconds.
+        monotonic_ns: i64,
+        /// CLOCK_BOOTTIME, nanoseconds.
+        boottime_ns: i64,
+    },
     /// Make the room: what home looks like.
     Open(Home),
     /// A body will be started under this number, unless its end is ordered first: its process can be made.
@@ -385,11 +418,32 @@ pub enum ToRoom {
     Rebuild {
         /// The process.
         pid: i32,
+        /// Pages that were sent while it ran, and are not there any more: address and bytes.
+        gone: Vec<(u64, u64)>,
+    },
+    /// What was sent of an image is what the process is at the moment, but for its threads: lay out its memory, pages follow. A later image may differ.
+    LayOut {
+        /// The process.
+        pid: i32,
+    },
+    /// So many bytes of pages are in place: the sender may send as many more.
+    Taken {
+        /// The process.
+        pid: i32,
+        /// Bytes.
+        bytes: u64,
     },
     /// A body that stands or is stopped goes on here.
     Resume {
         /// The process.
         pid: i32,
+    },
+    /// To [`ToHome::GoesHome`]: it could not be brought home.
+    Stays {
+        /// The process.
+        pid: i32,
+        /// In words.
+        why: String,
     },
     /// Stop this body, and send what it is.
     Recall {

@@ -73,8 +73,8 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
                 bytes: counters.map_or(0, link::Counters::bytes),
             })
         }
-        ToSteward::Move { pid } => moves::out(room, pid).map(|()| FromSteward::Ok),
-        ToSteward::Recall { pid } => moves::home(room, pid).map(|()| FromSteward::Ok),
+        ToSteward::Move { pid, wish } => moves::out(room, pid, wish).map(FromSteward::Moved),
+        ToSteward::Recall { pid } => moves::home(room, pid).map(FromSteward::Moved),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());

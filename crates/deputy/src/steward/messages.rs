@@ -7,13 +7,14 @@ use super::privileged::Order;
 use super::processes::Inquiry;
 use super::shared::{Shared, Table};
 use super::standins;
+use std::time::Instant;
 use wire::message::{Birth, Call, CallId, Ending};
 use wire::{ToHome, ToRoom};
 
 /// Obeys one message. `Err`: why the room is to end.
 pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
     match message {
-        ToHome::Hello { .. } => return Err("the room introduced itself twice".into()),
+        ToHome::Hello { .. } | ToHome::Clock => return Err("the room introduced itself twice".into()),
         ToHome::RoomReady => room.ready(),
         ToHome::RoomFailed { reason } => return Err(reason),
         ToHome::Placed { pid, result } => {
@@ -23,8 +24,12 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
                 placed(room, pid, result);
             }
         }
+        ToHome::Taken { pid, bytes } => drop(room.moves.tell(pid, Heard::Taken(bytes))),
+        ToHome::LaidOut { pid, result } => drop(room.moves.tell(pid, Heard::LaidOut(result))),
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
+        ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
+        ToHome::Runs { pid } => drop(room.moves.tell(pid, Heard::Runs(Instant::now()))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
         ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
@@ -78,8 +83,8 @@ pub fn image_part(room: &Shared, body: &[u8]) {
 
 /// Pages of a process that comes home.
 pub fn image_pages(room: &Shared, body: &[u8]) {
-    if let Some((pid, at, pages)) = wire::cargo::pages(body) {
-        room.moves.tell(pid, Heard::Pages(at, pages.to_vec()));
+    if let Some(pages) = wire::cargo::pages(body) {
+        room.moves.tell(pages.pid, Heard::Pages(pages.runs, pages.bytes.to_vec()));
     }
 }
 
@@ -228,11 +233,16 @@ fn placed(room: &Shared, pid: i32, result: Result<(), (i32, String)>) {
                 _ => 125,
             };
             let program = String::from_utf8_lossy(&deputy.program.path).into_owned();
-            let reason = std::io::Error::from_raw_os_error(errno);
-            let words = format!("tern: cannot run {program} on {}: {what}: {reason}\n", room.args.host);
+            let words = format!("tern: cannot run {program} on {}: {}\n", room.args.host, with_reason(&what, errno));
             deputy.end(channel::order(abi::OP_EXIT, [status, 0], &[]), Some(&words));
         }
     }
+}
+
+/// What failed, and the kernel's reason, if that is not said already.
+fn with_reason(what: &str, errno: i32) -> String {
+    let reason = std::io::Error::from_raw_os_error(errno).to_string();
+    if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
 /// Signals that end a process with a core by default (signal(7)).
@@ -284,5 +294,21 @@ fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     let call = Call { pointers: 0b10, data: name, ..Call::new(libc::SYS_prctl, [PR_SET_NAME, 0, 0, 0, 0, 0]) };
     if let Some(packet) = channel::call(&call) {
         deputy.give_any(Job::new(packet, Purpose::Nothing));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_reason;
+
+    #[test]
+    fn reasons_are_said_once() {
+        assert_eq!(
+            with_reason("executing the program", 2),
+            "executing the program: No such file or directory (os error 2)"
+        );
+        let whole = "entering /x: No such file or directory (os error 2)";
+        assert_eq!(with_reason(whole, 2), whole);
+        assert_eq!(with_reason("odd bytes", 0), "odd bytes");
     }
 }

@@ -4,18 +4,24 @@
 //! Of the two bodies that there are during a move one is stopped, and which one goes on is decided here: before the commit point everything that fails leaves the
 //! process where it was.
 
+mod ahead;
 mod back;
+mod course;
 mod implant;
 mod observe;
 mod out;
 
 use super::shared::Shared;
 use body::BodyError;
-use std::collections::HashMap;
+use course::Course;
+use ctl::moves::{Leg, Wish};
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
+use wire::ToRoom;
 
 /// How long the room may take for one step, its transfer apart.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
@@ -51,16 +57,22 @@ impl From<os::Error> for MoveError {
 pub enum Heard {
     /// The empty body is there, or not.
     Placed(Result<(), String>),
+    /// So many bytes of pages more are in place there.
+    Taken(u64),
+    /// Its memory is laid out, or not.
+    LaidOut(Result<(), String>),
     /// The body stands, or not.
     Rebuilt(Result<(), String>),
     /// A part of the image.
     Part(Vec<u8>),
-    /// Pages: address and bytes.
-    Pages(u64, Vec<u8>),
+    /// Pages: where they lie, and their bytes.
+    Pages(Vec<body::Run>, Vec<u8>),
     /// Everything was sent, or why not.
     Whole(Result<(), String>),
     /// Nothing is left of the body there.
     Left,
+    /// The body runs there.
+    Runs(Instant),
 }
 
 /// Moves under way, by process.
@@ -105,6 +117,11 @@ struct Move {
     room: Arc<Shared>,
     pid: i32,
     from: Receiver<Heard>,
+    course: RefCell<Course>,
+    /// What was heard while something else was waited for.
+    heard: RefCell<VecDeque<Heard>>,
+    /// Bytes of pages that were sent, and of these those that are not in place yet.
+    on_the_way: Cell<u64>,
 }
 
 impl Move {
@@ -115,10 +132,39 @@ impl Move {
             return Err(MoveError::Moving);
         }
         all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
-        Ok(Move { room: room.clone(), pid, from })
+        Ok(Move {
+            room: room.clone(),
+            pid,
+            from,
+            course: RefCell::default(),
+            heard: RefCell::default(),
+            on_the_way: Cell::new(0),
+        })
+    }
+
+    /// A step is done.
+    fn done(&self, step: &'static str) {
+        self.course.borrow_mut().done(step);
     }
 
     fn hear(&self) -> Result<Heard, MoveError> {
+        let kept = self.heard.borrow_mut().pop_front();
+        kept.map_or_else(|| self.hear_next(), Ok)
+    }
+
+    /// So many bytes of pages are about to be sent: waits until the room has taken enough of those before.
+    fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
+        while self.on_the_way.get() > 0 && self.on_the_way.get() + bytes > wire::cargo::WINDOW_BYTES {
+            match self.hear_next()? {
+                Heard::Taken(taken) => self.on_the_way.set(self.on_the_way.get().saturating_sub(taken)),
+                other => self.heard.borrow_mut().push_back(other),
+            }
+        }
+        self.on_the_way.set(self.on_the_way.get() + bytes);
+        Ok(())
+    }
+
+    fn hear_next(&self) -> Result<Heard, MoveError> {
         self.from.recv_timeout(STEP_WITHIN).map_err(|e| {
             MoveError::Silent(match e {
                 RecvTimeoutError::Timeout => format!("within {} s", STEP_WITHIN.as_secs()),
@@ -148,22 +194,39 @@ impl Drop for Move {
 }
 
 /// Moves a process of this home, which runs here, to the room.
-pub fn out(room: &Arc<Shared>, pid: i32) -> Result<(), String> {
-    in_a_thread(room, pid, out::run)
+pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
+    in_a_thread(room, move |room| out::run(room, pid, wish))
 }
 
 /// Brings a process home from the room.
-pub fn home(room: &Arc<Shared>, pid: i32) -> Result<(), String> {
-    in_a_thread(room, pid, back::run)
+pub fn home(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
+    in_a_thread(room, move |room| back::run(room, pid))
+}
+
+/// Brings a process home that waits for it in a call; the room is told if that cannot be done.
+pub fn bring_home(room: &Arc<Shared>, pid: i32) {
+    // It is on its way already: its call was interrupted, and made again.
+    if room.moves.lock().contains_key(&pid) || !room.table().deputies.contains_key(&pid) {
+        return;
+    }
+    let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
+    let (there, task) = (room.clone(), room.clone());
+    let bring = move || {
+        if let Err(e) = back::run(&task, pid) {
+            there.tell(&ToRoom::Stays { pid, why: e.to_string() });
+        }
+    };
+    if let Err(e) = std::thread::Builder::new().name("move".into()).spawn(bring) {
+        stays(format!("no thread to move it: {e}"));
+    }
 }
 
 fn in_a_thread(
     room: &Arc<Shared>,
-    pid: i32,
-    run: fn(&Arc<Shared>, i32) -> Result<(), MoveError>,
-) -> Result<(), String> {
+    run: impl FnOnce(&Arc<Shared>) -> Result<Leg, MoveError> + Send + 'static,
+) -> Result<Leg, String> {
     let room = room.clone();
-    let thread = std::thread::Builder::new().name("move".into()).spawn(move || run(&room, pid));
+    let thread = std::thread::Builder::new().name("move".into()).spawn(move || run(&room));
     let joined = thread.map_err(|e| format!("no thread to move it: {e}"))?.join();
     joined.map_err(|_| "moving it failed unexpectedly (the log says where)".to_owned())?.map_err(|e| e.to_string())
 }

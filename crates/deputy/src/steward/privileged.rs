@@ -5,6 +5,7 @@ use super::deputies::{Deputy, Job, Phase, Purpose, hear};
 use super::devices;
 use super::heir::Heir;
 use super::messages;
+use super::moves;
 use super::place;
 use super::poller::Source;
 use super::shared::{RoomState, Shared};
@@ -77,6 +78,11 @@ pub enum Order {
         /// Which stand-in.
         standin: StandinId,
     },
+    /// A body wants to come home.
+    BringHome {
+        /// Its process.
+        pid: i32,
+    },
     /// Hold this open file of a process that is about to leave.
     Hold {
         /// Which stand-in it gets.
@@ -148,6 +154,7 @@ impl Privileged {
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
             Order::Anchor { pid, fd, standin } => self.room.anchor(pid, fd, standin),
+            Order::BringHome { pid } => moves::bring_home(&self.room, pid),
             Order::Hold { standin, file } => self.room.hold(standin, file),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {

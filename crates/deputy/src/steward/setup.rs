@@ -51,12 +51,7 @@ pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
     if peer.as_str() != room.args.host {
         return Err(format!("node {peer} came instead of {}", room.args.host));
     }
-    let mut body = Vec::new();
-    let hello = uplink
-        .receive(&mut body)
-        .ok()
-        .filter(|h| h.kind == Kind::Message)
-        .and_then(|_| postcard::from_bytes(&body).ok());
+    let hello = first_message(&downlink, &mut uplink);
     match hello {
         Some(ToHome::Hello { version }) if version == wire::VERSION => {}
         Some(ToHome::Hello { version }) => {
@@ -72,6 +67,30 @@ pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
     receive(room, uplink)
 }
 
+/// Clock readings that a room may ask for before it introduces itself.
+const CLOCKS_MAX: usize = 100;
+
+/// The message with which the room introduces itself; before it, the room reads our clocks.
+fn first_message(downlink: &link::Sender, uplink: &mut Receiver) -> Option<ToHome> {
+    let mut body = Vec::new();
+    for _ in 0..CLOCKS_MAX {
+        uplink.receive(&mut body).ok().filter(|head| head.kind == Kind::Message)?;
+        match postcard::from_bytes(&body).ok()? {
+            ToHome::Clock => {
+                let (monotonic_ns, boottime_ns) = clocks();
+                let answer = postcard::to_stdvec(&ToRoom::Clock { monotonic_ns, boottime_ns }).ok()?;
+                downlink.send(Kind::Message, 0, 0, &[&answer]).ok()?;
+            }
+            other => return Some(other),
+        }
+    }
+    None
+}
+
+fn clocks() -> (i64, i64) {
+    (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME))
+}
+
 /// Serves the files, and says what the home looks like.
 fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
     let info = std::fs::read_to_string("/proc/self/mountinfo")
@@ -82,12 +101,13 @@ fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
     let files = Server::start(&exports, Arc::new(Hosted(Arc::downgrade(room))), Arc::new(ToTheRoom(room.clone())))?;
     let _ = room.files.set(files);
     let uname = rustix::system::uname();
+    let (monotonic_ns, boottime_ns) = clocks();
     let home = Home {
         version: wire::VERSION,
         hostname: uname.nodename().to_bytes().to_vec(),
         domainname: uname.domainname().to_bytes().to_vec(),
-        monotonic_ns: os::namespace::clock_ns(libc::CLOCK_MONOTONIC),
-        boottime_ns: os::namespace::clock_ns(libc::CLOCK_BOOTTIME),
+        monotonic_ns,
+        boottime_ns,
         mounts,
     };
     room.tell(&ToRoom::Open(home));

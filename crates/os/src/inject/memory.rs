@@ -5,6 +5,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+/// Runs that one call takes (UIO_MAXIOV).
+const IOV_MAX: usize = 1024;
+
+fn remote(runs: &[(u64, u64)]) -> Vec<libc::iovec> {
+    runs.iter().map(|(at, bytes)| libc::iovec { iov_base: *at as *mut _, iov_len: *bytes as usize }).collect()
+}
+
 /// Reads and writes a process' memory; writes also where the process itself may not (as a debugger's breakpoints do).
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -30,6 +37,56 @@ impl Memory {
     pub fn write(&self, to: u64, bytes: &[u8]) -> Result<()> {
         let failed = |e| Error::new(format!("writing memory of {} at {to:#x}", self.pid), e);
         self.file.write_all_at(bytes, to).map_err(failed)
+    }
+
+    /// Fills `into` from these runs (address, bytes), whose bytes it holds in all.
+    pub fn read_runs(&self, runs: &[(u64, u64)], into: &mut [u8]) -> Result<()> {
+        let mut rest = into;
+        for runs in runs.chunks(IOV_MAX) {
+            let bytes = runs.iter().map(|r| r.1 as usize).sum::<usize>().min(rest.len());
+            let (part, tail) = rest.split_at_mut(bytes);
+            rest = tail;
+            let local = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() };
+            // SAFETY: the kernel writes at most the length of a live slice.
+            let n = unsafe { libc::process_vm_readv(self.pid, &local, 1, remote(runs).as_ptr(), runs.len() as u64, 0) };
+            // What the process itself may not read has come short.
+            self.each_rest(runs, usize::try_from(n).unwrap_or(0), |at, range| self.read(at, &mut part[range]))?;
+        }
+        Ok(())
+    }
+
+    /// Copies `bytes` to these runs, one after the other.
+    pub fn write_runs(&self, runs: &[(u64, u64)], bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        for run in runs {
+            let (part, tail) = rest.split_at(rest.len().min(run.1 as usize));
+            rest = tail;
+            let local = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+            // SAFETY: the kernel reads at most the length of a live slice.
+            let n = unsafe { libc::process_vm_writev(self.pid, &local, 1, remote(&[*run]).as_ptr(), 1, 0) };
+            // What the process itself may not write has come short.
+            self.each_rest(&[*run], usize::try_from(n).unwrap_or(0), |at, range| self.write(at, &part[range]))?;
+        }
+        Ok(())
+    }
+
+    /// What of the runs lies behind the first `done` bytes: address, and place among all.
+    fn each_rest(
+        &self,
+        runs: &[(u64, u64)],
+        done: usize,
+        mut each: impl FnMut(u64, std::ops::Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = 0;
+        for (at, bytes) in runs {
+            let end = from + *bytes as usize;
+            if end > done {
+                let skipped = done.saturating_sub(from);
+                each(at + skipped as u64, from + skipped..end)?;
+            }
+            from = end;
+        }
+        Ok(())
     }
 
     /// A little-endian word.

@@ -6,6 +6,7 @@ mod socket;
 mod standing;
 
 use super::after::After;
+use super::going_home;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
@@ -55,6 +56,10 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
 impl Asked {
     fn serve(self) {
         match (self.row.class, self.row.served) {
+            (Class::GoHome, Served::Later(errno)) if !going_home::is_tried(self.nr) => {
+                let Asked { room, waiting, who, nr, .. } = self;
+                going_home::go(&room, who.pid, waiting, nr, i32::from(errno.0));
+            }
             (_, Served::Later(errno)) => self.refuse(i32::from(errno.0)),
             (Class::Local | Class::Unused, _) => self.here(),
             (Class::Home, _) => self.forward(),

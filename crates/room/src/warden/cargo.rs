@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::ToHome;
+use wire::cargo::Pages;
 
 /// What came.
 #[derive(Debug)]
@@ -19,6 +20,13 @@ pub enum Item {
     Pages(Vec<u8>),
     /// Everything of this process was sent.
     Rebuild {
+        /// It.
+        pid: i32,
+        /// Pages that are not there any more.
+        gone: Vec<body::Run>,
+    },
+    /// The memory of this process is to be laid out: pages come while it still runs.
+    LayOut {
         /// It.
         pid: i32,
     },
@@ -74,13 +82,19 @@ pub fn serve(room: &Shared) {
                 }
             }
             Item::Pages(body) => {
-                let Some((pid, at, pages)) = wire::cargo::pages(&body) else { continue };
-                if let Some(one) = incoming.get_mut(&pid) {
-                    one.write(room, pid, at, pages);
+                let Some(pages) = wire::cargo::pages(&body) else { continue };
+                if let Some(one) = incoming.get_mut(&pages.pid) {
+                    one.write(room, &pages);
                 }
+                room.tell(&ToHome::Taken { pid: pages.pid, bytes: pages.bytes.len() as u64 });
             }
-            Item::Rebuild { pid } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid),
+            Item::LayOut { pid } => {
+                let one = incoming.entry(pid).or_default();
+                let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
+                room.tell(&ToHome::LaidOut { pid, result });
+            }
+            Item::Rebuild { pid, gone } => match incoming.remove(&pid) {
+                Some(mut one) => one.finish(room, pid, gone),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Forget { pid } => drop(incoming.remove(&pid)),
@@ -89,45 +103,50 @@ pub fn serve(room: &Shared) {
 }
 
 impl Incoming {
-    /// The image is whole when the first page or the end comes: its memory is laid out then.
+    /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit.
     fn map(&mut self, room: &Shared, pid: i32) -> &Result<(Arc<Image>, Memory), String> {
-        let bytes = std::mem::take(&mut self.bytes);
-        self.mapped.get_or_insert_with(|| {
-            let image = Arc::new(Image::decode(&bytes).map_err(|e| e.to_string())?);
-            if image.process.pid != pid
-                || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
-            {
-                return Err("the image is not this process'".into());
-            }
-            let (answer, answered) = channel();
-            room.orders.give(Order::Map { pid, image: image.clone(), answer });
-            let memory = answered.recv().map_err(|_| "the room ends".to_owned())??;
-            Ok((image, memory))
-        })
+        if !self.bytes.is_empty() || self.mapped.is_none() {
+            let bytes = std::mem::take(&mut self.bytes);
+            self.mapped = Some(lay_out(room, pid, &bytes));
+        }
+        self.mapped.get_or_insert_with(|| Err("no image came".into()))
     }
 
-    fn write(&mut self, room: &Shared, pid: i32, at: u64, pages: &[u8]) {
-        let Ok((image, memory)) = self.map(room, pid) else { return };
-        let end = at.saturating_add(pages.len() as u64);
-        let inside = image.areas.iter().any(|a| !a.shared && a.start <= at && end <= a.end);
-        let written = if inside {
-            memory.write(at, pages).map_err(|e| e.to_string())
+    fn write(&mut self, room: &Shared, pages: &Pages<'_>) {
+        let Ok((image, memory)) = self.map(room, pages.pid) else { return };
+        let written = if body::lie_within(&pages.runs, &image.areas) {
+            memory.write_runs(&pages.runs, pages.bytes).map_err(|e| e.to_string())
         } else {
-            Err(format!("pages at {at:#x} lie in no area of the image"))
+            Err("pages lie in no area of the image".to_owned())
         };
         if let Err(why) = written {
             self.mapped = Some(Err(why));
         }
     }
 
-    fn finish(&mut self, room: &Shared, pid: i32) {
-        match self.map(room, pid) {
-            Ok(_) => room.orders.give(Order::Rebuild { pid }),
+    fn finish(&mut self, room: &Shared, pid: i32, gone: Vec<body::Run>) {
+        let inside = |(image, _): &(Arc<Image>, Memory)| match body::lie_within(&gone, &image.areas) {
+            true => Ok(()),
+            false => Err("pages lie in no area of the image".to_owned()),
+        };
+        match self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside) {
+            Ok(()) => room.orders.give(Order::Rebuild { pid, gone }),
             Err(why) => {
-                let why = why.clone();
                 room.orders.give(Order::Kill { pid });
                 room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
             }
         }
     }
+}
+
+fn lay_out(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(Arc<Image>, Memory), String> {
+    let image = Arc::new(Image::decode(bytes).map_err(|e| e.to_string())?);
+    if image.process.pid != pid || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
+    {
+        return Err("the image is not this process'".into());
+    }
+    let (answer, answered) = channel();
+    room.orders.give(Order::Map { pid, image: image.clone(), answer });
+    let memory = answered.recv().map_err(|_| "the room ends".to_owned())??;
+    Ok((image, memory))
 }

@@ -2,6 +2,7 @@
 
 use super::after::{self, After};
 use super::cargo::Item;
+use super::going_home;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
@@ -13,6 +14,7 @@ use wire::message::CallId;
 /// Obeys one message. `false`: the room is to end.
 pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
+        ToRoom::Clock { .. } => tracing::error!("home told its clock unasked"),
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Expect { pid } => room.orders.give(Order::Expect { pid }),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),
@@ -31,8 +33,11 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
-        ToRoom::Rebuild { pid } => room.cargo.give(Item::Rebuild { pid }),
+        ToRoom::Rebuild { pid, gone } => room.cargo.give(Item::Rebuild { pid, gone }),
+        ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
+        ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
+        ToRoom::Stays { pid, why } => going_home::stay(room, pid, &why),
         ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
         ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
         ToRoom::Report => report::tell(room),

@@ -115,6 +115,10 @@ fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mu
 
 /// No other process of the room has this open file, or an end of this pipe.
 fn alone(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Result<(), BodyError> {
+    // Who shares /dev/null shares nothing.
+    if body::is_everywhere(host.0, fd) {
+        return Ok(());
+    }
     let Some(other) = sharer(room, pid, host, fd, info) else { return Ok(()) };
     let name = process::link(host.0, &format!("fd/{fd}"))?;
     let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());

@@ -39,10 +39,11 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let identity = identity::Identity::load(&args.state)?;
     let (uplink, mut downlink) = connect(args, &identity)?;
+    let clocks = Clocks::read(&uplink, &mut downlink)?;
     send(&uplink, &ToHome::Hello { version: wire::VERSION })?;
-    let home = opened(&mut downlink)?;
-    let (here_monotonic_ns, here_boottime_ns) =
-        (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME));
+    let mut home = opened(&mut downlink)?;
+    (home.monotonic_ns, home.boottime_ns) = clocks.home_ns;
+    let (here_monotonic_ns, here_boottime_ns) = clocks.here_ns;
     let children = os::fds::child_signals()?;
     // One FUSE connection per mount, one for /proc, and one for the stand-ins.
     let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 2)?;
@@ -85,6 +86,40 @@ fn connect(args: &WardenArgs, identity: &identity::Identity) -> Result<(link::Se
 fn send(uplink: &link::Sender, message: &ToHome) -> Result<(), WardenError> {
     let bytes = postcard::to_stdvec(message).map_err(|e| WardenError::Protocol(e.to_string()))?;
     Ok(uplink.send(Kind::Message, 0, 0, &[&bytes])?)
+}
+
+/// Readings of which the best counts.
+const CLOCK_READINGS: usize = 8;
+
+/// Monotonic and boot-time clocks of both ends at one moment. What they are wrong by, a process sees as a step of its clock when it is moved: backwards, if that
+/// is more than it stood still.
+struct Clocks {
+    home_ns: (i64, i64),
+    here_ns: (i64, i64),
+    round_trip_ns: i64,
+}
+
+impl Clocks {
+    /// Reads home's clocks some times: the quickest answer is wrong by half of its time at most.
+    fn read(uplink: &link::Sender, downlink: &mut Receiver) -> Result<Clocks, WardenError> {
+        let here = || (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME));
+        let mut best: Option<Clocks> = None;
+        let mut body = Vec::new();
+        for _ in 0..CLOCK_READINGS {
+            let asked = here();
+            send(uplink, &ToHome::Clock)?;
+            downlink.receive(&mut body)?;
+            let (round_trip_ns, told) = (here().0 - asked.0, postcard::from_bytes(&body));
+            let Ok(ToRoom::Clock { monotonic_ns, boottime_ns }) = told else {
+                return Err(WardenError::Protocol("something else when it was asked for its clocks".into()));
+            };
+            if best.as_ref().is_none_or(|b| round_trip_ns < b.round_trip_ns) {
+                let here_ns = (asked.0 + round_trip_ns / 2, asked.1 + round_trip_ns / 2);
+                best = Some(Clocks { home_ns: (monotonic_ns, boottime_ns), here_ns, round_trip_ns });
+            }
+        }
+        best.ok_or_else(|| WardenError::Protocol("no clock".into()))
+    }
 }
 
 /// The first message of a home says what it looks like.

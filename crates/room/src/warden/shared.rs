@@ -16,6 +16,8 @@ use wire::{Kind, ToHome};
 
 /// A room, as its warden's threads see it.
 pub struct Shared {
+    /// Calls whose processes go home for them.
+    pub going_home: super::going_home::GoingHome,
     /// To the home.
     pub uplink: link::Sender,
     /// Who lives here.
@@ -31,6 +33,8 @@ pub struct Shared {
     pub spares: Spares,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
+    /// Pages on their way home.
+    pub windows: super::windows::Windows,
     /// What bodies used.
     pub ledger: Ledger,
     /// The home's /dev.
@@ -185,7 +189,9 @@ impl Shared {
             orders,
             memory,
             cargo,
+            windows: super::windows::Windows::default(),
             ledger: Ledger::default(),
+            going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),
             spares: Spares::default(),
             standins,

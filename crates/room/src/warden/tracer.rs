@@ -112,6 +112,8 @@ pub enum Order {
     Rebuild {
         /// The process.
         pid: i32,
+        /// Pages that are not there any more.
+        gone: Vec<body::Run>,
     },
     /// A body that has come, or was to leave, runs here.
     Resume {
@@ -248,7 +250,7 @@ impl Tracer {
             Order::GoOn { pid } => self.go_on(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
-            Order::Rebuild { pid } => self.rebuild_arriving(pid),
+            Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),
             Order::Resume { pid } => {
                 if !self.resume_arrived(pid) {
                     self.stay(pid);

@@ -95,7 +95,7 @@ fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen)
 /// Calls that guests make in order to see them refused, or that they do not need.
 const MAY_BE_REFUSED: &[(&str, &str)] = &[("no_such_call", "5000")];
 
-/// Guests that need the tracer too: without it signals interrupt what was handed over.
+/// Guests that need the tracer too: without it signals interrupt what was handed over, and nobody goes home.
 const TRACED: &[&str] = &["never_eintr"];
 
 #[test]

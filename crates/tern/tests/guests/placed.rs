@@ -128,13 +128,20 @@ fn attacks_get_nowhere() {
 /// The attack was made, nothing of it got through, and both nodes still work.
 fn judge(lab: &Lab, attack: &Program, outcome: &Outcome) -> Option<String> {
     let made = outcome.stdout.contains("held off") || (attack.name == "memory" && outcome.stdout.contains("MiB"));
-    let through = outcome.stdout.contains("GOT THROUGH");
+    let through = outcome.stdout.lines().any(|line| line.contains("GOT THROUGH") && !was_made_at_home(line));
     let alive =
         ["n1", "n2"].iter().all(|node| lab.exec(node, [tern_of(node), "nodes"]).is_ok_and(|o| o.status.success()));
     (!made || through || !alive).then(|| {
-        let said: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("GOT THROUGH")).collect();
+        let got_through = |line: &&str| line.contains("GOT THROUGH") && !was_made_at_home(line);
+        let said: Vec<&str> = outcome.stdout.lines().filter(got_through).collect();
         format!("{}: {:?}, daemons answer: {alive}; {said:?} {}", attack.name, outcome.end, outcome.stderr.trim())
     })
+}
+
+/// Such a call brings its program home, and is made there, with the rights that its user has there; so is what the program does after it.
+fn was_made_at_home(line: &str) -> bool {
+    let calls = ["mq_open", "io_uring_setup", "keyctl", "add_key", "unshare", "PTRACE_TRACEME"];
+    calls.iter().any(|call| line.contains(call))
 }
 
 fn tern_of(node: &str) -> &'static str {

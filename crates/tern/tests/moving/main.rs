@@ -1,10 +1,14 @@
 //! Running programs that are moved to another node and home again, started by a plain shell.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod ahead;
+mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod families;
 mod round_trip;
 mod threads;
+mod timers;
 mod waits;
 
 use std::path::PathBuf;
@@ -30,7 +34,7 @@ until_() {
     tries=0
     while ! eval "$1"; do
         sleep 0.01; tries=$((tries + 1))
-        if [ $tries -gt 2000 ]; then echo "in vain: $1"; tail -3 said; jobs -l; tern ps; tern log -n 20; exit 9; fi
+        if [ $tries -gt 2000 ]; then echo "in vain: $1"; tail -3 said; jobs -l; tern ps; tern log -n 20; kill $(jobs -p); exit 9; fi
     done
 }
 lines() { until_ "[ \$(wc -l < $1) -ge $2 ]"; }

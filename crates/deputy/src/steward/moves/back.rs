@@ -5,6 +5,7 @@ use crate::steward::deputies::Phase;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Collected, Given, Inside};
+use ctl::moves::Leg;
 use image::{Image, Opened};
 use os::ptrace::Stopped;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,18 +19,20 @@ use wire::ToRoom;
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Brings process `pid` home.
-pub fn run(room: &Arc<Shared>, pid: i32) -> Result<(), MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, true)?;
+    this.course.borrow_mut().freeze();
     room.tell(&ToRoom::Recall { pid });
     match this.receive() {
         Ok(()) => {
             room.tell(&ToRoom::Release { pid });
             // Its number is free there when this is told; until then it could not go there again.
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
-            Ok(())
+            this.done("leave");
+            Ok(this.course.borrow().leg("home", "stop"))
         }
         Err(e) => {
             room.tell(&ToRoom::Resume { pid });
@@ -78,14 +81,22 @@ impl Move {
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
-                Ok(Heard::Pages(at, pages)) => {
+                Ok(Heard::Pages(runs, pages)) => {
                     let ready = match filling.as_mut() {
                         Some(filling) => Ok(filling),
-                        None => self.begin_filling(&bytes).map(|f| filling.insert(f)),
+                        None => {
+                            self.done("image");
+                            let begun = self.begin_filling(&bytes).map(|f| filling.insert(f));
+                            self.done("lay out");
+                            begun
+                        }
                     };
-                    if let Err(e) = ready.and_then(|f| f.write(at, &pages)) {
+                    let bytes = pages.len() as u64;
+                    self.course.borrow_mut().count(bytes);
+                    if let Err(e) = ready.and_then(|f| f.write(&runs, &pages)) {
                         break Err(e);
                     }
+                    self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
                 Ok(Heard::Whole(Ok(()))) => break Ok(()),
                 Ok(Heard::Whole(Err(why))) => break Err(MoveError::Room(why)),
@@ -93,6 +104,7 @@ impl Move {
                 Err(e) => break Err(e),
             }
         };
+        self.done("pages");
         match (outcome, filling) {
             (Ok(()), Some(filling)) => self.go(filling),
             (Ok(()), None) => Err(MoveError::Room("it sent no pages".into())),
@@ -163,10 +175,13 @@ impl Move {
         self.room.poller.order(Order::Dismiss { pid: self.pid, done });
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
         let signals = self.take_signals();
+        self.done("dismiss");
         let finished = filling.descriptors(self.pid).and_then(|()| filling.finish(self.pid, &signals));
         match finished {
             Ok(threads) => {
                 threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;
+                self.done("finish");
+                self.course.borrow_mut().thaw(Instant::now());
                 Ok(())
             }
             Err(e) => {
@@ -229,12 +244,11 @@ impl Filling {
         Ok(())
     }
 
-    fn write(&mut self, at: u64, pages: &[u8]) -> Result<(), MoveError> {
-        let end = at.saturating_add(pages.len() as u64);
-        if !self.image.areas.iter().any(|a| !a.shared && a.start <= at && end <= a.end) {
-            return Err(MoveError::Room(format!("pages at {at:#x} lie in no area of the image")));
+    fn write(&mut self, runs: &[body::Run], pages: &[u8]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
         }
-        Ok(self.first()?.memory().write(at, pages)?)
+        Ok(self.first()?.memory().write_runs(runs, pages)?)
     }
 
     /// The deputy as it was.

@@ -4,6 +4,7 @@ use super::MoveError;
 use crate::blob::Blob;
 use abi::{Start, THREAD_AREA_BYTES, ThreadBlock};
 use body::{BodyError, Collected, Inside};
+use os::areas::Area;
 use os::pidfd::PidFd;
 use os::ptrace::Stopped;
 use std::os::fd::OwnedFd;
@@ -13,9 +14,12 @@ const PAGE: u64 = 4096;
 /// Room for arguments and environment: what is longer is shown in part.
 const ARG_ROOM_BYTES: u64 = 64 << 10;
 
-/// A process that is a deputy as soon as it goes on.
-pub struct Implanted {
-    threads: Vec<Stopped>,
+/// The blob lies in the process, beside its own memory: it can still be taken out again.
+pub struct Implant {
+    region: Region,
+    start: u64,
+    /// The threads' ends of their channels, by TID.
+    channels: Vec<(i32, i32)>,
 }
 
 /// Where everything lies: the blob, its [`Start`] and the argument strings, the threads' areas.
@@ -40,57 +44,71 @@ impl Region {
     }
 }
 
-/// Puts the blob into the process; its own memory is gone when it goes on. Also the steward's ends of its threads' channels, by TID.
+/// Puts the blob into the stopped process. Also the steward's ends of its threads' channels, by TID.
 pub fn implant(
-    pid: i32,
     pidfd: &PidFd,
-    mut collected: Collected,
+    collected: &mut Collected,
+    taken: &[Area],
     ignored: u64,
-) -> Result<(Implanted, Vec<(i32, OwnedFd)>), MoveError> {
+) -> Result<(Implant, Vec<(i32, OwnedFd)>), MoveError> {
     let tids: Vec<i32> = collected.threads.iter().map(|t| t.tid).collect();
     let (layout, comm) = (collected.process.layout, collected.threads.first().map_or(Vec::new(), |t| t.comm.clone()));
     let first = collected.first().ok_or(BodyError::Gone)?;
     let blob = Blob::deputy();
-    let taken = os::areas::read(pid)?;
     let size = Region::at(0, blob.image.len() as u64, tids.len() as u64).end;
-    let base = body::free_place_for(size, taken.iter().map(|a| (a.start, a.end)))?;
+    let injected = first.region().map(|at| (at, at + body::REGION_BYTES));
+    let base = body::free_place_for(size, taken.iter().map(|a| (a.start, a.end)).chain(injected))?;
     let region = Region::at(base, blob.image.len() as u64, tids.len() as u64);
-    map(first, &region)?;
-    let channels = channels(first, pidfd, tids.len())?;
-    let start = write(first, &region, &blob, &channels, layout, ignored, &comm)?;
-    body::strip(&mut collected)?;
-    let mut threads = Vec::new();
-    for (n, inside) in collected.into_insides().into_iter().enumerate() {
-        threads.push(set_off(inside, n, &region, &channels, start)?);
-    }
-    let ours = tids.into_iter().zip(channels.into_iter().map(|(ours, _)| ours)).collect();
-    Ok((Implanted { threads }, ours))
+    let channels = map(first, &region, pidfd, tids.len())?;
+    let numbers: Vec<i32> = channels.iter().map(|(_, theirs)| *theirs).collect();
+    let start = write(first, &region, &blob, &numbers, layout, ignored, &comm)?;
+    let ours = tids.iter().copied().zip(channels.into_iter().map(|(ours, _)| ours)).collect();
+    Ok((Implant { region, start, channels: tids.into_iter().zip(numbers).collect() }, ours))
 }
 
-fn map(inside: &mut Inside, region: &Region) -> Result<(), BodyError> {
+impl Implant {
+    /// Nothing of it is left in the process.
+    pub fn withdraw(self, collected: &mut Collected) -> Result<(), BodyError> {
+        let first = collected.first().ok_or(BodyError::Gone)?;
+        let mut batch = first.batch();
+        let args = [self.region.base, self.region.end - self.region.base, 0, 0, 0, 0];
+        batch.must("unmapping the deputy's memory", libc::SYS_munmap, args);
+        for (_, theirs) in self.channels {
+            batch.must("closing the deputy's channel", libc::SYS_close, [theirs as u64, 0, 0, 0, 0, 0]);
+        }
+        first.run(&batch)?;
+        Ok(())
+    }
+
+    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then.
+    pub fn go(self, mut collected: Collected) -> Result<(), BodyError> {
+        body::strip(&mut collected)?;
+        for (n, inside) in collected.into_insides().into_iter().enumerate() {
+            let theirs = self.channels.get(n).map_or(-1, |(_, theirs)| *theirs);
+            set_off(inside, n, &self.region, theirs, self.start)?.detach(0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Maps the region and makes a socket pair for each thread in the process: our ends are taken from it, theirs stay.
+fn map(inside: &mut Inside, region: &Region, pidfd: &PidFd, threads: usize) -> Result<Vec<(OwnedFd, i32)>, BodyError> {
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
     let (code, data) = ((libc::PROT_READ | libc::PROT_EXEC) as u64, (libc::PROT_READ | libc::PROT_WRITE) as u64);
     let mut batch = inside.batch();
     for (from, to, protection) in [(region.base, region.start, code), (region.start, region.end, data)] {
         batch.must("mapping the deputy's memory", libc::SYS_mmap, [from, to - from, protection, flags, u64::MAX, 0]);
     }
-    inside.run(&batch)?;
-    Ok(())
-}
-
-/// A socket pair for each thread, made in the process: ours is taken from it, theirs stays.
-fn channels(inside: &mut Inside, pidfd: &PidFd, count: usize) -> Result<Vec<(OwnedFd, i32)>, BodyError> {
-    let mut batch = inside.batch();
-    let pairs = batch.space(8 * count);
+    let pairs = batch.space(8 * threads);
     let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
-    for n in 0..count as u64 {
+    for n in 0..threads as u64 {
         let args = [libc::AF_UNIX as u64, kind, 0, pairs + 8 * n, 0, 0];
         batch.must("making the deputy's channel", libc::SYS_socketpair, args);
     }
     inside.run(&batch)?;
     let mut found = Vec::new();
     let mut closing = inside.batch();
-    for n in 0..count as u64 {
+    for n in 0..threads as u64 {
         let both = inside.memory().word(pairs + 8 * n)?;
         let (ours, theirs) = (both as i32, (both >> 32) as i32);
         found.push((pidfd.get_fd(ours)?, theirs));
@@ -105,7 +123,7 @@ fn write(
     inside: &Inside,
     region: &Region,
     blob: &Blob,
-    channels: &[(OwnedFd, i32)],
+    channels: &[i32],
     layout: image::Layout,
     ignored: u64,
     name: &[u8],
@@ -138,7 +156,7 @@ fn write(
         env_end: arg_end + environment.len() as u64,
         arg_room: ARG_ROOM_BYTES,
         thread_area: region.area(0),
-        channel_fd: channels.first().map_or(-1, |(_, theirs)| *theirs),
+        channel_fd: channels.first().copied().unwrap_or(-1),
         exe_fd: -1,
         ignored,
         comm,
@@ -148,7 +166,7 @@ fn write(
     // SAFETY: a plain record without padding (its size is the sum of its fields: abi checks it), read as bytes.
     let bytes = unsafe { std::slice::from_raw_parts((&raw const start).cast::<u8>(), size_of::<Start>()) };
     memory.write(region.start, bytes)?;
-    for (n, (_, theirs)) in channels.iter().enumerate().skip(1) {
+    for (n, theirs) in channels.iter().enumerate().skip(1) {
         let block = ThreadBlock::new(region.area(n), *theirs, region.start);
         let words = [block.this, u64::from(block.channel_fd as u32), block.buffer, block.start];
         memory.write(block.this, &words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>())?;
@@ -157,29 +175,15 @@ fn write(
 }
 
 /// The thread will run the blob, with all signals blocked until that is ready for them.
-fn set_off(
-    inside: Inside,
-    n: usize,
-    region: &Region,
-    channels: &[(OwnedFd, i32)],
-    start: u64,
-) -> Result<Stopped, BodyError> {
+fn set_off(inside: Inside, n: usize, region: &Region, theirs: i32, start: u64) -> Result<Stopped, BodyError> {
     let mut registers = inside.registers();
     registers.rip = region.base;
     registers.rax = 0;
     if n == 0 {
         (registers.rdi, registers.rsi) = (start, region.area(0) + abi::STACK_BYTES as u64 - 128);
     } else {
-        let theirs = channels.get(n).map_or(-1, |(_, theirs)| *theirs);
         let block = ThreadBlock::new(region.area(n), theirs, start);
         (registers.rdi, registers.rsp, registers.fs_base) = (0, block.this, block.this);
     }
     Ok(inside.leave(&registers, u64::MAX)?)
-}
-
-impl Implanted {
-    /// Lets it go on, without a tracer.
-    pub fn go(self) -> Result<(), MoveError> {
-        Ok(self.threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?)
-    }
 }

@@ -17,6 +17,10 @@ use wire::message::{Arrival, Place, Program, StandinId};
 pub struct Observed {
     /// Areas as the kernel lists them, without flags.
     raw: Vec<Area>,
+    /// What the kernel said of each descriptor.
+    seen: Vec<(i32, FdInfo)>,
+    /// Whom else there was.
+    others: Vec<i32>,
     memory: Memory,
     /// All files.
     pub files: Vec<File>,
@@ -29,26 +33,76 @@ pub struct Observed {
 
 impl Observed {
     /// Looks at process `pid`. `before`: what it was; its areas are understood anew only if they have changed.
-    pub fn of(pid: i32, before: Option<&Observed>) -> Result<Observed, BodyError> {
-        refuse_early(pid)?;
+    ///
+    /// `watched`: a userfaultfd that it has is ours.
+    pub fn of(pid: i32, before: Option<&Observed>, watched: bool) -> Result<Observed, BodyError> {
         let raw = os::areas::read(pid)?;
+        if let Some(before) = before.filter(|b| b.raw == raw)
+            && let Some(same) = before.with_offsets(pid)?
+        {
+            return Ok(same);
+        }
+        refuse_early(pid)?;
+        let others = process::all()?;
         if raw.is_empty() {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }
         let mut files = Files::default();
-        let flagged = match before.filter(|b| b.raw == raw) {
-            Some(before) => return before.again(pid),
-            None => os::areas::read_with_flags(pid)?,
-        };
+        if let Some(before) = before.filter(|b| b.raw == raw) {
+            return before.again(pid, others);
+        }
+        let (raw, mut flagged) = areas_twice(pid)?;
+        if watched {
+            flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
+        }
         let memory = body::memory(&flagged, &mut files, is_as_named)?;
         let exe = executable(pid, &mut files);
-        let (descriptors, objects) = descriptors(pid, &mut files)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { raw, memory, files: files.list().to_vec(), descriptors, objects, exe, cwd, umask })
+        let files = files.list().to_vec();
+        Ok(Observed { raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
     }
 
-    fn again(&self, pid: i32) -> Result<Observed, BodyError> {
+    /// This, with the offsets of now, if nothing else of the descriptors has changed.
+    fn with_offsets(&self, pid: i32) -> Result<Option<Observed>, BodyError> {
+        // What objects hold is read anew.
+        if self.objects != Objects::default() {
+            return Ok(None);
+        }
+        let mut now = self.clone();
+        let numbers = process::descriptors(pid)?;
+        if !numbers.iter().eq(self.seen.iter().map(|(fd, _)| fd)) {
+            return Ok(None);
+        }
+        for ((fd, before), descriptor) in now.seen.iter_mut().zip(&mut now.descriptors) {
+            let info = process::fd_info(pid, *fd)?;
+            if (FdInfo { offset: before.offset, ..info }) != *before {
+                return Ok(None);
+            }
+            if let Opened::File { offset, .. } = &mut descriptor.opened {
+                *offset = info.offset;
+            }
+            *before = info;
+        }
+        now.cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
+        now.umask = process::status(pid)?.umask;
+        Ok(Some(now))
+    }
+
+    /// Looks for what may have changed since the first look and takes long to see: done while the room works. False: prepare anew.
+    ///
+    /// Who was made since then may share an open file. (Who was there and was sent one in these milliseconds is not seen.)
+    pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
+        refuse_early(pid)?;
+        let new = process::all()?.into_iter().filter(|p| *p != pid && !self.others.contains(p)).collect();
+        let new = Others::of(new);
+        let moved = self.descriptors.iter().zip(&self.seen);
+        let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
+        Ok(!files.map(|(_, (fd, info))| (fd, info)).any(|(fd, info)| new.have(pid, *fd, info)))
+    }
+
+    fn again(&self, pid: i32, others: Vec<i32>) -> Result<Observed, BodyError> {
         let mut files = Files::default();
         let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
             image::Content::File { file, .. } => Some(file + 1),
@@ -58,10 +112,11 @@ impl Observed {
         for file in self.files.iter().take(kept) {
             files.own(file.clone());
         }
-        let (descriptors, objects) = descriptors(pid, &mut files)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
-        Ok(Observed { files: files.list().to_vec(), descriptors, objects, cwd, umask, ..self.clone() })
+        let files = files.list().to_vec();
+        Ok(Observed { seen, others, files, descriptors, objects, cwd, umask, ..self.clone() })
     }
 
     /// The areas as the kernel lists them.
@@ -160,6 +215,26 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     Ok(())
 }
 
+/// A process that runs may change its memory while the kernel lists it: then areas come twice, or not at all.
+const LISTED_MAX: usize = 20;
+
+/// The areas without and with flags, of one moment if possible.
+fn areas_twice(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
+    let mut tries = 0;
+    loop {
+        let (raw, flagged) = (os::areas::read(pid)?, os::areas::read_with_flags(pid)?);
+        let apart = flagged.windows(2).all(|w| w[0].end <= w[1].start);
+        let same = raw.iter().map(|a| (a.start, a.end)).eq(flagged.iter().map(|a| (a.start, a.end)));
+        tries += 1;
+        if apart && (same || tries >= LISTED_MAX) {
+            return Ok((raw, flagged));
+        }
+        if tries >= 2 * LISTED_MAX {
+            return Err(BodyError::Stays("its memory changes faster than it can be listed".into()));
+        }
+    }
+}
+
 /// The file that an area shows is still the one of that name.
 fn is_as_named(area: &Area) -> Result<(), String> {
     let path = Path::new(std::ffi::OsStr::from_bytes(&area.name));
@@ -177,27 +252,44 @@ fn executable(pid: i32, files: &mut Files) -> Option<u32> {
     Some(files.shared(file))
 }
 
-fn descriptors(pid: i32, files: &mut Files) -> Result<(Vec<Descriptor>, Objects), BodyError> {
+struct Described {
+    seen: Vec<(i32, FdInfo)>,
+    descriptors: Vec<Descriptor>,
+    objects: Objects,
+}
+
+fn descriptors(pid: i32, files: &mut Files) -> Result<Described, BodyError> {
     let pidfd = PidFd::open(pid)?;
     let (mut found, mut gathered) = (Vec::<Descriptor>::new(), Gathered::default());
+    let mut seen = Vec::new();
     let mut others = None;
+    // Numbers of files' descriptors, each open file once, in the kernel's order of them.
+    let mut distinct: Vec<(i32, Opened)> = Vec::new();
     for fd in process::descriptors(pid)? {
         let info = process::fd_info(pid, fd)?;
         let kind = kind(pid, fd, &info)?;
-        let same = |d: &&Descriptor| !matches!(d.opened, Opened::Home(_)) && process::same_file(pid, d.fd, fd);
-        let opened = match (found.iter().find(same), kind) {
+        let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
             (_, Kind::AtHome) => Opened::Home(fd),
-            (Some(same), _) => same.opened,
+            (Ok(same), _) => distinct[same].1,
             // What others have too stays where they are.
-            (None, kind) if others.get_or_insert_with(|| Others::of(pid)).share(pid, fd, &info, &kind) => {
+            (Err(_), kind) if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, &kind) => {
                 kind.shared(pid, fd)?
             }
-            (None, Kind::File(file)) => Opened::File { file: files.own(file), offset: info.offset },
-            (None, Kind::Object) => gathered.describe(pid, &pidfd, fd)?.map_or(Opened::Home(fd), Opened::Made),
+            (Err(place), kind) => {
+                let opened = match kind {
+                    Kind::File(file) => Opened::File { file: files.own(file), offset: info.offset },
+                    _ => gathered.describe(pid, &pidfd, fd)?.map_or(Opened::Home(fd), Opened::Made),
+                };
+                if !matches!(opened, Opened::Home(_)) {
+                    distinct.insert(place, (fd, opened));
+                }
+                opened
+            }
         };
+        seen.push((fd, info));
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }
-    Ok((found, gathered.list().clone()))
+    Ok(Described { seen, descriptors: found, objects: gathered.list().clone() })
 }
 
 enum Kind {
@@ -263,15 +355,17 @@ fn is_kernels(pid: i32, fd: i32) -> bool {
     rustix::fs::statfs(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|fs| KERNELS.contains(&fs.f_type))
 }
 
-/// What other processes have open: all that can be seen, by mount and inode.
+/// What other processes have open, by mount and inode.
 struct Others(HashMap<(u64, u64), Vec<(i32, i32)>>);
 
+fn others_of(pid: i32) -> Others {
+    Others::of(process::all().unwrap_or_default().into_iter().filter(|p| *p != pid).collect())
+}
+
 impl Others {
-    fn of(pid: i32) -> Others {
-        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = all.filter_map(|e| e.file_name().to_str()?.parse().ok()).filter(|p| *p != pid);
+    fn of(processes: Vec<i32>) -> Others {
         let mut found: HashMap<_, Vec<_>> = HashMap::new();
-        for other in numbers {
+        for other in processes {
             for fd in process::descriptors(other).unwrap_or_default() {
                 if let Ok(info) = process::fd_info(other, fd) {
                     found.entry((info.mount_id, info.inode)).or_default().push((other, fd));
@@ -279,6 +373,12 @@ impl Others {
             }
         }
         Others(found)
+    }
+
+    /// One of them has the same open file.
+    fn have(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
+        let candidates = self.0.get(&(info.mount_id, info.inode));
+        candidates.is_some_and(|all| all.iter().any(|other| process::one_file((pid, fd), *other)))
     }
 
     /// Another process has the same open file, or any end of the same pipe.

@@ -1,5 +1,6 @@
 //! From home to the room: an empty body is made there while the process still runs; then it is stopped, sent, rebuilt, and the original becomes the deputy.
 
+use super::ahead::{Ahead, Rest};
 use super::implant;
 use super::observe::Observed;
 use super::{Heard, Move, MoveError};
@@ -7,8 +8,9 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{BodyError, Collected};
-use image::Image;
+use body::{BodyError, Collected, Run};
+use ctl::moves::{How, Leg, Wish};
+use image::{Area, Image};
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
@@ -16,8 +18,12 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
+use strategy::Way;
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
+
+/// Ranges of pages that a message can say have gone.
+const GONE_MAX: usize = 20_000;
 
 /// A body that waits in the room for its image.
 struct Prepared {
@@ -26,13 +32,13 @@ struct Prepared {
 }
 
 /// Moves process `pid` to the room.
-pub fn run(room: &Arc<Shared>, pid: i32) -> Result<(), MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
     let this = Move::begin(room, pid, false)?;
     let pidfd = PidFd::open(pid)?;
-    let moved = this.prepare(None).and_then(|prepared| this.leave(&pidfd, prepared).inspect_err(|_| this.call_off()));
+    let moved = this.go_out(&pidfd, wish);
     // Whatever could not be read of it then has its reason in this.
     moved.map_err(|e| if has_ended(pid) { BodyError::Gone.into() } else { e })
 }
@@ -42,11 +48,43 @@ fn has_ended(pid: i32) -> bool {
 }
 
 impl Move {
+    fn go_out(&self, pidfd: &PidFd, wish: Wish) -> Result<Leg, MoveError> {
+        let mut prepared = self.prepare(None)?;
+        self.done("prepare");
+        let ahead = match self.ahead_if_wished(pidfd, &prepared, wish) {
+            Err(MoveError::Body(e)) if wish.how == How::Auto => {
+                tracing::info!("process {} goes without pre-copy: {e}", self.pid);
+                // Another body: this one may have some of its pages.
+                self.call_off();
+                prepared = self.prepare(None)?;
+                Ok(None)
+            }
+            other => other,
+        };
+        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead));
+        let how = left.inspect_err(|_| self.call_off())?;
+        Ok(self.course.borrow().leg(&self.room.args.host, &how))
+    }
+
+    /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes what, `auto` does without.
+    fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
+        let areas = prepared.observed.image().areas;
+        let own_bytes = body::own_runs(&Own::of(self.pid)?, &areas)?.iter().map(|(_, bytes)| bytes).sum();
+        let chosen = strategy::choose(own_bytes, wish.max_freeze_us, strategy::RATE_AT_FIRST);
+        match wish.how {
+            How::Stop => Ok(None),
+            How::Auto if chosen == Way::Stop => Ok(None),
+            How::Auto | How::Pre => {
+                Ok(Some(self.send_ahead(pidfd, &prepared.observed, own_bytes, wish.max_freeze_us)?))
+            }
+        }
+    }
+
     /// Has the room make an empty body. `observed`: what the process holds, if it is known already.
     fn prepare(&self, observed: Option<Observed>) -> Result<Prepared, MoveError> {
         let observed = match observed {
             Some(observed) => observed,
-            None => Observed::of(self.pid, None)?,
+            None => Observed::of(self.pid, None, false)?,
         };
         let at_home = observed.at_home(self.pid);
         let first = {
@@ -84,9 +122,12 @@ impl Move {
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
-    fn leave(&self, pidfd: &PidFd, mut prepared: Prepared) -> Result<(), MoveError> {
+    /// How it went, in words.
+    fn leave(&self, pidfd: &PidFd, mut prepared: Prepared, mut ahead: Option<Ahead>) -> Result<String, MoveError> {
+        self.course.borrow_mut().freeze();
         let frozen = body::freeze(self.pid)?;
-        let now = match Observed::of(self.pid, Some(&prepared.observed)) {
+        self.done("stop");
+        let now = match Observed::of(self.pid, Some(&prepared.observed), ahead.is_some()) {
             Ok(now) => now,
             Err(e) => {
                 frozen.thaw();
@@ -94,6 +135,8 @@ impl Move {
             }
         };
         if !now.is_served_by(&prepared.observed) {
+            // Another body, which has no pages yet.
+            drop(ahead.take());
             self.call_off();
             match self.prepare(Some(now.clone())) {
                 Ok(again) => prepared = again,
@@ -103,65 +146,148 @@ impl Move {
                 }
             }
         }
+        self.done("observe");
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
         let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
         let mut collected = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e
         })?;
-        match self.send(&now, &mut collected) {
-            Ok(()) => self.commit(pidfd, collected, &prepared.place, ignored),
-            Err(e) => {
-                collected.give_back()?.into_iter().for_each(|t| drop(t.detach(0)));
-                Err(e)
-            }
+        self.done("collect");
+        match self.send(&now, &mut collected, ahead.as_ref()) {
+            Ok(()) => self.hand_over(pidfd, &now, collected, &prepared.place, ignored)?,
+            Err(e) => put_back(collected, e)?,
         }
+        Ok(ahead.as_ref().map_or_else(|| "stop".to_owned(), Ahead::how))
     }
 
-    fn send(&self, now: &Observed, collected: &mut Collected) -> Result<(), MoveError> {
+    fn send(&self, now: &Observed, collected: &mut Collected, ahead: Option<&Ahead>) -> Result<(), MoveError> {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
-        body::fire_again(&mut image);
-        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-        let downlink = self.room.downlink.get().ok_or_else(|| MoveError::Silent("it is gone".into()))?;
-        let frame = |kind, parts: &[&[u8]]| {
-            let sent = downlink.send(kind, 0, 0, parts);
-            sent.map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
+        let image = Image { process: collected.process.clone(), threads, ..now.image() };
+        self.send_image(&image)?;
+        self.done("image");
+        let rest = match ahead {
+            Some(ahead) => ahead.rest(&image.areas)?,
+            None => Rest { runs: body::own_runs(&Own::of(self.pid)?, &image.areas)?, gone: Vec::new() },
         };
-        for part in bytes.chunks(cargo::PART_BYTES) {
-            frame(Kind::Image, &[&cargo::part_head(self.pid), part])?;
+        self.done("look");
+        if rest.gone.len() > GONE_MAX {
+            let why = "it gave back too much of what was sent ahead: move it with --how stop";
+            return Err(BodyError::Stays(why.into()).into());
         }
-        body::each_page_run(&Own::of(self.pid)?, &Memory::of(self.pid)?, &image, |at, pages| {
-            frame(Kind::Pages, &[&cargo::pages_head(self.pid, at), pages])
-        })?;
-        self.room.tell(&ToRoom::Rebuild { pid: self.pid });
-        self.expect(|heard| match heard {
-            Heard::Rebuilt(result) => Some(result),
-            _ => None,
+        self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
+        self.done("pages");
+        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
+        Ok(())
+    }
+
+    fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+        let gone = || BodyError::Stays("the link to the room is gone".into());
+        let sent = self.room.downlink.get().ok_or_else(gone)?.send(kind, 0, 0, parts);
+        sent.map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
+    }
+
+    /// Sends an image: it is there before what is told next.
+    pub(super) fn send_image(&self, image: &Image) -> Result<(), BodyError> {
+        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        let head = cargo::part_head(self.pid);
+        bytes.chunks(cargo::PART_BYTES).try_for_each(|part| self.frame(Kind::Image, &[&head, part]))
+    }
+
+    pub(super) fn send_batches(
+        &self,
+        runs: &[Run],
+        areas: &[Area],
+        memory: &Memory,
+        fresh: bool,
+        unreadable: Option<&mut Vec<Run>>,
+    ) -> Result<(), BodyError> {
+        body::each_batch(runs, memory, areas, fresh, unreadable, |runs, pages| {
+            self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
+            self.course.borrow_mut().count(pages.len() as u64);
+            self.frame(Kind::Pages, &[&cargo::pages_head(self.pid, runs), pages])
         })
     }
 
-    /// The body stands: from here on it is the process, and the original its deputy.
-    fn commit(&self, pidfd: &PidFd, collected: Collected, place: &Place, ignored: u64) -> Result<(), MoveError> {
+    /// While the room rebuilds the body, the original is made ready to be its deputy. Then: the commit point.
+    fn hand_over(
+        &self,
+        pidfd: &PidFd,
+        now: &Observed,
+        mut collected: Collected,
+        place: &Place,
+        ignored: u64,
+    ) -> Result<(), MoveError> {
         const SIGCHLD: usize = libc::SIGCHLD as usize - 1;
         let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
             & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-        let (implanted, channels) = implant::implant(self.pid, pidfd, collected, ignored)?;
-        let deputy = self.deputy(place, channels)?;
-        let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
-        is_done.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
-        self.room.return_rights(self.pid);
+        let (implanted, channels) = match implant::implant(pidfd, &mut collected, now.areas(), ignored) {
+            Ok(implanted) => implanted,
+            Err(e) => return put_back(collected, e),
+        };
+        self.done("implant");
+        if let Err(e) = self.adopt(place, channels).and_then(|()| self.await_rebuilt(now)) {
+            self.dismiss();
+            implanted.withdraw(&mut collected)?;
+            return put_back(collected, e);
+        }
         // From here on only the end of the process can undo it.
         self.room.tell(&ToRoom::Resume { pid: self.pid });
-        implanted.go()?;
+        self.room.return_rights(self.pid);
+        if let Err(e) = implanted.go(collected) {
+            tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
+            pidfd.kill(libc::SIGKILL)?;
+            return Err(e.into());
+        }
+        self.done("deputy");
+        self.await_running();
         if child_flags != 0
             && let Some(deputy) = self.room.table().deputies.get_mut(&self.pid)
         {
             deputy.give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
         }
         Ok(())
+    }
+
+    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<(), MoveError> {
+        let deputy = self.deputy(place, channels)?;
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
+        is_done.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
+        self.done("adopt");
+        Ok(())
+    }
+
+    fn dismiss(&self) {
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Dismiss { pid: self.pid, done });
+        let _ = is_done.recv();
+    }
+
+    fn await_rebuilt(&self, now: &Observed) -> Result<(), MoveError> {
+        let holds = now.still_holds(self.pid)?;
+        self.done("look again");
+        self.expect(|heard| match heard {
+            Heard::Rebuilt(result) => Some(result),
+            _ => None,
+        })?;
+        self.done("rebuild there");
+        if holds {
+            Ok(())
+        } else {
+            Err(BodyError::Stays("what it shares with others has changed: try again".into()).into())
+        }
+    }
+
+    fn await_running(&self) {
+        loop {
+            match self.hear() {
+                Ok(Heard::Runs(then)) => return self.course.borrow_mut().thaw(then),
+                Ok(_) => {}
+                Err(e) => return tracing::warn!("process {}: {e}", self.pid),
+            }
+        }
     }
 
     fn deputy(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<Deputy, MoveError> {
@@ -178,4 +304,10 @@ impl Move {
         channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel, None));
         Ok(deputy)
     }
+}
+
+/// The process goes on here, as it was.
+fn put_back<T>(collected: Collected, e: MoveError) -> Result<T, MoveError> {
+    collected.give_back()?.into_iter().for_each(|t| drop(t.detach(0)));
+    Err(e)
 }

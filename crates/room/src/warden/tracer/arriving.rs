@@ -82,6 +82,10 @@ impl Tracer {
             Some(State::Empty(arrival, stopped)) => map(stopped, &image, &arrival)
                 .map(|(inside, given)| (arrival, given, inside))
                 .map_err(|e| e.to_string()),
+            Some(State::Mapped(arrival, given, mut inside, old)) => {
+                let fitted = relayout(&mut inside, &old, &image, &arrival, given);
+                fitted.map(|given| (arrival, given, *inside)).map_err(|e| e.to_string())
+            }
             _ => Err("no empty process waits for this image".into()),
         };
         let told = mapped.map(|(arrival, given, inside)| {
@@ -93,10 +97,12 @@ impl Tracer {
     }
 
     /// All pages are there: the rest of its state.
-    pub fn rebuild_arriving(&mut self, pid: i32) {
+    pub fn rebuild_arriving(&mut self, pid: i32, gone: &[body::Run]) {
         let rebuilt = match self.arriving.states.remove(&pid) {
-            Some(State::Mapped(arrival, given, inside, image)) => {
-                self.rebuild(*inside, &image, &arrival, &given).map_err(|e| e.to_string())
+            Some(State::Mapped(arrival, given, mut inside, image)) => {
+                let discarded = body::discard(&mut inside, gone);
+                let rebuilt = discarded.and_then(|()| self.rebuild(*inside, &image, &arrival, &given));
+                rebuilt.map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
         };
@@ -160,6 +166,7 @@ impl Tracer {
                 tracing::error!("{e}");
             }
         }
+        self.room.tell(&ToHome::Runs { pid });
         self.early_signals(pid);
         true
     }
@@ -185,6 +192,22 @@ fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Gi
     given.objects = body::make_objects(&mut inside, image, Some(above))?;
     body::map_memory(host.0, &mut inside, image, &given, &[])?;
     Ok((inside, given))
+}
+
+/// Makes what was laid out for an earlier image fit a later one of the same process. The earlier one, of a process that ran, had no objects.
+fn relayout(
+    inside: &mut Inside,
+    old: &Image,
+    image: &Image,
+    arrival: &Arrival,
+    mut given: Given,
+) -> Result<Given, BodyError> {
+    if given.objects.is_empty() {
+        let above = arrival.files_at + arrival.files.len() as i32;
+        given.objects = body::make_objects(inside, image, Some(above))?;
+    }
+    body::relayout_memory(inside, &old.areas, image, &given)?;
+    Ok(given)
 }
 
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.

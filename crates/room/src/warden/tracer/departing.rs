@@ -140,6 +140,7 @@ impl Tracer {
                 self.departing.states.insert(pid, State::Collected(Box::new(collected)));
                 let room = self.room.clone();
                 let send = move || {
+                    room.windows.open(pid);
                     let result = send(&room, pid, host, &image).map_err(|e| e.to_string());
                     room.tell(&ToHome::Whole { pid, result });
                 };
@@ -157,6 +158,7 @@ impl Tracer {
 
     /// A body that was to leave goes on here.
     pub fn stay(&mut self, pid: i32) {
+        self.room.windows.close(pid);
         match self.departing.states.remove(&pid) {
             Some(State::Stopping(threads, _)) => go_on(threads),
             Some(State::Collected(collected)) => match collected.give_back() {
@@ -173,7 +175,9 @@ impl Tracer {
 
     /// A body goes on elsewhere: what is left of it vanishes unseen.
     pub fn vanish(&mut self, pid: i32) {
+        self.room.windows.close(pid);
         self.departing.states.remove(&pid);
+        self.room.going_home.forget(pid);
         self.arriving.forget(pid);
         if self.room.guests().get(pid).is_none() {
             return self.room.tell(&ToHome::Left { pid });
@@ -250,7 +254,11 @@ fn send(room: &Arc<Shared>, pid: i32, host: HostTid, image: &Image) -> Result<()
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(Kind::Image, &[&cargo::part_head(pid), part])?;
     }
-    body::each_page_run(&Own::of(host.0)?, &Memory::of(host.0)?, image, |at, pages| {
-        frame(Kind::Pages, &[&cargo::pages_head(pid, at), pages])
+    let runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
+    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, |runs, pages| {
+        if !room.windows.make_way(pid, pages.len() as u64) {
+            return Err(BodyError::Stays("home takes no more of its pages".into()));
+        }
+        frame(Kind::Pages, &[&cargo::pages_head(pid, runs), pages])
     })
 }

@@ -1,0 +1,125 @@
+//! The process that is moved, and moving it.
+
+use crate::Error;
+use crate::run::me;
+use ctl::moves::Leg;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// What it is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Memory that it has written, beside what any program has.
+    pub bytes: u64,
+    /// Bytes that it writes each second; `None`: as fast as it can.
+    pub written: Option<u64>,
+    /// Threads.
+    pub threads: u32,
+    /// Descriptors.
+    pub files: u32,
+}
+
+/// With about 160 KB of dirty memory, half of which the C library's start has written.
+pub const MINIMAL: Shape = Shape { bytes: 48 << 10, written: Some(0), threads: 1, files: 3 };
+
+/// One, running.
+pub struct Victim {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+/// Compiles the program into this directory.
+pub fn compile(dir: &Path) -> Result<PathBuf, Error> {
+    let (source, program) = (dir.join("victim.c"), dir.join("victim"));
+    std::fs::write(&source, include_str!("victim.c"))
+        .map_err(Error::system(format!("writing {}", source.display())))?;
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source);
+    let done = cc.output().map_err(Error::system("running cc (a C compiler is needed for the moved program)"))?;
+    if done.status.success() {
+        return Ok(program);
+    }
+    let output = String::from_utf8_lossy(&done.stderr).into_owned();
+    Err(Error::Failed { command: format!("{cc:?}"), status: done.status.to_string(), output })
+}
+
+impl Victim {
+    /// Starts one, and waits until it has its memory.
+    pub fn start(program: &Path, shape: Shape) -> Result<Victim, Error> {
+        let rate = shape.written.map_or("-1".to_owned(), |r| r.to_string());
+        let words = [shape.bytes.to_string(), rate, shape.threads.to_string(), shape.files.to_string()];
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(Error::system(format!("running {}", program.display())))?;
+        let said = child.stdout.take().map(BufReader::new);
+        let Some(said) = said else {
+            return Err(Error::system("reading what the moved program says")(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        let mut victim = Victim { child, said };
+        victim.line("ready")?;
+        Ok(victim)
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn line(&mut self, wanted: &str) -> Result<String, Error> {
+        let mut line = String::new();
+        self.said.read_line(&mut line).map_err(Error::system("reading what the moved program says"))?;
+        let line = line.trim().to_owned();
+        if line.is_empty() || line == "stale" || (!wanted.is_empty() && line != wanted) {
+            let status = self.child.try_wait().ok().flatten().map_or("still there".into(), |s| s.to_string());
+            return Err(Error::Failed { command: "the moved program".into(), status, output: line });
+        }
+        Ok(line)
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a child of ours that was not waited for.
+        unsafe { libc::kill(self.pid() as i32, signal) };
+    }
+
+    /// The longest gap that it saw on its clock since this was asked last, microseconds.
+    pub fn gap_us(&mut self) -> Result<f64, Error> {
+        self.signal(libc::SIGUSR1);
+        Ok(self.line("")?.parse::<f64>().unwrap_or(f64::NAN) / 1e3)
+    }
+
+    /// Moves it.
+    pub fn relocate(&self, to: &str, more: &[String]) -> Result<Vec<Leg>, Error> {
+        let mut command = Command::new(me()?);
+        command.args(["move", &self.pid().to_string(), to, "--json"]).args(more).stdin(Stdio::null());
+        let done = command.output().map_err(Error::system("running tern move"))?;
+        let failed =
+            |output: String| Error::Failed { command: format!("{command:?}"), status: done.status.to_string(), output };
+        if !done.status.success() {
+            return Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
+        }
+        serde_json::from_slice(&done.stdout).map_err(|e| failed(e.to_string()))
+    }
+
+    /// Resident memory at home, bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap_or_default();
+        let kib = text.lines().find_map(|l| l.strip_prefix("Rss:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
+        kib.unwrap_or(0u64) << 10
+    }
+
+    /// Has it look at all its memory, and end.
+    pub fn end(mut self) -> Result<(), Error> {
+        self.signal(libc::SIGTERM);
+        self.line("whole")?;
+        let _ = self.child.wait();
+        Ok(())
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

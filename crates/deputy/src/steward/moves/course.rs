@@ -1,0 +1,89 @@
+//! What took how long in a move.
+
+use ctl::moves::{Leg, Phase};
+use std::time::Instant;
+
+/// A move's clock.
+#[derive(Debug)]
+pub struct Course {
+    begun: Instant,
+    last: Instant,
+    /// When the threads were about to be stopped.
+    frozen: Option<Instant>,
+    thawed: bool,
+    leg: Leg,
+}
+
+impl Default for Course {
+    fn default() -> Course {
+        let now = Instant::now();
+        Course { begun: now, last: now, frozen: None, thawed: false, leg: Leg::default() }
+    }
+}
+
+impl Course {
+    /// Ends a step.
+    pub fn done(&mut self, step: &str) {
+        let now = Instant::now();
+        let name = if self.frozen.is_some() && !self.thawed { format!("frozen {step}") } else { step.to_owned() };
+        self.leg.phases.push(Phase { name, us: micros(now - self.last) });
+        self.last = now;
+    }
+
+    /// The threads are stopped from now on.
+    pub fn freeze(&mut self) {
+        (self.frozen, self.thawed) = (Some(Instant::now()), false);
+    }
+
+    /// The threads run, since then.
+    pub fn thaw(&mut self, then: Instant) {
+        if let Some(since) = self.frozen.filter(|_| !self.thawed) {
+            self.leg.freeze_us = micros(then - since);
+            self.thawed = true;
+        }
+    }
+
+    /// So many bytes of pages have gone.
+    pub fn count(&mut self, bytes: u64) {
+        self.leg.page_bytes += bytes;
+        if self.frozen.is_some() && !self.thawed {
+            self.leg.frozen_bytes += bytes;
+        }
+    }
+
+    /// Bytes of pages so far.
+    pub fn page_bytes(&self) -> u64 {
+        self.leg.page_bytes
+    }
+
+    /// All of it.
+    pub fn leg(&self, to: &str, how: &str) -> Leg {
+        Leg { to: to.to_owned(), how: how.to_owned(), total_us: micros(self.begun.elapsed()), ..self.leg.clone() }
+    }
+}
+
+fn micros(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_steps_count_where_they_belong() {
+        let mut course = Course::default();
+        course.count(1);
+        course.done("prepare");
+        course.freeze();
+        course.count(2);
+        course.done("stop");
+        course.thaw(Instant::now());
+        course.done("tidy");
+        let leg = course.leg("n2", "stop");
+        assert_eq!((leg.page_bytes, leg.frozen_bytes), (3, 2));
+        let names: Vec<&str> = leg.phases.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["prepare", "frozen stop", "tidy"]);
+        assert!(leg.freeze_us <= leg.total_us);
+    }
+}

@@ -1,0 +1,87 @@
+//! Processes with parents and children, wherever each of them is.
+
+use crate::{at_home, program, shared};
+
+/// A process that waits for its child, one that is stopped, one that has ended: the right answer each, and nothing is lost.
+#[test]
+fn parents_move_and_wait() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        bash -c 'sleep 1000 & child=$!; echo $child > child; wait $child; echo status $?' > said & pid=$!
+        lines child 1; child=$(cat child)
+        tern move $pid n2; tern move $child n3
+        ps -o ppid= -p $child | grep -qw $pid && echo parent kept
+        tern move $child home; tern move $pid n3; kill $child
+        wait $pid; cat said"#,
+    )
+    .text();
+    assert_eq!(text, "parent kept\nstatus 143");
+}
+
+/// Children that are born away are their parent's wherever it goes, and come home themselves.
+#[test]
+fn children_born_away() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > family <<'END'
+        until [ -e go ]; do sleep 0.01; done
+        bash -c 'echo $$ > grandchild; until [ -e end ]; do sleep 0.05; done; exit 9' & wait $!
+        echo status $?
+END
+        bash family > said & pid=$!
+        tern move $pid n2; touch go
+        lines grandchild 1; child=$(cat grandchild)
+        tern ps | awk -v a=$pid -v b=$child '$1 == a || $1 == b { print "away on", $3 }'
+        tern move $pid home && echo parent home
+        tern move $child home && echo child home
+        touch end; wait $pid; cat said"#,
+    )
+    .text();
+    assert_eq!(text, "away on n2\naway on n2\nparent home\nchild home\nstatus 9");
+}
+
+/// Makes a child that waits, by vfork.
+const VFORK: &str = r#"
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    puts("vforking"); fflush(stdout);
+    pid_t child = vfork();
+    if (!child) { sleep(4); _exit(6); }
+    int status;
+    waitpid(child, &status, 0);
+    printf("%d\n", WEXITSTATUS(status));
+}
+"#;
+
+/// What cannot be moved at this moment says why, and is as it was.
+#[test]
+fn not_at_this_moment() {
+    let lab = shared();
+    let vfork = program(&lab, "vforking", VFORK, &[]);
+    let script = format!(
+        r#"
+        {vfork} > said & pid=$!
+        lines said 1; sleep 0.2; tern move $pid n2 2>&1 | head -1
+        wait $pid; tail -1 said
+        sleep 1000 & pid=$!
+        kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'; tern move $pid n2 2>&1 | head -1
+        kill -CONT $pid; tern move $pid n2 && echo moved; kill $pid
+        bash -c 'sleep 0.5 & echo $! > zombie; exec sleep 1000' & pid=$!
+        lines zombie 1; zombie=$(cat zombie)
+        until_ 'grep -q "State:.Z" /proc/$zombie/status'; tern move $zombie n2 2>&1 | head -1
+        kill $pid"#
+    );
+    let text = at_home(&lab, &script).text();
+    let lines: Vec<&str> = text.lines().collect();
+    let wanted = ["vfork child", "6", "stopped", "moved", "ended"];
+    assert!(
+        lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
+        "{text}"
+    );
+}
