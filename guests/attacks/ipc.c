@@ -9,7 +9,6 @@ int main(void) {
     HELD_OFF(RAW(msgget, 0x1234, 0666));
     HELD_OFF(RAW(semget, 0x1234, 1, 0666));
     HELD_OFF(RAW(mq_open, "tern", O_CREAT | O_RDWR, 0600, NULL));
-    HELD_OFF(RAW(inotify_init));
     HELD_OFF(RAW(fanotify_init, 0, 0));
     HELD_OFF(RAW(name_to_handle_at, AT_FDCWD, "/", NULL, NULL, 0));
     HELD_OFF(RAW(open_by_handle_at, AT_FDCWD, NULL, O_RDONLY));

@@ -84,6 +84,7 @@ pub fn run_demo() -> Result<()> {
     python(&lab)?;
     compile(&lab)?;
     session(&lab)?;
+    moving(&lab)?;
     figures(&lab)?;
     head(&format!("Done, {:.1} s; the lab goes down", start.elapsed().as_secs_f32()));
     Ok(())
@@ -142,6 +143,28 @@ fn compile(lab: &Lab) -> Result<()> {
     println!("placed.s equals native.s; linked at home, the program says:");
     print!("{}", output(&mut lab.at_home(&["sh", "-c", "./program < program.c"]))?);
     Ok(())
+}
+
+/// A computation that was started by a plain shell, moved to two nodes and home again while it works.
+const MOVED: &str = r#"
+"$0" -c '
+import hashlib
+h = hashlib.sha256(b"tern")
+for turn in range(40):
+    for i in range(60000): h.update(h.digest())
+    print(turn, h.hexdigest()[:16], flush=True)
+' > said & pid=$!
+for place in n2 n3 home; do
+    until [ "$(wc -l < said)" -gt "${lines:-0}" ]; do sleep 0.05; done
+    echo "$ tern move PID $place"; tern move $pid $place
+    [ $place = home ] || tern ps
+    lines=$(wc -l < said)
+done
+wait $pid; echo "ended with $? and said:"; tail -1 said; rm said"#;
+
+fn moving(lab: &Lab) -> Result<()> {
+    head("A running computation, moved to n2, to n3, and home");
+    run(&mut lab.at_home(&["sh", "-ec", MOVED, interpreter()]))
 }
 
 /// An interactive shell on n2: a build, a pipeline, Ctrl-C.

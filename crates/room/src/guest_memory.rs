@@ -9,6 +9,12 @@ pub fn read(host: i32, from: u64, into: &mut [u8]) -> Result<()> {
         .or_else(|_| os::namespace::touching_files_as(ID_BASE, || os::vm::read(host, from, into)))
 }
 
+/// A string that ends with NUL, without it, of at most `max` bytes (else ENAMETOOLONG).
+pub fn read_string(host: i32, from: u64, max: usize) -> Result<Vec<u8>> {
+    os::vm::read_string(host, from, max)
+        .or_else(|_| os::namespace::touching_files_as(ID_BASE, || os::vm::read_string(host, from, max)))
+}
+
 /// Copies `bytes` to address `to` of a guest's thread; a part is an error (EFAULT).
 pub fn write(host: i32, to: u64, bytes: &[u8]) -> Result<()> {
     os::vm::write(host, to, bytes)

@@ -9,7 +9,7 @@ use crate::proto::{FileLock, LK_FLOCK, LkIn, LkOut, ReplyBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 struct Owner {
@@ -25,6 +25,8 @@ struct Owner {
 #[derive(Default)]
 pub(super) struct Locks {
     owners: Mutex<HashMap<(u64, u64), Owner>>,
+    /// Who set a flock last through an open file, by handle and node.
+    flocks: Mutex<HashMap<(u64, u64), u32>>,
 }
 
 impl Locks {
@@ -80,6 +82,10 @@ impl Server {
         let set = call.request.args().take::<LkIn>()?;
         let open = self.handles.get(set.fh, call.node.id)?;
         if set.lk_flags & LK_FLOCK != 0 {
+            // Not said of one that is given up.
+            if set.lk.pid != 0 {
+                lock(&self.locks.flocks).insert((set.fh, call.node.id), set.lk.pid);
+            }
             return self.flock(call, &open, set.lk.kind as i32, waits);
         }
         let mut range = range_of(&set.lk)?;
@@ -120,6 +126,20 @@ impl Server {
             Owner { description: description.clone(), writable: may_write, pid: set.lk.pid, handles: vec![set.fh] };
         owners.insert(key, owner);
         Ok(description)
+    }
+
+    /// Whether a process of the room holds a lock of a home file.
+    pub fn holds_locks(&self, pid: i32) -> bool {
+        let is_locked = |file: &OwnedFd| {
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
+            info.is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:")))
+        };
+        let mut flocks = lock(&self.locks.flocks);
+        flocks.retain(|(fh, node), _| self.handles.get(*fh, *node).is_ok());
+        let own = flocks.iter().filter(|(_, owner)| **owner == pid as u32);
+        let mut opens = own.filter_map(|((fh, node), _)| self.handles.get(*fh, *node).ok());
+        opens.any(|open| is_locked(&open.file))
+            || lock(&self.locks.owners).values().any(|o| o.pid == pid as u32 && is_locked(&o.description))
     }
 
     fn flock(self: &Arc<Self>, call: &Call<'_>, open: &Arc<Open>, kind: i32, waits: bool) -> Outcome {

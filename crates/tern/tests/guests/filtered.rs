@@ -96,7 +96,7 @@ fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen)
 const MAY_BE_REFUSED: &[(&str, &str)] = &[("no_such_call", "5000")];
 
 /// Guests that need the tracer too: without it signals interrupt what was handed over, and nobody goes home.
-const TRACED: &[&str] = &["inotify", "never_eintr"];
+const TRACED: &[&str] = &["never_eintr"];
 
 #[test]
 fn guests_need_nothing_that_is_not_served() {

@@ -140,7 +140,7 @@ fn judge(lab: &Lab, attack: &Program, outcome: &Outcome) -> Option<String> {
 
 /// Such a call brings its program home, and is made there, with the rights that its user has there; so is what the program does after it.
 fn was_made_at_home(line: &str) -> bool {
-    let calls = ["mq_open", "inotify_init", "io_uring_setup", "keyctl", "add_key", "unshare", "PTRACE_TRACEME"];
+    let calls = ["mq_open", "io_uring_setup", "keyctl", "add_key", "unshare", "PTRACE_TRACEME"];
     calls.iter().any(|call| line.contains(call))
 }
 

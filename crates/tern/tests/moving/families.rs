@@ -85,3 +85,29 @@ fn not_at_this_moment() {
         "{text}"
     );
 }
+
+/// A lock that was taken away would be lost at home: its process stays until it has given it up.
+#[test]
+fn locks_are_not_lost() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        for call in lockf flock; do
+            rm -f go end held
+            python3 -c "
+import fcntl, os, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+until('go'); f = open('locked', 'w'); fcntl.$call(f, fcntl.LOCK_EX); open('held', 'w').close()
+until('end'); fcntl.$call(f, fcntl.LOCK_UN); os.remove('held'); time.sleep(1000)" & pid=$!
+            until_ 'readlink /proc/$pid/exe | grep -q python'; sleep 0.2
+            tern move $pid n2; touch go; until_ '[ -e held ]'
+            tern move $pid home 2>&1 | grep -o 'locked a file'
+            touch end; until_ '[ ! -e held ]'
+            tern move $pid home && echo home; kill $pid
+        done"#,
+    )
+    .text();
+    assert_eq!(text, "locked a file\nhome\nlocked a file\nhome");
+}

@@ -124,6 +124,10 @@ impl Move {
         if image.process.pid != self.pid {
             return Err(MoveError::Room("the image is another process'".into()));
         }
+        if self.room.files.get().is_some_and(|files| files.holds_locks(self.pid)) {
+            let why = "it has locked a file while it was away, and a lock cannot change its owner unseen";
+            return Err(BodyError::Stays(why.into()).into());
+        }
         self.wait_idle(&wanted)?;
         let frozen = body::freeze(self.pid)?;
         let areas = os::areas::read(self.pid);

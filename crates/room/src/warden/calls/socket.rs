@@ -1,5 +1,5 @@
 //! Sockets. They are made and stay at home, where their peers see them; in the room each is a stand-in, and calls on it are the deputy's. A pair made by
-//! socketpair(2) is the room's own, and the hosting kernel serves it.
+//! socketpair(2) is the room's own, and the hosting kernel serves it. Descriptors that watch files (inotify(7)) are made and kept in the same way.
 
 use super::Asked;
 use crate::guest_memory;
@@ -7,18 +7,25 @@ use crate::warden::after::{self, After, Made};
 use crate::warden::message::{Envelope, Header, Incoming, Outgoing, Piece, Series};
 use std::sync::Arc;
 use wire::ToHome;
-use wire::message::StandinId;
+use wire::message::{Call, StandinId};
 
 /// asm-generic/socket.h: options whose value holds pointers, or that hand pages of the caller's to the kernel.
 const SO_ATTACH_FILTER: u64 = 26;
 const SO_ATTACH_REUSEPORT_CBPF: u64 = 51;
 const SO_ZEROCOPY: u64 = 60;
 
+/// No argument holds flags.
+const NO_FLAGS: usize = 6;
+
 /// Serves a call about sockets.
 pub fn serve(asked: Asked) {
     let nr = asked.nr as i64;
-    if nr == libc::SYS_socket {
-        return make(asked);
+    match nr {
+        libc::SYS_socket => return make(asked, 1),
+        // IN_NONBLOCK and IN_CLOEXEC are the same bits.
+        libc::SYS_inotify_init1 => return make(asked, 0),
+        libc::SYS_inotify_init => return make(asked, NO_FLAGS),
+        _ => {}
     }
     // Not a stand-in: the hosting kernel knows what it is, or that it is none.
     let Some(standin) = asked.standin(0) else { return asked.here() };
@@ -32,6 +39,7 @@ pub fn serve(asked: Asked) {
         libc::SYS_recvmmsg => several(asked, standin, true),
         libc::SYS_bind | libc::SYS_connect => named(asked, standin),
         libc::SYS_setsockopt => option(asked, standin),
+        libc::SYS_inotify_add_watch => watch(asked, standin),
         _ => plain(asked, standin, false),
     }
 }
@@ -57,8 +65,10 @@ fn made(asked: &Asked, flags: u64, listener: Option<StandinId>) -> Made {
     }
 }
 
-fn make(asked: Asked) {
-    let made = made(&asked, asked.args[1], None);
+/// The flags are in this argument.
+fn make(asked: Asked, flags_at: usize) {
+    let flags = if flags_at < asked.row.args.len() { asked.args[flags_at] } else { 0 };
+    let made = made(&asked, flags, None);
     asked.forward_and_then(|_| After::Descriptor(Arc::new(made)));
 }
 
@@ -81,6 +91,20 @@ fn named(asked: Asked, standin: StandinId) {
     plain(asked, standin, true);
 }
 
+/// A path is watched as it is seen from where the body is.
+fn watch(asked: Asked, standin: StandinId) {
+    const PATH_MAX: usize = 4096;
+    let path = match guest_memory::read_string(asked.waiting.host_tid.0, asked.args[1], PATH_MAX) {
+        Ok(path) => [&path, &b"\0"[..]].concat(),
+        Err(e) => return asked.value(-i64::from(e.errno())),
+    };
+    tell_surroundings(&asked);
+    let args = [0, 0, asked.args[2], 0, 0, 0];
+    let call =
+        Call { standin: Some(standin), pointers: 0b10, data: path, ..Call::new(libc::SYS_inotify_add_watch, args) };
+    asked.ask(call, After::Write(Vec::new()), false);
+}
+
 /// A path as address is resolved at home, but from where the body is; and a socket file is made with its umask.
 fn surroundings(asked: &Asked, name: Piece) {
     let host = asked.waiting.host_tid;
@@ -92,6 +116,11 @@ fn surroundings(asked: &Asked, name: Piece) {
     if !is_path || (start[2] == b'/' && asked.nr as i64 != libc::SYS_bind) {
         return;
     }
+    tell_surroundings(asked);
+}
+
+fn tell_surroundings(asked: &Asked) {
+    let host = asked.waiting.host_tid;
     if let (Ok(cwd), Ok(status)) = (os::process::link(host.0, "cwd"), os::process::status(host.0)) {
         use std::os::unix::ffi::OsStringExt;
         let cwd = cwd.into_os_string().into_vec();

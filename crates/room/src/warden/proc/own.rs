@@ -1,6 +1,7 @@
 //! What this machine's kernel says of the processes of the room.
 
 use super::super::setup::ID_BASE;
+use crate::guest_memory;
 use os::ptrace::HostTid;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
@@ -73,6 +74,6 @@ pub fn asks_for_text(asker: HostTid, name: &[u8]) -> bool {
         _ => None,
     };
     let Some(at) = at else { return false };
-    let Ok(path) = os::vm::read_string(asker.0, at, PATH_MAX) else { return false };
+    let Ok(path) = guest_memory::read_string(asker.0, at, PATH_MAX) else { return false };
     path.is_empty() || path.rsplit(|b| *b == b'/').next() == Some(name)
 }

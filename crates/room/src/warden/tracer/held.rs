@@ -97,10 +97,25 @@ fn may_wait(call: u64) -> bool {
                 | libc::SYS_getsockopt
                 | libc::SYS_setsockopt
                 | libc::SYS_shutdown
+                | libc::SYS_inotify_init
+                | libc::SYS_inotify_init1
+                | libc::SYS_inotify_add_watch
+                | libc::SYS_inotify_rm_watch
         ),
-        Class::Special(special) => {
-            !matches!(special, Special::Signal | Special::Credentials | Special::Stat | Special::Seek | Special::Ipc)
-        }
+        Class::Special(special) => !matches!(
+            special,
+            Special::Signal
+                | Special::Credentials
+                | Special::Stat
+                | Special::Seek
+                | Special::Ipc
+                | Special::Disposition
+                | Special::Prctl
+                | Special::Limits
+                | Special::Usage
+                | Special::SignalFd
+                | Special::SharedMapping
+        ),
         Class::Local | Class::GoHome | Class::Unused => true,
     }
 }
@@ -111,9 +126,17 @@ mod tests {
 
     #[test]
     fn what_never_waits_is_never_interrupted() {
-        for (name, waits) in
-            [("getsockname", false), ("kill", false), ("recvfrom", true), ("wait4", true), ("read", true)]
-        {
+        let table = [
+            ("getsockname", false),
+            ("kill", false),
+            ("rt_sigaction", false),
+            ("inotify_add_watch", false),
+            ("mmap", false),
+            ("recvfrom", true),
+            ("wait4", true),
+            ("read", true),
+        ];
+        for (name, waits) in table {
             assert_eq!(systable::number(name).map(|nr| may_wait(nr.into())), Some(waits), "{name}");
         }
     }
