@@ -13,7 +13,7 @@ use packet::Peer;
 
 use crate::daemon::Daemon;
 use crate::dial::{self, Session};
-use crate::{Error, hosted, log, moving, pair, policy_answers, rooms};
+use crate::{Error, forecast, hosted, log, moving, pair, policy_answers, rooms};
 
 /// Longest validity of an invitation, seconds: 30 days.
 const VALID_MAX_S: u64 = 30 * 24 * 3600;
@@ -131,6 +131,7 @@ fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
     let is_away = !lines.is_empty();
     if !is_away {
         lines.push(format!("{pid} runs here, on {}: it is not away", daemon.me().name));
+        lines.extend(forecast::forecast(pid));
     }
     lines.extend(policy_answers::why(daemon, pid, owner, is_away));
     Ok(Answer::Why { lines })

@@ -9,6 +9,7 @@ mod daemon;
 mod dial;
 mod error;
 mod facts;
+mod forecast;
 mod hosted;
 mod load;
 mod local;

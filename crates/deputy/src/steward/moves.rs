@@ -41,6 +41,9 @@ pub enum MoveError {
     /// It is being moved already.
     #[error("it is being moved already")]
     Moving,
+    /// Another process came to share an open file of it meanwhile: it is prepared anew.
+    #[error("what it shares with others changes all the time: try again later")]
+    Changed,
     /// It is not there.
     #[error("it is not away in this room")]
     NotAway,

@@ -22,6 +22,9 @@ use strategy::Way;
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
 
+/// How often a process is prepared that forks at the wrong moment.
+const TRIES_MAX: usize = 5;
+
 /// Ranges of pages that a message can say have gone.
 const GONE_MAX: usize = 20_000;
 
@@ -38,7 +41,12 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     }
     let this = Move::begin(room, pid, false)?;
     let pidfd = PidFd::open(pid)?;
-    let moved = this.go_out(&pidfd, wish);
+    let mut moved = this.go_out(&pidfd, wish);
+    for _ in 1..TRIES_MAX {
+        if matches!(moved, Err(MoveError::Changed)) {
+            moved = this.go_out(&pidfd, wish);
+        }
+    }
     // Whatever could not be read of it then has its reason in this.
     moved.map_err(|e| if has_ended(pid) { BodyError::Gone.into() } else { e })
 }
@@ -273,11 +281,7 @@ impl Move {
             _ => None,
         })?;
         self.done("rebuild there");
-        if holds {
-            Ok(())
-        } else {
-            Err(BodyError::Stays("what it shares with others has changed: try again".into()).into())
-        }
+        if holds { Ok(()) } else { Err(MoveError::Changed) }
     }
 
     fn await_running(&self) {
