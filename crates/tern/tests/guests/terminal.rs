@@ -56,8 +56,7 @@ fn open() -> (OwnedFd, OwnedFd) {
 /// Reads what is shown to the end, and types what it asks for.
 fn sit_at(mut keyboard: File) -> String {
     let (mut shown, mut looked, mut part) = (Vec::new(), 0, [0; 4096]);
-    // EIO: the last process has closed the terminal.
-    while let Ok(got @ 1..) = keyboard.read(&mut part) {
+    while let Some(got) = read_or_end(&mut keyboard, &mut part) {
         shown.extend_from_slice(&part[..got]);
         while let Some(length) = shown[looked..].iter().position(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(&shown[looked..looked + length]).into_owned();
@@ -68,6 +67,12 @@ fn sit_at(mut keyboard: File) -> String {
         }
     }
     String::from_utf8_lossy(&shown).into_owned()
+}
+
+/// EIO: the last process has closed the terminal. What it wrote just before may only come after that (n_tty_read in drivers/tty/n_tty.c looks
+/// for the close after it has waited for the data), so it is read once more.
+fn read_or_end(keyboard: &mut File, part: &mut [u8]) -> Option<usize> {
+    (0..2).find_map(|_| keyboard.read(part).ok().filter(|got| *got > 0))
 }
 
 /// `^C` is one key, `$` the end of a line.

@@ -116,12 +116,9 @@ impl Session {
             return true;
         }
         let mut part = [0; 4096];
-        match self.keyboard.read(&mut part) {
-            Ok(got @ 1..) => self.shown.push_str(&String::from_utf8_lossy(&part[..got])),
-            // EIO: the last process has closed the terminal.
-            _ => return false,
-        }
-        true
+        // EIO: the last process has closed the terminal; what it wrote just before may come after that.
+        let got = (0..2).find_map(|_| self.keyboard.read(&mut part).ok().filter(|got| *got > 0));
+        got.inspect(|got| self.shown.push_str(&String::from_utf8_lossy(&part[..*got]))).is_some()
     }
 }
 
