@@ -126,7 +126,8 @@ fn list(room: &Shared) -> FromSteward {
             pid: *pid,
             uid: deputy.credentials.uid[0],
             state: usage.map_or('S', |u| u.state),
-            cpu_us: usage.map_or(0, |u| u.cpu_us),
+            // What it has used at home before it left, and its deputy for it, is its own too.
+            cpu_us: usage.map_or(0, |u| u.cpu_us) + os::process::times(*pid).map_or(0, |(cpu_us, _)| cpu_us),
             rss_bytes: usage.map_or(0, |u| u.rss_bytes),
             threads: usage.map_or(deputy.threads.len() as u32, |u| u.threads),
             command: deputy.program.argv.iter().map(|a| String::from_utf8_lossy(a)).collect::<Vec<_>>().join(" "),

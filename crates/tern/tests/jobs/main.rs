@@ -21,13 +21,13 @@ fn shared() -> Arc<Lab> {
     })
 }
 
-/// A program of home on a terminal, natively or placed on n2. It ends by itself after a minute.
+/// A program of home on a terminal, natively or placed on n2. It ends by itself after a minute, by an alarm: timeout(1) would
+/// send it every Ctrl-C a second time.
 fn on_terminal(lab: &Lab, placed: bool, words: &[&str]) -> Session {
     // No daemon of this machine's, no file of its user's, decides what is shown.
     let mut argv: Vec<&str> =
-        "env -u BASH_ENV PS1=>> TERM=dumb INPUTRC=/dev/null HISTFILE= LC_ALL=C timeout --foreground 60"
-            .split(' ')
-            .collect();
+        "env -u BASH_ENV PS1=>> TERM=dumb INPUTRC=/dev/null HISTFILE= LC_ALL=C".split(' ').collect();
+    argv.extend(["perl", "-e", "alarm 60; exec @ARGV"]);
     argv.extend(if placed { &["tern", "run", "--on", "n2", "--"][..] } else { &[] });
     argv.extend(words);
     Session::start(lab.in_node("n1", argv))

@@ -68,6 +68,25 @@ fn a_static_program_at_a_fixed_address() {
     there_and_back("counter-static", &["-static", "-no-pie"]);
 }
 
+/// `tern ps` counts what a process has used before it left.
+#[test]
+fn time_used_at_home_is_not_forgotten() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        python3 -c 'import time
+while time.process_time() < 0.5: pass
+print("up", flush=True); time.sleep(100)' > said & pid=$!
+        lines said 1; tern move $pid n2; tern ps --json; kill $pid"#,
+    )
+    .text();
+    let processes: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let used_us = processes.as_array().unwrap().iter().filter_map(|p| p["guest"]["cpu_us"].as_u64()).max();
+    // Counted in ticks of 10 ms, user and system apart.
+    assert!(used_us >= Some(480_000), "{text}");
+}
+
 /// What cannot be moved stays, goes on, and the message says why.
 #[test]
 fn reasons() {
