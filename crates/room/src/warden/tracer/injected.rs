@@ -27,6 +27,13 @@ impl Injected {
     }
 }
 
+impl Injected {
+    /// What this thread is to send and has not yet.
+    pub fn waiting(&self, host: HostTid) -> &[Signal] {
+        self.waiting.get(&host).map_or(&[], |(_, signals)| signals)
+    }
+}
+
 impl Tracer {
     /// Has a process that reads its signals send this one to itself, if all its threads block it; `false`: it is to be sent as to any other.
     pub fn inject(&mut self, pid: i32, tid: Option<i32>, info: &[u8; 128], signal: i32) -> bool {
