@@ -8,6 +8,7 @@ mod family;
 mod held;
 mod injected;
 mod porters;
+pub(crate) mod shown;
 mod signals;
 mod stops;
 
@@ -93,6 +94,13 @@ pub enum Order {
     GoOn {
         /// The process.
         pid: i32,
+    },
+    /// A thread's call at its listener is made again when the filter for a descriptor is installed.
+    Show {
+        /// The thread.
+        host: HostTid,
+        /// The descriptor.
+        fd: i32,
     },
     /// End a body.
     Kill {
@@ -248,6 +256,7 @@ impl Tracer {
             Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
+            Order::Show { host, fd } => self.show(host, fd),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),
