@@ -4,6 +4,7 @@ mod arriving;
 mod births;
 mod bodies;
 mod departing;
+mod dying;
 mod family;
 mod held;
 mod injected;
@@ -19,6 +20,7 @@ use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
 use departing::Departing;
+use dying::Dying;
 use held::Held;
 use image::Image;
 use injected::Injected;
@@ -102,6 +104,11 @@ pub enum Order {
         /// The descriptor.
         fd: i32,
     },
+    /// A body cannot go home to die.
+    DieHere {
+        /// The process.
+        pid: i32,
+    },
     /// End a body.
     Kill {
         /// The process.
@@ -175,6 +182,7 @@ struct Tracer {
     held: Held,
     arriving: Arriving,
     departing: Departing,
+    dying: Dying,
     listeners: Arc<super::notices::Listeners>,
 }
 
@@ -208,6 +216,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         held: Held::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),
+        dying: Dying::default(),
         room,
         listeners,
     };
@@ -257,6 +266,7 @@ impl Tracer {
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
             Order::Show { host, fd } => self.show(host, fd),
+            Order::DieHere { pid } => self.die_here(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),
