@@ -4,10 +4,12 @@ mod arriving;
 mod births;
 mod bodies;
 mod departing;
+mod dying;
 mod family;
 mod held;
 mod injected;
 mod porters;
+pub(crate) mod shown;
 mod signals;
 mod stops;
 
@@ -18,6 +20,7 @@ use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
 use departing::Departing;
+use dying::Dying;
 use held::Held;
 use image::Image;
 use injected::Injected;
@@ -94,6 +97,18 @@ pub enum Order {
         /// The process.
         pid: i32,
     },
+    /// A thread's call at its listener is made again when the filter for a descriptor is installed.
+    Show {
+        /// The thread.
+        host: HostTid,
+        /// The descriptor.
+        fd: i32,
+    },
+    /// A body cannot go home to die.
+    DieHere {
+        /// The process.
+        pid: i32,
+    },
     /// End a body.
     Kill {
         /// The process.
@@ -167,6 +182,7 @@ struct Tracer {
     held: Held,
     arriving: Arriving,
     departing: Departing,
+    dying: Dying,
     listeners: Arc<super::notices::Listeners>,
 }
 
@@ -200,6 +216,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         held: Held::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),
+        dying: Dying::default(),
         room,
         listeners,
     };
@@ -248,6 +265,8 @@ impl Tracer {
             Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
+            Order::Show { host, fd } => self.show(host, fd),
+            Order::DieHere { pid } => self.die_here(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),

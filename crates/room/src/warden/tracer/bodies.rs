@@ -244,6 +244,7 @@ impl Tracer {
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
         self.injected.forget_thread(host);
+        self.dying.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -277,6 +278,7 @@ impl Tracer {
         self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
         self.stops.forget(pid);
+        self.dying.forget(pid);
         self.bodies.forget(pid);
         self.room.guests().remove(pid);
         // What it had open is closed at home before its parent hears of its end.
