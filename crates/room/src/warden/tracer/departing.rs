@@ -144,8 +144,8 @@ impl Tracer {
         match take_apart(&self.room, pid, host, threads, slept) {
             Ok((mut image, collected)) => {
                 // Should it stay, it sends them itself.
-                for (tid, info) in self.injected.waiting(host) {
-                    match image.threads.iter_mut().find(|t| Some(t.tid) == *tid) {
+                for (tid, info) in self.injected.signals(host) {
+                    match image.threads.iter_mut().find(|t| Some(t.tid) == tid) {
                         Some(thread) => thread.pending.push(info.to_vec()),
                         None => image.process.pending.push(info.to_vec()),
                     }

@@ -33,12 +33,14 @@ impl Injected {
     pub fn forget_thread(&mut self, host: HostTid) {
         self.waiting.remove(&host);
     }
-}
 
-impl Injected {
-    /// What this thread is to send and has not yet.
-    pub fn waiting(&self, host: HostTid) -> &[Signal] {
-        self.waiting.get(&host).map_or(&[], |(_, signals)| signals)
+    /// Signals that this thread is to send and has not yet: for which thread, if for one, and what they carry.
+    pub fn signals(&self, host: HostTid) -> impl Iterator<Item = (Option<i32>, &[u8; 128])> {
+        let tasks = self.waiting.get(&host).map_or(&[][..], |(_, tasks)| tasks);
+        tasks.iter().filter_map(|task| match task {
+            Task::Signal(tid, info) => Some((*tid, info)),
+            Task::Show(_) => None,
+        })
     }
 }
 
