@@ -18,6 +18,7 @@ use course::Course;
 use ctl::moves::{Leg, Wish};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,6 +84,8 @@ pub enum Heard {
 #[derive(Debug, Default)]
 pub struct Moves {
     under_way: Mutex<HashMap<i32, UnderWay>>,
+    /// Moves that have not ended: some may have lost their room, and put the process back.
+    running: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -113,6 +116,11 @@ impl Moves {
         }
     }
 
+    /// Whether any move has not ended.
+    pub fn are_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
+    }
+
     /// The room is gone: nobody waits for it any longer.
     pub fn end(&self) {
         self.lock().clear();
@@ -138,6 +146,7 @@ impl Move {
         if all.contains_key(&pid) {
             return Err(MoveError::Moving);
         }
+        room.moves.running.fetch_add(1, Ordering::AcqRel);
         all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
         Ok(Move {
             room: room.clone(),
@@ -172,9 +181,10 @@ impl Move {
     }
 
     fn hear_next(&self) -> Result<Heard, MoveError> {
-        self.from.recv_timeout(STEP_WITHIN).map_err(|e| {
+        let patience = os::fault::patience(STEP_WITHIN);
+        self.from.recv_timeout(patience).map_err(|e| {
             MoveError::Silent(match e {
-                RecvTimeoutError::Timeout => format!("within {} s", STEP_WITHIN.as_secs()),
+                RecvTimeoutError::Timeout => format!("within {} s", patience.as_secs()),
                 RecvTimeoutError::Disconnected => "it is gone".into(),
             })
         })
@@ -189,6 +199,14 @@ impl Move {
         }
     }
 
+    /// The room is there, as far as is known here.
+    fn has_room(&self) -> Result<(), MoveError> {
+        match self.room.moves.lock().contains_key(&self.pid) {
+            true => Ok(()),
+            false => Err(MoveError::Silent("it is gone".into())),
+        }
+    }
+
     fn take_signals(&self) -> Vec<(Option<i32>, [u8; 128])> {
         self.room.moves.lock().get_mut(&self.pid).map(|u| std::mem::take(&mut u.signals)).unwrap_or_default()
     }
@@ -197,6 +215,9 @@ impl Move {
 impl Drop for Move {
     fn drop(&mut self) {
         self.room.moves.lock().remove(&self.pid);
+        self.room.moves.running.fetch_sub(1, Ordering::AcqRel);
+        // It may have waited for this alone to end.
+        self.room.poller.wake();
     }
 }
 

@@ -29,6 +29,7 @@ pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
     room.tell(&ToRoom::Recall { pid });
     match this.receive() {
         Ok(()) => {
+            os::fault::past("home");
             room.tell(&ToRoom::Release { pid });
             // Its number is free there when this is told; until then it could not go there again.
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
@@ -47,6 +48,7 @@ pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
 
 impl Move {
     fn receive(&self) -> Result<(), MoveError> {
+        os::fault::at("recall")?;
         let mut bytes = Vec::new();
         let mut filling: Option<Filling> = None;
         let outcome = loop {
@@ -99,6 +101,7 @@ impl Move {
             let why = "it has locked a file while it was away, and a lock cannot change its owner unseen";
             return Err(BodyError::Stays(why.into()).into());
         }
+        os::fault::at("stop deputy")?;
         let frozen = self.stop_idle(&wanted)?;
         let areas = os::areas::read(self.pid);
         let areas = match areas {
@@ -167,11 +170,13 @@ impl Move {
             filling.undo()?;
             return Err(e.into());
         }
+        os::fault::past("arrived");
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Dismiss { pid: self.pid, done });
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
         let signals = self.take_signals();
         self.done("dismiss");
+        os::fault::past("dismissed");
         match filling.finish(self.pid, &signals) {
             Ok(threads) => {
                 threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;

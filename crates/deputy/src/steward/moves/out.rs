@@ -90,6 +90,7 @@ impl Move {
 
     /// Has the room make an empty body. `observed`: what the process holds, if it is known already.
     fn prepare(&self, observed: Option<Observed>) -> Result<Prepared, MoveError> {
+        os::fault::at("prepare")?;
         let observed = match observed {
             Some(observed) => observed,
             None => Observed::of(self.pid, None, false)?,
@@ -133,6 +134,7 @@ impl Move {
     /// How it went, in words.
     fn leave(&self, pidfd: &PidFd, mut prepared: Prepared, mut ahead: Option<Ahead>) -> Result<String, MoveError> {
         self.course.borrow_mut().freeze();
+        os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
         self.done("stop");
         let now = match Observed::of(self.pid, Some(&prepared.observed), ahead.is_some()) {
@@ -170,6 +172,7 @@ impl Move {
     }
 
     fn send(&self, now: &Observed, collected: &mut Collected, ahead: Option<&Ahead>) -> Result<(), MoveError> {
+        os::fault::at("image")?;
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let image = Image { process: collected.process.clone(), threads, ..now.image() };
@@ -180,12 +183,14 @@ impl Move {
             None => Rest { runs: body::own_runs(&Own::of(self.pid)?, &image.areas)?, gone: Vec::new() },
         };
         self.done("look");
+        os::fault::at("pages")?;
         if rest.gone.len() > GONE_MAX {
             let why = "it gave back too much of what was sent ahead: move it with --how stop";
             return Err(BodyError::Stays(why.into()).into());
         }
         self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
         self.done("pages");
+        os::fault::at("rebuild")?;
         self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
         Ok(())
     }
@@ -243,12 +248,14 @@ impl Move {
         // From here on only the end of the process can undo it.
         self.room.tell(&ToRoom::Resume { pid: self.pid });
         self.room.return_rights(self.pid);
+        os::fault::past("committed");
         if let Err(e) = implanted.go(collected) {
             tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
             pidfd.kill(libc::SIGKILL)?;
             return Err(e.into());
         }
         self.done("deputy");
+        os::fault::past("deputy");
         self.await_running();
         if child_flags != 0
             && let Some(deputy) = self.room.table().deputies.get_mut(&self.pid)
@@ -259,6 +266,7 @@ impl Move {
     }
 
     fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<(), MoveError> {
+        os::fault::at("adopt")?;
         let deputy = self.deputy(place, channels)?;
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
@@ -281,6 +289,8 @@ impl Move {
             _ => None,
         })?;
         self.done("rebuild there");
+        os::fault::at("commit")?;
+        self.has_room()?;
         if holds { Ok(()) } else { Err(MoveError::Changed) }
     }
 

@@ -37,6 +37,9 @@ impl Tracer {
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
+        if let Err(e) = os::fault::at("recall there") {
+            return self.cannot_leave(pid, &e.to_string());
+        }
         let threads = self.room.guests().threads_of(pid);
         // At most since it came.
         let here = self.bodies.here_for(pid);
@@ -195,6 +198,7 @@ impl Tracer {
 
     /// A body goes on elsewhere: what is left of it vanishes unseen.
     pub fn vanish(&mut self, pid: i32) {
+        os::fault::past("leave there");
         self.room.windows.close(pid);
         self.departing.states.remove(&pid);
         self.dying.forget(pid);
@@ -257,7 +261,10 @@ fn take_apart(
         Ok(image) => image,
         Err(e) => return Err((e, threads)),
     };
-    let describe = || Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored));
+    let describe = || {
+        os::fault::at("collect there")?;
+        Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored))
+    };
     let (areas, ignored) = match describe() {
         Ok(found) => found,
         Err(e) => return Err((e, threads)),
@@ -274,6 +281,7 @@ fn take_apart(
 
 /// Sends image and pages home.
 fn send(room: &Arc<Shared>, pid: i32, host: HostTid, image: &Image) -> Result<(), BodyError> {
+    os::fault::at("send there")?;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
     let frame = |kind, parts: &[&[u8]]| {
         let sent = room.uplink.send(kind, 0, 0, parts);
