@@ -10,7 +10,7 @@ use crate::placed::{DIFFERENT_AT_TIMES, at_home, difference};
 use crate::program::{self, Program};
 use crate::run::{Outcome, Scratch, arguments, complaint, run_guest};
 
-/// Where a guest goes at its point, one place after the other.
+/// Where a guest goes at its point, one place after the other, and how.
 type Way = &'static [&'static str];
 
 /// What became of the moves of one guest.
@@ -80,7 +80,8 @@ fn waiting(points: &Path) -> Vec<i32> {
 
 fn go(lab: &Lab, pid: i32, way: Way, moves: &mut Moves) {
     for place in way {
-        let output = lab.exec("n1", ["tern", "move", &pid.to_string(), place]).unwrap();
+        let pid = pid.to_string();
+        let output = lab.exec("n1", ["tern", "move", &pid].into_iter().chain(place.split(' '))).unwrap();
         if !output.status.success() {
             moves.refused.push(format!("to {place}: {}", output.errors().lines().next().unwrap_or_default()));
             return;
@@ -90,11 +91,20 @@ fn go(lab: &Lab, pid: i32, way: Way, moves: &mut Moves) {
 }
 
 fn matrix(way: Way, least_percent: usize) {
+    matrix_of(1, way, least_percent);
+}
+
+/// Of one guest in so many; which ones, `TERN_SEED` says.
+fn matrix_of(one_in: usize, way: Way, least_percent: usize) {
+    let seed: usize = std::env::var("TERN_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let first = seed % one_in;
     let programs = program::build("");
     let only = std::env::var("TERN_GUEST").ok();
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("moved").unwrap(), 3)).unwrap();
     let (mut complaints, mut away, mut total, mut refused) = (Vec::new(), 0, 0, Vec::new());
-    for program in programs.iter().filter(|p| only.as_ref().is_none_or(|name| *name == p.name)) {
+    for program in
+        programs.iter().skip(first).step_by(one_in).filter(|p| only.as_ref().is_none_or(|name| *name == p.name))
+    {
         let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
         let native = run_guest(program, &mut at_home(&lab, scratch.path(), false, arguments(program)));
         let (moved, moves) = run_moved(&lab, program, way);
@@ -133,4 +143,19 @@ fn guests_do_the_same_moved_twice() {
 #[test]
 fn guests_do_the_same_there_and_back() {
     matrix(&["n2", "home"], 90);
+}
+
+#[test]
+fn guests_do_the_same_when_their_memory_follows() {
+    matrix_of(one_in(6), &["n2 --how post", "n3 --how post", "home --how post"], 85);
+}
+
+#[test]
+fn guests_do_the_same_when_their_memory_goes_ahead_or_by_way_of_home() {
+    matrix_of(one_in(6), &["n2 --how pre", "n3 --how flush", "home --how flush"], 80);
+}
+
+/// `TERN_ALL_GUESTS`: all of them, whatever the time.
+fn one_in(many: usize) -> usize {
+    if std::env::var_os("TERN_ALL_GUESTS").is_some() { 1 } else { many }
 }

@@ -4,8 +4,8 @@ use super::{Heard, Move, MoveError};
 use crate::steward::deputies::Phase;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
-use body::{BodyError, Collected, Given, Inside};
-use ctl::moves::Leg;
+use body::{BodyError, Collected, Given, Inside, Pager};
+use ctl::moves::{How, Leg, Wish};
 use image::{Image, Opened};
 use os::ptrace::Stopped;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,26 +13,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use strategy::Ranges;
 use wire::ToRoom;
 
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Brings process `pid` home.
-pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, true)?;
     this.course.borrow_mut().freeze();
-    room.tell(&ToRoom::Recall { pid });
+    let follow_bytes = match wish.how {
+        How::Post => 0,
+        How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
+        How::Stop | How::Pre | How::Flush => u64::MAX,
+    };
+    room.tell(&ToRoom::Recall { pid, follow_bytes });
     match this.receive() {
-        Ok(()) => {
+        Ok(rest) => {
+            let how = if rest.is_some() { "post" } else { "stop" };
+            let received = rest.map_or(Ok(()), |(pager, bytes)| this.receive_rest(&pager, bytes));
             room.tell(&ToRoom::Release { pid });
             // Its number is free there when this is told; until then it could not go there again.
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
             this.done("leave");
-            Ok(this.course.borrow().leg("home", "stop"))
+            received?;
+            Ok(this.course.borrow().leg("home", how))
         }
         Err(e) => {
             room.tell(&ToRoom::Resume { pid });
@@ -51,7 +60,12 @@ struct Filling {
     given: Given,
     /// Memory of the deputy's own, which goes last.
     own: Vec<Own>,
+    /// Pages that follow when it runs.
+    later: Ranges,
 }
+
+/// Who brings the pages that follow, and their bytes.
+type Rest = Option<(Arc<Pager>, u64)>;
 
 /// An area of the deputy's.
 #[derive(Clone, Copy)]
@@ -75,22 +89,19 @@ fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
 }
 
 impl Move {
-    fn receive(&self) -> Result<(), MoveError> {
+    fn receive(&self) -> Result<Rest, MoveError> {
         let mut bytes = Vec::new();
         let mut filling: Option<Filling> = None;
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
+                Ok(Heard::Later(runs)) => {
+                    if let Err(e) = self.filled(&mut filling, &bytes).and_then(|f| f.expect_later(&runs)) {
+                        break Err(e);
+                    }
+                }
                 Ok(Heard::Pages(runs, pages)) => {
-                    let ready = match filling.as_mut() {
-                        Some(filling) => Ok(filling),
-                        None => {
-                            self.done("image");
-                            let begun = self.begin_filling(&bytes).map(|f| filling.insert(f));
-                            self.done("lay out");
-                            begun
-                        }
-                    };
+                    let ready = self.filled(&mut filling, &bytes);
                     let bytes = pages.len() as u64;
                     self.course.borrow_mut().count(bytes);
                     if let Err(e) = ready.and_then(|f| f.write(&runs, &pages)) {
@@ -106,7 +117,13 @@ impl Move {
         };
         self.done("pages");
         match (outcome, filling) {
-            (Ok(()), Some(filling)) => self.go(filling),
+            (Ok(()), Some(mut filling)) => match self.rest(&mut filling) {
+                Ok(rest) => self.go(filling, rest.as_ref()).map(|()| rest),
+                Err(e) => {
+                    filling.undo()?;
+                    Err(e.into())
+                }
+            },
             (Ok(()), None) => Err(MoveError::Room("it sent no pages".into())),
             (Err(e), Some(filling)) => {
                 filling.undo()?;
@@ -114,6 +131,31 @@ impl Move {
             }
             (Err(e), None) => Err(e),
         }
+    }
+
+    /// The deputy that is filled: the image is whole when anything else comes.
+    fn filled<'a>(&self, filling: &'a mut Option<Filling>, bytes: &[u8]) -> Result<&'a mut Filling, MoveError> {
+        match filling {
+            Some(filling) => Ok(filling),
+            None => {
+                self.done("image");
+                let begun = self.begin_filling(bytes)?;
+                self.done("lay out");
+                Ok(filling.insert(begun))
+            }
+        }
+    }
+
+    /// Has the pages brought that follow.
+    fn rest(&self, filling: &mut Filling) -> Result<Rest, BodyError> {
+        let later = std::mem::take(&mut filling.later);
+        if later.is_empty() {
+            return Ok(None);
+        }
+        let (areas, bytes) = (filling.image.areas.clone(), later.bytes());
+        let pager = self.page_later(filling.first()?, &areas, later)?;
+        self.done("watch");
+        Ok(Some((pager, bytes)))
     }
 
     /// Stops the deputy and lays the body's memory out in it, beside its own.
@@ -148,7 +190,7 @@ impl Move {
                 threads.into_iter().for_each(|t| drop(t.detach(0)));
                 e
             })?;
-        let mut filling = Filling { image, deputy, given: Given::default(), own };
+        let mut filling = Filling { image, deputy, given: Given::default(), own, later: Ranges::default() };
         match filling.prepare(self.pid) {
             Ok(()) => Ok(filling),
             Err(e) => {
@@ -174,9 +216,10 @@ impl Move {
     }
 
     /// The commit point: what the room holds is not needed any more.
-    fn go(&self, mut filling: Filling) -> Result<(), MoveError> {
+    fn go(&self, mut filling: Filling, rest: Option<&(Arc<Pager>, u64)>) -> Result<(), MoveError> {
         let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Dismiss { pid: self.pid, done });
+        let memory = rest.and_then(|(pager, _)| pager.duplicate());
+        self.room.poller.order(Order::Dismiss { pid: self.pid, memory, done });
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
         let signals = self.take_signals();
         self.done("dismiss");
@@ -223,7 +266,7 @@ impl Filling {
         self.given.objects = body::make_objects(self.first()?, &image, None)?;
         body::make_timers(pid, self.first()?, &image)?;
         self.make_place()?;
-        let Filling { image, deputy, own, given } = self;
+        let Filling { image, deputy, own, given, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
         body::map_memory(pid, inside, image, given, &ranges(own))
     }
@@ -253,6 +296,15 @@ impl Filling {
             return Err(MoveError::Room("pages lie in no area of the image".into()));
         }
         Ok(self.first()?.memory().write_runs(runs, pages)?)
+    }
+
+    /// These pages come when it runs.
+    fn expect_later(&mut self, runs: &[body::Run]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
+        }
+        runs.iter().for_each(|(at, bytes)| self.later.insert((*at, at + bytes)));
+        Ok(())
     }
 
     /// The deputy as it was.
