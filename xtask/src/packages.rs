@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tool::{Result, run};
 
 /// Program, package, and whether tests fail without it (else the test of that program is left out, and says so).
-const PROGRAMS: [(&str, &str, bool); 30] = [
+const PROGRAMS: [(&str, &str, bool); 31] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),
     ("as", "binutils", true),
@@ -33,6 +33,7 @@ const PROGRAMS: [(&str, &str, bool); 30] = [
     ("ruby", "ruby", true),
     ("psql", "postgresql", true),
     ("tmux", "tmux", true),
+    ("expect", "expect", true),
     ("nc", "netcat-openbsd", true),
     ("vim", "vim", true),
     ("java", "default-jdk-headless", false),

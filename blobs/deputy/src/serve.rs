@@ -267,9 +267,14 @@ impl Thread {
             return Some(pid);
         }
         close(self.channel());
+        let steward = peer(channel_fd);
         for i in 0..(others as usize).min(DATA_BYTES / size_of::<i32>()) {
             // SAFETY: inside the buffer.
-            close(unsafe { self.data().cast::<i32>().add(i).read_unaligned() });
+            let fd = unsafe { self.data().cast::<i32>().add(i).read_unaligned() };
+            // A thread that has just ended has closed its channel, and the number may already mean the new one, or a file.
+            if fd != channel_fd && peer(fd) == steward {
+                close(fd);
+            }
         }
         self.channel_fd.store(channel_fd, Ordering::Relaxed);
         self.continued().store(0, Ordering::Relaxed);
@@ -314,6 +319,18 @@ impl Thread {
 /// A thread's number, and above it its channel's.
 fn with_channel(tid: i64, channel_fd: i32) -> i64 {
     tid | i64::from(channel_fd) << 32
+}
+
+/// Which process made the other end of a socket (SO_PEERCRED of unix(7)); -1 of anything else.
+fn peer(fd: i32) -> i32 {
+    const SOL_SOCKET: u64 = 1;
+    const SO_PEERCRED: u64 = 17;
+    // `struct ucred`: process, user, group.
+    let (mut credentials, mut bytes) = ([0i32; 3], 12u32);
+    let to = [&mut credentials as *mut [i32; 3] as u64, &mut bytes as *mut u32 as u64];
+    // SAFETY: the kernel writes at most the twelve bytes that are there, and their count.
+    let result = unsafe { sys::call(sys::GETSOCKOPT, [fd as u64, SOL_SOCKET, SO_PEERCRED, to[0], to[1], 0]) };
+    if result < 0 { -1 } else { credentials[0] }
 }
 
 fn lost() -> ! {

@@ -11,6 +11,7 @@ pub const RT_SIGPROCMASK: u64 = 14;
 pub const SENDTO: u64 = 44;
 pub const SCHED_YIELD: u64 = 24;
 pub const RECVMSG: u64 = 47;
+pub const GETSOCKOPT: u64 = 55;
 pub const CLONE: u64 = 56;
 pub const EXIT: u64 = 60;
 pub const PRCTL: u64 = 157;

@@ -291,6 +291,23 @@ pub fn fd_info(pid: i32, fd: i32) -> Result<FdInfo> {
     parse().ok_or_else(|| odd(pid, &what))
 }
 
+/// By default the signal ends a process with a core (signal(7)).
+pub fn dumps_core(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGQUIT
+            | libc::SIGILL
+            | libc::SIGTRAP
+            | libc::SIGABRT
+            | libc::SIGBUS
+            | libc::SIGFPE
+            | libc::SIGSEGV
+            | libc::SIGXCPU
+            | libc::SIGXFSZ
+            | libc::SIGSYS
+    )
+}
+
 /// Whether two descriptors of a process are one open file (kcmp(2)).
 pub fn same_file(pid: i32, a: i32, b: i32) -> bool {
     one_file((pid, a), (pid, b))

@@ -64,6 +64,12 @@ pub fn install_call(program: u64) -> (i64, [u64; 6]) {
     (libc::SYS_seccomp, [mode, listener | libc::SECCOMP_FILTER_FLAG_TSYNC | TSYNC_ESRCH, program, 0, 0, 0])
 }
 
+/// As [`install_call`], of a filter that needs no listener.
+pub fn install_more_call(program: u64) -> (i64, [u64; 6]) {
+    let mode = u64::from(libc::SECCOMP_SET_MODE_FILTER);
+    (libc::SYS_seccomp, [mode, libc::SECCOMP_FILTER_FLAG_TSYNC, program, 0, 0, 0])
+}
+
 /// Takes the next call from a listener; `None` if the caller died meanwhile.
 pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Notice>> {
     // SAFETY: all zero is what the kernel wants to see.

@@ -58,6 +58,31 @@ impl Action {
     }
 }
 
+/// Upper half of a descriptor in a call that was handed to the tracer first ([`shown`]): the filter then has the warden answer it.
+pub const MARK: u32 = u32::from_be_bytes(*b"tern");
+
+/// A filter beside the guest's own: calls for the attributes of this descriptor stop for the tracer.
+///
+/// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular file whatever it stands for. This one is for the few whose
+/// looks matter.
+pub fn shown(fd: u32) -> [Insn; 8] {
+    let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
+    let [fstat, newfstatat, statx] = STATS;
+    [
+        insn(emit::LOAD, 0, 0, emit::AT_NR),
+        insn(emit::IF_EQ, 2, 0, fstat),
+        insn(emit::IF_EQ, 1, 0, newfstatat),
+        insn(emit::IF_EQ, 0, 3, statx),
+        insn(emit::LOAD, 0, 0, emit::AT_ARGS),
+        insn(emit::IF_EQ, 0, 1, fd),
+        insn(emit::RETURN, 0, 0, Action::Trace.code()),
+        insn(emit::RETURN, 0, 0, Action::Allow.code()),
+    ]
+}
+
+/// Numbers of the calls for a descriptor's attributes.
+const STATS: [u32; 3] = [5, 262, 332];
+
 /// The flag of x32's numbers (`__X32_SYSCALL_BIT`). Also set in -1, which is no call either.
 pub const X32_BIT: u32 = 0x4000_0000;
 /// `AUDIT_ARCH_X86_64`: anything else is a 32-bit call.

@@ -22,6 +22,8 @@ pub enum Cmp {
     Below(u8, u32),
     /// All 64 bits are zero. For pointers.
     Null(u8),
+    /// The upper 32 bits are this number. For descriptors, of which the kernel takes the lower ones: a mark that it does not see.
+    Marked(u8, u32),
 }
 
 impl Cmp {
@@ -33,13 +35,14 @@ impl Cmp {
             Cmp::Bits(at, mask, value) => low(at) & mask == value,
             Cmp::Below(at, limit) => low(at) < limit,
             Cmp::Null(at) => args[usize::from(at)] == 0,
+            Cmp::Marked(at, mark) => (args[usize::from(at)] >> 32) as u32 == mark,
         }
     }
 
     /// The argument that is compared.
     pub const fn argument(self) -> u8 {
         match self {
-            Cmp::Is(at, _) | Cmp::Bits(at, _, _) | Cmp::Below(at, _) | Cmp::Null(at) => at,
+            Cmp::Is(at, _) | Cmp::Bits(at, _, _) | Cmp::Below(at, _) | Cmp::Null(at) | Cmp::Marked(at, _) => at,
         }
     }
 }

@@ -49,6 +49,7 @@ fn interesting(cmp: Cmp) -> Vec<u64> {
     let value = match cmp {
         Cmp::Is(_, value) | Cmp::Below(_, value) | Cmp::Bits(_, _, value) => u64::from(value),
         Cmp::Null(_) => 0,
+        Cmp::Marked(_, mark) => u64::from(mark) << 32 | 5,
     };
     let mask = if let Cmp::Bits(_, mask, _) = cmp { u64::from(mask) } else { 0 };
     vec![
@@ -78,6 +79,7 @@ fn samples(when: When) -> Vec<[u64; 6]> {
                 Cmp::Is(_, value) | Cmp::Bits(_, _, value) => u64::from(value),
                 Cmp::Below(_, limit) => u64::from(limit) - 1,
                 Cmp::Null(_) => 0,
+                Cmp::Marked(_, mark) => u64::from(mark) << 32 | 9,
             };
             args
         });
@@ -120,6 +122,26 @@ fn every_number_does_what_its_row_says() {
         }
     }
     assert!(checked > 1500, "{checked}");
+}
+
+#[test]
+fn only_the_shown_descriptor_stops() {
+    let program = filter::shown(7);
+    for (name, fd, stops) in [
+        ("fstat", 7, true),
+        ("newfstatat", 7, true),
+        ("statx", 7 | 1 << 40, true),
+        ("fstat", 8, false),
+        ("read", 7, false),
+    ] {
+        let nr = systable::number(name).unwrap();
+        let expected = if stops { Action::Trace } else { Action::Allow };
+        assert_eq!(
+            run(&program, &Data { nr, arch: ARCH, args: [fd, 0, 0, 0, 0, 0] }).0,
+            expected.code(),
+            "{name} {fd}"
+        );
+    }
 }
 
 #[test]

@@ -247,7 +247,8 @@ fn several_labs_and_nothing_left_behind() {
     assert!(twice.to_string().contains("already up"), "{twice}");
     let pids: Vec<i32> = first.state().nodes.iter().map(|n| n.init.pid).chain([first.state().hub.pid]).collect();
     let busy = first.spawn("n1", ["sleep", "1000"]).unwrap();
-    wait_for("the command to be in its node", || first.processes("n1").unwrap().len() == 2);
+    let sleeps = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+    wait_for("the command to be in its node", || first.processes("n1").unwrap().iter().any(sleeps));
     first.down().unwrap();
     assert_eq!(traces(&name), Vec::<String>::new());
     for pid in pids {

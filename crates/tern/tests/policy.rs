@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use lab::{Lab, Output};
+use lab::{Lab, Options, Output};
 use serde_json::Value;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -180,7 +180,8 @@ fn pins_are_shown_by_why() {
 
 #[test]
 fn scenarios_run_on_real_processes_and_are_resumed() {
-    let options = common::options(17);
+    // A share that all have, whatever the machine's own host takes.
+    let options = Options { cpus: Some(0.5), ..common::options(17) };
     let lab = common::lab_of(&options);
     let kept = "/tmp/table1.jsonl";
     let run = |rows: &str| {

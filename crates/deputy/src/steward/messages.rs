@@ -267,29 +267,12 @@ fn with_reason(what: &str, errno: i32) -> String {
     if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-/// Signals that end a process with a core by default (signal(7)).
-fn dumps_core(signal: i32) -> bool {
-    matches!(
-        signal,
-        libc::SIGQUIT
-            | libc::SIGILL
-            | libc::SIGTRAP
-            | libc::SIGABRT
-            | libc::SIGBUS
-            | libc::SIGFPE
-            | libc::SIGSEGV
-            | libc::SIGXCPU
-            | libc::SIGXFSZ
-            | libc::SIGSYS
-    )
-}
-
 fn exited(room: &Shared, pid: i32, how: Ending) {
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
         let packet = match how {
             Ending::Exit(status) => channel::order(abi::OP_EXIT, [u64::from(status), 0], &[]),
             Ending::Signal(signal) => {
-                if dumps_core(signal.into()) {
+                if os::process::dumps_core(signal.into()) {
                     tracing::info!(
                         pid,
                         signal,

@@ -36,6 +36,9 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let who = room.guests().who(host_tid);
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {
+        (Some(_), Some(row)) if row.name == "seccomp" && room.filtering.may(host_tid) => {
+            waiting.answer(Answer::Continue);
+        }
         (Some(who), Some(row)) => {
             Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve()
         }
@@ -277,13 +280,15 @@ impl Asked {
         self.ask(call, After::HereIfAbsent { pid, nr }, false);
     }
 
-    /// A mapping of a file that others can see: reading is harmless, stores would reach the home late.
+    /// A mapping of a file that others can see: reading is harmless, stores would reach the home late, so who makes
+    /// them does it there.
     fn shared_mapping(self) {
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
         let open_for_writing = os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
             .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
         if writable && open_for_writing && !self.is_memory(self.args[4] as i32) {
-            self.refuse_for(libc::ENODEV, "a file cannot be mapped shared and writable away from home yet");
+            let Asked { room, waiting, who, nr, .. } = self;
+            going_home::go(&room, who.pid, waiting, nr, libc::ENODEV);
         } else {
             self.here();
         }

@@ -32,6 +32,8 @@ pub struct Guest {
     pub child_flags: u64,
     /// It has a descriptor that signals are read from.
     pub reads_signals: bool,
+    /// Descriptors whose attributes it asks home for (`tracer/shown.rs`).
+    pub shown: HashSet<i32>,
     /// Its program runs: what it does is no more what the porter does for it.
     pub runs: bool,
 }
@@ -55,6 +57,7 @@ impl Guest {
             ignored,
             child_flags,
             reads_signals: false,
+            shown: HashSet::new(),
             runs: false,
         }
     }

@@ -38,7 +38,10 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
-        ToRoom::Stays { pid, why } => going_home::stay(room, pid, &why),
+        ToRoom::Stays { pid, why } => {
+            going_home::stay(room, pid, &why);
+            room.orders.give(Order::DieHere { pid });
+        }
         ToRoom::Recall { pid, follow_bytes } => room.orders.give(Order::Recall { pid, follow_bytes }),
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),

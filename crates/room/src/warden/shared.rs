@@ -47,6 +47,8 @@ pub struct Shared {
     pub fifos: Fifos,
     /// The home's /proc.
     pub proc: super::proc::Proc,
+    /// Threads that install a filter.
+    pub filtering: super::tracer::shown::Filtering,
 }
 
 /// What is to be done when the home has answered.
@@ -200,6 +202,7 @@ impl Shared {
             standins,
             fifos: Fifos::default(),
             proc,
+            filtering: super::tracer::shown::Filtering::default(),
         }
     }
 

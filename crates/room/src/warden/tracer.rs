@@ -4,10 +4,12 @@ mod arriving;
 mod births;
 mod bodies;
 mod departing;
+mod dying;
 mod family;
 mod held;
 mod injected;
 mod porters;
+pub(crate) mod shown;
 mod signals;
 mod stops;
 
@@ -18,6 +20,7 @@ use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
 use departing::Departing;
+use dying::Dying;
 use held::Held;
 use image::Image;
 use injected::Injected;
@@ -92,6 +95,18 @@ pub enum Order {
     },
     /// A body whose stop home was asked for goes on.
     GoOn {
+        /// The process.
+        pid: i32,
+    },
+    /// A thread's call at its listener is made again when the filter for a descriptor is installed.
+    Show {
+        /// The thread.
+        host: HostTid,
+        /// The descriptor.
+        fd: i32,
+    },
+    /// A body cannot go home to die.
+    DieHere {
         /// The process.
         pid: i32,
     },
@@ -177,6 +192,7 @@ struct Tracer {
     held: Held,
     arriving: Arriving,
     departing: Departing,
+    dying: Dying,
     listeners: Arc<super::notices::Listeners>,
 }
 
@@ -210,6 +226,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         held: Held::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),
+        dying: Dying::default(),
         room,
         listeners,
     };
@@ -258,6 +275,8 @@ impl Tracer {
             Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
+            Order::Show { host, fd } => self.show(host, fd),
+            Order::DieHere { pid } => self.die_here(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Watch { pid, answer } => self.watch_arriving(pid, &answer),

@@ -7,20 +7,20 @@ use crate::{LAST, errno, row};
 /// Room for the program; the kernel's own limit is 4096 (`BPF_MAXINSNS`).
 pub const MAX_INSNS: usize = 1024;
 
-const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+pub(super) const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
 const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
 const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
-const IF_EQ: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+pub(super) const IF_EQ: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 const IF_GE: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
-const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+pub(super) const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 
 /// How far before an equal return another one is put.
 const SHARED_WITHIN: usize = 200;
 
 /// Offsets in `struct seccomp_data`.
-const AT_NR: u32 = 0;
+pub(super) const AT_NR: u32 = 0;
 const AT_ARCH: u32 = 4;
-const AT_ARGS: u32 = 16;
+pub(super) const AT_ARGS: u32 = 16;
 
 /// A finished filter.
 #[derive(Clone, Debug)]
@@ -162,6 +162,10 @@ fn compare(p: &mut Program, cmp: Cmp, yes: At, no: At) -> At {
             p.branch(IF_EQ, 0, yes, no);
             let high = p.put(LOAD, low + 4);
             p.branch(IF_EQ, 0, high, no)
+        }
+        Cmp::Marked(_, mark) => {
+            p.branch(IF_EQ, mark, yes, no);
+            return p.put(LOAD, low + 4);
         }
     };
     p.put(LOAD, low)

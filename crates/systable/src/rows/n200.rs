@@ -4,10 +4,13 @@ use super::{Row, go_home, local, special, unused, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::errno::{ENOSYS, EPERM};
+use crate::filter::MARK;
 use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument.
 const STDIO: When = When::If(&[&[Cmp::Below(0, 3)]]);
+/// The same, or the tracer has seen that it is one.
+const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
 /// The same as the first or second argument.
 const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]]);
 /// The same as the first or third argument.
@@ -81,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     local(259, "mknodat", &[Fd, Path, Int, Int], why::PATH),
     local(260, "fchownat", &[Fd, Path, Id, Id, Flags], why::PATH),
     local(261, "futimesat", &[Fd, Path, In(Fixed(32))], why::PATH),
-    special(262, "newfstatat", Special::Stat, &[Fd, Path, Out(Fixed(144)), Flags], why::STAND_IN).when(STDIO),
+    special(262, "newfstatat", Special::Stat, &[Fd, Path, Out(Fixed(144)), Flags], why::STAND_IN).when(STDIO_OR_SHOWN),
     local(263, "unlinkat", &[Fd, Path, Flags], why::PATH),
     local(264, "renameat", &[Fd, Path, Fd, Path], why::PATH),
     local(265, "linkat", &[Fd, Path, Fd, Path, Flags], why::PATH),

@@ -4,10 +4,11 @@ use super::{Row, go_home, local, special, unused_range, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::errno::{EINVAL, ENOSYS, EOPNOTSUPP, EPERM};
+use crate::filter::MARK;
 use crate::when::{Cmp, When};
 
-/// Descriptors that may be stand-ins, as the first argument.
-const STDIO: When = When::If(&[&[Cmp::Below(0, 3)]]);
+/// Descriptors that may be stand-ins, as the first argument; or the tracer has seen that it is one.
+const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
 /// The same as the first or third argument.
 const STDIO_FROM_TO: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(2, 3)]]);
 /// Limits are set, or another process' limits are asked for.
@@ -54,7 +55,8 @@ pub(super) const ROWS: &[Row] = &[
     local(329, "pkey_mprotect", &[Address, Int, Flags, Int], why::MEMORY),
     local(330, "pkey_alloc", &[Flags, Flags], why::MEMORY),
     local(331, "pkey_free", &[Int], why::MEMORY),
-    special(332, "statx", Special::Stat, &[Fd, Path, Flags, Flags, Out(Fixed(256))], why::STAND_IN).when(STDIO),
+    special(332, "statx", Special::Stat, &[Fd, Path, Flags, Flags, Out(Fixed(256))], why::STAND_IN)
+        .when(STDIO_OR_SHOWN),
     local(
         333,
         "io_pgetevents",

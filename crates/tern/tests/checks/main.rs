@@ -1,8 +1,9 @@
-//! Placed programs against their home: identity, signals, standard descriptors, users, several homes, lost writes, processes that die.
+//! Placed programs against their home: identity, signals, cores, standard descriptors, users, several homes, lost writes, processes that die.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
 mod common;
+mod cores;
 mod death;
 mod faults;
 mod identity;

@@ -1,6 +1,7 @@
 //! The guests of `guests/`: natively, and placed on a node that has nothing, with the same output and the same end.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod corrupted;
 mod filtered;
 mod moved;
 mod placed;

@@ -1,6 +1,7 @@
 //! The same guests, moved while they run: at the point that each has marked.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -35,31 +36,44 @@ const DIFFERENT: &[(&str, &str)] = &[
 
 /// Runs a guest, and moves it whenever it says that it may be moved.
 fn run_moved(lab: &Lab, program: &Program, way: Way) -> (Outcome, Moves) {
-    use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let mut moves = Moves::default();
+    let command = |command| at_home(lab, scratch.path(), false, command);
+    let outcome = run_with_points(program, command, |pid| {
+        // A guest with several points is moved at the first.
+        if moves.done == 0 {
+            go(lab, pid, way, &mut moves);
+        }
+    });
+    (outcome, moves)
+}
+
+/// Runs a guest by the command that `command` makes of its own; whenever it waits at a point, `at_point` is called with its PID.
+pub fn run_with_points(
+    program: &Program,
+    command: impl FnOnce(Vec<String>) -> Command,
+    mut at_point: impl FnMut(i32) + Send,
+) -> Outcome {
+    use std::os::unix::fs::PermissionsExt;
     let points = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
     std::fs::set_permissions(points.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
     let ended = AtomicBool::new(false);
+    let mut words = vec!["env".into(), format!("GUEST_MOVES={}", points.path().display())];
+    words.extend(arguments(program));
+    let mut command = command(words);
     std::thread::scope(|scope| {
-        let mover = scope.spawn(|| {
-            let mut moves = Moves::default();
+        scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
                 for pid in waiting(points.path()) {
-                    // A guest with several points is moved at the first.
-                    if moves.done == 0 {
-                        go(lab, pid, way, &mut moves);
-                    }
+                    at_point(pid);
                     std::fs::write(points.path().join(format!("go-{pid}")), "").unwrap();
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
-            moves
         });
-        let mut command = vec!["env".into(), format!("GUEST_MOVES={}", points.path().display())];
-        command.extend(arguments(program));
-        let outcome = run_guest(program, &mut at_home(lab, scratch.path(), false, command));
+        let outcome = run_guest(program, &mut command);
         ended.store(true, Ordering::Relaxed);
-        (outcome, mover.join().unwrap())
+        outcome
     })
 }
 

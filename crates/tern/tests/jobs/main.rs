@@ -243,6 +243,24 @@ fn an_interpreter_that_is_talked_to() {
 }
 
 #[test]
+fn a_script_that_expects() {
+    let script = r#"
+        set timeout 50
+        spawn bash --norc --noprofile
+        expect ">>"
+        send "stty size; echo \$((6*7))\r"
+        expect "42\r"
+        send "exit 3\r"
+        expect eof
+        lassign [wait] pid id error status
+        puts "it said $status"
+        exit 5"#;
+    both_end(&["expect", "-c", script], 5, |session| {
+        session.shows("it said 3");
+    });
+}
+
+#[test]
 fn a_display_of_processes() {
     both(&["env", "TERM=xterm", "top", "-d", "0.2"], |session| {
         session.shows("PID");

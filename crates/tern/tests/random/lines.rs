@@ -92,7 +92,7 @@ const PRODUCERS: &[&str] = &[
     "tail -c <number> words",
     "cut -d: -f2- table",
     "paste -d, numbers table",
-    "comm -12 <(sort words) <(sort -u words)",
+    "comm -12 <(sort words 2> /dev/null) <(sort -u words 2> /dev/null)",
     "diff <(seq <number>) <(seq <number>)",
     "join -t: <(sort table) <(sort table | sed 's/:.*:/:/')",
     "tar cf - tree | tar tf - | sort",
@@ -189,7 +189,7 @@ const PIPELINES: &[&str] = &[
 
 const SIMPLE: &[&str] = &[
     "<pipeline>",
-    "<pipeline>; echo \"status ${PIPESTATUS[*]}\"",
+    "<pipeline>; echo \"status ${PIPESTATUS[-1]}\"",
     "<pipeline> > out; wc -c < out",
     "<pipeline> >> words; tail -n 2 words",
     "<pipeline> | tee one | tee two > /dev/null; cmp one two && echo equal",

@@ -18,7 +18,7 @@ fn shared() -> Arc<Lab> {
     static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
-        let lab = Arc::new(common::lab_of(&common::options(2)));
+        let lab = Arc::new(common::lab_of(&common::options(3)));
         *shared = Arc::downgrade(&lab);
         lab
     })
@@ -28,7 +28,8 @@ fn inputs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/input")
 }
 
-/// Runs a script in n1, in a directory of its own with all inputs. What it is to place, it runs behind `$RUN`.
+/// Runs a script in n1, in a directory of its own with all inputs. What it is to place, it runs behind `$RUN`, or, on a third node,
+/// `$ELSEWHERE`.
 fn run(lab: &Lab, script: &str, port: u16, placed: bool) -> String {
     let place = format!("/tmp/{port}-{placed}");
     let outside = lab.root("n1").unwrap().join(&place[1..]);
@@ -36,9 +37,11 @@ fn run(lab: &Lab, script: &str, port: u16, placed: bool) -> String {
     for entry in std::fs::read_dir(inputs()).unwrap().flatten() {
         std::fs::copy(entry.path(), outside.join(entry.file_name())).unwrap();
     }
-    let run = if placed { "tern run --on n2 --" } else { "" };
-    let line =
-        format!("cd {place} && PATH=$PATH:/usr/sbin PORT={port} RUN='{run}' exec timeout -s KILL {LIMIT_S} {script}");
+    let on = |node: &str| if placed { format!("tern run --on {node} --") } else { String::new() };
+    let (run, elsewhere) = (on("n2"), on("n3"));
+    let line = format!(
+        "cd {place} && PATH=$PATH:/usr/sbin PORT={port} RUN='{run}' ELSEWHERE='{elsewhere}' exec timeout -s KILL {LIMIT_S} {script}"
+    );
     let output = lab.exec("n1", ["bash", "-c", &line]).unwrap();
     assert!(output.status.success(), "{script}, placed: {placed}\n{}\n{}", output.text(), output.errors());
     output.text()

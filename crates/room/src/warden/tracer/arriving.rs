@@ -158,9 +158,10 @@ impl Tracer {
         body::arm_timers(&mut batch, &image.process.timers);
         inside.run(&batch)?;
         let listeners = self.listeners.clone();
+        let shown = self.room.guests().show_terminals(image.process.pid);
         let stopped = body::finish(inside, first, true, |inside| {
             give_up_capabilities(inside)?;
-            let listener = confine(inside)?;
+            let listener = confine(inside, &shown)?;
             listeners.add(host, listener)?;
             inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
             Ok(())
@@ -273,10 +274,16 @@ fn give_up_capabilities(inside: &mut Inside) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// The filter, for all threads; the number of its listener.
-fn confine(inside: &mut Inside) -> Result<i32, BodyError> {
+/// The filter, for all threads, behind those for descriptors that are shown; the number of its listener.
+fn confine(inside: &mut Inside, shown: &[i32]) -> Result<i32, BodyError> {
     let mut batch = inside.batch();
     batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
+    for fd in shown {
+        let instructions = batch.put(&super::shown::program(*fd));
+        let program = batch.put(&super::shown::head(instructions));
+        let (nr, args) = os::seccomp::install_more_call(program);
+        batch.must("showing a descriptor", nr, args);
+    }
     let program: Vec<u8> =
         filter().iter().flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat()).collect();
     let instructions = batch.put(&program);

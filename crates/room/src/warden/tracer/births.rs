@@ -40,6 +40,11 @@ impl Births {
         self.reserved.values().any(|reserved| *reserved == number)
     }
 
+    /// A thread's call is rewritten: its registers as they were come back at its end.
+    pub fn rewritten(&mut self, host: HostTid, registers: libc::user_regs_struct) {
+        self.rewritten.insert(host, registers);
+    }
+
     /// A thread ended: nothing is under way for it.
     pub fn forget(&mut self, host: HostTid) {
         self.waiting.remove(&host);
@@ -58,6 +63,9 @@ impl Tracer {
         }
         let registers = stopped.registers()?;
         let host = stopped.tid();
+        if super::shown::is_stat(registers.orig_rax) {
+            return self.mark_stat(stopped);
+        }
         if registers.orig_rax as i64 == libc::SYS_rt_sigtimedwait {
             self.signals.takes(host, registers.rsi);
             return stopped.resume_to_call_end();

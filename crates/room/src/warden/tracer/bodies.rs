@@ -245,6 +245,7 @@ impl Tracer {
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
         self.injected.forget_thread(host);
+        self.dying.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -278,6 +279,7 @@ impl Tracer {
         self.room.ledger.ended(pid, usage);
         self.signals.forget(pid);
         self.stops.forget(pid);
+        self.dying.forget(pid);
         self.bodies.forget(pid);
         self.room.guests().remove(pid);
         self.room.cargo.give(Item::Ended);

@@ -50,11 +50,15 @@ impl Tracer {
         let here = self.bodies.here_for(pid);
         let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
         let slept = threads.iter().filter_map(|(host, _)| Some((host.0, slept(*host)?))).collect();
-        self.departing.states.insert(pid, State::Stopping(Vec::new(), Going { slept, follow_bytes }));
-        for (host, _) in threads {
+        // Who is about to die has stopped already.
+        let dying = self.dying.take(pid);
+        let running = threads.iter().filter(|(host, _)| dying.iter().all(|t| t.tid() != *host));
+        for (host, _) in running {
             // One that has ended is reported.
-            drop(ptrace::interrupt(host));
+            drop(ptrace::interrupt(*host));
         }
+        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, follow_bytes }));
+        self.check_leaving(pid);
     }
 
     fn cannot_leave(&self, pid: i32, why: &str) {
@@ -191,6 +195,7 @@ impl Tracer {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         self.departing.states.remove(&pid);
+        self.dying.forget(pid);
         self.room.going_home.forget(pid);
         self.arriving.forget(pid);
         if self.room.guests().get(pid).is_none() {

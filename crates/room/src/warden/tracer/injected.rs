@@ -1,5 +1,7 @@
-//! Signals for processes that read them from a descriptor (signalfd(2)). Nobody but the process itself may send it what came from the kernel or from kill(2) at
-//! home, so its first thread is made to, while it is stopped; then it goes on as if nothing had been.
+//! What a process must do itself: a stopped thread is made to, then it goes on as if nothing had been.
+//!
+//! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them what came from the kernel or from kill(2) at home. And
+//! filters for descriptors that are to look as at home ([`super::shown`]).
 
 use super::Tracer;
 use body::rewind;
@@ -11,13 +13,19 @@ use std::time::Duration;
 /// So far below a thread's stack pointer nothing lies that is its own, or that rewinding a call puts there.
 const BELOW_STACK_BYTES: u64 = 1024;
 
-/// A signal: for which thread (by its number in the room), if it is for one, and what it carries.
-type Signal = (Option<i32>, [u8; 128]);
+/// What a thread is to do.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// Send a signal: to which thread (by its number in the room), if it is for one, and what it carries.
+    Signal(Option<i32>, [u8; 128]),
+    /// Install the filter for a descriptor.
+    Show(i32),
+}
 
-/// What first threads are to send their processes, and for how long they slept when that came.
+/// What threads are to do, and for how long they slept when that came.
 #[derive(Debug, Default)]
 pub struct Injected {
-    waiting: HashMap<HostTid, (Duration, Vec<Signal>)>,
+    waiting: HashMap<HostTid, (Duration, Vec<Task>)>,
 }
 
 impl Injected {
@@ -45,8 +53,15 @@ impl Tracer {
         }
         let slept = os::process::slept(first.0, body::may_time_out).unwrap_or_default();
         let waiting = self.injected.waiting.entry(first).or_insert_with(|| (slept, Vec::new()));
-        waiting.1.push((tid, *info));
+        waiting.1.push(Task::Signal(tid, *info));
         ptrace::interrupt(first).is_ok()
+    }
+
+    /// Has a thread, whose call at its listener is not answered but made again, install the filter for a descriptor first.
+    pub fn show(&mut self, host: HostTid, fd: i32) {
+        self.injected.waiting.entry(host).or_default().1.push(Task::Show(fd));
+        // One that is gone makes no call again either.
+        drop(ptrace::interrupt(host));
     }
 
     /// The thread has stopped for something else, which takes an interruption back (ptrace_stop in kernel/signal.c): what it is to send it must not keep.
@@ -57,22 +72,31 @@ impl Tracer {
         }
     }
 
-    /// The thread has stopped, in no call that home runs: it sends what it is to.
-    pub fn send_injected(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
-        let Some((slept, signals)) = self.injected.waiting.remove(&stopped.tid()) else { return Ok(stopped) };
+    /// The thread has stopped, in no call that home runs: it does what it is to.
+    pub fn do_injected(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
+        let Some((slept, tasks)) = self.injected.waiting.remove(&stopped.tid()) else { return Ok(stopped) };
         let Some(who) = self.room.guests().who(stopped.tid()) else { return Ok(stopped) };
-        send(stopped, who.pid, slept, &signals)
+        self.room.filtering.begin(stopped.tid());
+        let host = stopped.tid();
+        let done = perform(stopped, who.pid, slept, &tasks);
+        self.room.filtering.end(host);
+        done
     }
 
     /// The thread waits for home, and is held until that has answered: what is to be sent goes as to any other process.
     pub fn send_otherwise(&mut self, host: HostTid) {
-        let Some((_, signals)) = self.injected.waiting.remove(&host) else { return };
+        let Some((_, tasks)) = self.injected.waiting.remove(&host) else { return };
         let Some(who) = self.room.guests().who(host) else { return };
-        signals.into_iter().for_each(|(tid, info)| self.send_with_ticket(who.pid, tid, info));
+        for task in tasks {
+            match task {
+                Task::Signal(tid, info) => self.send_with_ticket(who.pid, tid, info),
+                Task::Show(fd) => self.room.guests().hide(who.pid, fd),
+            }
+        }
     }
 }
 
-fn send(stopped: Stopped, pid: i32, slept: Duration, signals: &[Signal]) -> Result<Stopped, TraceError> {
+fn perform(stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Result<Stopped, TraceError> {
     let host = stopped.tid().0;
     let memory = Memory::of(host)?;
     let gate = gate(&memory, &os::areas::read(host)?)?;
@@ -82,16 +106,23 @@ fn send(stopped: Stopped, pid: i32, slept: Duration, signals: &[Signal]) -> Resu
     let after = if rewound.put.is_some() { registers } else { rewound.registers };
     let at = registers.rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
     let mut inside = Inside::enter(stopped, memory, gate)?;
-    for (tid, info) in signals {
-        inside.memory().write(at, info)?;
-        let signal = u64::from(info[0]);
-        let sent = match tid {
-            Some(tid) => inside.call(libc::SYS_rt_tgsigqueueinfo, [pid as u64, *tid as u64, signal, at, 0, 0])?,
-            None => inside.call(libc::SYS_rt_sigqueueinfo, [pid as u64, signal, at, 0, 0, 0])?,
+    for task in tasks {
+        let done = match task {
+            Task::Signal(tid, info) => send(&mut inside, at, pid, *tid, info)?,
+            Task::Show(fd) => super::shown::install(&mut inside, at, *fd)?,
         };
-        if sent < 0 {
-            tracing::debug!("signal {signal} to {pid}: error {}", -sent);
+        if done < 0 {
+            tracing::debug!("{task:?} in {pid}: error {}", -done);
         }
     }
     inside.leave(&after, mask)
+}
+
+fn send(inside: &mut Inside, at: u64, pid: i32, tid: Option<i32>, info: &[u8; 128]) -> Result<i64, TraceError> {
+    inside.memory().write(at, info)?;
+    let signal = u64::from(info[0]);
+    match tid {
+        Some(tid) => inside.call(libc::SYS_rt_tgsigqueueinfo, [pid as u64, tid as u64, signal, at, 0, 0]),
+        None => inside.call(libc::SYS_rt_sigqueueinfo, [pid as u64, signal, at, 0, 0, 0]),
+    }
 }

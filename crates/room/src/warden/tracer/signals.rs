@@ -222,7 +222,7 @@ impl Tracer {
                 let waited = self.interrupted(&mut stopped)?;
                 let host = stopped.tid();
                 match if waited { self.hold(stopped, 0) } else { Some(stopped) } {
-                    Some(stopped) => self.send_injected(stopped)?.resume(0),
+                    Some(stopped) => self.do_injected(stopped)?.resume(0),
                     None => {
                         self.send_otherwise(host);
                         Ok(())

@@ -38,6 +38,7 @@ impl Tracer {
     /// Lets a thread go on with this signal; home is asked first if that would stop it.
     pub fn deliver(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
         let stops = matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+        let Some(stopped) = self.hold_dying(stopped, signal)? else { return Ok(()) };
         let who = self.room.guests().who(stopped.tid());
         match who.filter(|_| stops && is_default(stopped.tid(), signal)) {
             Some(who) => {
@@ -77,6 +78,6 @@ fn resume_all(threads: Vec<Stopped>, signal: i32) {
 }
 
 /// The program neither handles nor ignores the signal.
-fn is_default(host: HostTid, signal: i32) -> bool {
+pub fn is_default(host: HostTid, signal: i32) -> bool {
     os::process::status(host.0).is_ok_and(|s| (s.caught | s.ignored) & (1 << (signal - 1)) == 0)
 }

@@ -1,0 +1,88 @@
+//! Deaths that leave a core (core(5)): home's kernel writes it, by home's rules and where the program is there, so the process goes home to die. The signal is sent
+//! to its thread again, or comes again by itself, and the thread is held until the process is asked for. One that cannot go dies here, without a core.
+
+use super::Tracer;
+use super::stops::is_default;
+use os::ptrace::{HostTid, Stopped, TraceError};
+use std::collections::{HashMap, HashSet};
+use wire::ToHome;
+
+/// Processes that are about to die.
+#[derive(Debug, Default)]
+pub struct Dying {
+    /// Their threads that took the signal.
+    held: HashMap<i32, Vec<Stopped>>,
+    /// They die here.
+    here: HashSet<i32>,
+}
+
+impl Dying {
+    /// Threads that are held, which are to leave with the others.
+    pub fn take(&mut self, pid: i32) -> Vec<Stopped> {
+        self.held.remove(&pid).unwrap_or_default()
+    }
+
+    /// A thread ended.
+    pub fn forget_thread(&mut self, host: HostTid) {
+        self.held.values_mut().for_each(|threads| threads.retain(|t| t.tid() != host));
+    }
+
+    /// The process is not here any more.
+    pub fn forget(&mut self, pid: i32) {
+        self.held.remove(&pid);
+        self.here.remove(&pid);
+    }
+}
+
+impl Tracer {
+    /// Holds a thread that is to die of `signal` with a core; gives back all others.
+    pub fn hold_dying(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
+        let host = stopped.tid();
+        let who = self.room.guests().who(host);
+        let Some(who) = who.filter(|who| {
+            os::process::dumps_core(signal)
+                // That is what calls inside a stopped process end with.
+                && signal != libc::SIGTRAP
+                && !self.dying.here.contains(&who.pid)
+                && is_default(host, signal)
+                && may_leave_core(host)
+        }) else {
+            return Ok(Some(stopped));
+        };
+        let info = stopped.signal_info()?;
+        if !comes_again(signal, &info) {
+            self.send_with_ticket(who.pid, Some(who.tid), info);
+        }
+        let held = self.dying.held.entry(who.pid).or_default();
+        held.push(stopped);
+        if held.len() == 1 {
+            self.room.tell(&ToHome::GoesHome { pid: who.pid });
+        }
+        Ok(None)
+    }
+
+    /// The process cannot go home: the signal comes again, and does what it does.
+    pub fn die_here(&mut self, pid: i32) {
+        let threads = self.dying.take(pid);
+        if threads.is_empty() {
+            return;
+        }
+        self.dying.here.insert(pid);
+        for thread in threads {
+            if let Err(TraceError::Failed(e)) = thread.resume(0) {
+                tracing::error!("{e}");
+            }
+        }
+    }
+}
+
+/// The instruction that the thread is at does it again.
+fn comes_again(signal: i32, info: &[u8; 128]) -> bool {
+    let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
+    code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL)
+}
+
+fn may_leave_core(host: HostTid) -> bool {
+    os::process::limits(host.0)
+        .is_ok_and(|limits| limits.get(libc::RLIMIT_CORE as usize).is_some_and(|(soft, _)| *soft > 0))
+}

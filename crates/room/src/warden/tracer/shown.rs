@@ -1,0 +1,101 @@
+//! Descriptors that look as at home to fstat(2) and its kin.
+//!
+//! To the room's kernel a stand-in is a regular file. The guests' filter has home asked for the attributes of descriptors 0 to 2; for all others that would make
+//! every fstat dear. So a process that asks whether another descriptor is a terminal gets a filter more, for that one alone ([`systable::filter::shown`]): the call
+//! stops here, is marked, and goes on to the listener of the first filter, which the mark tells to have the warden answer it. A second filter can have no listener
+//! of its own (seccomp(2), EBUSY).
+
+use super::Tracer;
+use os::inject::Inside;
+use os::ptrace::{HostTid, Stopped, TraceError};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use systable::filter;
+
+/// The most filters that a process gets: every one costs every call some nanoseconds.
+const MAX: usize = 8;
+
+/// Threads that are made to install a filter. The guests' filter asks about that call too.
+#[derive(Debug, Default)]
+pub struct Filtering(Mutex<HashSet<HostTid>>);
+
+impl Filtering {
+    /// From now on this thread may.
+    pub fn begin(&self, host: HostTid) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(host);
+    }
+
+    /// It may no more.
+    pub fn end(&self, host: HostTid) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&host);
+    }
+
+    /// Whether it may.
+    pub fn may(&self, host: HostTid) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&host)
+    }
+}
+
+impl crate::warden::guests::Guests {
+    /// A descriptor of this process is to look as at home; `true` if that needs a filter that it has not.
+    pub fn show(&mut self, pid: i32, fd: i32) -> bool {
+        fd > libc::STDERR_FILENO && self.get_mut(pid).is_some_and(|g| g.shown.len() < MAX && g.shown.insert(fd))
+    }
+
+    /// Terminals of a process that comes: it may have looked at them before, so it looks at all.
+    pub fn show_terminals(&mut self, pid: i32) -> Vec<i32> {
+        let Some(guest) = self.get_mut(pid) else { return Vec::new() };
+        let fds = guest.terminals.iter().filter_map(|standin| guest.numbers.get(standin).copied());
+        let mut fds: Vec<i32> = fds.filter(|fd| *fd > libc::STDERR_FILENO).collect();
+        fds.truncate(MAX);
+        guest.shown = fds.iter().copied().collect();
+        fds
+    }
+
+    /// It has got no filter.
+    pub fn hide(&mut self, pid: i32, fd: i32) {
+        if let Some(guest) = self.get_mut(pid) {
+            guest.shown.remove(&fd);
+        }
+    }
+}
+
+/// The filter for a descriptor, as it lies in memory.
+pub fn program(fd: i32) -> Vec<u8> {
+    let bytes = |i: &filter::Insn| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat();
+    filter::shown(fd as u32).iter().flat_map(bytes).collect()
+}
+
+/// `struct sock_fprog` of a filter that lies there: count, then address.
+pub fn head(program: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[0] = filter::shown(0).len() as u8;
+    head[8..].copy_from_slice(&program.to_le_bytes());
+    head
+}
+
+const HEAD_BYTES: usize = 16;
+
+/// Installs the filter for a descriptor; what the kernel said. `at`: where nothing of the process' own lies.
+pub fn install(inside: &mut Inside, at: u64, fd: i32) -> Result<i64, TraceError> {
+    inside.memory().write(at, &head(at + HEAD_BYTES as u64))?;
+    inside.memory().write(at + HEAD_BYTES as u64, &program(fd))?;
+    let (nr, args) = os::seccomp::install_more_call(at);
+    inside.call(nr, args)
+}
+
+/// The call is one for the attributes of a descriptor, which only [`install`]ed filters stop.
+pub fn is_stat(call: u64) -> bool {
+    matches!(call as i64, libc::SYS_fstat | libc::SYS_newfstatat | libc::SYS_statx)
+}
+
+impl Tracer {
+    /// Hands the call on to the warden: the mark goes with its descriptor, of which the kernel takes the lower half.
+    pub fn mark_stat(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
+        let mut registers = stopped.registers()?;
+        self.births.rewritten(stopped.tid(), registers);
+        registers.rdi = registers.rdi & u64::from(u32::MAX) | u64::from(filter::MARK) << 32;
+        stopped.set_registers(&registers)?;
+        stopped.resume_to_call_end()
+    }
+}
