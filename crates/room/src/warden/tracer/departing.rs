@@ -70,7 +70,11 @@ impl Tracer {
             return Ok(None);
         }
         match self.room.hold(stopped.tid()) {
-            Interrupted::NotHome => self.add_leaving(pid, stopped),
+            Interrupted::NotHome => {
+                let mut stopped = stopped;
+                Tracer::not_made(&mut stopped)?;
+                self.add_leaving(pid, stopped);
+            }
             Interrupted::Running { id, asked } => {
                 self.held.keep(id, stopped, LEAVING);
                 if asked {
@@ -105,6 +109,8 @@ impl Tracer {
             let mut registers = stopped.registers()?;
             registers.rax = result as u64;
             stopped.set_registers(&registers)?;
+        } else {
+            Tracer::not_made(&mut stopped)?;
         }
         match self.leaving(stopped.tid()) {
             Some(pid) => self.add_leaving(pid, stopped),
@@ -137,6 +143,13 @@ impl Tracer {
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
         match take_apart(&self.room, pid, host, threads, slept) {
             Ok((mut image, collected)) => {
+                // Should it stay, it sends them itself.
+                for (tid, info) in self.injected.signals(host) {
+                    match image.threads.iter_mut().find(|t| Some(t.tid) == tid) {
+                        Some(thread) => thread.pending.push(info.to_vec()),
+                        None => image.process.pending.push(info.to_vec()),
+                    }
+                }
                 let own = image.threads.iter_mut().flat_map(|t| t.pending.iter_mut());
                 for info in own.chain(image.process.pending.iter_mut()) {
                     self.signals.fill_in(pid, info);
@@ -155,7 +168,7 @@ impl Tracer {
             }
             Err((e, threads)) => {
                 self.cannot_leave(pid, &e.to_string());
-                go_on(threads);
+                go_on(threads, slept);
             }
         }
     }
@@ -164,9 +177,9 @@ impl Tracer {
     pub fn stay(&mut self, pid: i32) {
         self.room.windows.close(pid);
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(threads, _)) => go_on(threads),
+            Some(State::Stopping(threads, slept)) => go_on(threads, &slept),
             Some(State::Collected(collected)) => match collected.give_back() {
-                Ok(threads) => go_on(threads),
+                Ok(threads) => go_on(threads, &Slept::new()),
                 Err(BodyError::Gone) => {}
                 Err(e) => {
                     tracing::error!("process {pid} cannot go on: {e}");
@@ -174,6 +187,9 @@ impl Tracer {
                 }
             },
             None => {}
+        }
+        if let Some(host) = self.room.guests().host(pid) {
+            self.interrupt_to_send(host);
         }
     }
 
@@ -213,10 +229,17 @@ impl Tracer {
     }
 }
 
-fn go_on(threads: Vec<Stopped>) {
+fn go_on(threads: Vec<Stopped>, slept: &Slept) {
     for thread in threads {
-        if let Err(TraceError::Failed(e)) = thread.resume(0) {
-            tracing::error!("{e}");
+        let host = thread.tid().0;
+        let slept = slept.get(&host).copied().unwrap_or_default();
+        let resumed = Memory::of(host)
+            .map_err(BodyError::from)
+            .and_then(|memory| body::as_it_was(thread, slept, &memory))
+            .and_then(|thread| Ok(thread.resume(0)?));
+        match resumed {
+            Ok(()) | Err(BodyError::Gone) => {}
+            Err(e) => tracing::error!("a thread that was to leave cannot go on: {e}"),
         }
     }
 }
