@@ -13,8 +13,8 @@ int main(int argc, char **argv) {
     struct sockaddr_in at;
     int s = bound(SOCK_STREAM, &at), on = 1;
     CHECK(sigaction(SIGALRM, &act, NULL) == 0 && setitimer(ITIMER_REAL, &t, NULL) == 0);
-    int64_t end = now_us(CLOCK_MONOTONIC) + 300000;
     GUEST_POINT();
+    int64_t end = now_us(CLOCK_MONOTONIC) + 300000;
     while (now_us(CLOCK_MONOTONIC) < end) {
         socklen_t bytes = sizeof at;
         CHECK(getsockname(s, (void *)&at, &bytes) == 0);

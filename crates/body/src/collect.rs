@@ -3,7 +3,7 @@
 use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
 use crate::rebuild::free_place;
-use crate::rewind::rewind;
+use crate::rewind::{RESTART_BLOCK, rewind};
 use crate::timers;
 use image::{Layout, Process, Rseq, Stack, Thread};
 use libc::user_regs_struct;
@@ -157,6 +157,11 @@ fn from_outside(
     slept: Option<Duration>,
 ) -> Result<(Thread, user_regs_struct), BodyError> {
     let registers = stopped.registers()?;
+    if registers.orig_rax as i64 == libc::SYS_restart_syscall && registers.rax as i64 == RESTART_BLOCK {
+        return stays(
+            "it waits again in a call that was interrupted, and this kernel alone knows in which and for how long",
+        );
+    }
     let rewound = rewind(&registers, slept.unwrap_or_default(), |at| memory.word(at).ok());
     if let Some((at, bytes)) = rewound.put {
         memory.write(at, &bytes)?;
@@ -169,6 +174,7 @@ fn from_outside(
         enters_call: rewound.put.is_some(),
         extended: stopped.extended_state()?,
         mask: stopped.mask()?,
+        nice: os::process::nice(stopped.tid().0)?,
         robust: stopped.robust_list()?,
         rseq: Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature },
         pending: stopped.pending(false, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
@@ -177,6 +183,10 @@ fn from_outside(
     Ok((thread, registers))
 }
 
+/// statx(2): its size, and where the inode number is.
+const STATX_BYTES: usize = 256;
+const STATX_INO_AT: u64 = 32;
+
 /// Where the answers about a process will lie.
 struct ProcessPlaces {
     actions: u64,
@@ -184,6 +194,8 @@ struct ProcessPlaces {
     brk: usize,
     ldt: usize,
     key: usize,
+    /// struct statx of the working directory.
+    directory: u64,
 }
 
 /// The timers stand still from here on: one that ended here too would be seen twice. [`Collected::give_back`] sets them going.
@@ -197,12 +209,17 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let ldt = batch.space(8);
     let ldt = batch.may(libc::SYS_modify_ldt, [0, ldt, 8, 0, 0, 0]);
     let key = batch.may(libc::SYS_pkey_alloc, [0; 6]);
+    let (directory, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
+    // What the kernel knows: nobody is to be waited for.
+    let flags = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as u64;
+    let here = i64::from(libc::AT_FDCWD) as u64;
+    batch.may(libc::SYS_statx, [here, empty, flags, u64::from(libc::STATX_INO), directory, 0]);
     let (timers, none) = (batch.space(3 * ACTION_BYTES), batch.space(ACTION_BYTES));
     for which in 0..3 {
         let to = timers + which * ACTION_BYTES as u64;
         batch.must("stopping timers", libc::SYS_setitimer, [which, none, to, 0, 0, 0]);
     }
-    ProcessPlaces { actions, timers, brk, ldt, key }
+    ProcessPlaces { actions, timers, brk, ldt, key, directory }
 }
 
 impl ProcessPlaces {
@@ -225,11 +242,17 @@ impl ProcessPlaces {
         for (timer, words) in process.itimers.iter_mut().zip(words.chunks_exact(ACTION_BYTES)) {
             *timer = four_words(words);
         }
+        // One whose signal waits is set again when that is taken (dequeue_signal in kernel/signal.c): until then nothing is left of its time.
+        let [real, ..] = &mut process.itimers;
+        if real[2..] == [0, 0] {
+            (real[2], real[3]) = (real[0], real[1]);
+        }
         const TRAP: usize = libc::SIGTRAP as usize - 1;
         // Our own trap made the kernel forget that it was ignored (os::inject).
         if ignored & (1 << TRAP) != 0 {
             process.actions[TRAP][0] = libc::SIG_IGN as u64;
         }
+        process.cwd_inode = inside.memory().word(self.directory + STATX_INO_AT)?;
         process.layout = Layout {
             start_code: layout.start_code,
             end_code: layout.end_code,
@@ -365,7 +388,15 @@ impl Collected {
             first.unmap_region()?;
         }
         let leave = |(n, taken): (usize, Taken)| {
-            let mut stopped = taken.inside.leave(&taken.registers, taken.mask)?;
+            // What was rewound stays so: the kernel would make of it a call that could not be told at the next stop.
+            let collected = self.threads.get(n);
+            let found = collected.map_or(taken.registers, |thread| registers(&thread.registers));
+            let enters_call = collected.is_some_and(|thread| thread.enters_call);
+            let mut stopped = taken.inside.leave(&found, if enters_call { u64::MAX } else { taken.mask })?;
+            if enters_call {
+                stopped = stopped.make_call_again()?;
+                stopped.set_mask(taken.mask)?;
+            }
             // Asking for a protection key changed the rights of that key.
             if let Some(first) = self.threads.first().filter(|_| n == 0) {
                 stopped.set_extended_state(&first.extended)?;

@@ -5,13 +5,13 @@ use image::File;
 use os::process::FdInfo;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// O_ flags that say how a file was made, not how it is open.
 const NOT_KEPT: i32 = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NOFOLLOW;
 
-/// The file that descriptor `fd` of process `pid` is open on.
-pub fn open_file(pid: i32, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
-    let path = os::process::link(pid, &format!("fd/{fd}"))?;
+/// The file of this name that descriptor `fd` of process `pid` is open on.
+pub fn open_file(pid: i32, fd: i32, info: &FdInfo, path: &Path) -> Result<File, BodyError> {
     let bytes = path.as_os_str().as_bytes().to_vec();
     let name = path.display();
     if info.locked {
@@ -33,7 +33,7 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
 }
 
 /// The file of this name, open as `info` says; its inode number means nothing.
-pub fn nameable(path: &std::path::Path, info: &FdInfo) -> File {
+pub fn nameable(path: &Path, info: &FdInfo) -> File {
     File { path: path.as_os_str().as_bytes().to_vec(), inode: 0, flags: info.flags & !NOT_KEPT }
 }
 

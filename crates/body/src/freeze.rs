@@ -1,7 +1,9 @@
 //! Stopping all threads of a running process, wherever they are.
 
+use crate::again;
 use crate::error::{BodyError, stays};
 use crate::rewind::may_time_out;
+use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -107,9 +109,15 @@ pub fn stop_one(tid: HostTid) -> Result<Stopped, BodyError> {
 impl Frozen {
     /// Lets all go on without a tracer.
     pub fn thaw(self) {
+        let memory = self.threads.first().and_then(|first| Memory::of(first.tid().0).ok());
         for thread in self.threads {
+            let slept = self.slept.get(&thread.tid().0).copied().unwrap_or_default();
+            let thread = match &memory {
+                Some(memory) => again::as_it_was(thread, slept, memory),
+                None => Ok(thread),
+            };
             // A thread that was killed needs nothing.
-            let _ = thread.detach(0);
+            let _ = thread.map(|thread| thread.detach(0));
         }
     }
 }

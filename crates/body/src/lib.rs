@@ -1,6 +1,7 @@
 //! Taking a stopped process apart into its image, and putting it together from one. Works on any process that the caller may trace, at home or in a room:
 //! what differs between the two (which files can be named, what descriptors are) is given by the caller.
 
+mod again;
 mod areas;
 mod collect;
 mod descriptors;
@@ -18,6 +19,7 @@ mod rewind;
 mod timers;
 mod visit;
 
+pub use again::as_it_was;
 pub use areas::{Memory, memory};
 pub use collect::{Collected, collect, forget, strip};
 pub use descriptors::{free_numbers, is_everywhere, nameable, open_file};

@@ -248,6 +248,8 @@ pub fn finish(
     let name = batch.put(&[thread.comm.as_slice(), &[0]].concat());
     batch.may(libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]);
     batch.must("setting the thread's address", libc::SYS_set_tid_address, [thread.clear_tid, 0, 0, 0, 0, 0]);
+    // Who was niced there need not have the right to be so little nice here.
+    batch.may(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, i64::from(thread.nice) as u64, 0, 0, 0]);
     if thread.robust.0 != 0 {
         let args = [thread.robust.0, thread.robust.1, 0, 0, 0, 0];
         batch.must("setting robust futexes", libc::SYS_set_robust_list, args);

@@ -24,7 +24,7 @@ const RESTART: std::ops::RangeInclusive<i64> = -514..=-512;
 /// Made again unless a handler runs, whatever its flags.
 const ERESTARTNOHAND: i64 = -514;
 /// ERESTART_RESTARTBLOCK: what is left to wait is in the kernel.
-const RESTART_BLOCK: i64 = -516;
+pub const RESTART_BLOCK: i64 = -516;
 
 /// What the kernel itself would do for a call that our stop interrupted. `slept`: for how long the thread had waited; `word` reads its memory.
 pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) -> Option<u64>) -> Rewound {

@@ -29,6 +29,8 @@ pub struct Process {
     pub umask: u32,
     /// Working directory, absolute.
     pub cwd: Vec<u8>,
+    /// Its inode number; 0: not known.
+    pub cwd_inode: u64,
     /// The program's file, by its place in the list of files; `None` if it is not known.
     pub exe: Option<u32>,
     /// Actions of signals 1 to 64: handler, flags, restorer, mask, as rt_sigaction(2) has them.
@@ -116,6 +118,8 @@ pub struct Thread {
     pub stack: Stack,
     /// Address that the kernel clears at the thread's end.
     pub clear_tid: u64,
+    /// Nice value.
+    pub nice: i32,
     /// Head and length of the list of robust futexes.
     pub robust: (u64, u64),
     /// Restartable sequences.

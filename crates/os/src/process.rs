@@ -112,6 +112,14 @@ pub fn times(pid: i32) -> Result<(u64, i32)> {
     Ok((((number(11)? + number(12)?) as u64) * 10_000, number(16)? as i32))
 }
 
+/// Nice value of a thread.
+pub fn nice(tid: i32) -> Result<i32> {
+    // What the kernel itself gives, 1 to 40: other than that of libc it cannot be taken for an error.
+    // SAFETY: numbers only.
+    let given = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
+    crate::error::check(given, || format!("asking for the nice value of {tid}")).map(|given| 20 - given as i32)
+}
+
 /// User and system time of a process, ticks of 1/100 s.
 pub fn ticks(pid: i32) -> Result<(u64, u64)> {
     let text = slurp(pid, "stat")?;

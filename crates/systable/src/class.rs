@@ -26,6 +26,8 @@ pub enum Special {
     TakeSignal,
     /// Signals become readable: from then on they must carry in the body what they carried at home, before anybody takes them.
     SignalFd,
+    /// Nice values are home's, and the body's as far as they make it give way.
+    Nice,
     /// What children used: home knows them, and their bodies ran here.
     Usage,
     /// `ioctl`: what it means depends on what the descriptor is.

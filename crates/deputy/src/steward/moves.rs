@@ -7,6 +7,7 @@
 mod ahead;
 mod back;
 mod course;
+mod filling;
 mod following;
 mod implant;
 mod observe;
@@ -112,11 +113,14 @@ impl Moves {
         self.lock().get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
     }
 
-    /// Keeps a signal of a process that is coming home; `false` if it is not.
-    pub fn keep_signal(&self, pid: i32, tid: Option<i32>, info: [u8; 128]) -> bool {
+    /// Keeps a signal of a process that is coming home; else `tell` tells the room of it. Nobody begins to come home in between: the room would be told when it has
+    /// the body collected already.
+    pub fn keep_signal(&self, pid: i32, tid: Option<i32>, info: [u8; 128], tell: impl FnOnce()) {
         let mut all = self.lock();
-        let returning = all.get_mut(&pid).filter(|u| u.returning);
-        returning.map(|u| u.signals.push((tid, info))).is_some()
+        match all.get_mut(&pid).filter(|u| u.returning) {
+            Some(returning) => returning.signals.push((tid, info)),
+            None => tell(),
+        }
     }
 
     /// The room is gone: nobody waits for it any longer.

@@ -199,6 +199,12 @@ impl Privileged {
 
     /// The process goes on at home by itself: nothing of it is watched, and nothing is told to it.
     fn dismiss(&mut self, pid: i32, memory: Option<OwnedFd>) {
+        // What it has told already: signals that it has taken, and that nobody else will.
+        let tids: Vec<i32> =
+            self.room.table().deputies.get(&pid).into_iter().flat_map(|d| d.threads.keys().copied()).collect();
+        for tid in tids {
+            self.listen_to(pid, tid);
+        }
         self.room.poller.forget_process(pid);
         let mut table = self.room.table();
         match (memory, table.deputies.get(&pid)) {
@@ -210,21 +216,28 @@ impl Privileged {
     }
 
     fn listen(&mut self, key: u64, pid: i32, tid: i32) {
-        loop {
-            let said = {
-                let table = self.room.table();
-                let Some(thread) = table.deputies.get(&pid).and_then(|d| d.threads.get(&tid)) else { break };
-                hear(thread.channel(), &mut self.buffer)
-            };
-            match said {
-                Ok(Some(said)) => self.said(pid, tid, said),
-                Ok(None) => return,
-                Err(()) => break,
-            }
+        if self.listen_to(pid, tid) {
+            return;
         }
         self.room.poller.forget(key);
         if let Some(deputy) = self.room.table().deputies.get_mut(&pid) {
             deputy.threads.remove(&tid);
+        }
+    }
+
+    /// Hears all that a thread has said; `false`: it will say no more.
+    fn listen_to(&mut self, pid: i32, tid: i32) -> bool {
+        loop {
+            let said = {
+                let table = self.room.table();
+                let Some(thread) = table.deputies.get(&pid).and_then(|d| d.threads.get(&tid)) else { return false };
+                hear(thread.channel(), &mut self.buffer)
+            };
+            match said {
+                Ok(Some(said)) => self.said(pid, tid, said),
+                Ok(None) => return true,
+                Err(()) => return false,
+            }
         }
     }
 
@@ -306,9 +319,8 @@ impl Privileged {
         {
             return;
         }
-        if !self.room.moves.keep_signal(pid, tid, info) {
-            self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
-        }
+        let tell = || self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+        self.room.moves.keep_signal(pid, tid, info, tell);
     }
 
     fn done(&mut self, pid: i32, job: Job, result: i64, out: Vec<u8>) {

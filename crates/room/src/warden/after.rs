@@ -29,6 +29,13 @@ pub enum After {
         /// Its number.
         nr: u32,
     },
+    /// A thread here gets the nice value that its deputy has.
+    Nice {
+        /// The thread.
+        host: HostTid,
+        /// The value.
+        value: i32,
+    },
     /// The result is a descriptor of the deputy.
     Descriptor(Arc<Made>),
     /// A message was received.
@@ -60,7 +67,7 @@ impl After {
         match self {
             After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
             After::Here => false,
-            After::Descriptor(_) | After::Received(_) => result >= 0,
+            After::Nice { .. } | After::Descriptor(_) | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
             After::Series(_) | After::HereIfAbsent { .. } => true,
         }
@@ -74,6 +81,11 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         After::Write(back) | After::WriteElseHere(back) if write(host, &back, out) => result,
         After::Write(_) | After::WriteElseHere(_) => -i64::from(libc::EFAULT),
         After::Here => result,
+        After::Nice { host, value } => {
+            // SAFETY: numbers only. A thread that is gone needs none.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, host.0 as libc::id_t, value.clamp(0, 19)) };
+            result
+        }
         After::HereIfAbsent { .. } if result == -i64::from(libc::ENOENT) => 0,
         After::HereIfAbsent { pid, nr } => {
             room.refused(

@@ -91,6 +91,7 @@ impl Asked {
             Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
             Special::Usage => self.forward(),
             Special::SignalFd => self.signal_fd(),
+            Special::Nice => self.nice(),
         }
     }
 
@@ -253,6 +254,17 @@ impl Asked {
             self.room.tell(&ToHome::Ignores { pid, tid, ignored, child_flags });
         }
         self.here();
+    }
+
+    /// Nice values are home's. The body follows as far as it then gives way here: nobody is served before its host's own programs.
+    fn nice(self) {
+        let [which, whom, value, ..] = self.args.map(|arg| arg as i32);
+        let thread = match whom {
+            0 => Some(self.waiting.host_tid),
+            tid => self.room.guests().host(tid),
+        };
+        let thread = thread.filter(|_| which == libc::PRIO_PROCESS as i32);
+        self.forward_and_then(|back| thread.map_or(After::Write(back), |host| After::Nice { host, value }));
     }
 
     /// kill(getpid(), signal), at home.

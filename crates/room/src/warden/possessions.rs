@@ -7,7 +7,9 @@ use os::areas::Area;
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 /// The mounts through which the room sees its home's files.
 struct HomeFiles {
@@ -37,11 +39,26 @@ impl HomeFiles {
     }
 }
 
+/// What the kernel adds to the name of a file that has none any more, and of one whose name it was told to forget because something changed there. Home, which knows,
+/// compares inode numbers.
+const REMOVED: &[u8] = b" (deleted)";
+
+fn without_end(name: PathBuf) -> PathBuf {
+    match name.as_os_str().as_bytes().strip_suffix(REMOVED) {
+        Some(bare) => OsStr::from_bytes(bare).into(),
+        None => name,
+    }
+}
+
 /// The image of a stopped body, but for what only collecting says.
 pub fn describe(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
     let home = HomeFiles::of(host)?;
     let mut files = Files::default();
-    let areas = os::areas::read_with_flags(host.0)?;
+    let mut areas = os::areas::read_with_flags(host.0)?;
+    for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
+        area.name =
+            area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));
+    }
     let memory = body::memory(&areas, &mut files, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
         if home.devices.contains(&area.device) {
@@ -61,7 +78,7 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyErr
     };
     image.process.vdso = memory.vdso;
     image.process.umask = process::status(host.0)?.umask;
-    image.process.cwd = process::link(host.0, "cwd")?.into_os_string().into_vec();
+    image.process.cwd = without_end(process::link(host.0, "cwd")?).into_os_string().into_vec();
     Ok(image)
 }
 
@@ -109,7 +126,7 @@ fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mu
     if !home.mounts.contains(&info.mount_id) && !body::is_everywhere(host.0, fd) {
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
-    let file = body::open_file(host.0, fd, info)?;
+    let file = body::open_file(host.0, fd, info, &without_end(name))?;
     Ok(Opened::File { file: files.own(file), offset: info.offset })
 }
 

@@ -6,8 +6,6 @@ use crate::class::Special;
 use crate::errno::{ENOSYS, EPERM};
 use crate::when::{Cmp, When};
 
-/// Another target than one process (`PRIO_PROCESS`).
-const NOT_PROCESS: When = When::Unless(&[&[Cmp::Is(0, 0)]]);
 /// All but what concerns only the thread's memory and timers: `PR_GET_DUMPABLE`, `PR_GET_NAME`, `PR_SET_TIMERSLACK`,
 /// `PR_GET_TIMERSLACK`, `PR_GET_TID_ADDRESS`, `PR_SET_THP_DISABLE`, `PR_GET_THP_DISABLE`, `PR_SET_VMA`.
 const PRCTL_MIRRORED: When = When::Unless(&[
@@ -74,8 +72,8 @@ pub(super) const ROWS: &[Row] = &[
     local(137, "statfs", &[Path, Out(Fixed(120))], why::PATH),
     local(138, "fstatfs", &[Fd, Out(Fixed(120))], why::STREAM),
     go_home(139, "sysfs", ENOSYS, &[Int, Opaque, Opaque], why::ADMIN),
-    home(140, "getpriority", &[Int, Pid], why::PRIORITY).when(NOT_PROCESS),
-    home(141, "setpriority", &[Int, Pid, Int], why::PRIORITY).when(NOT_PROCESS),
+    home(140, "getpriority", &[Int, Pid], why::PRIORITY),
+    special(141, "setpriority", Special::Nice, &[Int, Pid, Int], why::PRIORITY),
     local(142, "sched_setparam", &[Pid, In(Fixed(4))], why::SCHED),
     local(143, "sched_getparam", &[Pid, Out(Fixed(4))], why::SCHED),
     local(144, "sched_setscheduler", &[Pid, Int, In(Fixed(4))], why::SCHED),

@@ -4,10 +4,12 @@
 mod corrupted;
 mod filtered;
 mod moved;
+mod mover;
 mod placed;
 mod program;
 mod run;
 mod terminal;
+mod wandering;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -111,3 +111,27 @@ until('end'); fcntl.$call(f, fcntl.LOCK_UN); os.remove('held'); time.sleep(1000)
     .text();
     assert_eq!(text, "locked a file\nhome\nlocked a file\nhome");
 }
+
+/// A working directory that has no name any more cannot be entered at home: the process stays, and goes on.
+#[test]
+fn a_lost_directory_is_not_the_end() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        python3 -c "
+import os, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+here = os.getcwd()
+until('go'); os.mkdir('d'); os.chdir('d'); os.rmdir(here + '/d'); open(here + '/lost', 'w').close()
+until(here + '/back'); os.chdir(here); open('found', 'w').close(); time.sleep(1000)" & pid=$!
+        until_ 'readlink /proc/$pid/exe | grep -q python'; sleep 0.2
+        tern move $pid n2; touch go; until_ '[ -e lost ]'
+        tern move $pid home 2>&1 | grep -o 'working directory'
+        touch back; until_ '[ -e found ]'
+        tern move $pid home && echo home; kill $pid"#,
+    )
+    .text();
+    assert_eq!(text, "working directory\nhome");
+}

@@ -1,12 +1,13 @@
 //! Post-copy: the process runs at its new place, and its pages follow. Out: they lie in its deputy, whose memory stays so long. Home: they lie in the body, which stays
 //! stopped in the room so long. If who has them dies, the process cannot go on: it ends as if killed, and says so.
 
+use super::filling::Filling;
 use super::{Heard, Move, MoveError};
 use crate::steward::channel;
 use crate::steward::deputies::{Job, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
-use body::{BodyError, Inside, Lender, Pager};
+use body::{BodyError, Lender, Pager};
 use image::Area;
 use os::inject::Memory;
 use os::pidfd::PidFd;
@@ -89,15 +90,14 @@ impl Move {
         self.done("forget");
     }
 
-    /// Has the pages that follow brought to the deputy that `inside` is in, when it is the program again.
-    pub(super) fn page_later(
-        &self,
-        inside: &mut Inside,
-        areas: &[Area],
-        later: Ranges,
-    ) -> Result<Arc<Pager>, BodyError> {
-        let memory = body::watch_missing(inside, self.pid)?;
-        body::register(&memory, areas, &later)?;
+    /// Has the pages that follow brought to the deputy, when it is the program again; and their bytes.
+    pub(super) fn page_later(&self, filling: &mut Filling) -> Result<Option<(Arc<Pager>, u64)>, BodyError> {
+        let later = filling.take_later();
+        let bytes = later.bytes();
+        if later.is_empty() {
+            return Ok(None);
+        }
+        let memory = filling.watch_missing(self.pid, &later)?;
         let (pid, asking, ending) = (self.pid, self.room.clone(), self.room.clone());
         let want = move |range| asking.tell(&ToRoom::Fetch { pid, ranges: vec![range] });
         let ended = move |result| {
@@ -106,7 +106,8 @@ impl Move {
         };
         let pager = Pager::start(memory, later, want, ended)?;
         self.room.pagers().insert(pid, pager.clone());
-        Ok(pager)
+        self.done("watch");
+        Ok(Some((pager, bytes)))
     }
 
     /// The process runs at home: the rest of its pages comes too.

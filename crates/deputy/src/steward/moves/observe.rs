@@ -336,13 +336,13 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         return Ok(Kind::Object);
     }
     if info.flags & libc::O_PATH != 0 {
-        return Ok(Kind::File(body::open_file(pid, fd, info)?));
+        return Ok(Kind::File(body::open_file(pid, fd, info, &target)?));
     }
     let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
     let ordinary = metadata.is_file() || metadata.is_dir();
     if (ordinary && !is_kernels(pid, fd)) || body::is_everywhere(pid, fd) {
-        return Ok(Kind::File(body::open_file(pid, fd, info)?));
+        return Ok(Kind::File(body::open_file(pid, fd, info, &target)?));
     }
     Ok(Kind::AtHome)
 }

@@ -78,7 +78,11 @@ impl Tracer {
             return Ok(None);
         }
         match self.room.hold(stopped.tid()) {
-            Interrupted::NotHome => self.add_leaving(pid, stopped),
+            Interrupted::NotHome => {
+                let mut stopped = stopped;
+                Tracer::not_made(&mut stopped)?;
+                self.add_leaving(pid, stopped);
+            }
             Interrupted::Running { id, asked } => {
                 self.held.keep(id, stopped, LEAVING);
                 if asked {
@@ -113,6 +117,8 @@ impl Tracer {
             let mut registers = stopped.registers()?;
             registers.rax = result as u64;
             stopped.set_registers(&registers)?;
+        } else {
+            Tracer::not_made(&mut stopped)?;
         }
         match self.leaving(stopped.tid()) {
             Some(pid) => self.add_leaving(pid, stopped),
@@ -145,6 +151,13 @@ impl Tracer {
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
         match take_apart(&self.room, pid, host, threads, &going.slept) {
             Ok((mut image, collected)) => {
+                // Should it stay, it sends them itself.
+                for (tid, info) in self.injected.signals(host) {
+                    match image.threads.iter_mut().find(|t| Some(t.tid) == tid) {
+                        Some(thread) => thread.pending.push(info.to_vec()),
+                        None => image.process.pending.push(info.to_vec()),
+                    }
+                }
                 let own = image.threads.iter_mut().flat_map(|t| t.pending.iter_mut());
                 for info in own.chain(image.process.pending.iter_mut()) {
                     self.signals.fill_in(pid, info);
@@ -167,7 +180,7 @@ impl Tracer {
             }
             Err((e, threads)) => {
                 self.cannot_leave(pid, &e.to_string());
-                go_on(threads);
+                go_on(threads, &going.slept);
             }
         }
     }
@@ -177,9 +190,9 @@ impl Tracer {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(threads, _)) => go_on(threads),
+            Some(State::Stopping(threads, going)) => go_on(threads, &going.slept),
             Some(State::Collected(collected)) => match collected.give_back() {
-                Ok(threads) => go_on(threads),
+                Ok(threads) => go_on(threads, &Slept::new()),
                 Err(BodyError::Gone) => {}
                 Err(e) => {
                     tracing::error!("process {pid} cannot go on: {e}");
@@ -187,6 +200,9 @@ impl Tracer {
                 }
             },
             None => {}
+        }
+        if let Some(host) = self.room.guests().host(pid) {
+            self.interrupt_to_send(host);
         }
     }
 
@@ -227,10 +243,17 @@ impl Tracer {
     }
 }
 
-fn go_on(threads: Vec<Stopped>) {
+fn go_on(threads: Vec<Stopped>, slept: &Slept) {
     for thread in threads {
-        if let Err(TraceError::Failed(e)) = thread.resume(0) {
-            tracing::error!("{e}");
+        let host = thread.tid().0;
+        let slept = slept.get(&host).copied().unwrap_or_default();
+        let resumed = Memory::of(host)
+            .map_err(BodyError::from)
+            .and_then(|memory| body::as_it_was(thread, slept, &memory))
+            .and_then(|thread| Ok(thread.resume(0)?));
+        match resumed {
+            Ok(()) | Err(BodyError::Gone) => {}
+            Err(e) => tracing::error!("a thread that was to leave cannot go on: {e}"),
         }
     }
 }

@@ -114,6 +114,7 @@ fn may_wait(call: u64) -> bool {
                 | Special::Limits
                 | Special::Usage
                 | Special::SignalFd
+                | Special::Nice
                 | Special::SharedMapping
         ),
         Class::Local | Class::GoHome | Class::Unused => true,

@@ -33,6 +33,15 @@ impl Injected {
     pub fn forget_thread(&mut self, host: HostTid) {
         self.waiting.remove(&host);
     }
+
+    /// Signals that this thread is to send and has not yet: for which thread, if for one, and what they carry.
+    pub fn signals(&self, host: HostTid) -> impl Iterator<Item = (Option<i32>, &[u8; 128])> {
+        let tasks = self.waiting.get(&host).map_or(&[][..], |(_, tasks)| tasks);
+        tasks.iter().filter_map(|task| match task {
+            Task::Signal(tid, info) => Some((*tid, info)),
+            Task::Show(_) => None,
+        })
+    }
 }
 
 impl Tracer {

@@ -1,0 +1,320 @@
+//! A deputy that takes its program's state back. Until the commit point ([`Filling::prepare`], [`Filling::write`], [`Filling::take_descriptors`]) everything is laid beside what the deputy has, so
+//! that it can be undone; after it ([`Filling::finish`]) come only calls that do not fail for the program's sake.
+
+use super::MoveError;
+use body::{BodyError, Collected, Given, Inside};
+use image::{Image, Opened};
+use os::areas::Area;
+use os::ptrace::Stopped;
+use os::userfault::Userfault;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use strategy::Ranges;
+
+/// A deputy that is being filled.
+pub struct Filling {
+    image: Image,
+    deputy: Collected,
+    given: Given,
+    /// Memory of the deputy's own, which goes last.
+    own: Vec<Own>,
+    /// Where it has the working directory open, if it is in another one.
+    cwd: Option<i32>,
+    /// Pages that follow when it runs.
+    later: Ranges,
+    /// What will be at these numbers, and where it is now.
+    copies: Vec<(i32, i32)>,
+}
+
+/// An area of the deputy's.
+#[derive(Clone, Copy)]
+struct Own {
+    start: u64,
+    bytes: u64,
+    /// Where it was, if it had to make place.
+    before: Option<u64>,
+}
+
+impl Own {
+    fn range(&self) -> (u64, u64) {
+        (self.start, self.start + self.bytes)
+    }
+}
+
+fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
+    let mut all: Vec<_> = own.iter().map(Own::range).collect();
+    all.sort_unstable();
+    all
+}
+
+impl Filling {
+    /// Of a deputy that is stopped, and was collected; nothing is done to it yet.
+    pub fn new(image: Image, deputy: Collected, own: &[Area]) -> Filling {
+        let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
+        Filling { image, deputy, given: Given::default(), own, cwd: None, later: Ranges::default(), copies: Vec::new() }
+    }
+
+    fn first(&mut self) -> Result<&mut Inside, BodyError> {
+        self.deputy.first().ok_or(BodyError::Gone)
+    }
+
+    /// Opens the files with the deputy's own rights, and lays the memory out.
+    pub fn prepare(&mut self, pid: i32) -> Result<(), BodyError> {
+        let files = self.image.files.clone();
+        for part in files.chunks(FILES_AT_ONCE) {
+            let opened = open_files(self.first()?, part)?;
+            self.given.files.extend(opened);
+        }
+        for (fd, file) in self.given.files.iter().zip(&files) {
+            let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).map_or(0, |m| m.ino());
+            if file.inode != 0 && found != file.inode {
+                let name = String::from_utf8_lossy(&file.path);
+                let words = format!("the file {name} is another now (inode {found}, not {})", file.inode);
+                return Err(BodyError::Stays(words));
+            }
+        }
+        self.open_directory(pid)?;
+        let image = self.image.clone();
+        self.given.objects = body::make_objects(self.first()?, &image, None)?;
+        body::make_timers(pid, self.first()?, &image)?;
+        self.make_place()?;
+        let Filling { image, deputy, own, given, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        body::map_memory(pid, inside, image, given, &ranges(own))
+    }
+
+    /// Opens the working directory, if the deputy is in another one.
+    fn open_directory(&mut self, pid: i32) -> Result<(), BodyError> {
+        let (wanted, inode) = (self.image.process.cwd.clone(), self.image.process.cwd_inode);
+        let is_it = |link: &str| {
+            let found = std::fs::metadata(format!("/proc/{pid}/{link}")).map_or(0, |m| m.ino());
+            inode == 0 || found == inode
+        };
+        let now = os::process::link(pid, "cwd")?;
+        let now = now.as_os_str().as_bytes();
+        if now.strip_suffix(b" (deleted)").unwrap_or(now) == wanted && is_it("cwd") {
+            return Ok(());
+        }
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        let path = batch.put(&[wanted.as_slice(), &[0]].concat());
+        let flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
+        let place = batch.may(libc::SYS_open, [path, flags, 0, 0, 0, 0]);
+        let opened = inside.run(&batch)?.get(place).copied().filter(|fd| *fd >= 0).map(|fd| fd as i32);
+        self.cwd = opened;
+        if opened.is_some_and(|fd| is_it(&format!("fd/{fd}"))) {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(&wanted);
+        Err(BodyError::Stays(format!("its working directory ({name}) cannot be entered by its name any more")))
+    }
+
+    /// These pages come when it runs.
+    pub fn expect_later(&mut self, runs: &[body::Run]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
+        }
+        runs.iter().for_each(|(at, bytes)| self.later.insert((*at, at + bytes)));
+        Ok(())
+    }
+
+    /// All of these.
+    pub fn take_later(&mut self) -> Ranges {
+        std::mem::take(&mut self.later)
+    }
+
+    /// Whoever touches these pages from now on waits for them.
+    pub fn watch_missing(&mut self, pid: i32, later: &Ranges) -> Result<Userfault, BodyError> {
+        let memory = body::watch_missing(self.first()?, pid)?;
+        body::register(&memory, &self.image.areas, later)?;
+        Ok(memory)
+    }
+
+    /// What of the deputy lies where the body's memory must be, goes elsewhere.
+    fn make_place(&mut self) -> Result<(), BodyError> {
+        let Filling { image, deputy, own, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let region = inside.region().unwrap_or(0);
+        let mut taken: Vec<(u64, u64)> = image.areas.iter().map(|a| (a.start, a.end)).collect();
+        taken.extend(image.process.vdso.map(|v| (v.start, v.end)));
+        let clash = |own: &Own| taken.iter().any(|(start, end)| *start < own.start + own.bytes && own.start < *end);
+        let clashing: Vec<usize> = (0..own.len()).filter(|i| clash(&own[*i])).collect();
+        taken.push((region, region + body::REGION_BYTES));
+        taken.extend(ranges(own));
+        for i in clashing {
+            let place = body::free_place_for(own[i].bytes, taken.iter().copied())?;
+            taken.push((place, place + own[i].bytes));
+            remap(inside, own[i].range(), place)?;
+            own[i] = Own { start: place, before: Some(own[i].start), ..own[i] };
+        }
+        Ok(())
+    }
+
+    /// Pages that came.
+    pub fn write(&mut self, runs: &[body::Run], pages: &[u8]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
+        }
+        Ok(self.first()?.memory().write_runs(runs, pages)?)
+    }
+
+    /// The deputy as it was.
+    pub fn undo(mut self) -> Result<(), BodyError> {
+        let own = self.own.clone();
+        let copies = self.copies.iter().map(|(_, copy)| *copy);
+        let made = self.given.files.iter().chain(&self.given.objects).copied();
+        let made: Vec<i32> = made.chain(copies).chain(self.cwd).collect();
+        let inside = self.first()?;
+        body::unmap_all_but(inside, &ranges(&own))?;
+        for moved in &own {
+            if let Some(before) = moved.before {
+                remap(inside, moved.range(), before)?;
+            }
+        }
+        let mut batch = inside.batch();
+        for fd in made {
+            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        inside.run(&batch)?;
+        self.deputy.give_back()?.into_iter().try_for_each(|t| Ok(t.detach(0)?))
+    }
+
+    /// Holds what every descriptor will be, at numbers that nobody wants, and no higher than need be. What the deputy has open already is used.
+    pub fn take_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+        let given = self.given.clone();
+        let present: BTreeSet<i32> = os::process::descriptors(pid)?.into_iter().collect();
+        let mut shown: BTreeMap<u32, i32> = BTreeMap::new();
+        let mut moved: Vec<(i32, i32)> = Vec::new();
+        for descriptor in &self.image.descriptors {
+            let fd = descriptor.fd;
+            let source = match descriptor.opened {
+                Opened::Home(home) if present.contains(&home) => home,
+                Opened::Home(home) => return Err(BodyError::Stays(format!("descriptor {home} is not open at home"))),
+                Opened::Made(object) => given.object(object),
+                // The deputy still has what the program took along: the same open file, with its locks.
+                Opened::File { file, .. } => *shown.entry(file).or_insert_with(|| {
+                    let opened_anew = given.file(file);
+                    if is_same(pid, fd, opened_anew) { fd } else { opened_anew }
+                }),
+            };
+            // Those that are not at their number already.
+            if source != fd {
+                moved.push((fd, source));
+            }
+        }
+        let wanted = self.image.descriptors.iter().map(|d| d.fd);
+        let aside = body::free_numbers(present.iter().copied().chain(wanted), self.image.descriptors.len());
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        for (_, from) in &moved {
+            let args = [*from as u64, libc::F_DUPFD_CLOEXEC as u64, aside as u64, 0, 0, 0];
+            batch.must("duplicating a descriptor", libc::SYS_fcntl, args);
+        }
+        let copies = inside.run(&batch)?;
+        self.copies = moved.into_iter().map(|(fd, _)| fd).zip(copies.into_iter().map(|copy| copy as i32)).collect();
+        Ok(())
+    }
+
+    /// Every descriptor at its number; all else of the deputy is closed.
+    fn place_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+        let wanted: BTreeMap<i32, (Opened, bool)> =
+            self.image.descriptors.iter().map(|d| (d.fd, (d.opened, d.close_on_exec))).collect();
+        let last = os::process::descriptors(pid)?.into_iter().max().unwrap_or(0);
+        let copies = std::mem::take(&mut self.copies);
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        for (fd, copy) in copies {
+            let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
+            batch.must("placing a descriptor", libc::SYS_dup3, args);
+        }
+        for fd in (0..=last).filter(|fd| !wanted.contains_key(fd)) {
+            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        for (fd, (opened, close_on_exec)) in &wanted {
+            let flags = if *close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
+            batch.must("placing a descriptor", libc::SYS_fcntl, [*fd as u64, libc::F_SETFD as u64, flags, 0, 0, 0]);
+            if let Opened::File { offset, .. } = opened {
+                batch.may(libc::SYS_lseek, [*fd as u64, *offset, libc::SEEK_SET as u64, 0, 0, 0]);
+            }
+        }
+        inside.run(&batch)?;
+        let Filling { image, deputy, .. } = self;
+        body::watch_again(deputy.first().ok_or(BodyError::Gone)?, image)
+    }
+
+    /// The rest: it is the program again, and is to be let go.
+    pub fn finish(mut self, pid: i32, signals: &[(Option<i32>, [u8; 128])]) -> Result<Vec<Stopped>, BodyError> {
+        let (own, given, image) = (self.own.clone(), self.given.clone(), self.image.clone());
+        if let Some(fd) = self.cwd {
+            self.first()?.must("entering the working directory", libc::SYS_fchdir, [fd as u64, 0, 0, 0, 0, 0])?;
+        }
+        self.place_descriptors(pid)?;
+        let inside = self.first()?;
+        body::set_process(inside, &image, &given)?;
+        body::requeue(inside, &image, signals)?;
+        let mut batch = inside.batch();
+        body::arm_timers(&mut batch, &image.process.timers);
+        inside.run(&batch)?;
+        let mut done = Vec::new();
+        // The first thread comes last: the region that all use goes with it.
+        let mut insides: Vec<_> = self.deputy.into_insides().into_iter().collect();
+        insides.reverse();
+        for inside in insides {
+            let tid = inside.tid().0;
+            let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
+            let first = tid == pid;
+            done.push(body::finish(inside, thread, first, |inside| {
+                let mut batch = inside.batch();
+                for own in own.iter().filter(|_| first) {
+                    batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
+                }
+                inside.run(&batch).map(drop).map_err(BodyError::from)
+            })?);
+        }
+        Ok(done)
+    }
+}
+
+fn remap(inside: &mut Inside, (start, end): (u64, u64), to: u64) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    let (bytes, flags) = (end - start, (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64);
+    batch.must("making place for the program's memory", libc::SYS_mremap, [start, bytes, bytes, flags, to, 0]);
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// Files opened by one batch: their paths fit its memory.
+const FILES_AT_ONCE: usize = 32;
+
+/// Opens files; their descriptors.
+fn open_files(inside: &mut Inside, files: &[image::File]) -> Result<Vec<i32>, BodyError> {
+    let mut batch = inside.batch();
+    for file in files {
+        let path = batch.put(&[file.path.as_slice(), &[0]].concat());
+        let flags = (file.flags | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK) as u64;
+        batch.must("opening a file of the program's at home", libc::SYS_open, [path, flags, 0, 0, 0, 0]);
+    }
+    let opened = inside.run(&batch)?;
+    let mut batch = inside.batch();
+    // What only names a file has no flags to set.
+    for (fd, file) in opened.iter().zip(files).filter(|(_, file)| file.flags & libc::O_PATH == 0) {
+        batch.must(
+            "setting a file's flags",
+            libc::SYS_fcntl,
+            [*fd as u64, libc::F_SETFL as u64, file.flags as u64, 0, 0, 0],
+        );
+    }
+    inside.run(&batch)?;
+    Ok(opened.into_iter().map(|fd| fd as i32).collect())
+}
+
+/// Two descriptors of the process are open on the same file in the same way.
+fn is_same(pid: i32, a: i32, b: i32) -> bool {
+    let file = |fd: i32| {
+        let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
+        let flags = os::process::fd_info(pid, fd).ok()?.flags & !libc::O_CLOEXEC;
+        Some((metadata.dev(), metadata.ino(), flags))
+    };
+    file(a).is_some_and(|found| file(b) == Some(found))
+}
