@@ -8,6 +8,7 @@ mod ahead;
 mod back;
 mod course;
 mod filling;
+mod following;
 mod implant;
 mod observe;
 mod out;
@@ -19,7 +20,7 @@ use ctl::moves::{Leg, Wish};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use wire::ToRoom;
@@ -71,8 +72,14 @@ pub enum Heard {
     Part(Vec<u8>),
     /// Pages: where they lie, and their bytes.
     Pages(Vec<body::Run>, Vec<u8>),
-    /// Everything was sent, or why not.
+    /// These follow when it runs here.
+    Later(Vec<body::Run>),
+    /// Everything was sent (but what follows), or why not.
     Whole(Result<(), String>),
+    /// Everything that follows was sent, or why not.
+    Drained(Result<(), String>),
+    /// Nothing is missing of it here any more, or why it will be for ever.
+    Complete(Result<(), String>),
     /// Nothing is left of the body there.
     Left,
     /// The body runs there.
@@ -83,6 +90,7 @@ pub enum Heard {
 #[derive(Debug, Default)]
 pub struct Moves {
     under_way: Mutex<HashMap<i32, UnderWay>>,
+    ended: Condvar,
 }
 
 #[derive(Debug)]
@@ -90,6 +98,8 @@ struct UnderWay {
     to: Sender<Heard>,
     /// It comes home: signals wait here until it is there (or stays away).
     returning: bool,
+    /// It runs where it is to be, and its pages follow.
+    drains: bool,
     signals: Vec<(Option<i32>, [u8; 128])>,
 }
 
@@ -116,6 +126,14 @@ impl Moves {
     /// The room is gone: nobody waits for it any longer.
     pub fn end(&self) {
         self.lock().clear();
+        self.ended.notify_all();
+    }
+
+    /// Waits while a process runs at its place and its pages follow; whether it is free to be moved then.
+    fn wait_drained(&self, pid: i32) -> bool {
+        let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);
+        let all = self.ended.wait_while(self.lock(), drains).unwrap_or_else(PoisonError::into_inner);
+        !all.contains_key(&pid)
     }
 }
 
@@ -138,7 +156,7 @@ impl Move {
         if all.contains_key(&pid) {
             return Err(MoveError::Moving);
         }
-        all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
+        all.insert(pid, UnderWay { to, returning, drains: false, signals: Vec::new() });
         Ok(Move {
             room: room.clone(),
             pid,
@@ -189,6 +207,13 @@ impl Move {
         }
     }
 
+    /// It runs, and its pages follow: who wants to move it waits for them.
+    fn drains(&self) {
+        if let Some(under_way) = self.room.moves.lock().get_mut(&self.pid) {
+            under_way.drains = true;
+        }
+    }
+
     fn take_signals(&self) -> Vec<(Option<i32>, [u8; 128])> {
         self.room.moves.lock().get_mut(&self.pid).map(|u| std::mem::take(&mut u.signals)).unwrap_or_default()
     }
@@ -197,6 +222,7 @@ impl Move {
 impl Drop for Move {
     fn drop(&mut self) {
         self.room.moves.lock().remove(&self.pid);
+        self.room.moves.ended.notify_all();
     }
 }
 
@@ -206,20 +232,23 @@ pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
 }
 
 /// Brings a process home from the room.
-pub fn home(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
-    in_a_thread(room, move |room| back::run(room, pid))
+pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
+    in_a_thread(room, move |room| back::run(room, pid, wish))
 }
 
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
 pub fn bring_home(room: &Arc<Shared>, pid: i32) {
     // It is on its way already: its call was interrupted, and made again.
-    if room.moves.lock().contains_key(&pid) || !room.table().deputies.contains_key(&pid) {
+    if room.moves.lock().get(&pid).is_some_and(|u| !u.drains) || !room.table().deputies.contains_key(&pid) {
         return;
     }
     let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
     let (there, task) = (room.clone(), room.clone());
     let bring = move || {
-        if let Err(e) = back::run(&task, pid) {
+        if !task.moves.wait_drained(pid) {
+            return;
+        }
+        if let Err(e) = back::run(&task, pid, Wish::default()) {
             there.tell(&ToRoom::Stays { pid, why: e.to_string() });
         }
     };
