@@ -38,7 +38,9 @@ unsafe extern "C" fn main(start: *const Start) -> ! {
     let start = unsafe { &*start };
     signals::mask(!0);
     forget_thread_registrations();
-    unmap_all_but(start.region_start, start.region_end);
+    if start.keeps == 0 {
+        unmap_all_but(start.region_start, start.region_end);
+    }
     // SAFETY: `comm` is 16 bytes and lives here.
     unsafe { sys::call(sys::PRCTL, [PR_SET_NAME, start.comm.as_ptr() as u64, 0, 0, 0, 0]) };
     set_map(start, start.arg_end, start.env_end, start.exe_fd);

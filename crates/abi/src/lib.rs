@@ -113,6 +113,8 @@ pub struct Start {
     pub exe_fd: i32,
     /// Signals that are ignored and stay so (bit n-1 for signal n).
     pub ignored: u64,
+    /// Not zero: what is mapped beside the region stays, for the body still fetches its pages; the steward has it unmapped.
+    pub keeps: u64,
     /// Name of the program, for /proc/PID/comm.
     pub comm: [u8; 16],
     /// How many SIGCONTs were told; the blob counts here.
@@ -151,5 +153,5 @@ impl ThreadBlock {
 /// Memory of one deputy thread: its stack and its buffer (header and data), rounded to pages.
 pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
 
-const _: () = assert!(size_of::<Request>() == 88 && size_of::<Reply>() == 16 && size_of::<Start>() == 96);
+const _: () = assert!(size_of::<Request>() == 88 && size_of::<Reply>() == 16 && size_of::<Start>() == 104);
 const _: () = assert!(size_of::<ThreadBlock>() == 32);

@@ -8,7 +8,10 @@ mod descriptors;
 mod error;
 mod files;
 mod freeze;
+mod lender;
+mod missing;
 mod objects;
+mod pager;
 mod pages;
 mod rebuild;
 mod relayout;
@@ -23,8 +26,11 @@ pub use descriptors::{free_numbers, is_everywhere, nameable, open_file};
 pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, freeze};
+pub use lender::{Batch as LentBatch, Lender, Lenders, part_later};
+pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects, watch_again};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
+pub use pager::Pager;
 pub use pages::{Run, each_batch, lie_within, own_runs};
 pub use rebuild::{
     Given, discard, finish, free_place, free_place_for, map_memory, relayout_memory, requeue, set_process,

@@ -65,7 +65,7 @@ fn take_batch(next: &mut Option<Run>, rest: &mut impl Iterator<Item = Run>) -> V
 }
 
 /// The runs without pages of zeros, whose bytes go from the buffer too. In a file's copy zeros may differ from the file.
-fn without_zeros(batch: &[Run], areas: &[Area], buffer: &mut [u8]) -> (Vec<Run>, usize) {
+pub fn without_zeros(batch: &[Run], areas: &[Area], buffer: &mut [u8]) -> (Vec<Run>, usize) {
     let anonymous = |at: u64| {
         let place = areas.partition_point(|a| a.end <= at);
         areas.get(place).is_some_and(|a| a.start <= at && a.content == Content::Anonymous)

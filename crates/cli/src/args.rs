@@ -47,7 +47,8 @@ pub enum Command {
         pid: i32,
         /// Node; `home` brings it back
         node: String,
-        /// How its memory goes to a node: auto (what keeps to --max-freeze), stop (while it stands still), pre (while it runs; what it writes goes again)
+        /// How its memory goes: auto (what keeps to --max-freeze), stop (while it stands still), pre (while it runs; what it writes goes again; from home only), post (it
+        /// runs there at once, and its memory follows), flush (from a node: to home's memory while it stands still, so that the node is free; from there as post)
         #[arg(long, value_enum, default_value_t = HowArg::Auto)]
         how: HowArg,
         /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
@@ -239,6 +240,10 @@ pub enum HowArg {
     Stop,
     /// Pre-copy
     Pre,
+    /// Post-copy
+    Post,
+    /// From a node: by way of home's memory
+    Flush,
 }
 
 impl From<HowArg> for ctl::moves::How {
@@ -247,6 +252,8 @@ impl From<HowArg> for ctl::moves::How {
             HowArg::Auto => ctl::moves::How::Auto,
             HowArg::Stop => ctl::moves::How::Stop,
             HowArg::Pre => ctl::moves::How::Pre,
+            HowArg::Post => ctl::moves::How::Post,
+            HowArg::Flush => ctl::moves::How::Flush,
         }
     }
 }

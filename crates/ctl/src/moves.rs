@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How the memory of a process shall go to a node. Home it goes by stop-and-copy.
+/// How the memory of a process shall go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
     /// What keeps to the bound.
@@ -11,6 +11,10 @@ pub enum How {
     Stop,
     /// While it runs; what it writes meanwhile goes again.
     Pre,
+    /// It goes on there at once; its memory follows, what it misses first.
+    Post,
+    /// From a node: to home's memory first, while it stands still, so that the node is free at once; from home on as [`How::Post`].
+    Flush,
 }
 
 /// What a user wants of a move.
@@ -52,6 +56,10 @@ pub struct Leg {
     pub page_bytes: u64,
     /// Of these, while it stood still.
     pub frozen_bytes: u64,
+    /// Of these, when it ran at its new place (with pages of zeros).
+    pub followed_bytes: u64,
+    /// Of those, what it asked for before it came by itself (and what was sent along).
+    pub asked_bytes: u64,
     /// Step by step; those that start with `frozen ` while it stood still.
     pub phases: Vec<Phase>,
 }

@@ -102,6 +102,8 @@ pub enum ToSteward {
     Recall {
         /// Home PID.
         pid: i32,
+        /// How its memory shall go.
+        wish: Wish,
     },
 }
 

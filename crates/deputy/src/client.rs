@@ -83,6 +83,7 @@ fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
         channel_fd: channel.as_raw_fd(),
         exe_fd: exe.map_or(-1, IntoRawFd::into_raw_fd),
         ignored: IGNORED_AT_START.load(Ordering::Relaxed),
+        keeps: 0,
         comm: comm(&program.path),
         continued: std::sync::atomic::AtomicU32::new(0),
         ready: std::sync::atomic::AtomicU32::new(0),

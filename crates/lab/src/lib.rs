@@ -19,7 +19,7 @@
 //! | programs | this machine's | `/bin/tern`, `/bin/ternd` |
 //! | private | `/tmp /var/tmp /home /run /dev/shm /etc/hostname /etc/hosts` | everything |
 //! | `/proc`, `/sys` (read-only), `/sys/fs/cgroup` | its own | its own |
-//! | `/dev` | this machine's | `null zero full random urandom tty fuse pts ptmx shm fd stdin stdout stderr` |
+//! | `/dev` | this machine's | `null zero full random urandom tty fuse userfaultfd pts ptmx shm fd stdin stdout stderr` |
 //! | tern's state | `/run/lab/state` | `/var/lib/tern` |
 //!
 //! A foreign node (`--foreign n3`) carries in addition `/etc/passwd`, `/etc/group`, `/lib64`, `/lib` and `/usr/bin` that are made up, so that anything

@@ -29,7 +29,7 @@ pub struct Root<'a> {
     pub hierarchies: &'a [Hierarchy],
 }
 
-const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "fuse"];
+const DEVICES: [&str; 8] = ["null", "zero", "full", "random", "urandom", "tty", "fuse", "userfaultfd"];
 const SAFE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 impl Root<'_> {

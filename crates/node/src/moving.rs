@@ -36,18 +36,19 @@ pub(crate) fn relocate_unasked(
     let at = room_of(daemon, pid);
     if at.is_some() && wish.how == How::Pre {
         return Err(failed(
-            "it is away: from there its memory goes by stop-and-copy alone (--how stop or auto)".into(),
+            "it is away: from there its memory goes by stop-and-copy or post-copy (--how stop, post, flush or auto)"
+                .into(),
         ));
     }
     match (at, to) {
         (None, None) => Err(failed(format!("it runs on {me} already"))),
         (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
-        (Some((_, steward)), None) => Ok(vec![steward.relocate(&ToSteward::Recall { pid }).map_err(failed)?]),
+        (Some((_, steward)), None) => Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish }).map_err(failed)?]),
         (None, Some(to)) => Ok(vec![out(daemon, pid, to, wish)?]),
         (Some((_, steward)), Some(to)) => {
             // The room there is made while it still runs.
             let (_, there) = choice::choose(daemon, Some(to))?;
-            let back = steward.relocate(&ToSteward::Recall { pid }).map_err(failed)?;
+            let back = steward.relocate(&ToSteward::Recall { pid, wish }).map_err(failed)?;
             let out = there.relocate(&ToSteward::Move { pid, wish }).map_err(failed)?;
             Ok(vec![back, out])
         }

@@ -20,6 +20,7 @@ pub mod seccomp;
 pub mod share;
 pub mod socket;
 pub mod track;
+pub mod userfault;
 pub mod vm;
 
 pub use error::{Error, Result};

@@ -7,6 +7,9 @@ pub const PART_BYTES: usize = 256 << 10;
 /// Page size.
 pub const PAGE_BYTES: usize = 4096;
 
+/// Where pages lie: address and bytes.
+pub type Run = (u64, u64);
+
 /// Header of an image's part.
 pub fn part_head(pid: i32) -> [u8; 4] {
     pid.to_le_bytes()
@@ -19,7 +22,7 @@ pub fn part(body: &[u8]) -> Option<(i32, &[u8])> {
 }
 
 /// Header of pages that lie in these runs: address and bytes of each.
-pub fn pages_head(pid: i32, runs: &[(u64, u64)]) -> Vec<u8> {
+pub fn pages_head(pid: i32, runs: &[Run]) -> Vec<u8> {
     let mut out = Vec::with_capacity(8 + 16 * runs.len());
     out.extend(pid.to_le_bytes());
     out.extend((runs.len() as u32).to_le_bytes());
@@ -30,13 +33,66 @@ pub fn pages_head(pid: i32, runs: &[(u64, u64)]) -> Vec<u8> {
     out
 }
 
+/// Runs that one frame of [`crate::Kind::Later`] holds.
+pub const LATER_RUNS: usize = 16 << 10;
+
+/// Header of pages of a process that goes on at the other end already: those that are sent, and those that are zero.
+pub fn pushed_head(pid: i32, runs: &[Run], zeros: &[Run]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(12 + 16 * (runs.len() + zeros.len()));
+    out.extend(pid.to_le_bytes());
+    out.extend((zeros.len() as u32).to_le_bytes());
+    for (at, bytes) in zeros {
+        out.extend(at.to_le_bytes());
+        out.extend(bytes.to_le_bytes());
+    }
+    out.extend(&pages_head(pid, runs)[4..]);
+    out
+}
+
+/// Pages of a process that goes on here already, and runs of pages that are zero.
+pub fn pushed(body: &[u8]) -> Option<(Pages<'_>, Vec<Run>)> {
+    let (pid, rest) = body.split_first_chunk()?;
+    let (zeros, rest) = runs(rest)?;
+    let (sent, bytes) = runs(rest)?;
+    let whole = sum(&sent)? == bytes.len() as u64;
+    sum(&zeros)?;
+    whole.then_some((Pages { pid: i32::from_le_bytes(*pid), runs: sent, bytes }, zeros))
+}
+
+/// Runs of pages of a process that follow later (their header is [`pages_head`]).
+pub fn later(body: &[u8]) -> Option<(i32, Vec<Run>)> {
+    let (pid, rest) = body.split_first_chunk()?;
+    let (runs, rest) = runs(rest)?;
+    sum(&runs)?;
+    rest.is_empty().then_some((i32::from_le_bytes(*pid), runs))
+}
+
+/// A count, and as many runs of whole pages.
+fn runs(body: &[u8]) -> Option<(Vec<Run>, &[u8])> {
+    let (count, rest) = body.split_first_chunk()?;
+    let count = u32::from_le_bytes(*count) as usize;
+    let (head, rest) = rest.split_at_checked(count.checked_mul(16)?)?;
+    let mut runs = Vec::with_capacity(count);
+    for run in head.chunks_exact(16) {
+        let (at, length) = run.split_first_chunk()?;
+        let run = (u64::from_le_bytes(*at), u64::from_le_bytes(*length.first_chunk()?));
+        let whole = run.0.is_multiple_of(PAGE_BYTES as u64) && run.1.is_multiple_of(PAGE_BYTES as u64) && run.1 > 0;
+        runs.push(Some(run).filter(|run| whole && run.0.checked_add(run.1).is_some())?);
+    }
+    Some((runs, rest))
+}
+
+fn sum(runs: &[Run]) -> Option<u64> {
+    runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.1))
+}
+
 /// Whole pages of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages<'a> {
     /// It.
     pub pid: i32,
     /// Where they lie: address and bytes.
-    pub runs: Vec<(u64, u64)>,
+    pub runs: Vec<Run>,
     /// All of them, one run after the other.
     pub bytes: &'a [u8],
 }
@@ -44,18 +100,8 @@ pub struct Pages<'a> {
 /// Reads a frame of pages.
 pub fn pages(body: &[u8]) -> Option<Pages<'_>> {
     let (pid, rest) = body.split_first_chunk()?;
-    let (count, rest) = rest.split_first_chunk()?;
-    let count = u32::from_le_bytes(*count) as usize;
-    let (head, bytes) = rest.split_at_checked(count.checked_mul(16)?)?;
-    let mut runs = Vec::with_capacity(count);
-    let mut sum = 0u64;
-    for run in head.chunks_exact(16) {
-        let (at, length) = run.split_first_chunk()?;
-        let run = (u64::from_le_bytes(*at), u64::from_le_bytes(*length.first_chunk()?));
-        let whole = run.0.is_multiple_of(PAGE_BYTES as u64) && run.1.is_multiple_of(PAGE_BYTES as u64) && run.1 > 0;
-        sum = sum.checked_add(run.1).filter(|sum| whole && *sum <= bytes.len() as u64)?;
-        runs.push(run);
-    }
+    let (runs, bytes) = runs(rest)?;
+    let sum = sum(&runs)?;
     (sum == bytes.len() as u64 && sum > 0).then_some(Pages { pid: i32::from_le_bytes(*pid), runs, bytes })
 }
 
@@ -76,6 +122,16 @@ mod tests {
         }
         let many = [&7i32.to_le_bytes()[..], &u32::MAX.to_le_bytes(), &[0; 64]].concat();
         assert_eq!(pages(&many), None);
+        assert_eq!(later(&pages_head(7, &runs)), Some((7, runs.clone())));
+        assert_eq!(later(&body), None);
+        let zeros = vec![(0x20000, 4096)];
+        let body = [&pushed_head(7, &runs, &zeros)[..], &[1; 12288]].concat();
+        assert_eq!(pushed(&body), Some((Pages { pid: 7, runs: runs.clone(), bytes: &[1; 12288] }, zeros.clone())));
+        for cut in [0, 7, 20, 40, body.len() - 1] {
+            assert_eq!(pushed(&body[..cut]), None);
+        }
+        let nothing = Pages { pid: 7, runs: vec![], bytes: &[] };
+        assert_eq!(pushed(&pushed_head(7, &[], &zeros)), Some((nothing, zeros)));
         assert_eq!(part(&[&part_head(-1)[..], b"x"].concat()), Some((-1, &b"x"[..])));
         assert_eq!(part(&[0; 3]), None);
     }

@@ -23,6 +23,10 @@ pub enum Kind {
     Image = 6,
     /// Pages of a process, as [`crate::cargo`] has them.
     Pages = 7,
+    /// Runs of pages that follow when the process goes on at the other end, as [`crate::cargo`] has them.
+    Later = 8,
+    /// Pages of a process that goes on at the other end already, likewise.
+    Pushed = 9,
 }
 
 /// The header of a frame.
@@ -75,6 +79,8 @@ impl Head {
             5 => Kind::Offer,
             6 => Kind::Image,
             7 => Kind::Pages,
+            8 => Kind::Later,
+            9 => Kind::Pushed,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

@@ -1,5 +1,9 @@
 //! Messages that are not FUSE: what is placed, forwarded, signalled, and how it ended.
 
+mod place;
+
+pub use place::{Arrival, Credentials, Descriptor, Home, Mount, Place, Program};
+
 use serde::{Deserialize, Serialize};
 
 /// Number of a forwarded call or stand-in request, chosen by the warden, unique in the life of a room.
@@ -266,8 +270,32 @@ pub enum ToHome {
         /// The process.
         pid: i32,
     },
-    /// To [`ToRoom::Recall`]: the image and all pages were sent, and the body is stopped; or why it cannot leave (then it goes on).
+    /// To [`ToRoom::Recall`]: the image and all pages were sent (but those that follow), and the body is stopped; or why it cannot leave (then it goes on).
     Whole {
+        /// The process.
+        pid: i32,
+        /// In words.
+        result: Result<(), String>,
+    },
+    /// The body runs, and waits for these pages of those that follow: start and end.
+    Fetch {
+        /// The process.
+        pid: i32,
+        /// Where they were when it stopped.
+        ranges: Vec<(u64, u64)>,
+    },
+    /// A frame of pages that followed is in place.
+    Filled {
+        /// The process.
+        pid: i32,
+    },
+    /// No page is missing any more: all are there, or whose they were has ended.
+    Enough {
+        /// The process.
+        pid: i32,
+    },
+    /// All pages that follow were sent and are in place; or why not.
+    Drained {
         /// The process.
         pid: i32,
         /// In words.
@@ -449,6 +477,32 @@ pub enum ToRoom {
     Recall {
         /// The process.
         pid: i32,
+        /// If it has so many bytes of its own, pages may follow when it goes on at home ([`crate::Kind::Later`]).
+        follow_bytes: u64,
+    },
+    /// The process runs here, and waits for these pages of those that follow: start and end.
+    Fetch {
+        /// The process.
+        pid: i32,
+        /// Where they were when it stopped.
+        ranges: Vec<(u64, u64)>,
+    },
+    /// The process runs here: what follows may come unasked.
+    Push {
+        /// The process.
+        pid: i32,
+    },
+    /// A frame of pages that followed is in place.
+    Filled {
+        /// The process.
+        pid: i32,
+    },
+    /// Pages that were to follow will not come, in words: the body cannot go on.
+    Broken {
+        /// The process.
+        pid: i32,
+        /// In words.
+        why: String,
     },
     /// This body goes on elsewhere: it vanishes here, and nothing is told of it.
     Release {
@@ -459,105 +513,4 @@ pub enum ToRoom {
     Report,
     /// End the room.
     Close,
-}
-
-/// What a home looks like.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Home {
-    /// Version of the steward's side ([`crate::VERSION`]).
-    pub version: u32,
-    /// Host name.
-    pub hostname: Vec<u8>,
-    /// NIS domain name.
-    pub domainname: Vec<u8>,
-    /// CLOCK_MONOTONIC of home, nanoseconds, at the moment of sending.
-    pub monotonic_ns: i64,
-    /// CLOCK_BOOTTIME of home likewise.
-    pub boottime_ns: i64,
-    /// The home's file systems: number is the index; path is where it is mounted, `/` first.
-    pub mounts: Vec<Mount>,
-}
-
-/// One file system of home.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mount {
-    /// Where it is mounted at home, absolute.
-    pub path: Vec<u8>,
-    /// Mounted read-only there.
-    pub read_only: bool,
-}
-
-/// A process to be placed: everything that its home's kernel says of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// PID.
-    pub pid: i32,
-    /// Program, arguments, environment.
-    pub program: Program,
-    /// Working directory, absolute.
-    pub cwd: Vec<u8>,
-    /// umask.
-    pub umask: u32,
-    /// Credentials.
-    pub credentials: Credentials,
-    /// Signals ignored (bit n-1 for signal n).
-    pub ignored: u64,
-    /// Signals blocked.
-    pub blocked: u64,
-    /// Resource limits by number: soft, hard (`u64::MAX`: unlimited).
-    pub limits: Vec<(u64, u64)>,
-    /// nice value.
-    pub nice: i32,
-    /// Open descriptors that the program inherits.
-    pub descriptors: Vec<Descriptor>,
-    /// It runs already, and is moved: its image follows. Then `program` names what it is, and nothing is executed.
-    pub arrival: Option<Arrival>,
-}
-
-/// What a process that is moved needs before its image comes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrival {
-    /// Files to be opened: path, O_ flags.
-    pub files: Vec<(Vec<u8>, i32)>,
-    /// Descriptor of the first of them; the others follow.
-    pub files_at: i32,
-    /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
-    pub child_flags: u64,
-}
-
-/// What is run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
-    /// Absolute path.
-    pub path: Vec<u8>,
-    /// Arguments.
-    pub argv: Vec<Vec<u8>>,
-    /// Environment.
-    pub envp: Vec<Vec<u8>>,
-}
-
-/// Who a process is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Credentials {
-    /// Real, effective, saved user id.
-    pub uid: [u32; 3],
-    /// Real, effective, saved group id.
-    pub gid: [u32; 3],
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
-}
-
-/// One descriptor of a deputy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Descriptor {
-    /// Number, in deputy and body.
-    pub fd: i32,
-    /// Its stand-in; equal descriptions (same open file) have equal numbers.
-    pub standin: StandinId,
-    /// O_ flags of the open file.
-    pub flags: i32,
-    /// It may be a terminal: signals of job control decide about its use.
-    pub terminal: bool,
-    /// A socket with a time limit: a call on it that a signal interrupts is over.
-    pub timed: bool,
 }

@@ -74,7 +74,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             })
         }
         ToSteward::Move { pid, wish } => moves::out(room, pid, wish).map(FromSteward::Moved),
-        ToSteward::Recall { pid } => moves::home(room, pid).map(FromSteward::Moved),
+        ToSteward::Recall { pid, wish } => moves::home(room, pid, wish).map(FromSteward::Moved),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());

@@ -296,6 +296,12 @@ pub struct Deputy {
     pub continued: u32,
     /// A stop of job control is under way: it may be stopped any moment.
     pub stopping: bool,
+    /// Its body's pages lie in its memory still: it must not end before they were sent, ...
+    pub lends: bool,
+    /// ... and if the body has ended, ends with this then.
+    pub ends_with: Option<Vec<u8>>,
+    /// Its body misses pages that lie in this process' memory.
+    pub misses: Option<i32>,
 }
 
 /// SIGTSTP, SIGTTIN or SIGTTOU.
@@ -321,6 +327,9 @@ impl Deputy {
             stopped: false,
             continued: 0,
             stopping: false,
+            lends: false,
+            ends_with: None,
+            misses: None,
         }
     }
 

@@ -29,6 +29,10 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
+        ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
+        ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
+        ToHome::Enough { pid } => room.lenders.with(pid, body::Lender::stop),
+        ToHome::Drained { pid, result } => drop(room.moves.tell(pid, Heard::Drained(result))),
         ToHome::Runs { pid } => drop(room.moves.tell(pid, Heard::Runs(Instant::now()))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
         ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, call),
@@ -86,6 +90,24 @@ pub fn image_pages(room: &Shared, body: &[u8]) {
     if let Some(pages) = wire::cargo::pages(body) {
         room.moves.tell(pages.pid, Heard::Pages(pages.runs, pages.bytes.to_vec()));
     }
+}
+
+/// Pages of a process that will follow it home.
+pub fn pages_later(room: &Shared, body: &[u8]) {
+    if let Some((pid, runs)) = wire::cargo::later(body) {
+        room.moves.tell(pid, Heard::Later(runs));
+    }
+}
+
+/// Pages of a process that runs at home again.
+pub fn pages_pushed(room: &Shared, body: &[u8]) {
+    let Some((pages, zeros)) = wire::cargo::pushed(body) else { return };
+    let pager = room.pagers().get(&pages.pid).cloned();
+    if let Some(pager) = pager {
+        pager.put_zeros(&zeros);
+        pager.put(&pages.runs, pages.bytes);
+    }
+    room.tell(&ToRoom::Filled { pid: pages.pid });
 }
 
 /// Calls that a room may ask for. The hosting node has the body in its hands, so it may do what the body may; but the deputy must not be made to
@@ -261,7 +283,11 @@ fn exited(room: &Shared, pid: i32, how: Ending) {
                 channel::order(abi::OP_DIE, [u64::from(signal), 0], &[])
             }
         };
-        deputy.end(packet, None);
+        match deputy.lends {
+            // Its children may miss pages that it has.
+            true => deputy.ends_with = Some(packet),
+            false => deputy.end(packet, None),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod ahead;
 mod back;
 mod course;
 mod filling;
+mod following;
 mod implant;
 mod observe;
 mod out;
@@ -17,11 +18,12 @@ use body::BodyError;
 use course::Course;
 use ctl::moves::{Leg, Wish};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use strategy::protocol::{Protocol, Said, Side, Told};
 use thiserror::Error;
 use wire::ToRoom;
 
@@ -43,6 +45,9 @@ pub enum MoveError {
     /// It is being moved already.
     #[error("it is being moved already")]
     Moving,
+    /// What the room says next may belong to the former move.
+    #[error("the room has not put an end to its last move yet: try again later")]
+    Unsettled,
     /// Another process came to share an open file of it meanwhile: it is prepared anew.
     #[error("what it shares with others changes all the time: try again later")]
     Changed,
@@ -72,8 +77,14 @@ pub enum Heard {
     Part(Vec<u8>),
     /// Pages: where they lie, and their bytes.
     Pages(Vec<body::Run>, Vec<u8>),
-    /// Everything was sent, or why not.
+    /// These follow when it runs here.
+    Later(Vec<body::Run>),
+    /// Everything was sent (but what follows), or why not.
     Whole(Result<(), String>),
+    /// Everything that follows was sent, or why not.
+    Drained(Result<(), String>),
+    /// Nothing is missing of it here any more, or why it will be for ever.
+    Complete(Result<(), String>),
     /// Nothing is left of the body there.
     Left,
     /// The body runs there.
@@ -86,6 +97,9 @@ pub struct Moves {
     under_way: Mutex<HashMap<i32, UnderWay>>,
     /// Moves that have not ended: some may have lost their room, and put the process back.
     running: AtomicUsize,
+    ended: Condvar,
+    /// Processes of whose former move the room has not said the end yet.
+    unsettled: Mutex<HashSet<i32>>,
 }
 
 #[derive(Debug)]
@@ -93,6 +107,8 @@ struct UnderWay {
     to: Sender<Heard>,
     /// It comes home: signals wait here until it is there (or stays away).
     returning: bool,
+    /// It runs where it is to be, and its pages follow.
+    drains: bool,
     signals: Vec<(Option<i32>, [u8; 128])>,
 }
 
@@ -101,9 +117,17 @@ impl Moves {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unsettled(&self) -> MutexGuard<'_, HashSet<i32>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives the move of `pid` what the room said; `false` if it is not being moved.
     pub fn tell(&self, pid: i32, heard: Heard) -> bool {
-        self.lock().get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
+        let all = self.lock();
+        if ends(&heard).is_some() && !all.contains_key(&pid) {
+            self.unsettled().remove(&pid);
+        }
+        all.get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
     }
 
     /// Keeps a signal of a process that is coming home; else `tell` tells the room of it. Nobody begins to come home in between: the room would be told when it has
@@ -124,6 +148,23 @@ impl Moves {
     /// The room is gone: nobody waits for it any longer.
     pub fn end(&self) {
         self.lock().clear();
+        self.ended.notify_all();
+    }
+
+    /// Waits while a process runs at its place and its pages follow; whether it is free to be moved then.
+    fn wait_drained(&self, pid: i32) -> bool {
+        let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);
+        let all = self.ended.wait_while(self.lock(), drains).unwrap_or_else(PoisonError::into_inner);
+        !all.contains_key(&pid)
+    }
+}
+
+/// What a message of the room's is the end of.
+fn ends(heard: &Heard) -> Option<Said> {
+    match heard {
+        Heard::Whole(_) => Some(Said::Whole),
+        Heard::Left => Some(Said::Left),
+        _ => None,
     }
 }
 
@@ -137,6 +178,8 @@ struct Move {
     heard: RefCell<VecDeque<Heard>>,
     /// Bytes of pages that were sent, and of these those that are not in place yet.
     on_the_way: Cell<u64>,
+    /// Who has the process, and what the room owes.
+    protocol: Cell<Protocol>,
 }
 
 impl Move {
@@ -146,8 +189,11 @@ impl Move {
         if all.contains_key(&pid) {
             return Err(MoveError::Moving);
         }
+        if room.moves.unsettled().contains(&pid) {
+            return Err(MoveError::Unsettled);
+        }
         room.moves.running.fetch_add(1, Ordering::AcqRel);
-        all.insert(pid, UnderWay { to, returning, signals: Vec::new() });
+        all.insert(pid, UnderWay { to, returning, drains: false, signals: Vec::new() });
         Ok(Move {
             room: room.clone(),
             pid,
@@ -155,7 +201,33 @@ impl Move {
             course: RefCell::default(),
             heard: RefCell::default(),
             on_the_way: Cell::new(0),
+            protocol: Cell::new(Protocol::new(if returning { Side::Room } else { Side::Home })),
         })
+    }
+
+    /// Tells the room something that decides who runs.
+    fn decide(&self, told: Told, message: &ToRoom) -> Result<(), MoveError> {
+        let mut protocol = self.protocol.get();
+        if let Err(e) = protocol.tell(told) {
+            tracing::error!("process {}: {e:?} out of order", self.pid);
+            return Err(MoveError::Moving);
+        }
+        self.protocol.set(protocol);
+        self.room.tell(message);
+        Ok(())
+    }
+
+    /// Home has all: the commit point of a way home.
+    fn arrived(&self) {
+        let mut protocol = self.protocol.get();
+        protocol.arrived();
+        self.protocol.set(protocol);
+    }
+
+    fn note(&self, heard: &Heard) {
+        let mut protocol = self.protocol.get();
+        ends(heard).into_iter().for_each(|said| protocol.hear(said));
+        self.protocol.set(protocol);
     }
 
     /// A step is done.
@@ -182,7 +254,8 @@ impl Move {
 
     fn hear_next(&self) -> Result<Heard, MoveError> {
         let patience = os::fault::patience(STEP_WITHIN);
-        self.from.recv_timeout(patience).map_err(|e| {
+        let heard = self.from.recv_timeout(patience);
+        heard.inspect(|heard| self.note(heard)).map_err(|e| {
             MoveError::Silent(match e {
                 RecvTimeoutError::Timeout => format!("within {} s", patience.as_secs()),
                 RecvTimeoutError::Disconnected => "it is gone".into(),
@@ -207,6 +280,23 @@ impl Move {
         }
     }
 
+    /// It runs, and its pages follow: who wants to move it waits for them.
+    fn drains(&self) {
+        if let Some(under_way) = self.room.moves.lock().get_mut(&self.pid) {
+            under_way.drains = true;
+        }
+    }
+
+    /// It stays away: signals that waited go to it, and those that come from now on.
+    fn send_signals_on(&self) {
+        let mut all = self.room.moves.lock();
+        let Some(under_way) = all.get_mut(&self.pid) else { return };
+        under_way.returning = false;
+        for (tid, info) in under_way.signals.drain(..) {
+            self.room.tell(&ToRoom::Signal { pid: self.pid, tid, info: info.to_vec() });
+        }
+    }
+
     fn take_signals(&self) -> Vec<(Option<i32>, [u8; 128])> {
         self.room.moves.lock().get_mut(&self.pid).map(|u| std::mem::take(&mut u.signals)).unwrap_or_default()
     }
@@ -214,10 +304,17 @@ impl Move {
 
 impl Drop for Move {
     fn drop(&mut self) {
-        self.room.moves.lock().remove(&self.pid);
+        let mut all = self.room.moves.lock();
+        self.from.try_iter().for_each(|heard| self.note(&heard));
+        // A room that is gone has forgotten it already, and says nothing more.
+        if all.remove(&self.pid).is_some() && !self.protocol.get().is_settled() {
+            self.room.moves.unsettled().insert(self.pid);
+        }
+        drop(all);
         self.room.moves.running.fetch_sub(1, Ordering::AcqRel);
         // It may have waited for this alone to end.
         self.room.poller.wake();
+        self.room.moves.ended.notify_all();
     }
 }
 
@@ -227,20 +324,23 @@ pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
 }
 
 /// Brings a process home from the room.
-pub fn home(room: &Arc<Shared>, pid: i32) -> Result<Leg, String> {
-    in_a_thread(room, move |room| back::run(room, pid))
+pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
+    in_a_thread(room, move |room| back::run(room, pid, wish))
 }
 
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
 pub fn bring_home(room: &Arc<Shared>, pid: i32) {
     // It is on its way already: its call was interrupted, and made again.
-    if room.moves.lock().contains_key(&pid) || !room.table().deputies.contains_key(&pid) {
+    if room.moves.lock().get(&pid).is_some_and(|u| !u.drains) || !room.table().deputies.contains_key(&pid) {
         return;
     }
     let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
     let (there, task) = (room.clone(), room.clone());
     let bring = move || {
-        if let Err(e) = back::run(&task, pid) {
+        if !task.moves.wait_drained(pid) {
+            return;
+        }
+        if let Err(e) = back::run(&task, pid, Wish::default()) {
             there.tell(&ToRoom::Stays { pid, why: e.to_string() });
         }
     };

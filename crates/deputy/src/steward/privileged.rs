@@ -46,7 +46,16 @@ pub enum Order {
     Dismiss {
         /// It.
         pid: i32,
+        /// Its userfaultfd, if pages of it are still in the room: it shall not outlive us before it is settled.
+        memory: Option<OwnedFd>,
         /// Told when it is none of the room's.
+        done: Sender<()>,
+    },
+    /// All pages of a process that was dismissed are at home.
+    Settled {
+        /// It.
+        pid: i32,
+        /// Told when nobody watches its memory any more.
         done: Sender<()>,
     },
     /// The body was interrupted in this call.
@@ -148,8 +157,12 @@ impl Privileged {
                 }
                 Err(e) => tracing::error!("process {pid} cannot be watched: {e}"),
             },
-            Order::Dismiss { pid, done } => {
-                self.dismiss(pid);
+            Order::Dismiss { pid, memory, done } => {
+                self.dismiss(pid, memory);
+                let _ = done.send(());
+            }
+            Order::Settled { pid, done } => {
+                self.heir.settle(pid);
                 let _ = done.send(());
             }
             Order::Cancel(id) => self.cancel(id),
@@ -186,16 +199,19 @@ impl Privileged {
     }
 
     /// The process goes on at home by itself: nothing of it is watched, and nothing is told to it.
-    fn dismiss(&mut self, pid: i32) {
+    fn dismiss(&mut self, pid: i32, memory: Option<OwnedFd>) {
         // What it has told already: signals that it has taken, and that nobody else will.
         let tids: Vec<i32> =
             self.room.table().deputies.get(&pid).into_iter().flat_map(|d| d.threads.keys().copied()).collect();
         for tid in tids {
             self.listen_to(pid, tid);
         }
-        self.heir.dismiss(pid);
         self.room.poller.forget_process(pid);
         let mut table = self.room.table();
+        match (memory, table.deputies.get(&pid)) {
+            (Some(memory), Some(deputy)) => self.heir.entrust_with_memory(pid, &deputy.pidfd, &memory),
+            _ => self.heir.dismiss(pid),
+        }
         table.calls.retain(|_, (p, _)| *p != pid);
         table.deputies.remove(&pid);
     }
@@ -361,7 +377,11 @@ impl Privileged {
     /// A deputy has forked: its child is a deputy too.
     fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
         let pidfd = PidFd::open(pid)?;
-        let child = self.room.table().deputies.get(&parent).map(|p| p.child(pid, pidfd, channel));
+        let child =
+            self.room.table().deputies.get(&parent).map(|p| Deputy {
+                misses: if p.lends { Some(parent) } else { p.misses },
+                ..p.child(pid, pidfd, channel)
+            });
         let Some(mut child) = child else { return Ok(()) };
         // Another thread of the parent's may have got a descriptor since the fork.
         child.standins.retain(|_, fds| fds.iter().all(|fd| os::process::same_in_both(parent, pid, *fd)));

@@ -27,6 +27,9 @@ pub struct Shared {
     pub poller: Poller,
     /// Processes that are going to the room or coming home.
     pub moves: Moves,
+    /// Processes that went to the room, and whose pages follow.
+    pub lenders: body::Lenders,
+    pagers: Mutex<HashMap<i32, Arc<body::Pager>>>,
     /// To the thread that looks at /proc.
     pub inquiries: OnceLock<std::sync::mpsc::Sender<(CallId, Inquiry)>>,
     table: Mutex<Table>,
@@ -75,6 +78,8 @@ impl Shared {
             files: OnceLock::new(),
             poller,
             moves: Moves::default(),
+            lenders: body::Lenders::default(),
+            pagers: Mutex::default(),
             inquiries: OnceLock::new(),
             table: Mutex::default(),
             reported: Condvar::new(),
@@ -84,6 +89,16 @@ impl Shared {
     /// The state.
     pub fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Processes that came home, and whose pages follow.
+    pub fn pagers(&self) -> MutexGuard<'_, HashMap<i32, Arc<body::Pager>>> {
+        self.pagers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The room is gone.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.table().room, RoomState::Lost(_))
     }
 
     /// Tells the room something; after all that has changed in the home's files until now.
@@ -161,6 +176,7 @@ impl Shared {
         table.room = RoomState::Lost(why.to_owned());
         table.waiting.clear();
         self.moves.end();
+        self.lenders.stop();
         for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase != Phase::Ending) {
             let (packet, words) = if deputy.phase == Phase::Away {
                 let words = format!(

@@ -3,11 +3,14 @@
 use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
+use body::Pager;
 use image::{Image, Opened};
 use os::inject::Memory;
+use os::userfault::Userfault;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use strategy::Ranges;
 use wire::ToHome;
 use wire::cargo::Pages;
 
@@ -18,7 +21,11 @@ pub enum Item {
     Part(Vec<u8>),
     /// The body of a frame of pages.
     Pages(Vec<u8>),
-    /// Everything of this process was sent.
+    /// The body of a frame of runs that follow later.
+    Later(Vec<u8>),
+    /// The body of a frame of pages that follow.
+    Pushed(Vec<u8>),
+    /// Everything of this process was sent, but what follows.
     Rebuild {
         /// It.
         pid: i32,
@@ -30,10 +37,24 @@ pub enum Item {
         /// It.
         pid: i32,
     },
-    /// It will not come.
+    /// It will not come, or was killed.
     Forget {
         /// It.
         pid: i32,
+    },
+    /// A process has ended: perhaps nobody misses pages any more.
+    Ended,
+    /// Nothing of this process is missing any more.
+    Complete {
+        /// It.
+        pid: i32,
+    },
+    /// What is missing of this process will not come.
+    Broken {
+        /// It.
+        pid: i32,
+        /// In words.
+        why: String,
     },
 }
 
@@ -63,15 +84,18 @@ impl Cargo {
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
+    later: Ranges,
     mapped: Option<Result<(Arc<Image>, Memory), String>>,
 }
 
 /// Takes what comes, for ever.
-pub fn serve(room: &Shared) {
+pub fn serve(room: &Arc<Shared>) {
     let Some(from) = room.cargo.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     // Writing a page of a file's copy reads the file first.
     os::namespace::touch_files_as(ID_BASE, ID_BASE);
     let mut incoming: HashMap<i32, Incoming> = HashMap::new();
+    // Bodies that run, and whose pages are not all here yet.
+    let mut pagers: HashMap<i32, Arc<Pager>> = HashMap::new();
     for item in from {
         match item {
             Item::Part(body) => {
@@ -94,17 +118,38 @@ pub fn serve(room: &Shared) {
                 room.tell(&ToHome::LaidOut { pid, result });
             }
             Item::Rebuild { pid, gone } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid, gone),
+                Some(mut one) => pagers.extend(one.finish(room, pid, gone).map(|pager| (pid, pager))),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
+            Item::Later(body) => {
+                let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
+                if let Some(one) = incoming.get_mut(&pid) {
+                    one.expect_later(room, pid, &runs);
+                }
+            }
+            Item::Pushed(body) => {
+                let Some((pages, zeros)) = wire::cargo::pushed(&body) else { continue };
+                if let Some(pager) = pagers.get(&pages.pid) {
+                    pager.put_zeros(&zeros);
+                    pager.put(&pages.runs, pages.bytes);
+                }
+                room.tell(&ToHome::Filled { pid: pages.pid });
+            }
             Item::Forget { pid } => drop(incoming.remove(&pid)),
+            Item::Ended => pagers.values().for_each(|pager| pager.look_again()),
+            Item::Complete { pid } => drop(pagers.remove(&pid)),
+            Item::Broken { pid, why } => {
+                if let Some(pager) = pagers.get(&pid) {
+                    pager.fail(&why);
+                }
+            }
         }
     }
 }
 
 impl Incoming {
     /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit.
-    fn map(&mut self, room: &Shared, pid: i32) -> &Result<(Arc<Image>, Memory), String> {
+    fn map(&mut self, room: &Arc<Shared>, pid: i32) -> &Result<(Arc<Image>, Memory), String> {
         if !self.bytes.is_empty() || self.mapped.is_none() {
             let bytes = std::mem::take(&mut self.bytes);
             self.mapped = Some(lay_out(room, pid, &bytes));
@@ -112,7 +157,7 @@ impl Incoming {
         self.mapped.get_or_insert_with(|| Err("no image came".into()))
     }
 
-    fn write(&mut self, room: &Shared, pages: &Pages<'_>) {
+    fn write(&mut self, room: &Arc<Shared>, pages: &Pages<'_>) {
         let Ok((image, memory)) = self.map(room, pages.pid) else { return };
         if let Err(e) = os::fault::at("pages there") {
             self.mapped = Some(Err(e.to_string()));
@@ -128,22 +173,63 @@ impl Incoming {
         }
     }
 
-    fn finish(&mut self, room: &Shared, pid: i32, gone: Vec<body::Run>) {
+    /// These pages come when the body runs.
+    fn expect_later(&mut self, room: &Arc<Shared>, pid: i32, runs: &[body::Run]) {
+        let Ok((image, _)) = self.map(room, pid) else { return };
+        if body::lie_within(runs, &image.areas) {
+            runs.iter().for_each(|(at, bytes)| self.later.insert((*at, at + bytes)));
+        } else {
+            self.mapped = Some(Err("pages lie in no area of the image".into()));
+        }
+    }
+
+    /// Who brings the pages that are not here yet. It is asked to from now on: rebuilding the body touches its memory.
+    fn page_later(&mut self, room: &Arc<Shared>, pid: i32) -> Result<Option<Arc<Pager>>, String> {
+        let later = std::mem::take(&mut self.later);
+        if later.is_empty() {
+            return Ok(None);
+        }
+        let image = self.map(room, pid).as_ref().map(|(image, _)| image.clone()).map_err(Clone::clone)?;
+        let (answer, answered) = channel();
+        room.orders.give(Order::Watch { pid, answer });
+        let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
+        body::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
+        let (asking, ending) = (room.clone(), room.clone());
+        let want = move |range| asking.tell(&ToHome::Fetch { pid, ranges: vec![range] });
+        let ended = move |result: Result<(), String>| {
+            match result {
+                Ok(()) => ending.tell(&ToHome::Enough { pid }),
+                Err(why) => {
+                    tracing::error!("the memory of process {pid} does not come: {why}: it is killed");
+                    ending.orders.give(Order::Kill { pid });
+                }
+            }
+            ending.cargo.give(Item::Complete { pid });
+        };
+        Pager::start(memory, later, want, ended).map(Some).map_err(|e| e.to_string())
+    }
+
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) -> Option<Arc<Pager>> {
         let inside = |(image, _): &(Arc<Image>, Memory)| match body::lie_within(&gone, &image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
-        match self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside) {
-            Ok(()) => room.orders.give(Order::Rebuild { pid, gone }),
+        let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
+        match fits.and_then(|()| self.page_later(room, pid)) {
+            Ok(pager) => {
+                room.orders.give(Order::Rebuild { pid, gone });
+                pager
+            }
             Err(why) => {
                 room.orders.give(Order::Kill { pid });
                 room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
+                None
             }
         }
     }
 }
 
-fn lay_out(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(Arc<Image>, Memory), String> {
+fn lay_out(room: &Arc<Shared>, pid: i32, bytes: &[u8]) -> Result<(Arc<Image>, Memory), String> {
     let image = Arc::new(Image::decode(bytes).map_err(|e| e.to_string())?);
     if image.process.pid != pid || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
     {

@@ -7,6 +7,7 @@ use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
 use super::tracer::Order;
+use body::Lender;
 use os::seccomp::Answer;
 use wire::ToRoom;
 use wire::message::CallId;
@@ -41,7 +42,11 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             going_home::stay(room, pid, &why);
             room.orders.give(Order::DieHere { pid });
         }
-        ToRoom::Recall { pid } => room.orders.give(Order::Recall { pid }),
+        ToRoom::Recall { pid, follow_bytes } => room.orders.give(Order::Recall { pid, follow_bytes }),
+        ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
+        ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
+        ToRoom::Filled { pid } => room.lenders.with(pid, Lender::arrived),
+        ToRoom::Broken { pid, why } => room.cargo.give(Item::Broken { pid, why }),
         ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
         ToRoom::Report => report::tell(room),
         ToRoom::Close => return false,

@@ -35,6 +35,8 @@ pub struct Shared {
     pub cargo: super::cargo::Cargo,
     /// Pages on their way home.
     pub windows: super::windows::Windows,
+    /// Bodies that went on at home, whose pages follow.
+    pub lenders: body::Lenders,
     /// What bodies used.
     pub ledger: Ledger,
     /// The home's /dev.
@@ -192,6 +194,7 @@ impl Shared {
             memory,
             cargo,
             windows: super::windows::Windows::default(),
+            lenders: body::Lenders::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),

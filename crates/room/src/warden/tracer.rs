@@ -26,6 +26,7 @@ use image::Image;
 use injected::Injected;
 use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid};
+use os::userfault::Userfault;
 use porters::Porter;
 use signals::Signals;
 use std::collections::VecDeque;
@@ -123,7 +124,14 @@ pub enum Order {
         /// How its memory is written, or why it could not be laid out.
         answer: Sender<Result<Memory, String>>,
     },
-    /// All pages of a body that comes are there.
+    /// Watch the missing pages of a body that comes.
+    Watch {
+        /// The process.
+        pid: i32,
+        /// How, or why not.
+        answer: Sender<Result<Userfault, String>>,
+    },
+    /// All pages of a body that comes are there, but those that follow.
     Rebuild {
         /// The process.
         pid: i32,
@@ -139,6 +147,8 @@ pub enum Order {
     Recall {
         /// The process.
         pid: i32,
+        /// If it has so many bytes of its own, pages may follow when it goes on at home.
+        follow_bytes: u64,
     },
     /// A body that was to leave goes on elsewhere.
     Release {
@@ -269,13 +279,14 @@ impl Tracer {
             Order::DieHere { pid } => self.die_here(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
+            Order::Watch { pid, answer } => self.watch_arriving(pid, &answer),
             Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),
             Order::Resume { pid } => {
                 if !self.resume_arrived(pid) {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid } => self.recall(pid),
+            Order::Recall { pid, follow_bytes } => self.recall(pid, follow_bytes),
             Order::Release { pid } => self.vanish(pid),
         }
     }

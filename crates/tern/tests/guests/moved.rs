@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ctl::moves::Wish;
+use ctl::moves::{How, Wish};
 use lab::{Lab, Options};
 
 use crate::mover::move_to;
@@ -13,7 +13,7 @@ use crate::placed::{DIFFERENT_AT_TIMES, at_home, difference};
 use crate::program::{self, Program};
 use crate::run::{Outcome, Scratch, arguments, complaint, run_guest};
 
-/// Where a guest goes at its point, one place after the other.
+/// Where a guest goes at its point, one place after the other, and how.
 type Way = &'static [&'static str];
 
 /// What became of the moves of one guest.
@@ -97,7 +97,14 @@ fn waiting(points: &Path) -> Vec<i32> {
 
 fn go(lab: &Lab, pid: i32, way: Way, moves: &mut Moves) {
     for place in way {
-        if let Err(why) = move_to(lab, pid, place, Wish::default()) {
+        let (node, how) = place.split_once(' ').unwrap_or((place, "auto"));
+        let how = match how {
+            "pre" => How::Pre,
+            "post" => How::Post,
+            "flush" => How::Flush,
+            _ => How::Auto,
+        };
+        if let Err(why) = move_to(lab, pid, node, Wish { how, ..Wish::default() }) {
             return moves.refused.push(format!("to {place}: {why}"));
         }
     }
@@ -110,11 +117,20 @@ pub fn is_different(name: &str) -> bool {
 }
 
 fn matrix(placed: bool, way: Way, least_percent: usize) {
+    matrix_of(1, placed, way, least_percent);
+}
+
+/// Of one guest in so many; which ones, `TERN_SEED` says.
+fn matrix_of(one_in: usize, placed: bool, way: Way, least_percent: usize) {
+    let seed: usize = std::env::var("TERN_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let first = seed % one_in;
     let programs = program::build("");
     let only = std::env::var("TERN_GUEST").ok();
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("moved").unwrap(), 3)).unwrap();
     let (mut complaints, mut away, mut total, mut refused) = (Vec::new(), 0, 0, Vec::new());
-    for program in programs.iter().filter(|p| only.as_ref().is_none_or(|name| *name == p.name)) {
+    for program in
+        programs.iter().skip(first).step_by(one_in).filter(|p| only.as_ref().is_none_or(|name| *name == p.name))
+    {
         let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
         let native = run_guest(program, &mut at_home(&lab, scratch.path(), false, arguments(program)));
         let (moved, moves) = run_moved(&lab, program, placed, way);
@@ -157,4 +173,19 @@ fn guests_do_the_same_there_and_back() {
 #[test]
 fn guests_do_the_same_placed_then_moved() {
     matrix(true, &["n3", "home"], 85);
+}
+
+#[test]
+fn guests_do_the_same_when_their_memory_follows() {
+    matrix_of(one_in(6), false, &["n2 post", "n3 post", "home post"], 70);
+}
+
+#[test]
+fn guests_do_the_same_when_their_memory_goes_ahead_or_by_way_of_home() {
+    matrix_of(one_in(6), false, &["n2 pre", "n3 flush", "home flush"], 70);
+}
+
+/// `TERN_ALL_GUESTS`: all of them, whatever the time.
+fn one_in(many: usize) -> usize {
+    if std::env::var_os("TERN_ALL_GUESTS").is_some() { 1 } else { many }
 }

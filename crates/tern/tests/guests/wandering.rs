@@ -46,7 +46,8 @@ fn step(lab: &Lab, program: &Program, draw: &mut Draw, moves: &mut Moves) {
     let last = moves.done.last().copied().unwrap_or("home");
     let places: Vec<&str> = ["n2", "n3", "home"].into_iter().filter(|place| *place != last).collect();
     let place = places[draw.below(2)];
-    let how = if draw.one_in(3) && last == "home" { How::Pre } else { How::Auto };
+    let ways = [How::Auto, How::Stop, How::Post, How::Post, How::Flush, How::Pre];
+    let how = ways[draw.below(if last == "home" { ways.len() } else { ways.len() - 1 })];
     let which = draw.bits() as usize;
     let family = processes_of(lab, &program.binary);
     if family.is_empty() {

@@ -4,7 +4,7 @@ use crate::{at_home, program, shared};
 
 /// Writes pages with numbers that it knows, in an order that jumps about, and looks at each before it writes it again. Beside that it maps, unmaps, moves, protects and
 /// gives back memory, and knows what must be there then.
-const WRITER: &str = r#"
+pub(crate) const WRITER: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -106,7 +106,7 @@ fn wishes_that_cannot_be_met() {
     )
     .text();
     let lines: Vec<&str> = text.lines().collect();
-    let wanted = ["stop-and-copy alone", "pony", "50ms"];
+    let wanted = ["stop-and-copy or post-copy", "pony", "50ms"];
     assert!(
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"

@@ -6,6 +6,7 @@ mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod families;
+mod following;
 mod round_trip;
 mod threads;
 mod timers;

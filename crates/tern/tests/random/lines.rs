@@ -213,7 +213,7 @@ const SIMPLE: &[&str] = &[
     "sleep 0.02 & wait $!; echo $?",
     "(sleep 0.01; exit <number>) & wait $!; echo waited $?",
     // Not INT or QUIT, which a job ignores as soon as it runs.
-    "sleep 30 & kill -<deadly> $!; wait $! 2> /dev/null; echo $?",
+    "sleep 30 & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; kill -<deadly> $!; wait $! 2> /dev/null; echo $?",
     "for s in <number> <number>; do (exit $s) & done; wait; echo all",
     "cat <<END | <filter>\n<word> $((<number> * <number>)) $(echo <word>)\nEND",
     "cat <<'END'\n$literal `text`\nEND",

@@ -5,12 +5,13 @@ use super::{Heard, Move, MoveError};
 use crate::steward::deputies::Phase;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
-use body::{BodyError, Frozen};
-use ctl::moves::Leg;
+use body::{BodyError, Frozen, Pager};
+use ctl::moves::{How, Leg, Wish};
 use image::Image;
 use os::areas::Area;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use strategy::protocol::Told;
 use wire::ToRoom;
 
 /// SIGKILL and SIGSTOP.
@@ -20,50 +21,59 @@ const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Brings process `pid` home.
-pub fn run(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, true)?;
     this.course.borrow_mut().freeze();
-    room.tell(&ToRoom::Recall { pid });
+    let follow_bytes = match wish.how {
+        How::Post => 0,
+        How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
+        How::Stop | How::Pre | How::Flush => u64::MAX,
+    };
+    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes })?;
     match this.receive() {
-        Ok(()) => {
+        Ok(rest) => {
             os::fault::past("home");
-            room.tell(&ToRoom::Release { pid });
+            let how = if rest.is_some() { "post" } else { "stop" };
+            let received = rest.map_or(Ok(()), |(pager, bytes)| this.receive_rest(&pager, bytes));
+            this.decide(Told::Release, &ToRoom::Release { pid })?;
             // Its number is free there when this is told; until then it could not go there again.
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
             this.done("leave");
-            Ok(this.course.borrow().leg("home", "stop"))
+            received?;
+            Ok(this.course.borrow().leg("home", how))
         }
         Err(e) => {
-            room.tell(&ToRoom::Resume { pid });
-            for (tid, info) in this.take_signals() {
-                room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+            this.decide(Told::Resume, &ToRoom::Resume { pid })?;
+            this.send_signals_on();
+            if !this.protocol.get().is_settled() {
+                let _ = this.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
             }
             Err(e)
         }
     }
 }
 
+/// Who brings the pages that follow, and their bytes.
+type Rest = Option<(Arc<Pager>, u64)>;
+
 impl Move {
-    fn receive(&self) -> Result<(), MoveError> {
+    fn receive(&self) -> Result<Rest, MoveError> {
         os::fault::at("recall")?;
         let mut bytes = Vec::new();
         let mut filling: Option<Filling> = None;
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
+                Ok(Heard::Later(runs)) => {
+                    if let Err(e) = self.filled(&mut filling, &bytes).and_then(|f| f.expect_later(&runs)) {
+                        break Err(e);
+                    }
+                }
                 Ok(Heard::Pages(runs, pages)) => {
-                    let ready = match filling.as_mut() {
-                        Some(filling) => Ok(filling),
-                        None => {
-                            self.done("image");
-                            let begun = self.begin_filling(&bytes).map(|f| filling.insert(f));
-                            self.done("lay out");
-                            begun
-                        }
-                    };
+                    let ready = self.filled(&mut filling, &bytes);
                     let bytes = pages.len() as u64;
                     self.course.borrow_mut().count(bytes);
                     if let Err(e) = ready.and_then(|f| f.write(&runs, &pages)) {
@@ -86,6 +96,19 @@ impl Move {
                 Err(e)
             }
             (Err(e), None) => Err(e),
+        }
+    }
+
+    /// The deputy that is filled: the image is whole when anything else comes.
+    fn filled<'a>(&self, filling: &'a mut Option<Filling>, bytes: &[u8]) -> Result<&'a mut Filling, MoveError> {
+        match filling {
+            Some(filling) => Ok(filling),
+            None => {
+                self.done("image");
+                let begun = self.begin_filling(bytes)?;
+                self.done("lay out");
+                Ok(filling.insert(begun))
+            }
         }
     }
 
@@ -165,14 +188,20 @@ impl Move {
     }
 
     /// The commit point: what the room holds is not needed any more.
-    fn go(&self, mut filling: Filling) -> Result<(), MoveError> {
-        if let Err(e) = filling.take_descriptors(self.pid) {
-            filling.undo()?;
-            return Err(e.into());
-        }
+    fn go(&self, mut filling: Filling) -> Result<Rest, MoveError> {
+        let ready = filling.take_descriptors(self.pid).and_then(|()| self.page_later(&mut filling));
+        let rest = match ready {
+            Ok(rest) => rest,
+            Err(e) => {
+                filling.undo()?;
+                return Err(e.into());
+            }
+        };
         os::fault::past("arrived");
+        self.arrived();
         let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Dismiss { pid: self.pid, done });
+        let memory = rest.as_ref().and_then(|(pager, _)| pager.duplicate());
+        self.room.poller.order(Order::Dismiss { pid: self.pid, memory, done });
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
         let signals = self.take_signals();
         self.done("dismiss");
@@ -182,14 +211,14 @@ impl Move {
                 threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;
                 self.done("finish");
                 self.course.borrow_mut().thaw(Instant::now());
-                Ok(())
+                Ok(rest)
             }
             Err(e) => {
                 // Neither body nor deputy any more: it ends, as everybody can see, rather than go on wrongly.
                 tracing::error!("process {} could not be put together at home: {e}: it is killed", self.pid);
                 // SAFETY: our tracee, not waited for.
                 unsafe { libc::kill(self.pid, libc::SIGKILL) };
-                Ok(())
+                Ok(rest)
             }
         }
     }

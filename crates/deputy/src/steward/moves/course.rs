@@ -51,6 +51,11 @@ impl Course {
         }
     }
 
+    /// Of the bytes that followed, so many were waited for.
+    pub fn follow(&mut self, bytes: u64, asked_bytes: u64) {
+        (self.leg.followed_bytes, self.leg.asked_bytes) = (bytes, asked_bytes);
+    }
+
     /// Bytes of pages so far.
     pub fn page_bytes(&self) -> u64 {
         self.leg.page_bytes

@@ -6,9 +6,11 @@ use body::{BodyError, Collected, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
 use os::ptrace::Stopped;
+use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use strategy::Ranges;
 
 /// A deputy that is being filled.
 pub struct Filling {
@@ -19,6 +21,8 @@ pub struct Filling {
     own: Vec<Own>,
     /// Where it has the working directory open, if it is in another one.
     cwd: Option<i32>,
+    /// Pages that follow when it runs.
+    later: Ranges,
     /// What will be at these numbers, and where it is now.
     copies: Vec<(i32, i32)>,
 }
@@ -48,7 +52,7 @@ impl Filling {
     /// Of a deputy that is stopped, and was collected; nothing is done to it yet.
     pub fn new(image: Image, deputy: Collected, own: &[Area]) -> Filling {
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
-        Filling { image, deputy, given: Given::default(), own, cwd: None, copies: Vec::new() }
+        Filling { image, deputy, given: Given::default(), own, cwd: None, later: Ranges::default(), copies: Vec::new() }
     }
 
     fn first(&mut self) -> Result<&mut Inside, BodyError> {
@@ -105,6 +109,27 @@ impl Filling {
         }
         let name = String::from_utf8_lossy(&wanted);
         Err(BodyError::Stays(format!("its working directory ({name}) cannot be entered by its name any more")))
+    }
+
+    /// These pages come when it runs.
+    pub fn expect_later(&mut self, runs: &[body::Run]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
+        }
+        runs.iter().for_each(|(at, bytes)| self.later.insert((*at, at + bytes)));
+        Ok(())
+    }
+
+    /// All of these.
+    pub fn take_later(&mut self) -> Ranges {
+        std::mem::take(&mut self.later)
+    }
+
+    /// Whoever touches these pages from now on waits for them.
+    pub fn watch_missing(&mut self, pid: i32, later: &Ranges) -> Result<Userfault, BodyError> {
+        let memory = body::watch_missing(self.first()?, pid)?;
+        body::register(&memory, &self.image.areas, later)?;
+        Ok(memory)
     }
 
     /// What of the deputy lies where the body's memory must be, goes elsewhere.

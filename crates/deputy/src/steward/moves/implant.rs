@@ -44,12 +44,13 @@ impl Region {
     }
 }
 
-/// Puts the blob into the stopped process. Also the steward's ends of its threads' channels, by TID.
+/// Puts the blob into the stopped process. `keeps`: its memory stays when it is a deputy. Also the steward's ends of its threads' channels, by TID.
 pub fn implant(
     pidfd: &PidFd,
     collected: &mut Collected,
     taken: &[Area],
     ignored: u64,
+    keeps: bool,
 ) -> Result<(Implant, Vec<(i32, OwnedFd)>), MoveError> {
     os::fault::at("implant")?;
     let tids: Vec<i32> = collected.threads.iter().map(|t| t.tid).collect();
@@ -62,7 +63,7 @@ pub fn implant(
     let region = Region::at(base, blob.image.len() as u64, tids.len() as u64);
     let channels = map(first, &region, pidfd, tids.len())?;
     let numbers: Vec<i32> = channels.iter().map(|(_, theirs)| *theirs).collect();
-    let start = write(first, &region, &blob, &numbers, layout, ignored, &comm)?;
+    let start = write(first, &region, &blob, (&numbers, &comm), layout, ignored, keeps)?;
     let ours = tids.iter().copied().zip(channels.into_iter().map(|(ours, _)| ours)).collect();
     Ok((Implant { region, start, channels: tids.into_iter().zip(numbers).collect() }, ours))
 }
@@ -81,9 +82,17 @@ impl Implant {
         Ok(())
     }
 
-    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then.
-    pub fn go(self, mut collected: Collected) -> Result<(), BodyError> {
+    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then, or (what it `keeps`) hidden from its children.
+    pub fn go(self, mut collected: Collected, keeps: &[(u64, u64)]) -> Result<(), BodyError> {
         body::strip(&mut collected)?;
+        let first = collected.first().ok_or(BodyError::Gone)?;
+        let mut batch = first.batch();
+        for (start, end) in keeps {
+            batch.may(libc::SYS_madvise, [*start, end - start, libc::MADV_DONTFORK as u64, 0, 0, 0]);
+        }
+        if !batch.is_empty() {
+            first.run(&batch)?;
+        }
         for (n, inside) in collected.into_insides().into_iter().enumerate() {
             let theirs = self.channels.get(n).map_or(-1, |(_, theirs)| *theirs);
             set_off(inside, n, &self.region, theirs, self.start)?.detach(0)?;
@@ -124,10 +133,10 @@ fn write(
     inside: &Inside,
     region: &Region,
     blob: &Blob,
-    channels: &[i32],
+    (channels, name): (&[i32], &[u8]),
     layout: image::Layout,
     ignored: u64,
-    name: &[u8],
+    keeps: bool,
 ) -> Result<u64, BodyError> {
     let memory = inside.memory();
     let mut code = blob.image.to_vec();
@@ -160,6 +169,7 @@ fn write(
         channel_fd: channels.first().copied().unwrap_or(-1),
         exe_fd: -1,
         ignored,
+        keeps: keeps.into(),
         comm,
         continued: AtomicU32::new(0),
         ready: AtomicU32::new(0),

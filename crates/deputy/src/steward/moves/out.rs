@@ -1,6 +1,7 @@
 //! From home to the room: an empty body is made there while the process still runs; then it is stopped, sent, rebuilt, and the original becomes the deputy.
 
 use super::ahead::{Ahead, Rest};
+use super::following::Following;
 use super::implant;
 use super::observe::Observed;
 use super::{Heard, Move, MoveError};
@@ -18,7 +19,8 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
-use strategy::Way;
+use strategy::protocol::Told;
+use strategy::{Ranges, Way};
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
 
@@ -69,7 +71,8 @@ impl Move {
             }
             other => other,
         };
-        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead));
+        let follow = matches!(wish.how, How::Post | How::Flush);
+        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead, follow));
         let how = left.inspect_err(|_| self.call_off())?;
         Ok(self.course.borrow().leg(&self.room.args.host, &how))
     }
@@ -80,7 +83,7 @@ impl Move {
         let own_bytes = body::own_runs(&Own::of(self.pid)?, &areas)?.iter().map(|(_, bytes)| bytes).sum();
         let chosen = strategy::choose(own_bytes, wish.max_freeze_us, strategy::RATE_AT_FIRST);
         match wish.how {
-            How::Stop => Ok(None),
+            How::Stop | How::Post | How::Flush => Ok(None),
             How::Auto if chosen == Way::Stop => Ok(None),
             How::Auto | How::Pre => {
                 Ok(Some(self.send_ahead(pidfd, &prepared.observed, own_bytes, wish.max_freeze_us)?))
@@ -127,12 +130,20 @@ impl Move {
     /// The body that was prepared is not needed.
     fn call_off(&self) {
         self.room.return_rights(self.pid);
-        self.room.tell(&ToRoom::Release { pid: self.pid });
+        if self.decide(Told::Release, &ToRoom::Release { pid: self.pid }).is_err() {
+            return;
+        }
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
-    /// How it went, in words.
-    fn leave(&self, pidfd: &PidFd, mut prepared: Prepared, mut ahead: Option<Ahead>) -> Result<String, MoveError> {
+    /// How it went, in words. `follow`: pages may follow when it runs there.
+    fn leave(
+        &self,
+        pidfd: &PidFd,
+        mut prepared: Prepared,
+        mut ahead: Option<Ahead>,
+        follow: bool,
+    ) -> Result<String, MoveError> {
         self.course.borrow_mut().freeze();
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
@@ -164,14 +175,30 @@ impl Move {
             e
         })?;
         self.done("collect");
-        match self.send(&now, &mut collected, ahead.as_ref()) {
-            Ok(()) => self.hand_over(pidfd, &now, collected, &prepared.place, ignored)?,
-            Err(e) => put_back(collected, e)?,
+        let following = match self.send(&now, &mut collected, ahead.as_ref(), follow) {
+            Ok(following) => following,
+            Err(e) => return put_back(collected, e),
+        };
+        let kept = following.as_ref().map(Following::kept).unwrap_or_default();
+        if let Err(e) = self.hand_over(pidfd, &now, collected, &prepared.place, (ignored, kept)) {
+            following.into_iter().for_each(|f| f.call_off(&self.room));
+            return Err(e);
         }
-        Ok(ahead.as_ref().map_or_else(|| "stop".to_owned(), Ahead::how))
+        let how = match (&following, &ahead) {
+            (Some(_), _) => "post".to_owned(),
+            (None, ahead) => ahead.as_ref().map_or_else(|| "stop".to_owned(), Ahead::how),
+        };
+        following.into_iter().for_each(|f| self.send_rest(f));
+        Ok(how)
     }
 
-    fn send(&self, now: &Observed, collected: &mut Collected, ahead: Option<&Ahead>) -> Result<(), MoveError> {
+    fn send(
+        &self,
+        now: &Observed,
+        collected: &mut Collected,
+        ahead: Option<&Ahead>,
+        follow: bool,
+    ) -> Result<Option<Following>, MoveError> {
         os::fault::at("image")?;
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
@@ -188,14 +215,20 @@ impl Move {
             let why = "it gave back too much of what was sent ahead: move it with --how stop";
             return Err(BodyError::Stays(why.into()).into());
         }
-        self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
+        let (runs, later) = match follow {
+            true => body::part_later(&rest.runs, &image.areas, &image.threads),
+            false => (rest.runs, Ranges::default()),
+        };
+        self.send_batches(&runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
         self.done("pages");
         os::fault::at("rebuild")?;
+        let injected = collected.first().and_then(|inside| inside.region()).map(|at| (at, at + body::REGION_BYTES));
+        let following = self.follow(later, &image.areas, all_memory(now, injected))?;
         self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
-        Ok(())
+        Ok(following)
     }
 
-    fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+    pub(super) fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
         let gone = || BodyError::Stays("the link to the room is gone".into());
         let sent = self.room.downlink.get().ok_or_else(gone)?.send(kind, 0, 0, parts);
         sent.map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
@@ -230,26 +263,27 @@ impl Move {
         now: &Observed,
         mut collected: Collected,
         place: &Place,
-        ignored: u64,
+        (ignored, kept): (u64, &[(u64, u64)]),
     ) -> Result<(), MoveError> {
         const SIGCHLD: usize = libc::SIGCHLD as usize - 1;
         let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
             & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-        let (implanted, channels) = match implant::implant(pidfd, &mut collected, now.areas(), ignored) {
-            Ok(implanted) => implanted,
-            Err(e) => return put_back(collected, e),
-        };
+        let (implanted, channels) =
+            match implant::implant(pidfd, &mut collected, now.areas(), ignored, !kept.is_empty()) {
+                Ok(implanted) => implanted,
+                Err(e) => return put_back(collected, e),
+            };
         self.done("implant");
-        if let Err(e) = self.adopt(place, channels).and_then(|()| self.await_rebuilt(now)) {
+        if let Err(e) = self.adopt(place, channels, !kept.is_empty()).and_then(|()| self.await_rebuilt(now)) {
             self.dismiss();
             implanted.withdraw(&mut collected)?;
             return put_back(collected, e);
         }
         // From here on only the end of the process can undo it.
-        self.room.tell(&ToRoom::Resume { pid: self.pid });
+        self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         os::fault::past("committed");
-        if let Err(e) = implanted.go(collected) {
+        if let Err(e) = implanted.go(collected, kept) {
             tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
             pidfd.kill(libc::SIGKILL)?;
             return Err(e.into());
@@ -265,9 +299,9 @@ impl Move {
         Ok(())
     }
 
-    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<(), MoveError> {
+    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>, lends: bool) -> Result<(), MoveError> {
         os::fault::at("adopt")?;
-        let deputy = self.deputy(place, channels)?;
+        let deputy = Deputy { lends, ..self.deputy(place, channels)? };
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
         is_done.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
@@ -277,7 +311,7 @@ impl Move {
 
     fn dismiss(&self) {
         let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Dismiss { pid: self.pid, done });
+        self.room.poller.order(Order::Dismiss { pid: self.pid, memory: None, done });
         let _ = is_done.recv();
     }
 
@@ -318,6 +352,12 @@ impl Move {
         channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel, None));
         Ok(deputy)
     }
+}
+
+/// Start and end of all memory of a process that can be unmapped; what lies side by side is one.
+fn all_memory(now: &Observed, injected: Option<(u64, u64)>) -> Vec<(u64, u64)> {
+    let own = now.areas().iter().filter(|a| a.name != b"[vsyscall]").map(|a| (a.start, a.end));
+    own.chain(injected).collect::<Ranges>().iter().collect()
 }
 
 /// The process goes on here, as it was.

@@ -8,6 +8,7 @@ use body::{BodyError, Given, Inside};
 use image::{Image, Object, Opened};
 use os::inject::Memory;
 use os::ptrace::{HostTid, Stopped, TraceError};
+use os::userfault::Userfault;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -96,7 +97,19 @@ impl Tracer {
         let _ = answer.send(told);
     }
 
-    /// All pages are there: the rest of its state.
+    /// Pages of it follow when it runs.
+    pub fn watch_arriving(&mut self, pid: i32, answer: &Sender<Result<Userfault, String>>) {
+        let watched = match self.arriving.states.get_mut(&pid) {
+            Some(State::Mapped(_, _, inside, _)) => {
+                let host = inside.tid();
+                body::watch_missing(inside, host.0).map_err(|e| e.to_string())
+            }
+            _ => Err("its memory is not laid out".into()),
+        };
+        let _ = answer.send(watched);
+    }
+
+    /// All pages are there, or follow: the rest of its state.
     pub fn rebuild_arriving(&mut self, pid: i32, gone: &[body::Run]) {
         let rebuilt = match self.arriving.states.remove(&pid) {
             Some(State::Mapped(arrival, given, mut inside, image)) => {

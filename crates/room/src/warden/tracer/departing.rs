@@ -5,7 +5,7 @@ use super::Tracer;
 use super::bodies::Phase;
 use crate::warden::possessions;
 use crate::warden::shared::{Interrupted, Shared};
-use body::{BodyError, Collected, Slept};
+use body::{BodyError, Collected, Lender, Slept};
 use image::Image;
 use os::inject::Memory;
 use os::pages::Own;
@@ -23,9 +23,17 @@ pub struct Departing {
 #[derive(Debug)]
 enum State {
     /// These have stopped; others will.
-    Stopping(Vec<Stopped>, Slept),
+    Stopping(Vec<Stopped>, Going),
     /// All is collected and on its way.
     Collected(Box<Collected>),
+}
+
+/// How it goes.
+#[derive(Debug, Default)]
+struct Going {
+    slept: Slept,
+    /// If it has so many bytes of its own, pages may follow when it goes on at home.
+    follow_bytes: u64,
 }
 
 /// In the place of the signal that a held thread gets: it is to leave.
@@ -33,7 +41,7 @@ pub const LEAVING: i32 = -1;
 
 impl Tracer {
     /// A body is to leave.
-    pub fn recall(&mut self, pid: i32) {
+    pub fn recall(&mut self, pid: i32, follow_bytes: u64) {
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
@@ -52,7 +60,7 @@ impl Tracer {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(dying, slept));
+        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, follow_bytes }));
         self.check_leaving(pid);
     }
 
@@ -64,8 +72,7 @@ impl Tracer {
     pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
         if signal != libc::SIGTRAP {
-            self.cannot_leave(pid, "it is stopped (by job control or SIGSTOP): continue it first");
-            self.stay(pid);
+            self.stay_for(pid, "it is stopped (by job control or SIGSTOP): continue it first");
             return Ok(Some(stopped));
         }
         if !self.waited_at_listener(&stopped)? {
@@ -134,17 +141,17 @@ impl Tracer {
         if threads.len() < self.room.guests().threads_of(pid).len() {
             return;
         }
-        if let Some(State::Stopping(threads, slept)) = self.departing.states.remove(&pid) {
-            self.all_stopped(pid, threads, &slept);
+        if let Some(State::Stopping(threads, going)) = self.departing.states.remove(&pid) {
+            self.all_stopped(pid, threads, &going);
         }
     }
 
-    fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, slept: &Slept) {
+    fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, going: &Going) {
         let Some(host) = self.room.guests().host(pid) else { return };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
-        match take_apart(&self.room, pid, host, threads, slept) {
+        match take_apart(&self.room, pid, host, threads, &going.slept) {
             Ok((mut image, collected)) => {
                 // Should it stay, it sends them itself.
                 for (tid, info) in self.injected.signals(host) {
@@ -158,11 +165,15 @@ impl Tracer {
                     self.signals.fill_in(pid, info);
                 }
                 self.departing.states.insert(pid, State::Collected(Box::new(collected)));
-                let room = self.room.clone();
+                let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
                 let send = move || {
                     room.windows.open(pid);
-                    let result = send(&room, pid, host, &image).map_err(|e| e.to_string());
+                    let later = send(&room, pid, host, &image, follow_bytes);
+                    let result = later.as_ref().map(drop).map_err(ToString::to_string);
                     room.tell(&ToHome::Whole { pid, result });
+                    if let Ok(Some(lender)) = later {
+                        lend(&room, pid, host, &image, &lender);
+                    }
                 };
                 if std::thread::Builder::new().name("leaving".into()).spawn(send).is_err() {
                     self.cannot_leave(pid, "no thread to send it");
@@ -171,16 +182,25 @@ impl Tracer {
             }
             Err((e, threads)) => {
                 self.cannot_leave(pid, &e.to_string());
-                go_on(threads, slept);
+                go_on(threads, &going.slept);
             }
         }
     }
 
-    /// A body that was to leave goes on here.
+    /// A body that was to leave goes on here: home wants it so.
     pub fn stay(&mut self, pid: i32) {
+        self.stay_for(pid, "home called it off");
+    }
+
+    /// The same, for this reason. Home waits to hear that nothing more comes of what it wanted.
+    fn stay_for(&mut self, pid: i32, why: &str) {
         self.room.windows.close(pid);
+        self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(threads, slept)) => go_on(threads, &slept),
+            Some(State::Stopping(threads, going)) => {
+                self.cannot_leave(pid, why);
+                go_on(threads, &going.slept);
+            }
             Some(State::Collected(collected)) => match collected.give_back() {
                 Ok(threads) => go_on(threads, &Slept::new()),
                 Err(BodyError::Gone) => {}
@@ -200,6 +220,7 @@ impl Tracer {
     pub fn vanish(&mut self, pid: i32) {
         os::fault::past("leave there");
         self.room.windows.close(pid);
+        self.room.lenders.with(pid, Lender::stop);
         self.departing.states.remove(&pid);
         self.dying.forget(pid);
         self.room.going_home.forget(pid);
@@ -279,22 +300,54 @@ fn take_apart(
     Ok((image, collected))
 }
 
-/// Sends image and pages home.
-fn send(room: &Arc<Shared>, pid: i32, host: HostTid, image: &Image) -> Result<(), BodyError> {
+/// A frame to home.
+fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+    let sent = room.uplink.send(kind, 0, 0, parts);
+    sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+}
+
+/// Sends image and pages home; who sends what follows later, if anything does.
+fn send(
+    room: &Arc<Shared>,
+    pid: i32,
+    host: HostTid,
+    image: &Image,
+    follow_bytes: u64,
+) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-    let frame = |kind, parts: &[&[u8]]| {
-        let sent = room.uplink.send(kind, 0, 0, parts);
-        sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
-    };
     for part in bytes.chunks(cargo::PART_BYTES) {
-        frame(Kind::Image, &[&cargo::part_head(pid), part])?;
+        frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;
     }
-    let runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
+    let mut runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
+    let mut later = strategy::Ranges::default();
+    if runs.iter().map(|(_, bytes)| bytes).sum::<u64>() >= follow_bytes {
+        (runs, later) = body::part_later(&runs, &image.areas, &image.threads);
+    }
     body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, |runs, pages| {
         if !room.windows.make_way(pid, pages.len() as u64) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));
         }
-        frame(Kind::Pages, &[&cargo::pages_head(pid, runs), pages])
-    })
+        frame(room, Kind::Pages, &[&cargo::pages_head(pid, runs), pages])
+    })?;
+    if later.is_empty() {
+        return Ok(None);
+    }
+    let absent: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+    let lender = room.lenders.begin(pid, later);
+    for part in absent.chunks(cargo::LATER_RUNS) {
+        frame(room, Kind::Later, &[&cargo::pages_head(pid, part)])?;
+    }
+    Ok(Some(lender))
+}
+
+/// Sends what follows.
+fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender) {
+    let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
+        lender.run(&memory, &image.areas, |batch| {
+            frame(room, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+        })
+    });
+    room.lenders.end(pid);
+    room.tell(&ToHome::Drained { pid, result: lent.map_err(|e| e.to_string()) });
 }

@@ -1,0 +1,184 @@
+//! Post-copy, where the process came from: what is sent next. Pages that were asked for go first, with their neighbours; then the rest, on from there, for
+//! programs mostly go on from where they are.
+
+use crate::ranges::{Range, Ranges};
+use std::collections::VecDeque;
+
+/// What goes at once of what was asked for: a page more costs little beside the way there (16 pages: 155 us, one: 60 us).
+const AROUND_BYTES: u64 = 16 * 4096;
+/// What goes at once else.
+const BATCH_BYTES_MAX: u64 = 256 << 10;
+/// Bytes that may be under way, so that what is asked for need not wait long behind them.
+const WINDOW_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(8 << 20);
+/// So long the newest of what is under way may take to be in place, microseconds: while it takes less, more may be under way.
+const WAIT_US: u64 = 4000;
+/// Requests that are remembered: the rest comes anyway.
+const ASKED_MAX: usize = 1024;
+
+/// Pages that are still to be sent.
+#[derive(Clone, Debug)]
+pub struct Push {
+    left: Ranges,
+    asked: VecDeque<Range>,
+    /// Where the last request ended: the rest goes on from there.
+    cursor: u64,
+    on_the_way: VecDeque<(u64, u64)>,
+    window_bytes: u64,
+    all_bytes: u64,
+    asked_bytes: u64,
+}
+
+impl Push {
+    /// All of these.
+    pub fn new(left: Ranges) -> Push {
+        let (all_bytes, window_bytes) = (left.bytes(), 1 << 20);
+        Push {
+            left,
+            asked: VecDeque::new(),
+            cursor: 0,
+            on_the_way: VecDeque::new(),
+            window_bytes,
+            all_bytes,
+            asked_bytes: 0,
+        }
+    }
+
+    /// Somebody waits for what lies there; what was sent is on its way.
+    pub fn ask(&mut self, range: Range) {
+        if self.asked.len() < ASKED_MAX && !self.left.within(range).is_empty() {
+            self.asked.push_back(range);
+        }
+    }
+
+    /// What is to be sent now, at `now_us`: ascending, at most 256 KiB. Nothing if it must wait, or all is sent. `pushing`: not only what was asked for.
+    pub fn next(&mut self, now_us: u64, pushing: bool) -> Vec<Range> {
+        while let Some((start, end)) = self.asked.pop_front() {
+            let taken = self
+                .take((start, end.max(start.saturating_add(AROUND_BYTES)).min(start.saturating_add(BATCH_BYTES_MAX))));
+            if !taken.is_empty() {
+                self.asked_bytes += bytes(&taken);
+                return self.sent(taken, now_us);
+            }
+        }
+        let batch = (self.window_bytes / 2).min(BATCH_BYTES_MAX) & !4095;
+        if !pushing || self.under_way() + batch > self.window_bytes {
+            return Vec::new();
+        }
+        let (mut taken, mut room) = (Vec::new(), batch);
+        while room > 0
+            && let Some((start, end)) = self.left.next_from(self.cursor)
+        {
+            if taken.last().is_some_and(|(_, before)| start < *before) {
+                break;
+            }
+            let end = end.min(start + room);
+            self.left.remove((start, end));
+            (self.cursor, room) = (end, room - (end - start));
+            taken.push((start, end));
+        }
+        self.sent(taken, now_us)
+    }
+
+    fn take(&mut self, range: Range) -> Vec<Range> {
+        let taken = self.left.remove(range);
+        if let Some((_, end)) = taken.last() {
+            self.cursor = *end;
+        }
+        taken
+    }
+
+    fn sent(&mut self, taken: Vec<Range>, now_us: u64) -> Vec<Range> {
+        if !taken.is_empty() {
+            self.on_the_way.push_back((bytes(&taken), now_us));
+        }
+        taken
+    }
+
+    /// The oldest batch under way is in place.
+    pub fn arrived(&mut self, now_us: u64) {
+        let Some((_, sent_us)) = self.on_the_way.pop_front() else { return };
+        let factor = if now_us.saturating_sub(sent_us) > 2 * WAIT_US { 0.7 } else { 1.2 };
+        if factor < 1.0 || now_us.saturating_sub(sent_us) < WAIT_US {
+            let wanted = (self.window_bytes as f64 * factor) as u64 & !4095;
+            self.window_bytes = wanted.clamp(*WINDOW_BYTES.start(), *WINDOW_BYTES.end());
+        }
+    }
+
+    fn under_way(&self) -> u64 {
+        self.on_the_way.iter().map(|(bytes, _)| bytes).sum()
+    }
+
+    /// Whether everything is in place.
+    pub fn is_done(&self) -> bool {
+        self.left.is_empty() && self.on_the_way.is_empty()
+    }
+
+    /// Bytes in all, bytes that are not sent yet, and bytes that were asked for (with what went along).
+    pub fn progress(&self) -> (u64, u64, u64) {
+        (self.all_bytes, self.left.bytes(), self.asked_bytes)
+    }
+}
+
+fn bytes(ranges: &[Range]) -> u64 {
+    ranges.iter().map(|(start, end)| end - start).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 4096;
+    const MIB: u64 = 1 << 20;
+
+    fn push(mib: u64) -> Push {
+        Push::new([(0, mib * MIB)].into_iter().collect())
+    }
+
+    #[test]
+    fn requests_come_first_with_their_neighbours_and_the_rest_follows() {
+        let mut push = push(64);
+        assert_eq!(push.next(0, true)[0].0, 0);
+        push.ask((10 * MIB, 10 * MIB + PAGE));
+        assert_eq!(push.next(0, true), [(10 * MIB, 10 * MIB + AROUND_BYTES)]);
+        assert_eq!(push.next(0, true)[0].0, 10 * MIB + AROUND_BYTES);
+        // What is on its way is not sent twice.
+        push.ask((10 * MIB, 10 * MIB + PAGE));
+        push.ask((MIB * 64, MIB * 65));
+        assert!(push.next(0, false).is_empty());
+    }
+
+    #[test]
+    fn everything_is_sent_once_whatever_is_asked() {
+        let mut push = push(16);
+        let (mut seen, mut now) = (Ranges::default(), 0);
+        for n in 0u64.. {
+            push.ask(((n * 7919) % 4096 * PAGE, (n * 7919) % 4096 * PAGE + PAGE));
+            for range in push.next(now, true) {
+                assert!(seen.within(range).is_empty());
+                assert_eq!((range.0 % PAGE, range.1 % PAGE), (0, 0));
+                seen.insert(range);
+            }
+            now += 100;
+            push.arrived(now);
+            if push.is_done() {
+                break;
+            }
+        }
+        assert_eq!(seen.bytes(), 16 * MIB);
+    }
+
+    #[test]
+    fn the_window_follows_the_link() {
+        for (us_per_mib, bound) in [(1000, 2 * MIB..=8 * MIB), (80_000, 64 << 10..=192 << 10)] {
+            let (mut push, mut now, mut free) = (push(1024), 0, 0);
+            for _ in 0..2000 {
+                while !push.next(now, true).is_empty() {}
+                let Some((bytes, sent)) = push.on_the_way.front().copied() else { break };
+                free = free.max(sent) + bytes * us_per_mib / MIB;
+                now = now.max(free);
+                push.arrived(now);
+            }
+            assert!(bound.contains(&push.window_bytes), "{us_per_mib}: {}", push.window_bytes);
+        }
+    }
+}

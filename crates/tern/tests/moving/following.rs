@@ -1,0 +1,130 @@
+//! Post-copy and flush: programs that run on while their memory is still on its way.
+
+use lab::{Lab, Options};
+
+use crate::ahead::WRITER;
+use crate::{at_home, common, program, shared};
+
+/// No page is stale or torn, whichever way it goes, wherever it is; and nothing of the watching is left.
+#[test]
+fn pages_that_follow_by_every_way() {
+    let lab = shared();
+    let writer = program(&lab, "follower", WRITER, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        {writer} > said 2>&1 < /dev/null & pid=$!
+        lines said 1
+        for leg in "n2 post" "home post" "n3 pre" "n2 post" "n3 flush" "home flush" "n3 flush" "n2 stop" "home post" "n2 stop" "home auto" "n2 post"; do
+            set -- $leg
+            tern move $pid $1 --how $2 --json > leg 2>&1 || {{ echo $leg; cat leg; break; }}
+            [ $2 != post ] || grep -q '"how": "post"' leg || cat leg
+            lines said $(($(wc -l < said) + 1))
+            [ $1 != home ] || {{ grep -c ' um' /proc/$pid/smaps; ls -l /proc/$pid/fd | grep -c userfault; }} >> counts
+        done
+        tr '\n' ' ' < counts
+        kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)"#
+        ),
+    )
+    .text();
+    assert_eq!(text, format!("{}4 whole", "0 ".repeat(8)));
+}
+
+/// A family that is made while the pages of its first member are on their way: each looks at all of the memory that it got, writes its own part, and ends before or
+/// after its parent. Another program in the place of one needs no pages.
+const FAMILY: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+enum { PAGE = 4096, WORDS = PAGE / 8, PAGES = 4096 };
+static uint64_t *memory;
+static volatile int go;
+static void got(int signal) { go = 1; }
+static int look(int own) {
+    uint64_t seed = 9;
+    for (long i = 0; i < PAGES; i++) {
+        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+        long page = (i * 1579) % PAGES;
+        if (memory[page * WORDS + 1] != (uint64_t)page * 7 || (own && memory[page * WORDS + 2] != 0)) return 1;
+        if (own) memory[page * WORDS + 2] = own;
+    }
+    return 0;
+}
+static int child(int own) {
+    int pid = fork();
+    if (pid == 0) _exit(look(own) ? 9 : own);
+    return pid;
+}
+static int status(int pid) { int s; waitpid(pid, &s, 0); return WIFEXITED(s) ? WEXITSTATUS(s) : 100 + WTERMSIG(s); }
+int main(void) {
+    memory = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t seed = 3;
+    for (long i = 0; i < PAGES * WORDS; i++) memory[i] = seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    for (long page = 0; page < PAGES; page++) { memory[page * WORDS + 1] = page * 7; memory[page * WORDS + 2] = 0; }
+    signal(SIGUSR1, got);
+    puts("ready"); fflush(stdout);
+    while (!go) { struct timespec t = {0, 1000000}; nanosleep(&t, 0); }
+    int a = child(1), b = child(2), pipes[2];
+    pipe(pipes);
+    int c = fork();
+    if (c == 0) { /* its child outlives it */
+        int d = fork();
+        if (d == 0) { sleep(1); char ok = look(3) ? 'x' : 'd'; write(pipes[1], &ok, 1); _exit(0); }
+        _exit(look(4) ? 9 : 4);
+    }
+    int e = fork();
+    if (e == 0) { execl("/bin/sh", "sh", "-c", "exit 5", NULL); _exit(8); }
+    printf("%d %d %d %d ", status(a), status(b), status(c), status(e));
+    char d = 0;
+    read(pipes[0], &d, 1);
+    printf("%c %d\n", d, look(0));
+    fflush(stdout);
+    return 6;
+}
+"#;
+
+fn slow_lab() -> Lab {
+    common::lab_of(&Options { rate_bits: Some(100_000_000), ..common::options(2) })
+}
+
+/// Over a link that takes more than a second for the memory: families grow, calls are served with buffers that are not there yet, programs are replaced; and when
+/// the process with the memory is killed, whoever misses pages of it ends, and says why.
+#[test]
+fn families_and_ends_while_pages_follow() {
+    let lab = slow_lab();
+    let family = program(&lab, "family", FAMILY, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        begin() {{ : > said; {family} >> said 2>> errors < /dev/null & pid=$!; lines said 1; }}
+        begin; tern move $pid n2 --how stop
+        for to in home n2; do
+            tern move $pid $to --how post --json > leg 2>&1 & move=$!
+            until_ "tern ps | grep -q '^ *'$pid || [ $to = home ]"; sleep 0.3
+            kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)
+            wait $move || cat leg
+            begin
+        done
+        tern move $pid n2 --how post > leg 2>&1 & move=$!
+        until_ "tern ps | grep -q '^ *'$pid"
+        kill -9 $pid; wait $pid; echo killed $?
+        wait $move
+        begin; tern move $pid n2 --how stop
+        tern move $pid home --how post > leg 2>&1 & move=$!
+        until_ "grep -q ' um' /proc/$pid/smaps"
+        tern ps > /dev/null; kill -9 $(pgrep -f "^tern __steward" | head -1)
+        wait $pid; echo orphaned $?
+        wait $move; echo $?"#
+        ),
+    )
+    .text();
+    assert_eq!(text, "6 1 2 4 5 d 0\n6 1 2 4 5 d 0\nkilled 137\norphaned 137\n1");
+}

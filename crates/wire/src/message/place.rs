@@ -1,0 +1,105 @@
+//! What a home looks like, and what is placed in its room.
+
+use super::StandinId;
+use serde::{Deserialize, Serialize};
+
+/// What a home looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home {
+    /// Version of the steward's side ([`crate::VERSION`]).
+    pub version: u32,
+    /// Host name.
+    pub hostname: Vec<u8>,
+    /// NIS domain name.
+    pub domainname: Vec<u8>,
+    /// CLOCK_MONOTONIC of home, nanoseconds, at the moment of sending.
+    pub monotonic_ns: i64,
+    /// CLOCK_BOOTTIME of home likewise.
+    pub boottime_ns: i64,
+    /// The home's file systems: number is the index; path is where it is mounted, `/` first.
+    pub mounts: Vec<Mount>,
+}
+
+/// One file system of home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where it is mounted at home, absolute.
+    pub path: Vec<u8>,
+    /// Mounted read-only there.
+    pub read_only: bool,
+}
+
+/// A process to be placed: everything that its home's kernel says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// PID.
+    pub pid: i32,
+    /// Program, arguments, environment.
+    pub program: Program,
+    /// Working directory, absolute.
+    pub cwd: Vec<u8>,
+    /// umask.
+    pub umask: u32,
+    /// Credentials.
+    pub credentials: Credentials,
+    /// Signals ignored (bit n-1 for signal n).
+    pub ignored: u64,
+    /// Signals blocked.
+    pub blocked: u64,
+    /// Resource limits by number: soft, hard (`u64::MAX`: unlimited).
+    pub limits: Vec<(u64, u64)>,
+    /// nice value.
+    pub nice: i32,
+    /// Open descriptors that the program inherits.
+    pub descriptors: Vec<Descriptor>,
+    /// It runs already, and is moved: its image follows. Then `program` names what it is, and nothing is executed.
+    pub arrival: Option<Arrival>,
+}
+
+/// What a process that is moved needs before its image comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Files to be opened: path, O_ flags.
+    pub files: Vec<(Vec<u8>, i32)>,
+    /// Descriptor of the first of them; the others follow.
+    pub files_at: i32,
+    /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
+    pub child_flags: u64,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Absolute path.
+    pub path: Vec<u8>,
+    /// Arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// Environment.
+    pub envp: Vec<Vec<u8>>,
+}
+
+/// Who a process is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// Real, effective, saved user id.
+    pub uid: [u32; 3],
+    /// Real, effective, saved group id.
+    pub gid: [u32; 3],
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+/// One descriptor of a deputy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptor {
+    /// Number, in deputy and body.
+    pub fd: i32,
+    /// Its stand-in; equal descriptions (same open file) have equal numbers.
+    pub standin: StandinId,
+    /// O_ flags of the open file.
+    pub flags: i32,
+    /// It may be a terminal: signals of job control decide about its use.
+    pub terminal: bool,
+    /// A socket with a time limit: a call on it that a signal interrupts is over.
+    pub timed: bool,
+}
