@@ -284,6 +284,11 @@ fn take_apart(
     };
     let describe = || {
         os::fault::at("collect there")?;
+        let unclaimed = room.guests().get(pid).is_some_and(|g| g.unclaimed.values().any(|kept| !kept.is_empty()));
+        if unclaimed {
+            let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
+            return Err(BodyError::Stays(why.into()));
+        }
         Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored))
     };
     let (areas, ignored) = match describe() {
