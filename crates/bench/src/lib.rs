@@ -5,6 +5,7 @@
 mod balance;
 mod citizen;
 mod figures;
+mod memory;
 mod moving;
 mod place;
 mod run;
@@ -36,6 +37,8 @@ enum What {
     Citizen(On),
     /// For how long a process stands still when it is moved: by size, threads, descriptors
     Move(MoveArgs),
+    /// The ways in which memory goes: by size, write rate and way (link rates: in labs with --rate)
+    Memory(memory::Args),
     /// Take what `--sink` of another node streams here
     Sink {
         /// Address and port to listen at
@@ -133,6 +136,7 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
             true => figures::json(&report),
             false => report.table(),
         }),
+        What::Memory(args) => memory::measure(args),
         What::Table1(args) => balance::measure(args, include_str!("../../../scenarios/table1.toml")),
         What::Fig2(args) => balance::measure(args, include_str!("../../../scenarios/fig2.toml")),
         What::Sink { at } => stream::sink(*at).map(|()| String::new()),

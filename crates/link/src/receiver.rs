@@ -33,11 +33,17 @@ impl Receiver {
         head.copy_from_slice(&self.plain[self.taken..self.taken + Head::BYTES]);
         let head = Head::decode(&head)?;
         let bytes = head.body_bytes as usize;
-        self.fill(Head::BYTES + bytes)?;
-        let from = self.taken + Head::BYTES;
+        self.taken += Head::BYTES;
         body.clear();
-        body.extend_from_slice(&self.plain[from..from + bytes]);
-        self.taken = from + bytes;
+        body.reserve(bytes);
+        while body.len() < bytes {
+            if self.taken == self.plain.len() {
+                self.fill(1)?;
+            }
+            let n = (bytes - body.len()).min(self.plain.len() - self.taken);
+            body.extend_from_slice(&self.plain[self.taken..self.taken + n]);
+            self.taken += n;
+        }
         self.counters.count(bytes);
         Ok(head)
     }

@@ -84,6 +84,8 @@ impl Cargo {
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
+    /// Pages came while it ran.
+    ahead: bool,
     later: Ranges,
     mapped: Option<Result<(Arc<Image>, Memory), String>>,
 }
@@ -114,6 +116,7 @@ pub fn serve(room: &Arc<Shared>) {
             }
             Item::LayOut { pid } => {
                 let one = incoming.entry(pid).or_default();
+                one.ahead = true;
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
@@ -190,8 +193,9 @@ impl Incoming {
             return Ok(None);
         }
         let image = self.map(room, pid).as_ref().map(|(image, _)| image.clone()).map_err(Clone::clone)?;
+        let stale = later.iter().filter(|_| self.ahead).map(|(start, end)| (start, end - start)).collect();
         let (answer, answered) = channel();
-        room.orders.give(Order::Watch { pid, answer });
+        room.orders.give(Order::Watch { pid, stale, answer });
         let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
         body::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
         let (asking, ending) = (room.clone(), room.clone());

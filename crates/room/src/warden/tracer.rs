@@ -128,6 +128,8 @@ pub enum Order {
     Watch {
         /// The process.
         pid: i32,
+        /// Pages that have come, and come again: these are missing too.
+        stale: Vec<body::Run>,
         /// How, or why not.
         answer: Sender<Result<Userfault, String>>,
     },
@@ -279,7 +281,7 @@ impl Tracer {
             Order::DieHere { pid } => self.die_here(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
-            Order::Watch { pid, answer } => self.watch_arriving(pid, &answer),
+            Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),
             Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),
             Order::Resume { pid } => {
                 if !self.resume_arrived(pid) {

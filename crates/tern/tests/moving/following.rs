@@ -90,6 +90,41 @@ int main(void) {
 }
 "#;
 
+/// Who writes faster than the link carries is not stopped for all that is left: it follows. And two nodes that send each other processes do not wait for each other.
+#[test]
+fn writers_that_outrun_the_link_and_swaps() {
+    let lab = slow_lab();
+    let writer = program(&lab, "outrunner", WRITER, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        {writer} > said-1 2>&1 < /dev/null & one=$!
+        {writer} > said-2 2>&1 < /dev/null & two=$!
+        lines said-1 1; lines said-2 1
+        tern move $two n2 --how post || tern log -n 5
+        tern move $one n2 --how auto --max-freeze 20ms --json > leg-1 2>&1 & there=$!
+        tern move $two home --how post --json > leg-2 2>&1 & back=$!
+        wait $there || cat leg-1
+        wait $back || cat leg-2
+        grep -o 'then post' leg-1
+        tern move $one home --how auto --json > leg-1 2>&1 & there=$!
+        tern move $two n2 --how stop --json > leg-2 2>&1 & back=$!
+        wait $there || cat leg-1
+        wait $back || cat leg-2
+        lines said-1 $(($(wc -l < said-1) + 1)); lines said-2 $(($(wc -l < said-2) + 1))
+        kill -USR1 $one $two; wait $one; echo $? $(tail -1 said-1); wait $two; echo $? $(tail -1 said-2)"#
+        ),
+    )
+    .text();
+    assert_eq!(
+        text,
+        "then post
+4 whole
+4 whole"
+    );
+}
+
 fn slow_lab() -> Lab {
     common::lab_of(&Options { rate_bits: Some(100_000_000), ..common::options(2) })
 }

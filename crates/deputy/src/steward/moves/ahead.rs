@@ -119,10 +119,19 @@ impl Ahead {
         Ok(rest(&own, &written, &self.sent, &self.owed, &body::changes(&self.areas, areas).kept))
     }
 
-    /// In words.
-    pub fn how(&self) -> String {
-        let outrun = if self.outrun { ", then stop: it writes as fast as the link carries" } else { "" };
-        format!("pre ({} rounds{outrun})", self.rounds)
+    /// It writes as fast as the link carries: the rest is too much to be sent while it stands still.
+    pub fn is_outrun(&self) -> bool {
+        self.outrun
+    }
+
+    /// In words. `followed`: the rest was sent when it ran there.
+    pub fn how(&self, followed: bool) -> String {
+        let then = match (self.outrun, followed) {
+            (false, _) => "",
+            (true, false) => ", then stop: it writes as fast as the link carries",
+            (true, true) => ", then post: it writes as fast as the link carries",
+        };
+        format!("pre ({} rounds{then})", self.rounds)
     }
 }
 

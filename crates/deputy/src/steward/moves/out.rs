@@ -185,8 +185,9 @@ impl Move {
             return Err(e);
         }
         let how = match (&following, &ahead) {
-            (Some(_), _) => "post".to_owned(),
-            (None, ahead) => ahead.as_ref().map_or_else(|| "stop".to_owned(), Ahead::how),
+            (following, Some(ahead)) => ahead.how(following.is_some()),
+            (Some(_), None) => "post".to_owned(),
+            (None, None) => "stop".to_owned(),
         };
         following.into_iter().for_each(|f| self.send_rest(f));
         Ok(how)
@@ -215,7 +216,9 @@ impl Move {
             let why = "it gave back too much of what was sent ahead: move it with --how stop";
             return Err(BodyError::Stays(why.into()).into());
         }
-        let (runs, later) = match follow {
+        // Too many pieces would take long to be discarded there.
+        let outrun = ahead.is_some_and(Ahead::is_outrun) && rest.runs.len() <= GONE_MAX;
+        let (runs, later) = match follow || outrun {
             true => body::part_later(&rest.runs, &image.areas, &image.threads),
             false => (rest.runs, Ranges::default()),
         };

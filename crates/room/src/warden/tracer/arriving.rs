@@ -98,11 +98,12 @@ impl Tracer {
     }
 
     /// Pages of it follow when it runs.
-    pub fn watch_arriving(&mut self, pid: i32, answer: &Sender<Result<Userfault, String>>) {
+    pub fn watch_arriving(&mut self, pid: i32, stale: &[body::Run], answer: &Sender<Result<Userfault, String>>) {
         let watched = match self.arriving.states.get_mut(&pid) {
             Some(State::Mapped(_, _, inside, _)) => {
                 let host = inside.tid();
-                body::watch_missing(inside, host.0).map_err(|e| e.to_string())
+                let discarded = body::discard(inside, stale);
+                discarded.and_then(|()| body::watch_missing(inside, host.0)).map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
         };

@@ -1,0 +1,238 @@
+//! `tern bench memory`: the ways in which a process' memory goes, beside each other: for how long it stands still, until when its former node is free, what is sent,
+//! and the longest gap that it sees itself, from a second before the move until ten after.
+
+use crate::victim::{MINIMAL, Shape, Victim, compile};
+use crate::{Error, On, stats::percentile, stats::sorted};
+use clap::Args as ClapArgs;
+use ctl::moves::Leg;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// The program's clock is watched for so long before a move, and ...
+const BEFORE: Duration = Duration::from_secs(1);
+/// ... after it.
+const AFTER: Duration = Duration::from_secs(10);
+const AFTER_QUICK: Duration = Duration::from_secs(1);
+
+/// `tern bench memory`
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    on: On,
+    /// Sizes of the process, MiB
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256, 1024])]
+    mib: Vec<u64>,
+    /// MB that it writes each second; -1: as fast as it can
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, default_values_t = [0, 10, 50, 200, -1])]
+    writes: Vec<i64>,
+    /// Ways
+    #[arg(long, value_delimiter = ',', default_values_t = ["stop", "pre", "post", "flush", "auto"].map(str::to_owned))]
+    ways: Vec<String>,
+    /// Moves of each kind
+    #[arg(long, default_value_t = 3)]
+    moves: u32,
+    /// What the link between the nodes is called in the report (the lab's --rate)
+    #[arg(long, default_value = "unlimited")]
+    link: String,
+    /// A file that keeps what was measured: what it holds of an earlier run that was interrupted is not measured again
+    #[arg(long)]
+    resume: Option<PathBuf>,
+}
+
+/// Moves of one kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Row {
+    link: String,
+    mib: u64,
+    written_mb_s: i64,
+    way: String,
+    /// `out` or `home`.
+    direction: String,
+    /// What was chosen, at the last move.
+    how: String,
+    moves: u32,
+    freeze_ms: f64,
+    freeze_most_ms: f64,
+    /// Until nothing is left at the node that it came from.
+    free_ms: f64,
+    /// Of pages.
+    sent_mb: f64,
+    /// Of these, what it asked for before it came by itself.
+    asked_mb: f64,
+    gap_ms: f64,
+    gap_most_ms: f64,
+}
+
+impl Row {
+    fn is_of(&self, other: &(&str, u64, i64, &str)) -> bool {
+        (self.link.as_str(), self.mib, self.written_mb_s, self.way.as_str()) == *other
+    }
+}
+
+/// Measures what was not measured yet; the report.
+pub fn measure(args: &Args) -> Result<String, Error> {
+    let dir = args.on.dir.join(format!("tern-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
+    let outcome = compile(&dir).and_then(|program| all(args, &program));
+    let _ = std::fs::remove_dir_all(&dir);
+    let rows = outcome?;
+    Ok(if args.on.json { crate::figures::json(&rows) } else { table(&rows) })
+}
+
+fn all(args: &Args, program: &Path) -> Result<Vec<Row>, Error> {
+    let mut rows = args.resume.as_deref().map_or(Ok(Vec::new()), kept)?;
+    let kinds = args.mib.iter().flat_map(|mib| args.writes.iter().map(move |written| (*mib, *written)));
+    let kinds: Vec<_> = kinds.flat_map(|(mib, written)| args.ways.iter().map(move |way| (mib, written, way))).collect();
+    for (n, (mib, written, way)) in kinds.iter().enumerate() {
+        let kind = (args.link.as_str(), *mib, *written, way.as_str());
+        if rows.iter().any(|row| row.is_of(&kind)) {
+            continue;
+        }
+        eprintln!("{} of {}: {mib} MiB, {written} MB/s written, {way}", n + 1, kinds.len());
+        let new = round_trips(args, program, kind)?;
+        if let Some(path) = &args.resume {
+            keep(path, &new)?;
+        }
+        rows.extend(new);
+    }
+    Ok(rows)
+}
+
+fn kept(path: &Path) -> Result<Vec<Row>, Error> {
+    match std::fs::read_to_string(path) {
+        // A last line that was cut off is measured again.
+        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(Error::system(format!("reading {}", path.display()))(e)),
+    }
+}
+
+fn keep(path: &Path, rows: &[Row]) -> Result<(), Error> {
+    let failed = || Error::system(format!("writing {}", path.display()));
+    let mut file = File::options().append(true).create(true).open(path).map_err(failed())?;
+    let lines: String = rows.iter().filter_map(|row| Some(serde_json::to_string(row).ok()? + "\n")).collect();
+    file.write_all(lines.as_bytes()).map_err(failed())
+}
+
+struct Sample {
+    leg: Leg,
+    gap_ms: f64,
+}
+
+fn round_trips(args: &Args, program: &Path, kind: (&str, u64, i64, &str)) -> Result<Vec<Row>, Error> {
+    let (_, mib, written, way) = kind;
+    let written = u64::try_from(written).ok().map(|mb| mb * 1_000_000);
+    let mut victim = Victim::start(program, Shape { bytes: mib * MIB, written, ..MINIMAL })?;
+    let after = if args.on.quick { AFTER_QUICK } else { AFTER };
+    let (mut out, mut home) = (Vec::new(), Vec::new());
+    // The first moves make the room.
+    victim.relocate(&args.on.on, &[])?;
+    victim.relocate("home", &[])?;
+    for _ in 0..args.moves {
+        out.push(sample(&mut victim, &args.on.on, way, after)?);
+        // Home there is no pre-copy.
+        let back = if way == "pre" { "auto" } else { way };
+        home.push(sample(&mut victim, "home", back, after)?);
+    }
+    victim.end()?;
+    Ok([("out", out), ("home", home)].into_iter().filter_map(|(to, samples)| row(kind, to, &samples)).collect())
+}
+
+fn sample(victim: &mut Victim, to: &str, way: &str, after: Duration) -> Result<Sample, Error> {
+    victim.gap_us()?;
+    std::thread::sleep(BEFORE);
+    let legs = victim.relocate(to, &["--how".to_owned(), way.to_owned()])?;
+    std::thread::sleep(after);
+    let gap_ms = victim.gap_us()? / 1e3;
+    Ok(Sample { leg: legs.into_iter().next().unwrap_or_default(), gap_ms })
+}
+
+fn row((link, mib, written_mb_s, way): (&str, u64, i64, &str), to: &str, samples: &[Sample]) -> Option<Row> {
+    let last = samples.last()?;
+    let of = |f: &dyn Fn(&Sample) -> f64| {
+        let all = sorted(samples.iter().map(f));
+        (percentile(&all, 50), percentile(&all, 100))
+    };
+    let (freeze_ms, freeze_most_ms) = of(&|s| s.leg.freeze_us as f64 / 1e3);
+    let (gap_ms, gap_most_ms) = of(&|s| s.gap_ms);
+    Some(Row {
+        link: link.into(),
+        mib,
+        written_mb_s,
+        way: way.into(),
+        direction: to.into(),
+        how: last.leg.how.clone(),
+        moves: samples.len() as u32,
+        freeze_ms,
+        freeze_most_ms,
+        free_ms: of(&|s| s.leg.total_us as f64 / 1e3).0,
+        sent_mb: of(&|s| s.leg.page_bytes as f64 / 1e6).0,
+        asked_mb: of(&|s| s.leg.asked_bytes as f64 / 1e6).0,
+        gap_ms,
+        gap_most_ms,
+    })
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<10} {:>6} {:>7} {:<6} {:<5} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8}  {}\n",
+        "link",
+        "MiB",
+        "MB/s",
+        "way",
+        "to",
+        "freeze ms",
+        "most",
+        "free ms",
+        "sent MB",
+        "asked MB",
+        "gap ms",
+        "most",
+        "how"
+    );
+    for r in rows {
+        let _ = writeln!(
+            text,
+            "{:<10} {:>6} {:>7} {:<6} {:<5} {:>10.2} {:>8.2} {:>9.1} {:>9.1} {:>9.1} {:>9.2} {:>8.2}  {}",
+            r.link,
+            r.mib,
+            r.written_mb_s,
+            r.way,
+            r.direction,
+            r.freeze_ms,
+            r.freeze_most_ms,
+            r.free_ms,
+            r.sent_mb,
+            r.asked_mb,
+            r.gap_ms,
+            r.gap_most_ms,
+            r.how
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_run_goes_on_where_it_was() {
+        let path = std::env::temp_dir().join(format!("tern-bench-memory-{}", std::process::id()));
+        let sample = || Sample { leg: Leg { freeze_us: 1500, ..Leg::default() }, gap_ms: 2.0 };
+        let kind = ("100m", 16, -1, "post");
+        let new = row(kind, "out", &[sample()]).into_iter().collect::<Vec<_>>();
+        keep(&path, &new).unwrap();
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"link\": \"cut").unwrap();
+        let found = kept(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((found.len(), found[0].freeze_ms, found[0].is_of(&kind)), (1, 1.5, true));
+        assert!(!found[0].is_of(&("100m", 16, 0, "post")));
+        assert!(kept(&path).unwrap().is_empty());
+    }
+}
