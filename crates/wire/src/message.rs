@@ -294,7 +294,7 @@ pub enum ToHome {
         /// The process.
         pid: i32,
     },
-    /// All pages that follow were sent and are in place; or why not.
+    /// No more pages that follow are sent, for none are needed; or why not.
     Drained {
         /// The process.
         pid: i32,

@@ -99,6 +99,15 @@ pub fn pages_later(room: &Shared, body: &[u8]) {
     }
 }
 
+/// Pages that a process that runs at home again never had.
+pub fn pages_vacant(room: &Shared, body: &[u8]) {
+    let Some((pid, runs)) = wire::cargo::later(body) else { return };
+    let pager = room.pagers().get(&pid).cloned();
+    if let Some(pager) = pager {
+        pager.vacate(&runs);
+    }
+}
+
 /// Pages of a process that runs at home again.
 pub fn pages_pushed(room: &Shared, body: &[u8]) {
     let Some((pages, zeros)) = wire::cargo::pushed(body) else { return };

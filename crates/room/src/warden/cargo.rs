@@ -23,6 +23,8 @@ pub enum Item {
     Pages(Vec<u8>),
     /// The body of a frame of runs that follow later.
     Later(Vec<u8>),
+    /// The body of a frame of runs that do not follow after all.
+    Vacant(Vec<u8>),
     /// The body of a frame of pages that follow.
     Pushed(Vec<u8>),
     /// Everything of this process was sent, but what follows.
@@ -128,6 +130,12 @@ pub fn serve(room: &Arc<Shared>) {
                 let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
                 if let Some(one) = incoming.get_mut(&pid) {
                     one.expect_later(room, pid, &runs);
+                }
+            }
+            Item::Vacant(body) => {
+                let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
+                if let Some(pager) = pagers.get(&pid) {
+                    pager.vacate(&runs);
                 }
             }
             Item::Pushed(body) => {

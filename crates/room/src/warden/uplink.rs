@@ -84,6 +84,7 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
             Kind::Image => room.cargo.give(Item::Part(std::mem::take(&mut body))),
             Kind::Pages => room.cargo.give(Item::Pages(std::mem::take(&mut body))),
             Kind::Later => room.cargo.give(Item::Later(std::mem::take(&mut body))),
+            Kind::Vacant => room.cargo.give(Item::Vacant(std::mem::take(&mut body))),
             Kind::Pushed => room.cargo.give(Item::Pushed(std::mem::take(&mut body))),
             Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
             Kind::Message if obey(room, &body) => {}

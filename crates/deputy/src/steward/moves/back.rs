@@ -35,7 +35,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     match this.receive() {
         Ok(rest) => {
             let how = if rest.is_some() { "post" } else { "stop" };
-            let received = rest.map_or(Ok(()), |(pager, bytes)| this.receive_rest(&pager, bytes));
+            let received = rest.map_or(Ok(()), |pager| this.receive_rest(&pager));
             room.tell(&ToRoom::Release { pid });
             // Its number is free there when this is told; until then it could not go there again.
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
@@ -53,8 +53,8 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     }
 }
 
-/// Who brings the pages that follow, and their bytes.
-type Rest = Option<(Arc<Pager>, u64)>;
+/// Who brings the pages that follow.
+type Rest = Option<Arc<Pager>>;
 
 impl Move {
     fn receive(&self) -> Result<Rest, MoveError> {
@@ -193,7 +193,7 @@ impl Move {
             }
         };
         let (done, is_done) = mpsc::channel();
-        let memory = rest.as_ref().and_then(|(pager, _)| pager.duplicate());
+        let memory = rest.as_ref().and_then(|pager| pager.duplicate());
         self.room.poller.order(Order::Dismiss { pid: self.pid, memory, done });
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
         let signals = self.take_signals();

@@ -5,7 +5,7 @@ use super::Tracer;
 use super::bodies::Phase;
 use crate::warden::possessions;
 use crate::warden::shared::{Interrupted, Shared};
-use body::{BodyError, Collected, Lender, Slept};
+use body::{BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
 use os::inject::Memory;
 use os::pages::Own;
@@ -304,11 +304,14 @@ fn send(
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;
     }
-    let mut runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
-    let mut later = strategy::Ranges::default();
-    if runs.iter().map(|(_, bytes)| bytes).sum::<u64>() >= follow_bytes {
-        (runs, later) = body::part_later(&runs, &image.areas, &image.threads);
-    }
+    let own = Own::of(host.0)?;
+    let (runs, later) = match os::process::anonymous_bytes(host.0)? >= follow_bytes {
+        true => {
+            let (now, later) = body::part_later(&image.areas, &image.threads);
+            (body::own_in(&own, &now)?, later)
+        }
+        false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
+    };
     body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, |runs, pages| {
         if !room.windows.make_way(pid, pages.len() as u64) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));
@@ -329,8 +332,11 @@ fn send(
 /// Sends what follows.
 fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender) {
     let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
-        lender.run(&memory, &image.areas, |batch| {
-            frame(room, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+        lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
+            Lent::Pages(batch) => {
+                frame(room, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+            }
+            Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
         })
     });
     room.lenders.end(pid);
