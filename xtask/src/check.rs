@@ -16,7 +16,17 @@ pub fn run_all() -> Vec<&'static str> {
     let checks: [Check; 6] = [
         ("formatting", || tool::run(cargo().args(["fmt", "--all", "--check"]))),
         ("lints", || {
-            tool::run(cargo().args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+            tool::run(cargo().args([
+                "clippy",
+                "--quiet",
+                "--workspace",
+                "--all-targets",
+                "--features",
+                "tern/faults",
+                "--",
+                "-D",
+                "warnings",
+            ]))
         }),
         ("layers", || tool::run(cargo().args(["test", "--quiet", "--package", "xtask"]))),
         ("file lengths", file_lengths),

@@ -64,7 +64,15 @@ pub fn run(extent: Extent) -> Result<()> {
 
 fn build_tests(extent: Extent) -> Result<Vec<Executable>> {
     let mut command = cargo();
-    command.args(["test", "--no-run", "--workspace", "--message-format", "json-render-diagnostics"]);
+    command.args([
+        "test",
+        "--no-run",
+        "--workspace",
+        "--features",
+        "tern/faults",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     if extent == Extent::Quick {
         command.args(["--lib", "--bins"]);
     }

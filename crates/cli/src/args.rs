@@ -216,6 +216,9 @@ pub struct Run {
     /// With --on: the policy may move it on from there
     #[arg(long, requires = "on")]
     pub movable: bool,
+    /// With --on: the CPU there may lack features that this one has. For programs that look for them when they start, and not ones built for this very CPU
+    #[arg(long, requires = "on")]
+    pub any_cpu: bool,
     /// Program and arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,

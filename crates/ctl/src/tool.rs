@@ -39,6 +39,8 @@ pub enum Request {
         on: Option<String>,
         /// The policy may move it on, though the node is named.
         movable: bool,
+        /// The node's CPU may lack what this one's has.
+        any_cpu: bool,
     },
     /// Test the pair of this node and another.
     Doctor {

@@ -43,7 +43,11 @@ pub enum StewardError {
 
 /// Runs a steward until its room ends. `args` are those behind the role's name.
 pub fn main(args: &[String]) -> ExitCode {
-    match StewardArgs::parse(args).map_err(StewardError::from).and_then(setup::run) {
+    let listening = |args: StewardArgs| {
+        os::fault::listen(&args.run_dir);
+        setup::run(args)
+    };
+    match StewardArgs::parse(args).map_err(StewardError::from).and_then(listening) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("steward: {e}");

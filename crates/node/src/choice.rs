@@ -103,13 +103,13 @@ fn middle(candidates: &[Candidate]) -> Load {
 }
 
 /// The node, and a connection to the steward of the room there.
-pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>) -> Result<(String, Steward), Error> {
+pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>, any_cpu: bool) -> Result<(String, Steward), Error> {
     let me = daemon.me().name;
     match on {
         Some(name) if name == me => Err(Refusal::Here { name: me }.into()),
         Some(name) => {
             let member = daemon.living_soon(name)?;
-            let steward = rooms::steward_on(daemon, &member)?;
+            let steward = rooms::steward_on(daemon, &member, any_cpu)?;
             daemon.choices.add(name);
             Ok((member.name, steward))
         }
@@ -124,7 +124,8 @@ fn choose_best(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Erro
     let (mut candidates, mut reasons) = candidates(daemon);
     let params = daemon.policy.params();
     while let Some((best, placement)) = daemon.choices.take_best(&candidates, &params, daemon.uptime_ms()) {
-        let steward = daemon.living(&best).map_err(Error::from).and_then(|member| rooms::steward_on(daemon, &member));
+        let member = daemon.living(&best).map_err(Error::from);
+        let steward = member.and_then(|member| rooms::steward_on(daemon, &member, false));
         match steward {
             Ok(steward) => {
                 daemon.policy.log(::policy::Entry::Placement(placement));

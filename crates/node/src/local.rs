@@ -144,8 +144,9 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         return;
     }
     let answer = match decode::<Request>(&packet.bytes) {
-        Ok(Request::Run { on, movable }) => {
-            match place(daemon, socket, peer, &packet.descriptors, on.as_deref(), movable) {
+        Ok(Request::Run { on, movable, any_cpu }) => {
+            let wish = Wish { on: on.as_deref(), movable, any_cpu };
+            match place(daemon, socket, peer, &packet.descriptors, &wish) {
                 // The steward speaks on this socket from now on.
                 Ok(()) => return,
                 Err(e) => Err(e),
@@ -174,14 +175,23 @@ fn respond(socket: &OwnedFd, answer: &Answer) {
     }
 }
 
+/// How a program is to be placed.
+struct Wish<'a> {
+    /// On this node.
+    on: Option<&'a str>,
+    /// The policy may move it on, though the node is named.
+    movable: bool,
+    /// The node's CPU may lack what this one's has.
+    any_cpu: bool,
+}
+
 /// Hands the client and its program to the steward of the chosen node.
 fn place(
     daemon: &Arc<Daemon>,
     socket: &OwnedFd,
     peer: Peer,
     descriptors: &[OwnedFd],
-    on: Option<&str>,
-    movable: bool,
+    wish: &Wish<'_>,
 ) -> Result<(), Error> {
     let [program] = descriptors else {
         return Err(ctl::codec::CodecError::Malformed {
@@ -194,10 +204,10 @@ fn place(
     client::check_process(peer.pid).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    let (node, steward) = choice::choose(daemon, on)?;
+    let (node, steward) = choice::choose(daemon, wish.on, wish.any_cpu)?;
     match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
         Ok(FromSteward::Ok) => {
-            if on.is_none() || movable {
+            if wish.on.is_none() || wish.movable {
                 daemon.balance.has_placed(peer.pid);
             }
             Ok(())

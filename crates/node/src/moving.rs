@@ -47,7 +47,7 @@ pub(crate) fn relocate_unasked(
         (None, Some(to)) => Ok(vec![out(daemon, pid, to, wish)?]),
         (Some((_, steward)), Some(to)) => {
             // The room there is made while it still runs.
-            let (_, there) = choice::choose(daemon, Some(to))?;
+            let (_, there) = choice::choose(daemon, Some(to), false)?;
             let back = steward.relocate(&ToSteward::Recall { pid, wish }).map_err(failed)?;
             let out = there.relocate(&ToSteward::Move { pid, wish }).map_err(failed)?;
             Ok(vec![back, out])
@@ -56,7 +56,7 @@ pub(crate) fn relocate_unasked(
 }
 
 fn out(daemon: &Arc<Daemon>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
-    let (_, steward) = choice::choose(daemon, Some(to))?;
+    let (_, steward) = choice::choose(daemon, Some(to), false)?;
     steward.relocate(&ToSteward::Move { pid, wish }).map_err(|why| Error::NotMoved { pid, why })
 }
 

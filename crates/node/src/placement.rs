@@ -118,6 +118,9 @@ impl Refusal {
             Refusal::CannotHost { name, .. } => {
                 Some(format!("`tern doctor` on {name} says what is missing and what to do"))
             }
+            Refusal::Cpu { name, .. } => {
+                Some(format!("`tern run --on {name} --any-cpu` if the program looks for what it needs when it starts"))
+            }
             Refusal::Here { .. } => Some("run it without tern, or name another node".into()),
             _ => None,
         }
@@ -157,17 +160,29 @@ pub fn check(home: &Facts, name: &str, there: &Survey, reused: bool) -> Result<(
     if there.skew_us.abs() - there.skew_error_us > SKEW_MAX_US {
         return Err(Refusal::Skew { name, skew_us: there.skew_us });
     }
-    let lacking = lacking(home, facts);
-    if !lacking.is_empty() {
-        return Err(Refusal::Cpu { name, features: lacking.join(", ") });
-    }
     if facts.pid_max < home.pid_max {
         return Err(Refusal::PidMax { name, theirs: facts.pid_max, ours: home.pid_max });
     }
     if let Some(lack) = &facts.cannot_host {
         return Err(Refusal::CannotHost { name, lack: lack.clone() });
     }
+    // Last: who waives it has none of the others.
+    let lacking = lacking(home, facts);
+    if !lacking.is_empty() {
+        return Err(Refusal::Cpu { name, features: lacking.join(", ") });
+    }
     Ok(())
+}
+
+/// The verdict, for a program that may run on any CPU, or not.
+///
+/// # Errors
+/// What else speaks against the node.
+pub fn waive(verdict: Result<(), Refusal>, any_cpu: bool) -> Result<(), Refusal> {
+    match verdict {
+        Err(Refusal::Cpu { .. }) if any_cpu => Ok(()),
+        other => other,
+    }
 }
 
 /// CPU features that `home` has and `there` lacks.
@@ -201,6 +216,12 @@ mod tests {
             check(&facts(), "n2", &there, false).unwrap_err().to_string()
         };
         assert_eq!(check(&facts(), "n2", &survey(), false), Ok(()));
+        let mut lesser = survey();
+        lesser.facts.cpu_features.clear();
+        assert!(waive(check(&facts(), "n2", &lesser, false), false).is_err());
+        assert_eq!(waive(check(&facts(), "n2", &lesser, false), true), Ok(()));
+        lesser.facts.pid_max = 1000;
+        assert!(waive(check(&facts(), "n2", &lesser, false), true).is_err());
         assert_eq!(
             refusal(&|s| s.skew_us = -25_000),
             "the wall clock of n2 is off by -25.0 ms against this node's (at most 10 ms are allowed)"

@@ -77,29 +77,29 @@ impl Rooms {
     }
 }
 
-/// The steward of the room on this member; both are made if need be.
-pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member) -> Result<Steward, Error> {
+/// The steward of the room on this member; both are made if need be. `any_cpu`: its CPU may lack what this one's has.
+pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<Steward, Error> {
     let slot = daemon.rooms.slot(&member.name);
     let mut room = lock(&slot);
     if let Some(id) = *room {
         match Steward::connect(&daemon.options.run_dir, id) {
             Ok(steward) => {
-                check_reuse(daemon, member)?;
+                check_reuse(daemon, member, any_cpu)?;
                 return Ok(steward);
             }
             Err(e) => tracing::info!("room {id} on {} is gone ({e})", member.name),
         }
     }
     *room = None;
-    let (id, steward) = set_up(daemon, member)?;
+    let (id, steward) = set_up(daemon, member, any_cpu)?;
     *room = Some(id);
     Ok(steward)
 }
 
 /// A room that lives on a node that was a target is used at once; the verdict is renewed beside it. Else it is asked again.
-fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
+fn check_reuse(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(), Error> {
     let known = lock(&daemon.rooms.verdicts).get(&member.name).cloned();
-    match known {
+    match known.map(|(at, verdict)| (at, placement::waive(verdict, any_cpu))) {
         Some((at, Ok(()))) if at.elapsed() < SURVEY_AGE => Ok(()),
         Some((_, Ok(()))) => {
             let (asking, member) = (Arc::clone(daemon), member.clone());
@@ -112,7 +112,7 @@ fn check_reuse(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
         }
         Some((_, Err(_))) | None => {
             let (_, survey) = daemon.runtime.block_on(survey(daemon, member))?;
-            Ok(placement::check(daemon.facts(), &member.name, &survey, true)?)
+            Ok(placement::waive(placement::check(daemon.facts(), &member.name, &survey, true), any_cpu)?)
         }
     }
 }
@@ -133,11 +133,11 @@ async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), E
     surveyed
 }
 
-fn set_up(daemon: &Arc<Daemon>, member: &Member) -> Result<(RoomId, Steward), Error> {
+fn set_up(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(RoomId, Steward), Error> {
     let started = Instant::now();
     let failed = |why: String| Error::Room { node: member.name.clone(), why };
     let (mut session, survey) = daemon.runtime.block_on(survey(daemon, member))?;
-    placement::check(daemon.facts(), &member.name, &survey, false)?;
+    placement::waive(placement::check(daemon.facts(), &member.name, &survey, false), any_cpu)?;
     let room = RoomId(rand::random());
     let run_dir = &daemon.options.run_dir;
     start_role(daemon, "__steward", room, &["--host", &member.name])

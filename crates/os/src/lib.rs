@@ -4,6 +4,7 @@ mod error;
 
 pub mod areas;
 pub mod cgroup;
+pub mod fault;
 pub mod fds;
 pub mod inject;
 pub mod mount;

@@ -326,6 +326,22 @@ pub fn dumps_core(signal: i32) -> bool {
     )
 }
 
+/// The line of /proc/TID/syscall (proc_pid_syscall(5)) of a thread that waits in a call, or is about to: who has sent a request to a file system may not yet
+/// sleep when that is read, above all where there is one CPU. `None`: it runs on, or is gone.
+pub fn waiting_call(tid: i32) -> Option<String> {
+    const YIELDS: u32 = 16;
+    const LOOKS: u32 = 200;
+    const PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
+    for look in 0..LOOKS {
+        let line = String::from_utf8(slurp(tid, "syscall").ok()?).ok()?;
+        if !line.starts_with("running") {
+            return Some(line);
+        }
+        if look < YIELDS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+    }
+    None
+}
+
 /// Whether two descriptors of a process are one open file (kcmp(2)).
 pub fn same_file(pid: i32, a: i32, b: i32) -> bool {
     one_file((pid, a), (pid, b))

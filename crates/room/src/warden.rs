@@ -67,7 +67,10 @@ pub enum WardenError {
 
 /// Runs a warden until its room ends. `args` are those behind the role's name.
 pub fn main(args: &[String]) -> ExitCode {
-    match WardenArgs::parse(args).map_err(WardenError::from).and_then(|args| setup::run(&args)) {
+    match WardenArgs::parse(args).map_err(WardenError::from).and_then(|args| {
+        os::fault::listen(&args.run_dir);
+        setup::run(&args)
+    }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("room ended: {e}");

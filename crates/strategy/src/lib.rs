@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod absent;
+pub mod protocol;
 mod push;
 mod ranges;
 

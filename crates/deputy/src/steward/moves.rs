@@ -18,10 +18,12 @@ use body::BodyError;
 use course::Course;
 use ctl::moves::{Leg, Wish};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use strategy::protocol::{Protocol, Said, Side, Told};
 use thiserror::Error;
 use wire::ToRoom;
 
@@ -43,6 +45,9 @@ pub enum MoveError {
     /// It is being moved already.
     #[error("it is being moved already")]
     Moving,
+    /// What the room says next may belong to the former move.
+    #[error("the room has not put an end to its last move yet: try again later")]
+    Unsettled,
     /// Another process came to share an open file of it meanwhile: it is prepared anew.
     #[error("what it shares with others changes all the time: try again later")]
     Changed,
@@ -90,7 +95,11 @@ pub enum Heard {
 #[derive(Debug, Default)]
 pub struct Moves {
     under_way: Mutex<HashMap<i32, UnderWay>>,
+    /// Moves that have not ended: some may have lost their room, and put the process back.
+    running: AtomicUsize,
     ended: Condvar,
+    /// Processes of whose former move the room has not said the end yet.
+    unsettled: Mutex<HashSet<i32>>,
 }
 
 #[derive(Debug)]
@@ -108,9 +117,17 @@ impl Moves {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unsettled(&self) -> MutexGuard<'_, HashSet<i32>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives the move of `pid` what the room said; `false` if it is not being moved.
     pub fn tell(&self, pid: i32, heard: Heard) -> bool {
-        self.lock().get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
+        let all = self.lock();
+        if ends(&heard).is_some() && !all.contains_key(&pid) {
+            self.unsettled().remove(&pid);
+        }
+        all.get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
     }
 
     /// Keeps a signal of a process that is coming home; else `tell` tells the room of it. Nobody begins to come home in between: the room would be told when it has
@@ -121,6 +138,11 @@ impl Moves {
             Some(returning) => returning.signals.push((tid, info)),
             None => tell(),
         }
+    }
+
+    /// Whether any move has not ended.
+    pub fn are_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
     }
 
     /// The room is gone: nobody waits for it any longer.
@@ -137,6 +159,15 @@ impl Moves {
     }
 }
 
+/// What a message of the room's is the end of.
+fn ends(heard: &Heard) -> Option<Said> {
+    match heard {
+        Heard::Whole(_) => Some(Said::Whole),
+        Heard::Left => Some(Said::Left),
+        _ => None,
+    }
+}
+
 /// A move under way; the registry forgets it at its end.
 struct Move {
     room: Arc<Shared>,
@@ -147,6 +178,8 @@ struct Move {
     heard: RefCell<VecDeque<Heard>>,
     /// Bytes of pages that were sent, and of these those that are not in place yet.
     on_the_way: Cell<u64>,
+    /// Who has the process, and what the room owes.
+    protocol: Cell<Protocol>,
 }
 
 impl Move {
@@ -156,6 +189,10 @@ impl Move {
         if all.contains_key(&pid) {
             return Err(MoveError::Moving);
         }
+        if room.moves.unsettled().contains(&pid) {
+            return Err(MoveError::Unsettled);
+        }
+        room.moves.running.fetch_add(1, Ordering::AcqRel);
         all.insert(pid, UnderWay { to, returning, drains: false, signals: Vec::new() });
         Ok(Move {
             room: room.clone(),
@@ -164,7 +201,33 @@ impl Move {
             course: RefCell::default(),
             heard: RefCell::default(),
             on_the_way: Cell::new(0),
+            protocol: Cell::new(Protocol::new(if returning { Side::Room } else { Side::Home })),
         })
+    }
+
+    /// Tells the room something that decides who runs.
+    fn decide(&self, told: Told, message: &ToRoom) -> Result<(), MoveError> {
+        let mut protocol = self.protocol.get();
+        if let Err(e) = protocol.tell(told) {
+            tracing::error!("process {}: {e:?} out of order", self.pid);
+            return Err(MoveError::Moving);
+        }
+        self.protocol.set(protocol);
+        self.room.tell(message);
+        Ok(())
+    }
+
+    /// Home has all: the commit point of a way home.
+    fn arrived(&self) {
+        let mut protocol = self.protocol.get();
+        protocol.arrived();
+        self.protocol.set(protocol);
+    }
+
+    fn note(&self, heard: &Heard) {
+        let mut protocol = self.protocol.get();
+        ends(heard).into_iter().for_each(|said| protocol.hear(said));
+        self.protocol.set(protocol);
     }
 
     /// A step is done.
@@ -190,9 +253,11 @@ impl Move {
     }
 
     fn hear_next(&self) -> Result<Heard, MoveError> {
-        self.from.recv_timeout(STEP_WITHIN).map_err(|e| {
+        let patience = os::fault::patience(STEP_WITHIN);
+        let heard = self.from.recv_timeout(patience);
+        heard.inspect(|heard| self.note(heard)).map_err(|e| {
             MoveError::Silent(match e {
-                RecvTimeoutError::Timeout => format!("within {} s", STEP_WITHIN.as_secs()),
+                RecvTimeoutError::Timeout => format!("within {} s", patience.as_secs()),
                 RecvTimeoutError::Disconnected => "it is gone".into(),
             })
         })
@@ -207,10 +272,28 @@ impl Move {
         }
     }
 
+    /// The room is there, as far as is known here.
+    fn has_room(&self) -> Result<(), MoveError> {
+        match self.room.moves.lock().contains_key(&self.pid) {
+            true => Ok(()),
+            false => Err(MoveError::Silent("it is gone".into())),
+        }
+    }
+
     /// It runs, and its pages follow: who wants to move it waits for them.
     fn drains(&self) {
         if let Some(under_way) = self.room.moves.lock().get_mut(&self.pid) {
             under_way.drains = true;
+        }
+    }
+
+    /// It stays away: signals that waited go to it, and those that come from now on.
+    fn send_signals_on(&self) {
+        let mut all = self.room.moves.lock();
+        let Some(under_way) = all.get_mut(&self.pid) else { return };
+        under_way.returning = false;
+        for (tid, info) in under_way.signals.drain(..) {
+            self.room.tell(&ToRoom::Signal { pid: self.pid, tid, info: info.to_vec() });
         }
     }
 
@@ -221,7 +304,16 @@ impl Move {
 
 impl Drop for Move {
     fn drop(&mut self) {
-        self.room.moves.lock().remove(&self.pid);
+        let mut all = self.room.moves.lock();
+        self.from.try_iter().for_each(|heard| self.note(&heard));
+        // A room that is gone has forgotten it already, and says nothing more.
+        if all.remove(&self.pid).is_some() && !self.protocol.get().is_settled() {
+            self.room.moves.unsettled().insert(self.pid);
+        }
+        drop(all);
+        self.room.moves.running.fetch_sub(1, Ordering::AcqRel);
+        // It may have waited for this alone to end.
+        self.room.poller.wake();
         self.room.moves.ended.notify_all();
     }
 }

@@ -133,8 +133,9 @@ pub fn run(room: Arc<Shared>, heir: Heir) {
         while let Some(order) = this.room.poller.next_order() {
             this.obey(order);
         }
+        let moving = this.room.moves.are_running();
         let table = this.room.table();
-        if matches!(table.room, RoomState::Lost(_)) && table.deputies.is_empty() {
+        if matches!(table.room, RoomState::Lost(_)) && table.deputies.is_empty() && !moving {
             return;
         }
     }

@@ -129,6 +129,10 @@ impl Incoming {
 
     fn write(&mut self, room: &Arc<Shared>, pages: &Pages<'_>) {
         let Ok((image, memory)) = self.map(room, pages.pid) else { return };
+        if let Err(e) = os::fault::at("pages there") {
+            self.mapped = Some(Err(e.to_string()));
+            return;
+        }
         let written = if body::lie_within(&pages.runs, &image.areas) {
             memory.write_runs(&pages.runs, pages.bytes).map_err(|e| e.to_string())
         } else {

@@ -34,7 +34,7 @@ impl Uplink for Files {
 
     fn current_call(&self, tid: u32) -> Option<String> {
         let host = self.room.guests().host(i32::try_from(tid).ok()?)?;
-        std::fs::read_to_string(format!("/proc/{}/syscall", host.0)).ok()
+        os::process::waiting_call(host.0)
     }
 
     fn disguised(&self, inode: u64) {

@@ -43,6 +43,7 @@ impl Move {
         own_bytes: u64,
         max_freeze_us: u64,
     ) -> Result<Ahead, MoveError> {
+        os::fault::at("ahead")?;
         let areas = observed.image().areas;
         self.send_image(&preliminary(self.pid, observed.image()))?;
         self.room.tell(&ToRoom::LayOut { pid: self.pid });
@@ -92,6 +93,7 @@ impl Move {
             ahead.owed = union(&ahead.owed, &unreadable.iter().map(|(at, n)| (*at, at + n)).collect::<Vec<_>>());
             ahead.rounds += 1;
             let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+            os::fault::at("round")?;
             rounds.sent(self.course.borrow().page_bytes() - before, took_us);
             self.done("round");
             written = intersect(&ahead.tracker.take_written(start, end)?, &private);

@@ -11,6 +11,7 @@ use image::Image;
 use os::areas::Area;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use strategy::protocol::Told;
 use wire::ToRoom;
 
 /// SIGKILL and SIGSTOP.
@@ -31,12 +32,13 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
         How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
-    room.tell(&ToRoom::Recall { pid, follow_bytes });
+    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes })?;
     match this.receive() {
         Ok(rest) => {
+            os::fault::past("home");
             let how = if rest.is_some() { "post" } else { "stop" };
             let received = rest.map_or(Ok(()), |pager| this.receive_rest(&pager));
-            room.tell(&ToRoom::Release { pid });
+            this.decide(Told::Release, &ToRoom::Release { pid })?;
             // Its number is free there when this is told; until then it could not go there again.
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
             this.done("leave");
@@ -44,9 +46,10 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
             Ok(this.course.borrow().leg("home", how))
         }
         Err(e) => {
-            room.tell(&ToRoom::Resume { pid });
-            for (tid, info) in this.take_signals() {
-                room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });
+            this.decide(Told::Resume, &ToRoom::Resume { pid })?;
+            this.send_signals_on();
+            if !this.protocol.get().is_settled() {
+                let _ = this.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
             }
             Err(e)
         }
@@ -58,6 +61,7 @@ type Rest = Option<Arc<Pager>>;
 
 impl Move {
     fn receive(&self) -> Result<Rest, MoveError> {
+        os::fault::at("recall")?;
         let mut bytes = Vec::new();
         let mut filling: Option<Filling> = None;
         let outcome = loop {
@@ -120,6 +124,7 @@ impl Move {
             let why = "it has locked a file while it was away, and a lock cannot change its owner unseen";
             return Err(BodyError::Stays(why.into()).into());
         }
+        os::fault::at("stop deputy")?;
         let frozen = self.stop_idle(&wanted)?;
         let areas = os::areas::read(self.pid);
         let areas = match areas {
@@ -192,12 +197,15 @@ impl Move {
                 return Err(e.into());
             }
         };
+        os::fault::past("arrived");
+        self.arrived();
         let (done, is_done) = mpsc::channel();
         let memory = rest.as_ref().and_then(|pager| pager.duplicate());
         self.room.poller.order(Order::Dismiss { pid: self.pid, memory, done });
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
         let signals = self.take_signals();
         self.done("dismiss");
+        os::fault::past("dismissed");
         match filling.finish(self.pid, &signals) {
             Ok(threads) => {
                 threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;

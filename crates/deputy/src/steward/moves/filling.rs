@@ -61,6 +61,7 @@ impl Filling {
 
     /// Opens the files with the deputy's own rights, and lays the memory out.
     pub fn prepare(&mut self, pid: i32) -> Result<(), BodyError> {
+        os::fault::at("fill")?;
         let files = self.image.files.clone();
         for part in files.chunks(FILES_AT_ONCE) {
             let opened = open_files(self.first()?, part)?;
@@ -165,6 +166,7 @@ impl Filling {
         let copies = self.copies.iter().map(|(_, copy)| *copy);
         let made = self.given.files.iter().chain(&self.given.objects).copied();
         let made: Vec<i32> = made.chain(copies).chain(self.cwd).collect();
+        let pid = self.image.process.pid;
         let inside = self.first()?;
         body::unmap_all_but(inside, &ranges(&own))?;
         for moved in &own {
@@ -177,11 +179,16 @@ impl Filling {
             batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         }
         inside.run(&batch)?;
+        // Calls were made from the program's vDSO.
+        let region = inside.region().unwrap_or(0);
+        let areas: Vec<Area> = os::areas::read(pid)?.into_iter().filter(|a| a.start != region).collect();
+        inside.set_gate(os::inject::gate(inside.memory(), &areas)?);
         self.deputy.give_back()?.into_iter().try_for_each(|t| Ok(t.detach(0)?))
     }
 
     /// Holds what every descriptor will be, at numbers that nobody wants, and no higher than need be. What the deputy has open already is used.
     pub fn take_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+        os::fault::at("take descriptors")?;
         let given = self.given.clone();
         let present: BTreeSet<i32> = os::process::descriptors(pid)?.into_iter().collect();
         let mut shown: BTreeMap<u32, i32> = BTreeMap::new();

@@ -52,6 +52,7 @@ pub fn implant(
     ignored: u64,
     keeps: bool,
 ) -> Result<(Implant, Vec<(i32, OwnedFd)>), MoveError> {
+    os::fault::at("implant")?;
     let tids: Vec<i32> = collected.threads.iter().map(|t| t.tid).collect();
     let (layout, comm) = (collected.process.layout, collected.threads.first().map_or(Vec::new(), |t| t.comm.clone()));
     let first = collected.first().ok_or(BodyError::Gone)?;

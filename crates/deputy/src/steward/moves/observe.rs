@@ -36,6 +36,9 @@ impl Observed {
     ///
     /// `watched`: a userfaultfd that it has is ours.
     pub fn of(pid: i32, before: Option<&Observed>, watched: bool) -> Result<Observed, BodyError> {
+        if before.is_some() {
+            os::fault::at("observe")?;
+        }
         let raw = os::areas::read(pid)?;
         if let Some(before) = before.filter(|b| b.raw == raw)
             && let Some(same) = before.with_offsets(pid)?

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
+use strategy::protocol::Told;
 use strategy::{Ranges, Way};
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
@@ -92,6 +93,7 @@ impl Move {
 
     /// Has the room make an empty body. `observed`: what the process holds, if it is known already.
     fn prepare(&self, observed: Option<Observed>) -> Result<Prepared, MoveError> {
+        os::fault::at("prepare")?;
         let observed = match observed {
             Some(observed) => observed,
             None => Observed::of(self.pid, None, false)?,
@@ -128,7 +130,9 @@ impl Move {
     /// The body that was prepared is not needed.
     fn call_off(&self) {
         self.room.return_rights(self.pid);
-        self.room.tell(&ToRoom::Release { pid: self.pid });
+        if self.decide(Told::Release, &ToRoom::Release { pid: self.pid }).is_err() {
+            return;
+        }
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
@@ -141,6 +145,7 @@ impl Move {
         follow: bool,
     ) -> Result<String, MoveError> {
         self.course.borrow_mut().freeze();
+        os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
         self.done("stop");
         let now = match Observed::of(self.pid, Some(&prepared.observed), ahead.is_some()) {
@@ -195,6 +200,7 @@ impl Move {
         ahead: Option<&Ahead>,
         follow: bool,
     ) -> Result<Option<Following>, MoveError> {
+        os::fault::at("image")?;
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let image = Image { process: collected.process.clone(), threads, ..now.image() };
@@ -202,12 +208,14 @@ impl Move {
         self.done("image");
         let (rest, later) = self.divide(&image, ahead, follow)?;
         self.done("look");
+        os::fault::at("pages")?;
         if rest.gone.len() > GONE_MAX {
             let why = "it gave back too much of what was sent ahead: move it with --how stop";
             return Err(BodyError::Stays(why.into()).into());
         }
         self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
         self.done("pages");
+        os::fault::at("rebuild")?;
         let injected = collected.first().and_then(|inside| inside.region()).map(|at| (at, at + body::REGION_BYTES));
         let following = self.follow(later, &image.areas, all_memory(now, injected))?;
         self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
@@ -291,14 +299,16 @@ impl Move {
             return put_back(collected, e);
         }
         // From here on only the end of the process can undo it.
-        self.room.tell(&ToRoom::Resume { pid: self.pid });
+        self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
+        os::fault::past("committed");
         if let Err(e) = implanted.go(collected, kept) {
             tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
             pidfd.kill(libc::SIGKILL)?;
             return Err(e.into());
         }
         self.done("deputy");
+        os::fault::past("deputy");
         self.await_running();
         if child_flags != 0
             && let Some(deputy) = self.room.table().deputies.get_mut(&self.pid)
@@ -309,6 +319,7 @@ impl Move {
     }
 
     fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>, lends: bool) -> Result<(), MoveError> {
+        os::fault::at("adopt")?;
         let deputy = Deputy { lends, ..self.deputy(place, channels)? };
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
@@ -331,6 +342,8 @@ impl Move {
             _ => None,
         })?;
         self.done("rebuild there");
+        os::fault::at("commit")?;
+        self.has_room()?;
         if holds { Ok(()) } else { Err(MoveError::Changed) }
     }
 

@@ -66,7 +66,7 @@ pub fn list(names: &[DeviceName], offset: u64, most: usize, reply: &mut ReplyBuf
 
 /// The flags with which a thread is opening a path now, if it is (`proc_pid_syscall(5)`). O_PATH only names what it opens.
 pub fn open_flags(host: HostTid) -> Option<i32> {
-    let line = std::fs::read_to_string(format!("/proc/{}/syscall", host.0)).ok()?;
+    let line = os::process::waiting_call(host.0)?;
     let mut words = line.split_ascii_whitespace();
     let number: i64 = words.next()?.parse().ok()?;
     let arguments: Vec<u64> = words.map_while(|w| u64::from_str_radix(w.trim_start_matches("0x"), 16).ok()).collect();

@@ -64,7 +64,7 @@ fn kind(name: &str) -> u8 {
 /// A thread asks where a link leads (`readlink(2)`), whose last name is this; it does not follow it (`proc_pid_syscall(5)`).
 pub fn asks_for_text(asker: HostTid, name: &[u8]) -> bool {
     const PATH_MAX: usize = 4096;
-    let Some(line) = content(asker, "syscall") else { return false };
+    let Some(line) = os::process::waiting_call(asker.0) else { return false };
     let mut words = line.split_ascii_whitespace();
     let number = words.next().and_then(|word| word.parse::<i64>().ok());
     let mut argument = |i: usize| u64::from_str_radix(words.nth(i)?.trim_start_matches("0x"), 16).ok();

@@ -136,6 +136,7 @@ impl Tracer {
         arrival: &Arrival,
         given: &Given,
     ) -> Result<Vec<Stopped>, BodyError> {
+        os::fault::at("rebuild there")?;
         let host = inside.tid();
         body::set_process(&mut inside, image, given)?;
         set_descriptors(host, &mut inside, image, arrival, given)?;
@@ -174,6 +175,7 @@ impl Tracer {
     /// Home has decided: the body runs.
     pub fn resume_arrived(&mut self, pid: i32) -> bool {
         let Some(threads) = self.arriving.take_standing(pid) else { return false };
+        os::fault::past("resume there");
         self.bodies.came(pid);
         self.room.guests().runs(pid);
         for thread in threads {
@@ -192,6 +194,7 @@ fn given(arrival: &Arrival) -> Given {
 }
 
 fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
+    os::fault::at("map there")?;
     let host = stopped.tid();
     let areas = os::areas::read(host.0)?;
     let memory = Memory::of(host.0)?;

@@ -45,6 +45,9 @@ impl Tracer {
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
+        if let Err(e) = os::fault::at("recall there") {
+            return self.cannot_leave(pid, &e.to_string());
+        }
         let threads = self.room.guests().threads_of(pid);
         // At most since it came.
         let here = self.bodies.here_for(pid);
@@ -69,8 +72,7 @@ impl Tracer {
     pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
         if signal != libc::SIGTRAP {
-            self.cannot_leave(pid, "it is stopped (by job control or SIGSTOP): continue it first");
-            self.stay(pid);
+            self.stay_for(pid, "it is stopped (by job control or SIGSTOP): continue it first");
             return Ok(Some(stopped));
         }
         if !self.waited_at_listener(&stopped)? {
@@ -185,12 +187,20 @@ impl Tracer {
         }
     }
 
-    /// A body that was to leave goes on here.
+    /// A body that was to leave goes on here: home wants it so.
     pub fn stay(&mut self, pid: i32) {
+        self.stay_for(pid, "home called it off");
+    }
+
+    /// The same, for this reason. Home waits to hear that nothing more comes of what it wanted.
+    fn stay_for(&mut self, pid: i32, why: &str) {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(threads, going)) => go_on(threads, &going.slept),
+            Some(State::Stopping(threads, going)) => {
+                self.cannot_leave(pid, why);
+                go_on(threads, &going.slept);
+            }
             Some(State::Collected(collected)) => match collected.give_back() {
                 Ok(threads) => go_on(threads, &Slept::new()),
                 Err(BodyError::Gone) => {}
@@ -208,6 +218,7 @@ impl Tracer {
 
     /// A body goes on elsewhere: what is left of it vanishes unseen.
     pub fn vanish(&mut self, pid: i32) {
+        os::fault::past("leave there");
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         self.departing.states.remove(&pid);
@@ -271,7 +282,15 @@ fn take_apart(
         Ok(image) => image,
         Err(e) => return Err((e, threads)),
     };
-    let describe = || Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored));
+    let describe = || {
+        os::fault::at("collect there")?;
+        let unclaimed = room.guests().get(pid).is_some_and(|g| g.unclaimed.values().any(|kept| !kept.is_empty()));
+        if unclaimed {
+            let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
+            return Err(BodyError::Stays(why.into()));
+        }
+        Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored))
+    };
     let (areas, ignored) = match describe() {
         Ok(found) => found,
         Err(e) => return Err((e, threads)),
@@ -300,6 +319,7 @@ fn send(
     image: &Image,
     follow_bytes: u64,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
+    os::fault::at("send there")?;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;

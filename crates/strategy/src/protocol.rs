@@ -1,0 +1,284 @@
+//! The agreement of home and a room on where a process runs: who has it, and what the room still owes an answer to. Home decides, in one step that cannot fail: before this
+//! commit point whatever fails leaves the process where it was, after it nothing brings it back. (Room to room goes through home, as two moves.)
+//!
+//! Messages travel in order both ways, so an answer that is still owed is the end of everything that belongs to the move before: until it came, a new move would take what
+//! was said of the old one for its own.
+
+/// Who may let the process run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Its home.
+    Home,
+    /// The room.
+    Room,
+}
+
+/// What home tells a room that concerns who runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// Stop the body, and send what it is.
+    Recall,
+    /// Let the body run.
+    Resume,
+    /// Let nothing be left of the body.
+    Release,
+}
+
+/// What a room says that ends something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Said {
+    /// All was sent of a body that was recalled, or it cannot be.
+    Whole,
+    /// Nothing is left of a body.
+    Left,
+}
+
+/// Such a thing cannot be told now: a fault of the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disorder(pub Told);
+
+/// One move, as home sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Protocol {
+    from: Side,
+    owner: Side,
+    owed: Option<Said>,
+}
+
+impl Protocol {
+    /// A move of a process that `from` has.
+    pub fn new(from: Side) -> Protocol {
+        Protocol { from, owner: from, owed: None }
+    }
+
+    /// Who has the process.
+    pub fn owner(&self) -> Side {
+        self.owner
+    }
+
+    /// The commit point of a way home; that of the way out is [`Told::Resume`].
+    pub fn arrived(&mut self) {
+        self.owner = Side::Home;
+    }
+
+    /// This is about to be told.
+    ///
+    /// # Errors
+    /// If it would let two bodies run, or none.
+    pub fn tell(&mut self, told: Told) -> Result<(), Disorder> {
+        match (told, self.from, self.owner) {
+            (Told::Recall, Side::Room, Side::Room) => self.owed = Some(Said::Whole),
+            // It stays in the room, or begins there. Of what was sent meanwhile the end is owed still.
+            (Told::Resume, Side::Room, Side::Room) => {}
+            (Told::Resume, Side::Home, Side::Home) => self.owner = Side::Room,
+            // It stays at home, or has come there.
+            (Told::Release, _, Side::Home) => self.owed = Some(Said::Left),
+            _ => return Err(Disorder(told)),
+        }
+        Ok(())
+    }
+
+    /// The room has said this.
+    pub fn hear(&mut self, said: Said) {
+        if said == Said::Left || self.owed == Some(said) {
+            self.owed = None;
+        }
+    }
+
+    /// The room owes nothing more: another move can begin.
+    pub fn is_settled(&self) -> bool {
+        self.owed.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{HashSet, VecDeque};
+
+    /// What home does next, if nothing fails; it may fail at each step but after the commit.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    enum Step {
+        Prepare,
+        Commit,
+        CallOff,
+        Settle,
+        Done,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    enum Body {
+        None,
+        /// It is there, and does not run.
+        Still,
+        Runs,
+    }
+
+    /// Home, room and what is on its way between them.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct World {
+        protocol: Protocol,
+        step: Step,
+        home_runs: bool,
+        body: Body,
+        to_room: VecDeque<Told>,
+        to_home: VecDeque<Said>,
+        /// The link is lost.
+        cut: bool,
+        /// The process is dead, as its node is.
+        dead: bool,
+    }
+
+    impl World {
+        fn begin(from: Side) -> World {
+            let at_home = from == Side::Home;
+            World {
+                protocol: Protocol::new(from),
+                step: Step::Prepare,
+                home_runs: at_home,
+                body: if at_home { Body::Still } else { Body::Runs },
+                to_room: VecDeque::new(),
+                to_home: VecDeque::new(),
+                cut: false,
+                dead: false,
+            }
+        }
+
+        fn tell(&mut self, told: Told) {
+            self.protocol.tell(told).unwrap();
+            self.to_room.push_back(told);
+        }
+
+        fn home_fails(&mut self) {
+            if self.protocol.from == Side::Home {
+                self.home_runs = true;
+            }
+            self.step = Step::CallOff;
+        }
+
+        fn home_goes_on(&mut self) {
+            let out = self.protocol.from == Side::Home;
+            match self.step {
+                Step::Prepare if out => (self.home_runs, self.step) = (false, Step::Commit),
+                Step::Prepare => {
+                    self.tell(Told::Recall);
+                    self.step = Step::Commit;
+                }
+                Step::Commit if out => {
+                    self.tell(Told::Resume);
+                    self.step = Step::Settle;
+                }
+                Step::Commit if self.protocol.is_settled() => {
+                    self.protocol.arrived();
+                    self.home_runs = true;
+                    self.tell(Told::Release);
+                    self.step = Step::Settle;
+                }
+                Step::CallOff => {
+                    self.tell(if out { Told::Release } else { Told::Resume });
+                    self.step = Step::Settle;
+                }
+                Step::Settle if self.protocol.is_settled() => self.step = Step::Done,
+                _ => {}
+            }
+        }
+
+        fn room_obeys(&mut self) {
+            match self.to_room.pop_front() {
+                Some(Told::Recall) => {
+                    self.body = Body::Still;
+                    self.to_home.push_back(Said::Whole);
+                }
+                Some(Told::Resume) => self.body = Body::Runs,
+                Some(Told::Release) => {
+                    self.body = Body::None;
+                    self.to_home.push_back(Said::Left);
+                }
+                None => {}
+            }
+        }
+
+        /// Both ends notice: a room without home ends; home keeps what it owns.
+        fn loses_link(&mut self) {
+            (self.cut, self.body) = (true, Body::None);
+            self.to_room.clear();
+            self.to_home.clear();
+            match self.protocol.owner() {
+                Side::Home => self.home_runs = true,
+                Side::Room => self.dead = true,
+            }
+            self.step = Step::Done;
+        }
+
+        fn next(&self) -> Vec<World> {
+            let with = |change: fn(&mut World)| {
+                let mut next = self.clone();
+                change(&mut next);
+                next
+            };
+            if self.cut {
+                return Vec::new();
+            }
+            let mut all = vec![
+                with(World::home_goes_on),
+                with(World::room_obeys),
+                with(World::loses_link),
+                with(|world| {
+                    if let Some(said) = world.to_home.pop_front() {
+                        world.protocol.hear(said);
+                    }
+                }),
+            ];
+            if matches!(self.step, Step::Prepare | Step::Commit) {
+                all.push(with(World::home_fails));
+            }
+            all
+        }
+    }
+
+    #[test]
+    fn never_two_bodies_and_never_none() {
+        for from in [Side::Home, Side::Room] {
+            let (mut seen, mut todo) = (HashSet::new(), vec![World::begin(from)]);
+            while let Some(world) = todo.pop() {
+                let running = usize::from(world.home_runs) + usize::from(world.body == Body::Runs);
+                assert!(running <= 1, "{world:?}");
+                let silent = world.to_room.is_empty() && world.to_home.is_empty();
+                if world.step == Step::Done && silent {
+                    assert_eq!(running, usize::from(!world.dead), "{world:?}");
+                    assert!(world.cut || world.protocol.is_settled(), "{world:?}");
+                }
+                if seen.insert(world.clone()) {
+                    todo.extend(world.next());
+                }
+            }
+            assert!(seen.len() > 10, "{}", seen.len());
+        }
+    }
+
+    #[test]
+    fn what_would_be_wrong_is_refused() {
+        let mut out = Protocol::new(Side::Home);
+        assert_eq!(out.tell(Told::Recall), Err(Disorder(Told::Recall)));
+        out.tell(Told::Resume).unwrap();
+        // It runs there: it cannot be called off, nor begun twice.
+        assert_eq!(out.tell(Told::Release), Err(Disorder(Told::Release)));
+        assert_eq!(out.tell(Told::Resume), Err(Disorder(Told::Resume)));
+        let mut home = Protocol::new(Side::Room);
+        home.tell(Told::Recall).unwrap();
+        assert_eq!(home.tell(Told::Release), Err(Disorder(Told::Release)));
+        home.hear(Said::Whole);
+        home.arrived();
+        assert_eq!(home.tell(Told::Resume), Err(Disorder(Told::Resume)));
+    }
+
+    #[test]
+    fn what_was_sent_for_nothing_must_end_first() {
+        let mut home = Protocol::new(Side::Room);
+        home.tell(Told::Recall).unwrap();
+        home.tell(Told::Resume).unwrap();
+        assert!(!home.is_settled());
+        home.hear(Said::Whole);
+        assert!(home.is_settled());
+    }
+}

@@ -1,0 +1,207 @@
+//! Faults at every step of a move (`os::fault`): afterwards exactly one body runs, wherever, and what the program says is right; or, where the node that has it is lost, it is
+//! dead as if killed. Only in builds with the feature `faults`, as `cargo xtask test` makes them.
+#![cfg(feature = "faults")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod cases;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cases::{Case, End, Kind};
+use gossip::Draw;
+use lab::{Lab, Options};
+
+/// How long the ordinary run goes on.
+const SHORT: Duration = Duration::from_secs(75);
+const SEED: u64 = 2026;
+
+/// Checks its memory all the time, and says in lines how far it is; ends when it has been told three times.
+const PROGRAM: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static volatile int signals;
+static void got(int signal) { signals++; }
+int main(void) {
+    enum { SIZE = 1 << 18 };
+    unsigned char *memory = malloc(SIZE);
+    signal(SIGUSR1, got);
+    for (int i = 0; i < SIZE; i++) memory[i] = i * 7;
+    for (int round = 0; signals < 3; round++) {
+        for (int i = 0; i < SIZE; i++)
+            if (memory[i]++ != (unsigned char)(i * 7 + round)) { puts("corrupt"); return 1; }
+        struct timespec rest = {0, 1000000};
+        nanosleep(&rest, 0);
+        printf("%d\n", round); fflush(stdout);
+    }
+    return 7;
+}
+"#;
+
+/// `$1` the program, `$2` the way, `$3` a directory in which the fault `$4` is set, and told ([`relay`]). What is said: whether the fault came, how the move
+/// ended, and how the program.
+const SCRIPT: &str = r#"
+cd $(mktemp -d)
+grown() {
+    from=$(wc -l < said); tries=0
+    while [ $(wc -l < said) -lt $((from + 5)) ] && kill -0 $pid 2> /dev/null; do
+        sleep 0.01; tries=$((tries + 1))
+        if [ $tries -gt 1500 ]; then echo "stands still: $(grep State /proc/$pid/status)"; kill -KILL $pid; fi
+    done
+}
+$1 > said 2> errors < /dev/null & pid=$!
+grown
+case $2 in home|on) tern move $pid n2 || echo 'not away';; esac
+echo "$4" > $3/fault; tries=0
+until [ -e $3/set ] || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
+case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; home) to=home;; esac
+timeout -s KILL 40 tern move $pid $to > moved 2>&1 & mover=$!
+tries=0
+while kill -0 $mover 2> /dev/null && [ $tries -lt 600 ]; do
+    sleep 0.01; tries=$((tries + 1))
+    # A hang lasts longer than anybody waits for it.
+    if [ -e $3/done ] && [ $tries -gt 120 ]; then touch $3/over; fi
+done
+wait $mover; echo "move $?"
+touch $3/over
+tries=0
+until [ -e $3/done ] || [ $tries -gt 200 ]; do sleep 0.01; tries=$((tries + 1)); done
+if [ -e $3/done ]; then echo reached; fi
+grown; kill -USR1 $pid 2> /dev/null; grown; kill -USR1 $pid 2> /dev/null
+if kill -0 $pid 2> /dev/null; then
+    # Nothing is left over that stands in the way of other moves.
+    tries=0
+    until tern move $pid n2 > again 2>&1 || grep -q 'runs on n2 already' again || [ $tries -gt 40 ]; do sleep 0.25; tries=$((tries + 1)); done
+    tern move $pid home > again 2>&1 || { echo 'no further move:'; cat again; }
+    kill -USR1 $pid; grown
+fi
+wait $pid; echo "end $?"
+awk '{ if ($1 != NR - 1) { print "line", NR, $0; exit } }' said
+cat moved >&2
+"#;
+
+fn program(lab: &Lab) -> String {
+    let place = |ending: &str| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("faulty{ending}"));
+    let (from, to) = (place(".c"), place(""));
+    std::fs::write(&from, PROGRAM).unwrap();
+    assert!(Command::new("cc").args(["-O1", "-o"]).args([&to, &from]).status().unwrap().success());
+    let there = lab.root("n1").unwrap().join("tmp/faulty");
+    std::fs::copy(&to, &there).unwrap();
+    std::fs::set_permissions(there, std::fs::Permissions::from_mode(0o755)).unwrap();
+    "/tmp/faulty".into()
+}
+
+/// Sets the fault on its node, says that it came, and ends its hang, as files in `shared` want: other nodes have no files in common with this one.
+fn relay(lab: &Lab, node: &str, shared: &Path, ended: &AtomicBool) {
+    let there = lab.root(node).unwrap().join("run/tern");
+    let (fault, done, over) = (there.join("fault"), there.join("fault.done"), there.join("fault.over"));
+    // Of a room's threads some are not the superuser there.
+    std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let patience = lab.root("n1").unwrap().join("run/tern/fault.patience");
+    [&fault, &done, &over].into_iter().for_each(|file| drop(std::fs::remove_file(file)));
+    std::fs::write(&patience, "1").unwrap();
+    while !ended.load(Ordering::Relaxed) {
+        if let Ok(text) = std::fs::read_to_string(shared.join("fault"))
+            && text.ends_with('\n')
+        {
+            std::fs::write(&fault, text).unwrap();
+            std::fs::rename(shared.join("fault"), shared.join("set")).unwrap();
+        }
+        if done.exists() {
+            std::fs::write(shared.join("done"), "").unwrap();
+        }
+        if shared.join("over").exists() {
+            std::fs::write(&over, "").unwrap();
+            drop(std::fs::remove_file(&fault));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    drop(std::fs::remove_file(patience));
+}
+
+/// What is wrong after this fault, if anything.
+fn complaint(lab: &Lab, program: &str, case: &Case) -> Option<String> {
+    let node = case.node();
+    let shared = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let fault = format!("{}:{}", case.phase.name, case.kind.name());
+    let words = ["bash", "-c", SCRIPT, "bash", program, case.way.name(), shared.path().to_str().unwrap(), &fault];
+    let ended = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| relay(lab, node, shared.path(), &ended));
+        let output = lab.exec("n1", ["timeout", "-s", "KILL", "100"].iter().chain(&words)).unwrap();
+        ended.store(true, Ordering::Relaxed);
+        output
+    });
+    let said = output.text();
+    let lines: Vec<&str> = said.lines().collect();
+    let ends = match case.end() {
+        End::Goes => vec!["end 7"],
+        End::MayDie => vec!["end 7", "end 137"],
+        End::MayTrap => vec!["end 7", "end 133", "end 137", "end 139"],
+    };
+    let right = lines.len() == 3 && lines[0].starts_with("move ") && lines[1] == "reached" && ends.contains(&lines[2]);
+    let left = if right { left_behind(lab) } else { None };
+    (!right || left.is_some())
+        .then(|| format!("{case:?}: {lines:?} {left:?}; {}", output.errors().lines().next().unwrap_or_default()))
+}
+
+/// A body of the program that is still on another node.
+fn left_behind(lab: &Lab) -> Option<String> {
+    let begun = Instant::now();
+    loop {
+        let is_it =
+            |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "faulty");
+        let found = ["n1", "n2", "n3"].into_iter().find(|node| lab.processes(node).unwrap().iter().any(is_it))?;
+        if begun.elapsed() > Duration::from_secs(10) {
+            return Some(format!("a body is left on {found}"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn run(time: Option<Duration>) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let seed = number("TERN_SEED").unwrap_or(SEED);
+    let only = std::env::var("TERN_FAULT").unwrap_or_default();
+    let mut draw = Draw::new(seed);
+    let mut cases = cases::all();
+    for n in (1..cases.len()).rev() {
+        cases.swap(n, draw.below(n + 1));
+    }
+    cases.retain(|case| format!("{case:?}").contains(&only));
+    let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("faults").unwrap(), 3)).unwrap();
+    let program = program(&lab);
+    let (since, mut complaints, mut tried) = (Instant::now(), Vec::new(), 0);
+    for case in &cases {
+        // Those that hang take their time: a few in the short run.
+        if time.is_some_and(|time| since.elapsed() > time || (case.kind == Kind::Hang && !draw.one_in(6))) {
+            continue;
+        }
+        tried += 1;
+        let begun = Instant::now();
+        let found = complaint(&lab, &program, case);
+        if std::env::var_os("TERN_FAULT").is_some() {
+            eprintln!("{case:?}: {} ms", begun.elapsed().as_millis());
+        }
+        found.iter().for_each(|complaint| eprintln!("{complaint}"));
+        complaints.extend(found);
+    }
+    eprintln!("seed {seed}: {tried} of {} faults in {:?}", cases.len(), since.elapsed());
+    assert!(complaints.is_empty(), "{} of {tried}\n{}", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn one_body_runs_after_faults() {
+    run(Some(SHORT));
+}
+
+#[test]
+#[ignore = "ten minutes"]
+fn one_body_runs_after_every_fault() {
+    run(None);
+}
