@@ -26,7 +26,6 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, true)?;
-    this.course.borrow_mut().freeze();
     let follow_bytes = match wish.how {
         How::Post => 0,
         How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
@@ -67,6 +66,10 @@ impl Move {
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
+                Ok(Heard::Leaving) => {
+                    self.done("look there");
+                    self.course.borrow_mut().freeze();
+                }
                 Ok(Heard::Later(runs)) => {
                     if let Err(e) = self.filled(&mut filling, &bytes).and_then(|f| f.expect_later(&runs)) {
                         break Err(e);
