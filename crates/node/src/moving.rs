@@ -63,7 +63,7 @@ fn out(daemon: &Arc<Daemon>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Erro
 /// Users move their own processes: what they may signal and trace.
 fn check(peer: Peer, pid: i32) -> Result<(), Error> {
     let owner = std::fs::metadata(format!("/proc/{pid}"))
-        .map_err(|e| Error::file("find process", format!("/proc/{pid}"), e))?
+        .map_err(|_| Error::NotMoved { pid, why: "there is no process of this number".into() })?
         .uid();
     if peer.uid != 0 && peer.uid != owner {
         return Err(Error::NotAllowed { what: "moving another user's process" });

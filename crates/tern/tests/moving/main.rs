@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod ahead;
+mod answers;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
