@@ -153,6 +153,7 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
             Kind::Image => messages::image_part(room, &body),
             Kind::Pages => messages::image_pages(room, &body),
             Kind::Later => messages::pages_later(room, &body),
+            Kind::Vacant => messages::pages_vacant(room, &body),
             Kind::Pushed => messages::pages_pushed(room, &body),
             Kind::Applied => files.applied(head.seq),
             Kind::Message => {
