@@ -5,26 +5,33 @@ use crate::error::BodyError;
 use crate::pages::{Run, without_zeros};
 use image::{Area, Content, Thread};
 use os::inject::Memory;
-use os::pages::{intersect, subtract};
+use os::pages::{Own, subtract};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use strategy::{Push, Range, Ranges};
 
 const PAGE: u64 = 4096;
+/// Runs that are told at once.
+const VACANT_RUNS: usize = 16 << 10;
 
-/// What of these runs goes at once, and what may follow: anonymous memory, but for stacks that grow, locked memory, and pages that the threads use first. The
-/// kernel does not watch missing pages of files' copies.
-pub fn part_later(runs: &[Run], areas: &[Area], threads: &[Thread]) -> (Vec<Run>, Ranges) {
-    let can = |a: &&Area| a.content == Content::Anonymous && !a.shared && !a.grows_down && !a.locked;
-    let ranges: Vec<Range> = runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
-    let waiting = intersect(&ranges, &areas.iter().filter(can).map(|a| (a.start, a.end)).collect::<Vec<_>>());
-    let mut hot: Vec<Range> = threads.iter().flat_map(used_first).collect();
-    hot.sort_unstable();
-    let later: Ranges =
-        subtract(&waiting, &hot.iter().copied().collect::<Ranges>().iter().collect::<Vec<_>>()).into_iter().collect();
-    let now = subtract(&ranges, &later.iter().collect::<Vec<_>>());
-    (now.into_iter().map(|(start, end)| (start, end - start)).collect(), later)
+/// Memory that goes at once, and memory that may follow: anonymous, but for stacks that grow, locked memory, and pages that the threads use first. The kernel does not
+/// watch missing pages of files' copies. Nobody has looked yet which pages are there: that would take long while the process stands still.
+pub fn part_later(areas: &[Area], threads: &[Thread]) -> (Vec<Range>, Ranges) {
+    let can = |a: &Area| a.content == Content::Anonymous && !a.shared && !a.grows_down && !a.locked;
+    let mut later: Ranges = areas.iter().filter(|a| can(a)).map(|a| (a.start, a.end)).collect();
+    threads.iter().flat_map(used_first).for_each(|hot| drop(later.remove(hot)));
+    let private: Vec<Range> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
+    (subtract(&private, &later.iter().collect::<Vec<_>>()), later)
+}
+
+/// The runs of own pages in these ranges, which are looked at one by one: there may be much between them.
+pub fn own_in(own: &Own, ranges: &[Range]) -> Result<Vec<Run>, BodyError> {
+    let mut runs = Vec::new();
+    for (start, end) in ranges {
+        runs.extend(own.between(*start, *end)?.into_iter().map(|(start, end)| (start, end - start)));
+    }
+    Ok(runs)
 }
 
 /// Pages that a thread or the kernel needs for its first instruction.
@@ -52,6 +59,8 @@ struct State {
     push: Push,
     /// Not only what was asked for.
     pushing: bool,
+    /// What is not there is known.
+    looked: bool,
     stopped: bool,
 }
 
@@ -88,6 +97,15 @@ impl Lenders {
     }
 }
 
+/// What a lender sends.
+#[derive(Debug)]
+pub enum Lent<'a> {
+    /// Pages.
+    Pages(Batch<'a>),
+    /// Pages that were named, and that the process does not have.
+    Vacant(&'a [Run]),
+}
+
 /// A batch: pages that are sent (with their bytes), and pages that are zero.
 #[derive(Debug)]
 pub struct Batch<'a> {
@@ -102,7 +120,7 @@ pub struct Batch<'a> {
 impl Lender {
     /// Of these pages; nothing goes unasked before [`Lender::push`].
     pub fn new(later: Ranges) -> Lender {
-        let state = State { push: Push::new(later), pushing: false, stopped: false };
+        let state = State { push: Push::new(later), pushing: false, looked: false, stopped: false };
         Lender { state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
     }
 
@@ -145,41 +163,78 @@ impl Lender {
         u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Sends until all is in place there or no more is needed.
+    /// Sends until no more is needed ([`Lender::stop`]): the other end says when, for it must have given up watching by then. `own`: the process' pages.
     pub fn run(
         &self,
         memory: &Memory,
+        own: &Own,
         areas: &[Area],
-        mut send: impl FnMut(&Batch<'_>) -> Result<(), BodyError>,
+        send: impl FnMut(&Lent<'_>) -> Result<(), BodyError>,
+    ) -> Result<(), BodyError> {
+        let sent = self.send_all(memory, own, areas, send);
+        // What is not needed any more may vanish.
+        if self.lock().stopped { Ok(()) } else { sent }
+    }
+
+    fn send_all(
+        &self,
+        memory: &Memory,
+        own: &Own,
+        areas: &[Area],
+        mut send: impl FnMut(&Lent<'_>) -> Result<(), BodyError>,
     ) -> Result<(), BodyError> {
         let mut buffer = Vec::new();
-        while let Some(ranges) = self.next() {
-            let batch: Vec<Run> = ranges.iter().map(|(start, end)| (*start, end - start)).collect();
+        while let Some(step) = self.next() {
+            let ranges = match step {
+                Step::Look(named) => {
+                    let there = own.within(&named)?;
+                    let vacant = runs_of(&self.lock().push.restrict(&there));
+                    vacant.chunks(VACANT_RUNS).try_for_each(|runs| send(&Lent::Vacant(runs)))?;
+                    continue;
+                }
+                Step::Send(ranges) => ranges,
+            };
+            let batch = runs_of(&ranges);
             buffer.resize(batch.iter().map(|r| r.1 as usize).sum(), 0);
             memory.read_runs(&batch, &mut buffer)?;
             let (runs, bytes) = without_zeros(&batch, areas, &mut buffer);
             let sent: Vec<Range> = runs.iter().map(|(at, n)| (*at, at + n)).collect();
-            let zeros: Vec<Run> =
-                subtract(&ranges, &sent).into_iter().map(|(start, end)| (start, end - start)).collect();
-            send(&Batch { runs: &runs, zeros: &zeros, bytes: &buffer[..bytes] })?;
+            let zeros = runs_of(&subtract(&ranges, &sent));
+            send(&Lent::Pages(Batch { runs: &runs, zeros: &zeros, bytes: &buffer[..bytes] }))?;
         }
         Ok(())
     }
 
-    fn next(&self) -> Option<Vec<Range>> {
+    fn next(&self) -> Option<Step> {
         let mut state = self.lock();
         loop {
-            if state.stopped || state.push.is_done() {
+            if state.stopped {
                 return None;
             }
-            let pushing = state.pushing;
-            let batch = state.push.next(self.now_us(), pushing);
+            let (pushing, looked) = (state.pushing, state.looked);
+            // Those who wait come first.
+            let batch = state.push.next(self.now_us(), pushing && looked);
             if !batch.is_empty() {
-                return Some(batch);
+                return Some(Step::Send(batch));
+            }
+            if pushing && !std::mem::replace(&mut state.looked, true) {
+                return Some(Step::Look(state.push.left()));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+/// What a lender does next.
+enum Step {
+    /// Find out which of these pages are there.
+    Look(Vec<Range>),
+    /// Send these.
+    Send(Vec<Range>),
+}
+
+fn runs_of(ranges: &[Range]) -> Vec<Run> {
+    ranges.iter().map(|(start, end)| (*start, end - start)).collect()
 }
 
 #[cfg(test)]
@@ -207,14 +262,14 @@ mod tests {
         let stack = Area { grows_down: true, ..area(8 * mib, 9 * mib) };
         let file = Area { content: Content::File { file: 0, offset: 0 }, ..area(4 * mib, 5 * mib) };
         let areas = [area(mib, 3 * mib), file, stack];
-        let runs = [(mib, mib), (4 * mib, PAGE), (8 * mib, PAGE)];
         const RSP: usize = 19;
         const FS_BASE: usize = 21;
         let mut registers = [0; 27];
         (registers[RSP], registers[FS_BASE]) = (mib + 5 * PAGE + 8, mib);
         let thread = Thread { registers, ..Thread::default() };
-        let (now, later) = part_later(&runs, &areas, &[thread]);
-        assert_eq!(now, [(mib, PAGE), (mib + 5 * PAGE, 3 * PAGE), (4 * mib, PAGE), (8 * mib, PAGE)]);
-        assert_eq!(later.bytes(), mib - 4 * PAGE);
+        let (now, later) = part_later(&areas, &[thread]);
+        let hot = [(mib, mib + PAGE), (mib + 5 * PAGE, mib + 8 * PAGE)];
+        assert_eq!(now, [hot[0], hot[1], (4 * mib, 5 * mib), (8 * mib, 9 * mib)]);
+        assert_eq!(later.bytes(), 2 * mib - 4 * PAGE);
     }
 }

@@ -26,7 +26,7 @@ pub use descriptors::{free_numbers, is_everywhere, nameable, open_file};
 pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, freeze};
-pub use lender::{Batch as LentBatch, Lender, Lenders, part_later};
+pub use lender::{Batch as LentBatch, Lender, Lenders, Lent, own_in, part_later};
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects, watch_again};
 pub use os::inject::{Batch, Inside, REGION_BYTES};

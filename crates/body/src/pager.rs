@@ -29,6 +29,7 @@ struct State {
     spaces: Vec<Space>,
     asked: HashSet<u64>,
     faults: u64,
+    brought_bytes: u64,
     end: Option<Result<(), String>>,
 }
 
@@ -57,7 +58,7 @@ impl Pager {
         ended: impl FnOnce(Result<(), String>) + Send + 'static,
     ) -> Result<Arc<Pager>, BodyError> {
         let space = Space { memory: Arc::new(memory), absent: Absent::new(absent), again: Vec::new() };
-        let state = State { spaces: vec![space], asked: HashSet::new(), faults: 0, end: None };
+        let state = State { spaces: vec![space], asked: HashSet::new(), faults: 0, brought_bytes: 0, end: None };
         let pager = Arc::new(Pager { state: Mutex::new(state), bell: os::fds::event()?, want: Box::new(want) });
         let serving = pager.clone();
         let thread = std::thread::Builder::new().name("pager".into()).spawn(move || ended(serving.serve()));
@@ -68,6 +69,7 @@ impl Pager {
     /// Pages that have come: address there and bytes of each, and all bytes in a row.
     pub fn put(&self, runs: &[Run], bytes: &[u8]) {
         let mut rest = bytes;
+        self.lock().brought_bytes += bytes.len() as u64;
         for (start, length) in runs {
             let (part, tail) = rest.split_at(rest.len().min(*length as usize));
             rest = tail;
@@ -81,8 +83,21 @@ impl Pager {
 
     /// Pages that are zero.
     pub fn put_zeros(&self, runs: &[Run]) {
+        self.lock().brought_bytes += runs.iter().map(|(_, bytes)| bytes).sum::<u64>();
         for (at, length) in runs {
             self.place((*at, at + length), |memory, _, at| memory.zero(at.0, at.1 - at.0));
+        }
+    }
+
+    /// Pages that the process never had: they are not missing.
+    pub fn vacate(&self, runs: &[Run]) {
+        let mut state = self.lock();
+        for (at, length) in runs {
+            state.spaces.iter_mut().for_each(|space| space.vacate((*at, at + length)));
+        }
+        state.spaces.retain(|s| !s.absent.is_empty());
+        if state.spaces.is_empty() {
+            os::fds::wake(self.bell.as_fd());
         }
     }
 
@@ -98,9 +113,10 @@ impl Pager {
         os::fds::wake(self.bell.as_fd());
     }
 
-    /// Pages that somebody had to wait for.
-    pub fn faults(&self) -> u64 {
-        self.lock().faults
+    /// Bytes that have come, with pages of zeros, and of how many pages somebody had to wait.
+    pub fn progress(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.brought_bytes, state.faults)
     }
 
     /// For who must see that nothing is answered wrongly should this process die: the first memory.
@@ -216,12 +232,20 @@ impl Space {
         if source.is_none() {
             match self.memory.zero(page, PAGE) {
                 Ok(Put::Changing) => self.again.push(page),
-                Ok(Put::Present) => self.memory.wake(page),
+                Ok(Put::Present) => self.memory.wake(page, PAGE),
                 // Nobody waits there any more.
                 Ok(Put::Done(_) | Put::Elsewhere | Put::Ended) | Err(_) => {}
             }
         }
         source
+    }
+
+    /// Who waits there already, finds that nothing is missing.
+    fn vacate(&mut self, there: Range) {
+        for place in self.absent.places(there) {
+            self.absent.forget(place.at);
+            self.memory.wake(place.at.0, place.at.1 - place.at.0);
+        }
     }
 
     /// `None`: the process has ended.
@@ -241,7 +265,7 @@ impl Space {
                         at += bytes;
                     }
                     Put::Present => {
-                        self.memory.wake(at);
+                        self.memory.wake(at, PAGE);
                         self.absent.forget((at, at + PAGE));
                         at += PAGE;
                     }

@@ -50,7 +50,8 @@ pub struct Leg {
     pub how: String,
     /// From the first look at the process until nothing was left to do, microseconds.
     pub total_us: u64,
-    /// From before its threads were stopped until they ran there, microseconds. What one message takes between the nodes is counted too much: the other end says when.
+    /// From before its threads were stopped until they ran there, microseconds. What one message takes between the nodes is counted too much (to
+    /// a node) or too little (home): the other end says when.
     pub freeze_us: u64,
     /// Bytes of pages that were sent.
     pub page_bytes: u64,

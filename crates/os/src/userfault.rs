@@ -120,9 +120,9 @@ impl Userfault {
         put(done, zero[3] as i64, || format!("putting zeros at {at:#x}"))
     }
 
-    /// Wakes who waits for this page: it is there.
-    pub fn wake(&self, at: u64) {
-        let mut range = [at, PAGE];
+    /// Wakes who waits for these pages: they are there, or are not missing.
+    pub fn wake(&self, at: u64, bytes: u64) {
+        let mut range = [at, bytes];
         // SAFETY: the kernel reads two words. Who is not waked here has not waited.
         unsafe { libc::ioctl(self.0.as_raw_fd(), UFFDIO_WAKE, range.as_mut_ptr()) };
     }

@@ -6,6 +6,7 @@ mod args;
 mod calls;
 mod cargo;
 mod devices;
+mod following;
 mod going_home;
 mod guests;
 mod home;

@@ -43,6 +43,14 @@ impl Push {
         }
     }
 
+    /// Only these of them are there; what is not.
+    pub fn restrict(&mut self, there: &[Range]) -> Vec<Range> {
+        let mut vacant = std::mem::take(&mut self.left);
+        self.left = there.iter().flat_map(|range| vacant.remove(*range)).collect();
+        self.all_bytes -= vacant.bytes();
+        vacant.iter().collect()
+    }
+
     /// Somebody waits for what lies there; what was sent is on its way.
     pub fn ask(&mut self, range: Range) {
         if self.asked.len() < ASKED_MAX && !self.left.within(range).is_empty() {
@@ -108,9 +116,9 @@ impl Push {
         self.on_the_way.iter().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Whether everything is in place.
-    pub fn is_done(&self) -> bool {
-        self.left.is_empty() && self.on_the_way.is_empty()
+    /// What is not sent yet, ascending.
+    pub fn left(&self) -> Vec<Range> {
+        self.left.iter().collect()
     }
 
     /// Bytes in all, bytes that are not sent yet, and bytes that were asked for (with what went along).
@@ -160,11 +168,19 @@ mod tests {
             }
             now += 100;
             push.arrived(now);
-            if push.is_done() {
+            if seen.bytes() == 16 * MIB {
                 break;
             }
         }
-        assert_eq!(seen.bytes(), 16 * MIB);
+        assert_eq!(push.progress().1, 0);
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_sent() {
+        let mut push = push(1);
+        assert_eq!(push.restrict(&[(0, PAGE), (8 * PAGE, 9 * PAGE)]), [(PAGE, 8 * PAGE), (9 * PAGE, MIB)]);
+        assert_eq!(push.next(0, true), [(0, PAGE), (8 * PAGE, 9 * PAGE)]);
+        assert_eq!(push.progress(), (2 * PAGE, 0, 0));
     }
 
     #[test]

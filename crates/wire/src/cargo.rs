@@ -33,7 +33,7 @@ pub fn pages_head(pid: i32, runs: &[Run]) -> Vec<u8> {
     out
 }
 
-/// Runs that one frame of [`crate::Kind::Later`] holds.
+/// Runs that one frame of [`crate::Kind::Later`] or [`crate::Kind::Vacant`] holds.
 pub const LATER_RUNS: usize = 16 << 10;
 
 /// Header of pages of a process that goes on at the other end already: those that are sent, and those that are zero.
@@ -59,7 +59,7 @@ pub fn pushed(body: &[u8]) -> Option<(Pages<'_>, Vec<Run>)> {
     whole.then_some((Pages { pid: i32::from_le_bytes(*pid), runs: sent, bytes }, zeros))
 }
 
-/// Runs of pages of a process that follow later (their header is [`pages_head`]).
+/// Runs of pages of a process: that follow, or that it never had (their header is [`pages_head`]).
 pub fn later(body: &[u8]) -> Option<(i32, Vec<Run>)> {
     let (pid, rest) = body.split_first_chunk()?;
     let (runs, rest) = runs(rest)?;

@@ -27,6 +27,8 @@ pub enum Kind {
     Later = 8,
     /// Pages of a process that goes on at the other end already, likewise.
     Pushed = 9,
+    /// Runs of pages of which was said that they follow, and that the process never had, likewise.
+    Vacant = 10,
 }
 
 /// The header of a frame.
@@ -81,6 +83,7 @@ impl Head {
             7 => Kind::Pages,
             8 => Kind::Later,
             9 => Kind::Pushed,
+            10 => Kind::Vacant,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

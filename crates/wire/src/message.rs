@@ -270,6 +270,11 @@ pub enum ToHome {
         /// The process.
         pid: i32,
     },
+    /// To [`ToRoom::Recall`]: the body is about to be stopped.
+    Leaving {
+        /// The process.
+        pid: i32,
+    },
     /// To [`ToRoom::Recall`]: the image and all pages were sent (but those that follow), and the body is stopped; or why it cannot leave (then it goes on).
     Whole {
         /// The process.
@@ -294,7 +299,7 @@ pub enum ToHome {
         /// The process.
         pid: i32,
     },
-    /// All pages that follow were sent and are in place; or why not.
+    /// No more pages that follow are sent, for none are needed; or why not.
     Drained {
         /// The process.
         pid: i32,

@@ -28,6 +28,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::LaidOut { pid, result } => drop(room.moves.tell(pid, Heard::LaidOut(result))),
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
+        ToHome::Leaving { pid } => drop(room.moves.tell(pid, Heard::Leaving)),
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
@@ -96,6 +97,15 @@ pub fn image_pages(room: &Shared, body: &[u8]) {
 pub fn pages_later(room: &Shared, body: &[u8]) {
     if let Some((pid, runs)) = wire::cargo::later(body) {
         room.moves.tell(pid, Heard::Later(runs));
+    }
+}
+
+/// Pages that a process that runs at home again never had.
+pub fn pages_vacant(room: &Shared, body: &[u8]) {
+    let Some((pid, runs)) = wire::cargo::later(body) else { return };
+    let pager = room.pagers().get(&pid).cloned();
+    if let Some(pager) = pager {
+        pager.vacate(&runs);
     }
 }
 

@@ -73,6 +73,8 @@ pub enum Heard {
     LaidOut(Result<(), String>),
     /// The body stands, or not.
     Rebuilt(Result<(), String>),
+    /// The body is about to be stopped.
+    Leaving,
     /// A part of the image.
     Part(Vec<u8>),
     /// Pages: where they lie, and their bytes.

@@ -133,7 +133,8 @@ fn receive(room: &Arc<Shared>, uplink: Receiver) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes frames in turn with the other workers. Messages are obeyed before the next frame is taken, for their order matters; requests for files are not.
+/// Takes frames in turn with the other workers. Messages are obeyed before the next frame is taken, for their order matters; requests for files are not, but for some ends of open
+/// files.
 fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
     let Some(files) = room.files.get().cloned() else { return };
     let mut body = Vec::new();
@@ -144,6 +145,7 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
             Err(e) => return lost(room, &e),
         };
         match head.kind {
+            Kind::Fuse if files.comes_first(&body) => files.request(head.mount, &body),
             Kind::Fuse => {
                 drop(receiver);
                 files.request(head.mount, &body);
@@ -151,6 +153,7 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
             Kind::Image => messages::image_part(room, &body),
             Kind::Pages => messages::image_pages(room, &body),
             Kind::Later => messages::pages_later(room, &body),
+            Kind::Vacant => messages::pages_vacant(room, &body),
             Kind::Pushed => messages::pages_pushed(room, &body),
             Kind::Applied => files.applied(head.seq),
             Kind::Message => {

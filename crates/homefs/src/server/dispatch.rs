@@ -98,6 +98,16 @@ impl Server {
         });
     }
 
+    /// This request is to be run before the next one is taken. The room's kernel tells in order what was closed, but waits for no answer, and what it sends
+    /// next may depend on it: a FIFO that nobody reads any more, a lock that is free.
+    pub fn comes_first(&self, bytes: &[u8]) -> bool {
+        let Ok(request) = Request::parse(bytes) else { return false };
+        request.opcode == Some(Opcode::Release)
+            && request.args().take::<proto::ReleaseIn>().is_ok_and(|release| {
+                release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0 || self.handles.is_stream(release.fh)
+            })
+    }
+
     fn run(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         use Opcode::*;
         let Some(opcode) = call.request.opcode else { return Err(Refused(Errno::NOSYS)) };

@@ -71,6 +71,11 @@ impl Handles {
         table.remove(&fh)
     }
 
+    /// It is a FIFO.
+    pub(super) fn is_stream(&self, fh: u64) -> bool {
+        lock(&self.open).get(&fh).is_some_and(|open| matches!(open.kind, Kind::Stream))
+    }
+
     /// Takes out all that belongs to an export.
     pub(super) fn remove_export(&self, export: u16) -> Vec<(u64, Arc<Open>)> {
         lock(&self.open).extract_if(|_, open| open.node.export == export).collect()

@@ -1,9 +1,9 @@
 //! Processes on their way in: parts of images and pages, in the order in which home sent them. A thread of its own, for writing a page may need a file from home.
 
+use super::following::{self, Followed};
 use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
-use body::Pager;
 use image::{Image, Opened};
 use os::inject::Memory;
 use os::userfault::Userfault;
@@ -23,8 +23,6 @@ pub enum Item {
     Pages(Vec<u8>),
     /// The body of a frame of runs that follow later.
     Later(Vec<u8>),
-    /// The body of a frame of pages that follow.
-    Pushed(Vec<u8>),
     /// Everything of this process was sent, but what follows.
     Rebuild {
         /// It.
@@ -41,20 +39,6 @@ pub enum Item {
     Forget {
         /// It.
         pid: i32,
-    },
-    /// A process has ended: perhaps nobody misses pages any more.
-    Ended,
-    /// Nothing of this process is missing any more.
-    Complete {
-        /// It.
-        pid: i32,
-    },
-    /// What is missing of this process will not come.
-    Broken {
-        /// It.
-        pid: i32,
-        /// In words.
-        why: String,
     },
 }
 
@@ -96,8 +80,6 @@ pub fn serve(room: &Arc<Shared>) {
     // Writing a page of a file's copy reads the file first.
     os::namespace::touch_files_as(ID_BASE, ID_BASE);
     let mut incoming: HashMap<i32, Incoming> = HashMap::new();
-    // Bodies that run, and whose pages are not all here yet.
-    let mut pagers: HashMap<i32, Arc<Pager>> = HashMap::new();
     for item in from {
         match item {
             Item::Part(body) => {
@@ -121,7 +103,7 @@ pub fn serve(room: &Arc<Shared>) {
                 room.tell(&ToHome::LaidOut { pid, result });
             }
             Item::Rebuild { pid, gone } => match incoming.remove(&pid) {
-                Some(mut one) => pagers.extend(one.finish(room, pid, gone).map(|pager| (pid, pager))),
+                Some(mut one) => one.finish(room, pid, gone),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Later(body) => {
@@ -130,22 +112,7 @@ pub fn serve(room: &Arc<Shared>) {
                     one.expect_later(room, pid, &runs);
                 }
             }
-            Item::Pushed(body) => {
-                let Some((pages, zeros)) = wire::cargo::pushed(&body) else { continue };
-                if let Some(pager) = pagers.get(&pages.pid) {
-                    pager.put_zeros(&zeros);
-                    pager.put(&pages.runs, pages.bytes);
-                }
-                room.tell(&ToHome::Filled { pid: pages.pid });
-            }
             Item::Forget { pid } => drop(incoming.remove(&pid)),
-            Item::Ended => pagers.values().for_each(|pager| pager.look_again()),
-            Item::Complete { pid } => drop(pagers.remove(&pid)),
-            Item::Broken { pid, why } => {
-                if let Some(pager) = pagers.get(&pid) {
-                    pager.fail(&why);
-                }
-            }
         }
     }
 }
@@ -187,10 +154,10 @@ impl Incoming {
     }
 
     /// Who brings the pages that are not here yet. It is asked to from now on: rebuilding the body touches its memory.
-    fn page_later(&mut self, room: &Arc<Shared>, pid: i32) -> Result<Option<Arc<Pager>>, String> {
+    fn page_later(&mut self, room: &Arc<Shared>, pid: i32) -> Result<(), String> {
         let later = std::mem::take(&mut self.later);
         if later.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let image = self.map(room, pid).as_ref().map(|(image, _)| image.clone()).map_err(Clone::clone)?;
         let stale = later.iter().filter(|_| self.ahead).map(|(start, end)| (start, end - start)).collect();
@@ -198,36 +165,22 @@ impl Incoming {
         room.orders.give(Order::Watch { pid, stale, answer });
         let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
         body::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
-        let (asking, ending) = (room.clone(), room.clone());
-        let want = move |range| asking.tell(&ToHome::Fetch { pid, ranges: vec![range] });
-        let ended = move |result: Result<(), String>| {
-            match result {
-                Ok(()) => ending.tell(&ToHome::Enough { pid }),
-                Err(why) => {
-                    tracing::error!("the memory of process {pid} does not come: {why}: it is killed");
-                    ending.orders.give(Order::Kill { pid });
-                }
-            }
-            ending.cargo.give(Item::Complete { pid });
-        };
-        Pager::start(memory, later, want, ended).map(Some).map_err(|e| e.to_string())
+        let pager = following::start(room, pid, memory, later).map_err(|e| e.to_string())?;
+        room.following.give(Followed::Begins { pid, pager });
+        Ok(())
     }
 
-    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) -> Option<Arc<Pager>> {
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) {
         let inside = |(image, _): &(Arc<Image>, Memory)| match body::lie_within(&gone, &image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
         match fits.and_then(|()| self.page_later(room, pid)) {
-            Ok(pager) => {
-                room.orders.give(Order::Rebuild { pid, gone });
-                pager
-            }
+            Ok(()) => room.orders.give(Order::Rebuild { pid, gone }),
             Err(why) => {
                 room.orders.give(Order::Kill { pid });
                 room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
-                None
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::after::{self, After};
 use super::cargo::Item;
+use super::following::Followed;
 use super::going_home;
 use super::report;
 use super::shared::{Pending, Shared, Written};
@@ -46,7 +47,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
         ToRoom::Filled { pid } => room.lenders.with(pid, Lender::arrived),
-        ToRoom::Broken { pid, why } => room.cargo.give(Item::Broken { pid, why }),
+        ToRoom::Broken { pid, why } => room.following.give(Followed::Broken { pid, why }),
         ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
         ToRoom::Report => report::tell(room),
         ToRoom::Close => return false,

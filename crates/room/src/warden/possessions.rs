@@ -50,11 +50,43 @@ fn without_end(name: PathBuf) -> PathBuf {
     }
 }
 
+/// Memory areas without flags, which are quickly read, and with them, for which the kernel looks at every page.
+#[derive(Debug)]
+pub struct Looked {
+    bare: Vec<Area>,
+    flagged: Vec<Area>,
+}
+
+/// With less memory the areas are read with flags in a moment, bytes.
+const LONG_BYTES: u64 = 16 << 20;
+
+/// Looks at the memory areas of a body that runs, if that takes long: it need not be done while it stands still.
+pub fn look(host: HostTid) -> Option<Looked> {
+    if os::process::anonymous_bytes(host.0).ok()? < LONG_BYTES {
+        return None;
+    }
+    let bare = os::areas::read(host.0).ok()?;
+    Some(Looked { bare, flagged: os::areas::read_with_flags(host.0).ok()? })
+}
+
+/// With flags: as they were before it was stopped, if no area has changed since (but for a hint that was given to all of one, madvise(2), in between).
+fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyError> {
+    let same = |a: &Area, b: &Area| (a.start, a.end) == (b.start, b.end);
+    if let Some(Looked { bare, flagged }) = looked
+        && os::areas::read(host.0)? == *bare
+        && bare.len() == flagged.len()
+        && bare.iter().zip(flagged).all(|(a, b)| same(a, b))
+    {
+        return Ok(flagged.clone());
+    }
+    Ok(os::areas::read_with_flags(host.0)?)
+}
+
 /// The image of a stopped body, but for what only collecting says.
-pub fn describe(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
+pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>) -> Result<Image, BodyError> {
     let home = HomeFiles::of(host)?;
     let mut files = Files::default();
-    let mut areas = os::areas::read_with_flags(host.0)?;
+    let mut areas = areas_now(host, looked)?;
     for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
         area.name =
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));

@@ -213,6 +213,8 @@ fn serve(
     thread("memory", Box::new(move || super::home::serve_memory(&room)))?;
     let room = shared.clone();
     thread("cargo", Box::new(move || super::cargo::serve(&room)))?;
+    let room = shared.clone();
+    thread("following", Box::new(move || super::following::serve(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());
     thread("calls", Box::new(move || super::notices::serve(&room, &from)))?;
     let (room, ended) = (shared.clone(), end.clone());

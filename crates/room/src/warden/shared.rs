@@ -33,6 +33,8 @@ pub struct Shared {
     pub spares: Spares,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
+    /// Processes that run here, and whose pages follow.
+    pub following: super::following::Following,
     /// Pages on their way home.
     pub windows: super::windows::Windows,
     /// Bodies that went on at home, whose pages follow.
@@ -193,6 +195,7 @@ impl Shared {
             orders,
             memory,
             cargo,
+            following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             lenders: body::Lenders::default(),
             ledger: Ledger::default(),

@@ -37,7 +37,8 @@ fn proc_shows_the_program_also_after_exec() {
         placed sh -c 'read line; exec sleep "1000"' < go > said & pid=$!
         exec 3> go
         show() { cat /proc/$pid/comm; tr '\0' '|' < /proc/$pid/cmdline; echo; readlink -f /proc/$pid/exe; }
-        while [ "$(cat /proc/$pid/comm)" != sh ] || [ "$(readlink /proc/$pid/exe)" != "$(readlink -f /bin/sh)" ]; do sleep 0.01; done
+        # The shell that makes it is called sh, too.
+        while tr '\0' '|' < /proc/$pid/cmdline | grep -vq '^sh|-c|read line' || [ "$(cat /proc/$pid/comm)" != sh ] || [ "$(readlink /proc/$pid/exe)" != "$(readlink -f /bin/sh)" ]; do sleep 0.01; done
         show
         echo >&3
         while [ "$(readlink /proc/$pid/exe)" != "$(readlink -f $(command -v sleep))" ]; do sleep 0.01; done

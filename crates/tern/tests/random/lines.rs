@@ -241,7 +241,7 @@ const SIMPLE: &[&str] = &[
     "sh ./script.sh <word> <word>; ./script.sh <number>; echo $?",
     "./none 2> /dev/null; echo $?",
     "readlink -f tree/link | sed 's/.*place//'",
-    "kill -0 $$ && echo alive; pgrep -c -P $$ || echo no children",
+    "kill -0 $$ && echo alive; pgrep -x no-such-name || echo nobody",
     "cd tree && <producer>; cd .. || exit",
     "sqlite3 d.db 'create table if not exists t(a); insert into t values (<number>), (<number>); select sum(a) from t;'",
 ];

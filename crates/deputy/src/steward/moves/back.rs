@@ -26,7 +26,6 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, true)?;
-    this.course.borrow_mut().freeze();
     let follow_bytes = match wish.how {
         How::Post => 0,
         How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
@@ -37,7 +36,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
         Ok(rest) => {
             os::fault::past("home");
             let how = if rest.is_some() { "post" } else { "stop" };
-            let received = rest.map_or(Ok(()), |(pager, bytes)| this.receive_rest(&pager, bytes));
+            let received = rest.map_or(Ok(()), |pager| this.receive_rest(&pager));
             this.decide(Told::Release, &ToRoom::Release { pid })?;
             // Its number is free there when this is told; until then it could not go there again.
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
@@ -56,8 +55,8 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
     }
 }
 
-/// Who brings the pages that follow, and their bytes.
-type Rest = Option<(Arc<Pager>, u64)>;
+/// Who brings the pages that follow.
+type Rest = Option<Arc<Pager>>;
 
 impl Move {
     fn receive(&self) -> Result<Rest, MoveError> {
@@ -67,6 +66,10 @@ impl Move {
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
+                Ok(Heard::Leaving) => {
+                    self.done("look there");
+                    self.course.borrow_mut().freeze();
+                }
                 Ok(Heard::Later(runs)) => {
                     if let Err(e) = self.filled(&mut filling, &bytes).and_then(|f| f.expect_later(&runs)) {
                         break Err(e);
@@ -200,7 +203,7 @@ impl Move {
         os::fault::past("arrived");
         self.arrived();
         let (done, is_done) = mpsc::channel();
-        let memory = rest.as_ref().and_then(|(pager, _)| pager.duplicate());
+        let memory = rest.as_ref().and_then(|pager| pager.duplicate());
         self.room.poller.order(Order::Dismiss { pid: self.pid, memory, done });
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
         let signals = self.take_signals();

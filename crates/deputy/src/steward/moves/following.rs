@@ -7,9 +7,10 @@ use crate::steward::channel;
 use crate::steward::deputies::{Job, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
-use body::{BodyError, Lender, Pager};
+use body::{BodyError, Lender, Lent, Pager};
 use image::Area;
 use os::inject::Memory;
+use os::pages::Own;
 use os::pidfd::PidFd;
 use std::io::Write;
 use std::sync::Arc;
@@ -60,12 +61,18 @@ impl Move {
             self.frame(Kind::Later, &[&cargo::pages_head(pid, part)])?;
         }
         let lends = lender.clone();
+        let own = Own::of(pid)?;
         let lend = move || {
-            lends.run(&memory, &areas, |batch| {
-                let head = cargo::pushed_head(pid, batch.runs, batch.zeros);
+            let frame = |kind, parts: &[&[u8]]| {
                 let gone = || BodyError::Stays("the link to the room is gone".into());
-                let sent = room.downlink.get().ok_or_else(gone)?.send(Kind::Pushed, 0, 0, &[&head, batch.bytes]);
+                let sent = room.downlink.get().ok_or_else(gone)?.send(kind, 0, 0, parts);
                 sent.map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
+            };
+            lends.run(&memory, &own, &areas, |lent| match lent {
+                Lent::Pages(batch) => {
+                    frame(Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+                }
+                Lent::Vacant(runs) => frame(Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
             })
         };
         let thread = std::thread::Builder::new().name("lender".into()).spawn(lend);
@@ -90,10 +97,9 @@ impl Move {
         self.done("forget");
     }
 
-    /// Has the pages that follow brought to the deputy, when it is the program again; and their bytes.
-    pub(super) fn page_later(&self, filling: &mut Filling) -> Result<Option<(Arc<Pager>, u64)>, BodyError> {
+    /// Has the pages that follow brought to the deputy, when it is the program again.
+    pub(super) fn page_later(&self, filling: &mut Filling) -> Result<Option<Arc<Pager>>, BodyError> {
         let later = filling.take_later();
-        let bytes = later.bytes();
         if later.is_empty() {
             return Ok(None);
         }
@@ -107,11 +113,11 @@ impl Move {
         let pager = Pager::start(memory, later, want, ended)?;
         self.room.pagers().insert(pid, pager.clone());
         self.done("watch");
-        Ok(Some((pager, bytes)))
+        Ok(Some(pager))
     }
 
     /// The process runs at home: the rest of its pages comes too.
-    pub(super) fn receive_rest(&self, pager: &Pager, bytes: u64) -> Result<(), MoveError> {
+    pub(super) fn receive_rest(&self, pager: &Pager) -> Result<(), MoveError> {
         self.room.tell(&ToRoom::Push { pid: self.pid });
         self.drains();
         let outcome = loop {
@@ -123,8 +129,9 @@ impl Move {
             }
         };
         self.room.pagers().remove(&self.pid);
+        let (bytes, faults) = pager.progress();
         self.course.borrow_mut().count(bytes);
-        self.course.borrow_mut().follow(bytes, pager.faults() * cargo::PAGE_BYTES as u64);
+        self.course.borrow_mut().follow(bytes, faults * cargo::PAGE_BYTES as u64);
         self.done("follow");
         if let Err(why) = outcome {
             self.kill_for(&why)?;

@@ -206,29 +206,45 @@ impl Move {
         let image = Image { process: collected.process.clone(), threads, ..now.image() };
         self.send_image(&image)?;
         self.done("image");
-        let rest = match ahead {
-            Some(ahead) => ahead.rest(&image.areas)?,
-            None => Rest { runs: body::own_runs(&Own::of(self.pid)?, &image.areas)?, gone: Vec::new() },
-        };
+        let (rest, later) = self.divide(&image, ahead, follow)?;
         self.done("look");
         os::fault::at("pages")?;
         if rest.gone.len() > GONE_MAX {
             let why = "it gave back too much of what was sent ahead: move it with --how stop";
             return Err(BodyError::Stays(why.into()).into());
         }
-        // Too many pieces would take long to be discarded there.
-        let outrun = ahead.is_some_and(Ahead::is_outrun) && rest.runs.len() <= GONE_MAX;
-        let (runs, later) = match follow || outrun {
-            true => body::part_later(&rest.runs, &image.areas, &image.threads),
-            false => (rest.runs, Ranges::default()),
-        };
-        self.send_batches(&runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
+        self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
         self.done("pages");
         os::fault::at("rebuild")?;
         let injected = collected.first().and_then(|inside| inside.region()).map(|at| (at, at + body::REGION_BYTES));
         let following = self.follow(later, &image.areas, all_memory(now, injected))?;
         self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
         Ok(following)
+    }
+
+    /// What is sent at the stop, and what follows.
+    fn divide(&self, image: &Image, ahead: Option<&Ahead>, follow: bool) -> Result<(Rest, Ranges), BodyError> {
+        let own = Own::of(self.pid)?;
+        let Some(ahead) = ahead else {
+            let (runs, later) = match follow {
+                true => {
+                    let (now, later) = body::part_later(&image.areas, &image.threads);
+                    (body::own_in(&own, &now)?, later)
+                }
+                false => (body::own_runs(&own, &image.areas)?, Ranges::default()),
+            };
+            return Ok((Rest { runs, gone: Vec::new() }, later));
+        };
+        let rest = ahead.rest(&image.areas)?;
+        // Too many pieces would take long to be discarded there.
+        if !ahead.is_outrun() || rest.runs.len() > GONE_MAX {
+            return Ok((rest, Ranges::default()));
+        }
+        let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
+        let (_, may) = body::part_later(&image.areas, &image.threads);
+        let later: Ranges = may.iter().flat_map(|range| left.remove(range)).collect();
+        let runs = left.iter().map(|(start, end)| (start, end - start)).collect();
+        Ok((Rest { runs, gone: rest.gone }, later))
     }
 
     pub(super) fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {

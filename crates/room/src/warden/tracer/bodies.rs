@@ -4,7 +4,7 @@ use super::Tracer;
 use super::porters::Then;
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, tell};
 use crate::usage::Usage;
-use crate::warden::cargo::Item;
+use crate::warden::following::Followed;
 use crate::warden::guests::{Guest, Who};
 use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
 use std::collections::HashMap;
@@ -282,7 +282,7 @@ impl Tracer {
         self.dying.forget(pid);
         self.bodies.forget(pid);
         self.room.guests().remove(pid);
-        self.room.cargo.give(Item::Ended);
+        self.room.following.give(Followed::Ended);
         // What it had open is closed at home before its parent hears of its end.
         self.room.standins.settle();
         self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us });

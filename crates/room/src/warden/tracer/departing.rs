@@ -3,9 +3,9 @@
 
 use super::Tracer;
 use super::bodies::Phase;
-use crate::warden::possessions;
+use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
-use body::{BodyError, Collected, Lender, Slept};
+use body::{BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
 use os::inject::Memory;
 use os::pages::Own;
@@ -32,6 +32,8 @@ enum State {
 #[derive(Debug, Default)]
 struct Going {
     slept: Slept,
+    /// Its memory areas before it was stopped.
+    looked: Option<Looked>,
     /// If it has so many bytes of its own, pages may follow when it goes on at home.
     follow_bytes: u64,
 }
@@ -49,6 +51,8 @@ impl Tracer {
             return self.cannot_leave(pid, &e.to_string());
         }
         let threads = self.room.guests().threads_of(pid);
+        let looked = self.room.guests().host(pid).and_then(possessions::look);
+        self.room.tell(&ToHome::Leaving { pid });
         // At most since it came.
         let here = self.bodies.here_for(pid);
         let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
@@ -60,7 +64,7 @@ impl Tracer {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, follow_bytes }));
+        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, looked, follow_bytes }));
         self.check_leaving(pid);
     }
 
@@ -151,7 +155,7 @@ impl Tracer {
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
-        match take_apart(&self.room, pid, host, threads, &going.slept) {
+        match take_apart(&self.room, pid, host, threads, going) {
             Ok((mut image, collected)) => {
                 // Should it stay, it sends them itself.
                 for (tid, info) in self.injected.signals(host) {
@@ -276,9 +280,9 @@ fn take_apart(
     pid: i32,
     host: HostTid,
     threads: Vec<Stopped>,
-    slept: &Slept,
+    going: &Going,
 ) -> Result<(Image, Collected), Failed> {
-    let image = match possessions::describe(room, pid, host) {
+    let image = match possessions::describe(room, pid, host, going.looked.as_ref()) {
         Ok(image) => image,
         Err(e) => return Err((e, threads)),
     };
@@ -295,7 +299,8 @@ fn take_apart(
         Ok(found) => found,
         Err(e) => return Err((e, threads)),
     };
-    let collected = body::collect(host.0, threads, &areas, ignored, slept, |tid| Ok(os::process::inner_tid(tid)?))?;
+    let collected =
+        body::collect(host.0, threads, &areas, ignored, &going.slept, |tid| Ok(os::process::inner_tid(tid)?))?;
     let mut image = image;
     let named = std::mem::replace(&mut image.process, collected.process.clone());
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
@@ -324,11 +329,14 @@ fn send(
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;
     }
-    let mut runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
-    let mut later = strategy::Ranges::default();
-    if runs.iter().map(|(_, bytes)| bytes).sum::<u64>() >= follow_bytes {
-        (runs, later) = body::part_later(&runs, &image.areas, &image.threads);
-    }
+    let own = Own::of(host.0)?;
+    let (runs, later) = match os::process::anonymous_bytes(host.0)? >= follow_bytes {
+        true => {
+            let (now, later) = body::part_later(&image.areas, &image.threads);
+            (body::own_in(&own, &now)?, later)
+        }
+        false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
+    };
     body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, |runs, pages| {
         if !room.windows.make_way(pid, pages.len() as u64) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));
@@ -349,8 +357,11 @@ fn send(
 /// Sends what follows.
 fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender) {
     let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
-        lender.run(&memory, &image.areas, |batch| {
-            frame(room, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+        lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
+            Lent::Pages(batch) => {
+                frame(room, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+            }
+            Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
         })
     });
     room.lenders.end(pid);

@@ -1,0 +1,113 @@
+//! Bodies that run here, and whose pages follow. A thread of its own, which waits for nobody: whoever touches a page that is not here yet waits for it, and that may be the
+//! tracer, for which the thread of [`crate::warden::cargo`] waits.
+
+use super::cargo::Item;
+use super::shared::Shared;
+use super::tracer::Order;
+use body::{BodyError, Pager};
+use os::userfault::Userfault;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use strategy::Ranges;
+use wire::ToHome;
+
+/// What happens to them.
+pub enum Followed {
+    /// One is about to run.
+    Begins {
+        /// It.
+        pid: i32,
+        /// Brings its pages.
+        pager: Arc<Pager>,
+    },
+    /// The body of a frame of pages.
+    Pushed(Vec<u8>),
+    /// The body of a frame of runs that do not follow after all.
+    Vacant(Vec<u8>),
+    /// A process has ended: perhaps nobody misses pages any more.
+    Ended,
+    /// Nothing of this process is missing any more.
+    Complete {
+        /// It.
+        pid: i32,
+    },
+    /// What is missing of this process will not come.
+    Broken {
+        /// It.
+        pid: i32,
+        /// In words.
+        why: String,
+    },
+}
+
+/// The way to the thread.
+pub struct Following {
+    to: Sender<Followed>,
+    from: Mutex<Option<Receiver<Followed>>>,
+}
+
+impl Default for Following {
+    fn default() -> Following {
+        let (to, from) = channel();
+        Following { to, from: Mutex::new(Some(from)) }
+    }
+}
+
+impl Following {
+    /// Puts one at the end.
+    pub fn give(&self, followed: Followed) {
+        // The thread ends with the room.
+        let _ = self.to.send(followed);
+    }
+}
+
+/// Serves for ever.
+pub fn serve(room: &Shared) {
+    let Some(from) = room.following.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let mut pagers: HashMap<i32, Arc<Pager>> = HashMap::new();
+    for followed in from {
+        match followed {
+            Followed::Begins { pid, pager } => drop(pagers.insert(pid, pager)),
+            Followed::Pushed(body) => {
+                let Some((pages, zeros)) = wire::cargo::pushed(&body) else { continue };
+                if let Some(pager) = pagers.get(&pages.pid) {
+                    pager.put_zeros(&zeros);
+                    pager.put(&pages.runs, pages.bytes);
+                }
+                room.tell(&ToHome::Filled { pid: pages.pid });
+            }
+            Followed::Vacant(body) => {
+                let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
+                if let Some(pager) = pagers.get(&pid) {
+                    pager.vacate(&runs);
+                }
+            }
+            Followed::Ended => pagers.values().for_each(|pager| pager.look_again()),
+            Followed::Complete { pid } => drop(pagers.remove(&pid)),
+            Followed::Broken { pid, why } => {
+                if let Some(pager) = pagers.get(&pid) {
+                    pager.fail(&why);
+                }
+            }
+        }
+    }
+}
+
+/// Has the pages of a body brought that are not here yet.
+pub fn start(room: &Arc<Shared>, pid: i32, memory: Userfault, later: Ranges) -> Result<Arc<Pager>, BodyError> {
+    let (asking, ending) = (room.clone(), room.clone());
+    let want = move |range| asking.tell(&ToHome::Fetch { pid, ranges: vec![range] });
+    let ended = move |result: Result<(), String>| {
+        match result {
+            Ok(()) => ending.tell(&ToHome::Enough { pid }),
+            Err(why) => {
+                tracing::error!("the memory of process {pid} does not come: {why}: it is killed");
+                ending.orders.give(Order::Kill { pid });
+                ending.cargo.give(Item::Forget { pid });
+            }
+        }
+        ending.following.give(Followed::Complete { pid });
+    };
+    Pager::start(memory, later, want, ended)
+}
