@@ -19,7 +19,8 @@ struct holder {
     unsigned char *before_state, *after_state, *own_state;
     // Where its registers are held: the instruction that jumps here jumps on when this changes.
     void *volatile at;
-    void *done;
+    // They are loaded.
+    volatile uint64_t loaded;
     // Of the general registers, those that a system call leaves alone.
     unsigned held;
     const char *name;
@@ -35,7 +36,7 @@ void hold_spinning(void);
 void hold_calling(void);
 extern char spin_here[], spin_done[];
 
-// Loads all registers of a holder, stays, and stores them. Nothing but a jump through memory needs no register and no flag.
+// Loads all registers of a holder, stays, and stores them. A store of a constant and a jump through memory need no register and no flag.
 #define HOLD(function, holder, stay)                                                                            \
     __asm__(".text\n.globl " #function "\n" #function ":\n"                                                     \
             "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n pushfq\n"                   \
@@ -61,10 +62,10 @@ extern char spin_here[], spin_done[];
             "mov " #holder "+296(%rip), %rcx\n xrstor64 (%rcx)\n"                                                \
             "popfq\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n")
 
-_Static_assert(offsetof(struct holder, after) == 136 && offsetof(struct holder, components) == 272 && offsetof(struct holder, at) == 304, "HOLD knows them");
+_Static_assert(offsetof(struct holder, after) == 136 && offsetof(struct holder, components) == 272 && offsetof(struct holder, at) == 304 && offsetof(struct holder, loaded) == 312, "HOLD knows them");
 
-HOLD(hold_spinning, spinner, ".globl spin_here\nspin_here: pause\n jmp *spinner+304(%rip)\n.globl spin_done\nspin_done:\n");
-HOLD(hold_calling, caller, "syscall\n");
+HOLD(hold_spinning, spinner, ".globl spin_here\nspin_here: movq $1, spinner+312(%rip)\n pause\n jmp *spinner+304(%rip)\n.globl spin_done\nspin_done:\n");
+HOLD(hold_calling, caller, "movq $1, caller+312(%rip)\n syscall\n");
 
 // x87, SSE, AVX, and the three of AVX-512.
 enum { COMPONENTS = 0xe7, MXCSR_AT = 24, X87_BYTES = 32, SSE_BYTES = 512, HEADER_AT = 512, HEADER_BYTES = 64 };
@@ -240,9 +241,9 @@ int main(int argc, char **argv) {
     CHECK(pthread_create(&threads[1], NULL, hold, &caller) == 0);
     for (int round = 1; round <= ROUNDS; round++) {
         spinner.at = spin_here;
+        spinner.loaded = caller.loaded = 0;
         pthread_barrier_wait(&begin);
-        struct timespec moment = {0, 200000};
-        nanosleep(&moment, NULL);
+        while (!spinner.loaded || !caller.loaded) sched_yield();
         check_pages(round);
         if (round == POINT) GUEST_POINT();
         spinner.at = spin_done;
