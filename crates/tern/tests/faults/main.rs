@@ -205,3 +205,33 @@ fn one_body_runs_after_faults() {
 fn one_body_runs_after_every_fault() {
     run(None);
 }
+
+/// A child ends while its parent, which blocks SIGCHLD and does not handle it, is put together at home.
+const ORPHAN_SIGNAL: &str = r#"
+cd $(mktemp -d); faults=/run/tern/fault; rm -f $faults.*
+until_() { tries=0; until eval "$1" || [ $tries -gt 1000 ]; do sleep 0.01; tries=$((tries + 1)); done; }
+python3 -c "
+import os, signal, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+child = os.fork()
+if child == 0:
+    until('go'); os._exit(3)
+open('up', 'w').close(); until('take')
+info = signal.sigtimedwait([signal.SIGCHLD], 5)
+print('told' if info and info.si_pid == child else 'not told')" > said & pid=$!
+until_ '[ -e up ]'; child=$(cat /proc/$pid/task/$pid/children)
+tern move $pid n2 && echo away
+echo dismissed:hang > $faults; tern move $pid home & mover=$!
+until_ '[ -e $faults.done ]'; touch go; until_ 'grep -q "State:.Z" /proc/${child% }/status'
+touch $faults.over; wait $mover && echo home
+touch take; wait $pid; cat said; rm -f $faults.*
+"#;
+
+#[test]
+fn a_child_that_ends_meanwhile_is_told() {
+    let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("faults").unwrap(), 2)).unwrap();
+    let output = lab.exec("n1", ["timeout", "-s", "KILL", "60", "bash", "-c", ORPHAN_SIGNAL]).unwrap();
+    assert_eq!(output.text(), "away\nhome\ntold", "{}", output.errors());
+}

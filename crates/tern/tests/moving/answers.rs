@@ -15,7 +15,7 @@ const WRITER: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 int main(void) {
-    size_t bytes = 96 << 20;
+    size_t bytes = 16 << 20;
     char *memory = malloc(bytes);
     for (int round = 0;; round++) {
         memset(memory, round, bytes);

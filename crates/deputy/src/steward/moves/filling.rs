@@ -258,8 +258,9 @@ impl Filling {
         }
         self.place_descriptors(pid)?;
         let inside = self.first()?;
+        let lost = will_be_dropped(inside, &image)?;
         body::set_process(inside, &image, &given)?;
-        body::requeue(inside, &image, signals)?;
+        body::requeue(inside, &image, &[signals, &lost].concat())?;
         let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);
         inside.run(&batch)?;
@@ -281,6 +282,26 @@ impl Filling {
         }
         Ok(done)
     }
+}
+
+/// For which thread, if it is for one, and what it carries.
+type Signal = (Option<i32>, [u8; 128]);
+
+/// Signals that have come since the deputy was stopped, and that the kernel drops when their action is set to what ignores them, though the program blocks them and may
+/// take them yet (do_sigaction in kernel/signal.c).
+fn will_be_dropped(inside: &Inside, image: &Image) -> Result<Vec<Signal>, BodyError> {
+    const WAITING_MAX: usize = 128;
+    const IGNORED_BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+    let ignores = |info: &[u8; 128]| {
+        let signal = i32::from(info[0]);
+        match image.process.actions.get(signal as usize - 1).map(|action| action[0]) {
+            Some(handler) if handler == libc::SIG_DFL as u64 => IGNORED_BY_DEFAULT.contains(&signal),
+            handler => handler == Some(libc::SIG_IGN as u64),
+        }
+    };
+    let blocked = |info: &[u8; 128]| image.threads.iter().all(|t| t.mask >> (info[0] - 1) & 1 == 1);
+    let waiting = inside.pending(true, WAITING_MAX)?.into_iter().filter(|info| (1..=64).contains(&info[0]));
+    Ok(waiting.filter(|info| ignores(info) && blocked(info)).map(|info| (None, info)).collect())
 }
 
 fn remap(inside: &mut Inside, (start, end): (u64, u64), to: u64) -> Result<(), BodyError> {
