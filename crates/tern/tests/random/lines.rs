@@ -94,7 +94,7 @@ const PRODUCERS: &[&str] = &[
     "paste -d, numbers table",
     "comm -12 <(sort words 2> /dev/null) <(sort -u words 2> /dev/null)",
     "diff <(seq <number>) <(seq <number>)",
-    "join -t: <(sort table) <(sort table | sed 's/:.*:/:/')",
+    "join -t: <(sort table 2> /dev/null) <(sort table 2> /dev/null | sed 's/:.*:/:/')",
     "tar cf - tree | tar tf - | sort",
     "tar czf - tree numbers | tar xzOf - numbers",
     "gzip -c words | gunzip -c | head -n <number>",
