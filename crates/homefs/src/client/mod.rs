@@ -9,6 +9,7 @@ mod init;
 mod local;
 mod order;
 mod peek;
+mod readers;
 
 use crate::invalidation::{Invalidation, What};
 use crate::offer::Offer;
@@ -19,6 +20,7 @@ use crate::proto::{
 use idle::{Files, Opening, Release};
 use local::Locals;
 use order::{Blocks, Order};
+use readers::{READERS, Readers};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -70,9 +72,6 @@ impl LateReply {
     }
 }
 
-/// Threads that read each mount's device: while one forwards, the other reads.
-const READERS_PER_MOUNT: usize = 2;
-
 /// How long a reader waits before it looks again whether its device is mounted (before that, reading is EPERM, and nothing tells).
 pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
 
@@ -94,6 +93,7 @@ struct Mount {
     /// What each request under way concerns, by its `unique`.
     under_way: Mutex<HashMap<u64, UnderWay>>,
     epoch: AtomicBool,
+    readers: Readers,
 }
 
 /// What is to be known of a request when its answer comes.
@@ -133,9 +133,10 @@ impl Client {
             files: Mutex::default(),
         });
         for mount in 0..client.mounts.len() {
-            for _ in 0..READERS_PER_MOUNT {
-                let reader = client.clone();
-                std::thread::Builder::new().name(format!("fuse-{mount}")).spawn(move || reader.read_requests(mount))?;
+            for reader in 0..READERS {
+                let client = client.clone();
+                let read = move || client.read_requests(mount, reader);
+                std::thread::Builder::new().name(format!("fuse-{mount}")).spawn(read)?;
             }
         }
         let applier = client.clone();
@@ -238,13 +239,17 @@ impl Client {
         }
     }
 
-    fn read_requests(&self, index: usize) {
+    fn read_requests(&self, index: usize, reader: usize) {
         let mount = &self.mounts[index];
+        mount.readers.begin(reader);
         let mut buf = vec![0; MAX_REQUEST_BYTES];
         let mut reply = ReplyBuf::default();
         loop {
             match rustix::io::read(&mount.device, &mut buf[..]) {
-                Ok(len) => self.forward(index as u16, mount, &buf[..len], &mut reply),
+                Ok(len) => {
+                    self.forward(index as u16, mount, reader, &buf[..len], &mut reply);
+                    mount.readers.has_sent(reader);
+                }
                 // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
                 // Not mounted yet: the room is being made.
@@ -257,12 +262,16 @@ impl Client {
         }
     }
 
-    fn forward(&self, index: u16, mount: &Mount, bytes: &[u8], reply: &mut ReplyBuf) {
+    fn forward(&self, index: u16, mount: &Mount, reader: usize, bytes: &[u8], reply: &mut ReplyBuf) {
         let Ok(request) = Request::parse(bytes) else {
             tracing::error!(index, bytes = bytes.len(), "the kernel sent a malformed FUSE request");
             return;
         };
         let unique = request.header.unique;
+        mount.readers.takes(reader, unique);
+        if fifo_writer(&request) != 0 {
+            mount.readers.await_older(reader, unique);
+        }
         match request.opcode {
             Some(Opcode::Init) => return mount.write(&mount.negotiate(&request)),
             Some(op) if op.is_one_way() => self.forgotten(index, &request),
@@ -407,7 +416,7 @@ fn cached_handle(reply: &[u8]) -> Option<u64> {
 
 impl Mount {
     fn new(device: OwnedFd) -> Mount {
-        Mount { device, under_way: Mutex::default(), epoch: AtomicBool::new(false) }
+        Mount { device, under_way: Mutex::default(), epoch: AtomicBool::new(false), readers: Readers::default() }
     }
 
     fn write(&self, bytes: &[u8]) {
