@@ -53,7 +53,6 @@ const DIFFERENT: &[(&str, &str)] =
 pub const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[
     ("flock", "a lock goes a little after its last descriptor: the kernel does not wait for RELEASE"),
     ("locks", "the same for locks of open files"),
-    ("exit_thread", "what a process writes after the end of its first thread may be lost"),
 ];
 
 #[test]

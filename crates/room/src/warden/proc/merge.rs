@@ -63,6 +63,8 @@ fn sum(a: &str, b: &str) -> String {
 /// Stops are the home's; that the room's tracer stops a process for a moment is nobody's business.
 fn state<'a>(home: &'a str, room: &'a str, asker: Asker) -> &'a str {
     match (home.chars().next(), room.chars().next()) {
+        // Its first thread has ended; others run on, and may ask.
+        (_, Some('Z')) => room,
         _ if asker.is_itself => "R",
         (Some('T' | 'Z' | 'X'), _) => home,
         (_, Some('t' | 'T')) => "S",
@@ -148,6 +150,7 @@ mod tests {
         assert_eq!(state("S", "t", ALL), "S");
         assert_eq!(state("S", "R", ALL), "R");
         assert_eq!(state("S", "S", Asker { is_itself: true, ..ALL }), "R");
+        assert_eq!(state("S", "Z", Asker { is_itself: true, ..ALL }), "Z");
     }
 
     #[test]
