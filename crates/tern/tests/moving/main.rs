@@ -60,15 +60,20 @@ pub(crate) fn at_home(lab: &Lab, script: &str) -> Output {
 /// Compiles a C program and puts it into the home; its path there.
 pub(crate) fn program(lab: &Lab, name: &str, source: &str, flags: &[&str]) -> String {
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    // Another test may have one of the same name running.
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let made = MADE.fetch_add(1, Ordering::Relaxed);
     let place = |ending: &str| {
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("moving-{name}-{}{ending}", std::process::id()))
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("moving-{name}-{}-{made}{ending}", std::process::id()))
     };
     let (from, to) = (place(".c"), place(""));
     std::fs::write(&from, source).unwrap();
     let done = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&to).arg(&from).args(flags).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let path = format!("/tmp/{name}");
+    let path = format!("/tmp/{made}/{name}");
     let there = lab.root("n1").unwrap().join(&path[1..]);
+    std::fs::create_dir_all(there.parent().unwrap()).unwrap();
     std::fs::copy(&to, &there).unwrap();
     std::fs::set_permissions(there, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::remove_file(from).unwrap();
