@@ -68,10 +68,16 @@ pub fn collect(
     let mut collected = Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new() };
     let mut threads = threads.into_iter();
     while let Some(stopped) = threads.next() {
-        let done = home(stopped.tid().0).and_then(|tid| collected.add(stopped, tid, &ways, slept));
+        let seen = home(stopped.tid().0)
+            .and_then(|tid| from_outside(&stopped, tid, &ways.memory, slept.get(&stopped.tid().0).copied()));
+        // Until it is entered it is nobody's but ours to give back.
+        let (done, untouched) = match seen {
+            Ok(seen) => (collected.add(stopped, seen, &ways), None),
+            Err(e) => (Err(e), Some(stopped)),
+        };
         if let Err(e) = done {
             let mut given_back = collected.give_back().unwrap_or_default();
-            given_back.extend(threads);
+            given_back.extend(untouched.into_iter().chain(threads));
             return Err((e, given_back));
         }
     }
@@ -110,9 +116,12 @@ struct Ways<'a> {
 }
 
 impl Collected {
-    fn add(&mut self, stopped: Stopped, tid: i32, ways: &Ways<'_>, slept: &Slept) -> Result<(), BodyError> {
-        let slept = slept.get(&stopped.tid().0).copied();
-        let (mut thread, registers) = from_outside(&stopped, tid, &ways.memory, slept)?;
+    fn add(
+        &mut self,
+        stopped: Stopped,
+        (mut thread, registers): (Thread, user_regs_struct),
+        ways: &Ways<'_>,
+    ) -> Result<(), BodyError> {
         let (mask, first) = (thread.mask, self.taken.is_empty());
         let inside = if first {
             Inside::enter(stopped, ways.memory.clone(), ways.gate)?

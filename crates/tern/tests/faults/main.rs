@@ -76,8 +76,8 @@ grown; kill -USR1 $pid 2> /dev/null; grown; kill -USR1 $pid 2> /dev/null
 if kill -0 $pid 2> /dev/null; then
     # Nothing is left over that stands in the way of other moves.
     tries=0
-    until tern move $pid n2 > again 2>&1 || grep -q 'runs on n2 already' again || [ $tries -gt 40 ]; do sleep 0.25; tries=$((tries + 1)); done
-    tern move $pid home > again 2>&1 || { echo 'no further move:'; cat again; }
+    until tern move $pid n2 > again 2>&1 || grep -q 'runs on n2 already' again || [ $tries -gt 160 ]; do sleep 0.25; tries=$((tries + 1)); done
+    tern move $pid home > then 2>&1 || { echo 'no further move:'; cat again then; }
     kill -USR1 $pid; grown
 fi
 wait $pid; echo "end $?"

@@ -89,3 +89,34 @@ print('traced', flush=True); time.sleep(1000)" > traced & tracer=$!
     .text();
     answers(&text, &["a debugger", "another user's", "moved"]);
 }
+
+/// A wait that SIGSTOP has interrupted, which the kernel goes on with by itself. Failed once: the thread stayed stopped for ever.
+#[test]
+fn one_that_waits_again() {
+    let lab = shared();
+    let source = r#"
+#include <stdio.h>
+#include <time.h>
+int main(void) {
+    struct timespec some = {3, 0};
+    puts("up"); fflush(stdout);
+    nanosleep(&some, NULL);
+    return 3;
+}
+"#;
+    let waits = program(&lab, "waits-again", source, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        state() {{ cut -d' ' -f3 /proc/$pid/stat; }}
+        tern run --on n2 -- {waits} > said & pid=$!
+        lines said 1
+        kill -STOP $pid; until_ '[ $(state) = T ]'; kill -CONT $pid; until_ '[ $(state) = S ]'
+        tern move $pid n3 2>&1 | head -1; wait $pid; echo $?"#
+        ),
+    )
+    .text();
+    // The kernel may have let it go on in another way, or it may have ended.
+    assert!(text.ends_with("3"), "{text}");
+}
