@@ -28,7 +28,7 @@ struct Count {
 }
 
 /// At most so many tests that failed are run again, alone: where more fail, something is broken.
-const AGAIN_MAX: usize = 3;
+const AGAIN_MAX: usize = 5;
 
 /// A test that failed.
 struct Failure<'a> {
