@@ -81,6 +81,8 @@ pub fn take(
 /// Nobody in the room has it any more: the deputies close theirs. What the program does next it must find done, so this is obeyed before any later call of
 /// its; a process that had it too, and waits for something else, is interrupted for it.
 pub fn close(room: &Shared, standin: StandinId) {
+    // Before the deputies: the last one to close it is theirs, and its peers are to be told then.
+    room.release(standin);
     for deputy in room.table().deputies.values_mut().filter(|d| d.phase == Phase::Away) {
         for fd in deputy.standins.remove(&standin).unwrap_or_default() {
             let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
@@ -89,6 +91,7 @@ pub fn close(room: &Shared, standin: StandinId) {
             }
         }
     }
+    // Once more, behind an order to hold it that is still to be obeyed.
     room.poller.order(Order::Release(standin));
 }
 

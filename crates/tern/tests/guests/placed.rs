@@ -51,7 +51,6 @@ const DIFFERENT: &[(&str, &str)] =
 
 /// What differs at times.
 pub const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[
-    ("udp", "hangs rarely: not understood"),
     ("flock", "a lock goes a little after its last descriptor: the kernel does not wait for RELEASE"),
     ("locks", "the same for locks of open files"),
 ];
