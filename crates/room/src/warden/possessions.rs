@@ -51,12 +51,9 @@ fn without_end(name: PathBuf) -> PathBuf {
     }
 }
 
-/// Memory areas without flags, which are quickly read, and with them, for which the kernel looks at every page.
+/// Memory areas with flags, for which the kernel looks at every page.
 #[derive(Debug)]
-pub struct Looked {
-    bare: Vec<Area>,
-    flagged: Vec<Area>,
-}
+pub struct Looked(Vec<Area>);
 
 /// With less memory the areas are read with flags in a moment, bytes.
 const LONG_BYTES: u64 = 16 << 20;
@@ -66,17 +63,13 @@ pub fn look(host: HostTid) -> Option<Looked> {
     if os::process::anonymous_bytes(host.0).ok()? < LONG_BYTES {
         return None;
     }
-    let bare = os::areas::read(host.0).ok()?;
-    Some(Looked { bare, flagged: os::areas::read_with_flags(host.0).ok()? })
+    Some(Looked(os::areas::read_with_flags(host.0).ok()?))
 }
 
 /// With flags: as they were before it was stopped, if no area has changed since (but for a hint that was given to all of one, madvise(2), in between).
 fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyError> {
-    let same = |a: &Area, b: &Area| (a.start, a.end) == (b.start, b.end);
-    if let Some(Looked { bare, flagged }) = looked
-        && os::areas::read(host.0)? == *bare
-        && bare.len() == flagged.len()
-        && bare.iter().zip(flagged).all(|(a, b)| same(a, b))
+    if let Some(Looked(flagged)) = looked
+        && os::areas::read(host.0)? == os::areas::without_flags(flagged)
     {
         return Ok(flagged.clone());
     }

@@ -59,7 +59,7 @@ impl Observed {
         if let Some(before) = before.filter(|b| b.raw == raw) {
             return before.again(pid, others);
         }
-        let (raw, mut flagged) = areas_twice(pid)?;
+        let (raw, mut flagged) = areas(pid)?;
         if watched {
             flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
         }
@@ -240,23 +240,17 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
 }
 
 /// A process that runs may change its memory while the kernel lists it: then areas come twice, or not at all.
-const LISTED_MAX: usize = 20;
+const LISTED_MAX: usize = 40;
 
-/// The areas without and with flags, of one moment if possible.
-fn areas_twice(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
-    let mut tries = 0;
-    loop {
-        let (raw, flagged) = (os::areas::read(pid)?, os::areas::read_with_flags(pid)?);
-        let apart = flagged.windows(2).all(|w| w[0].end <= w[1].start);
-        let same = raw.iter().map(|a| (a.start, a.end)).eq(flagged.iter().map(|a| (a.start, a.end)));
-        tries += 1;
-        if apart && (same || tries >= LISTED_MAX) {
-            return Ok((raw, flagged));
-        }
-        if tries >= 2 * LISTED_MAX {
-            return Err(BodyError::Stays("its memory changes faster than it can be listed".into()));
+/// The areas without and with flags. Of one list: two that were made one after the other need not be of one moment, even if a third is like the first.
+fn areas(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
+    for _ in 0..LISTED_MAX {
+        let flagged = os::areas::read_with_flags(pid)?;
+        if flagged.windows(2).all(|w| w[0].end <= w[1].start) {
+            return Ok((os::areas::without_flags(&flagged), flagged));
         }
     }
+    Err(BodyError::Stays("its memory changes faster than it can be listed".into()))
 }
 
 /// The file that an area shows: still the one of that name, or one that has none any more.

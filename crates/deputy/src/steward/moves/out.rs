@@ -148,11 +148,14 @@ impl Move {
         follow: bool,
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
+        // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
+        let latest = ahead.as_ref().map(|_| Observed::of(self.pid, None, true)).transpose()?;
         self.course.borrow_mut().freeze();
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
         self.done("stop");
-        let now = match Observed::of(self.pid, Some(&prepared.observed), ahead.is_some()) {
+        let latest = latest.as_ref().unwrap_or(&prepared.observed);
+        let now = match Observed::of(self.pid, Some(latest), ahead.is_some()) {
             Ok(now) => now,
             Err(e) => {
                 frozen.thaw();
