@@ -2,7 +2,8 @@
 
 use super::shared::Shared;
 use body::{BodyError, Files, Gathered};
-use image::{Descriptor, Image, Opened};
+use homefs::removed::is_made_up;
+use image::{Descriptor, File, Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
@@ -87,7 +88,8 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
     let memory = body::memory(&areas, &mut files, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
         if home.devices.contains(&area.device) {
-            Ok(())
+            let (path, flags) = (area.name.clone(), libc::O_RDONLY);
+            Ok(File { removed: is_made_up(&path), path, inode: area.inode, flags })
         } else {
             Err(format!("it has {name} mapped, which is the room's own"))
         }
@@ -152,6 +154,7 @@ fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mu
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
     let file = body::open_file(host.0, fd, info, &without_end(name))?;
+    let file = File { removed: is_made_up(&file.path), ..file };
     Ok(Opened::File { file: files.own(file), offset: info.offset })
 }
 

@@ -150,7 +150,7 @@ impl Move {
                 e
             })?;
         let mut filling = Filling::new(image, deputy, &own);
-        match filling.prepare(self.pid) {
+        match filling.prepare(&self.room, self.pid) {
             Ok(()) => Ok(filling),
             Err(e) => {
                 filling.undo()?;

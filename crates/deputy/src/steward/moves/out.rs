@@ -3,6 +3,7 @@
 use super::ahead::{Ahead, Rest};
 use super::following::Following;
 use super::implant;
+use super::names::Names;
 use super::observe::Observed;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
@@ -107,7 +108,8 @@ impl Move {
             first
         };
         let standins: Vec<_> = at_home.iter().map(|(fd, n)| (*fd, StandinId(first + *n as u32))).collect();
-        let place = observed.place(self.pid, &standins)?;
+        let names = Names::of_removed(&self.room, self.pid, &observed.files, &observed.removed())?;
+        let place = observed.place(self.pid, &standins, &names)?;
         self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
