@@ -100,6 +100,11 @@ pub fn map_memory(
     unmap(&mut batch, &kept);
     if let Some(vdso) = image.process.vdso {
         batch.must("mapping the kernel's pages", libc::SYS_arch_prctl, [ARCH_MAP_VDSO_64, vdso.start, 0, 0, 0, 0]);
+        if vdso.code == vdso.end {
+            inside.run(&batch)?;
+            batch = inside.batch();
+            unmap_code(pid, &mut batch)?;
+        }
     }
     for area in &image.areas {
         map(&mut batch, area, given);
@@ -169,11 +174,20 @@ fn map(batch: &mut Batch, area: &Area, given: &Given) {
     }
 }
 
+/// A program that has the vDSO's data has unmapped its code.
+fn unmap_code(pid: i32, batch: &mut Batch) -> Result<(), BodyError> {
+    for code in areas::read(pid)?.iter().filter(|a| a.name == b"[vdso]") {
+        batch.must("unmapping the vDSO's code", libc::SYS_munmap, [code.start, code.end - code.start, 0, 0, 0, 0]);
+    }
+    Ok(())
+}
+
 fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
     let kernels = |a: &&areas::Area| [&b"[vvar]"[..], b"[vvar_vclock]", b"[vdso]"].contains(&a.name.as_slice());
     let start = found.iter().filter(kernels).map(|a| a.start).min();
     let code = found.iter().find(|a| a.name == b"[vdso]").map(|a| (a.start, a.end));
-    if start == Some(wanted.start) && code == Some((wanted.code, wanted.end)) {
+    let wanted_code = (wanted.code < wanted.end).then_some((wanted.code, wanted.end));
+    if start == Some(wanted.start) && code == wanted_code {
         return Ok(());
     }
     stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")

@@ -46,6 +46,11 @@ pub fn choose(own_bytes: u64, max_freeze_us: u64, rate: f64) -> Way {
     if expected_freeze_us(own_bytes, 0, rate) <= max_freeze_us { Way::Stop } else { Way::Pre }
 }
 
+/// Above so many bytes of its own, a process stands still for longer than that if all of it is sent meanwhile. `rate`: bytes per microsecond.
+pub fn stop_bytes_max(max_freeze_us: u64, rate: f64) -> u64 {
+    (max_freeze_us.saturating_sub(FIXED_US) as f64 * rate) as u64
+}
+
 /// For how long a process stands still of which so much must be sent, and so much is looked at. `rate`: bytes per microsecond.
 pub fn expected_freeze_us(to_send_bytes: u64, looked_at_bytes: u64, rate: f64) -> u64 {
     let sending = to_send_bytes as f64 / rate.max(f64::MIN_POSITIVE);
@@ -150,6 +155,9 @@ mod tests {
         assert_eq!(choose(160 << 10, 100_000, RATE_AT_FIRST), Way::Stop);
         assert_eq!(choose(1024 * MIB, 100_000, RATE_AT_FIRST), Way::Pre);
         assert_eq!(choose(1024 * MIB, u64::MAX, RATE_AT_FIRST), Way::Stop);
+        let most = stop_bytes_max(100_000, RATE_AT_FIRST);
+        assert_eq!(choose(most, 100_000, RATE_AT_FIRST), Way::Stop);
+        assert_eq!(choose(most + 4096, 100_000, RATE_AT_FIRST), Way::Pre);
         assert_eq!(expected_freeze_us(u64::MAX, u64::MAX, 0.0), u64::MAX);
     }
 }

@@ -10,6 +10,7 @@ mod course;
 mod filling;
 mod following;
 mod implant;
+mod names;
 mod observe;
 mod out;
 mod watch;

@@ -29,8 +29,8 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     let this = Move::begin(room, pid, true, wish.rate, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
-        // Who wants its memory to follow says so: a program that moved on at once after that has crashed, once.
-        How::Auto | How::Stop | How::Pre | How::Flush => u64::MAX,
+        How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
+        How::Stop | How::Pre | How::Flush => u64::MAX,
     };
     this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate })?;
     match this.receive() {
@@ -150,7 +150,7 @@ impl Move {
                 e
             })?;
         let mut filling = Filling::new(image, deputy, &own);
-        match filling.prepare(self.pid) {
+        match filling.prepare(&self.room, self.pid) {
             Ok(()) => Ok(filling),
             Err(e) => {
                 filling.undo()?;

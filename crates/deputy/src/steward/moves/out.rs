@@ -3,6 +3,7 @@
 use super::ahead::{Ahead, Rest};
 use super::following::Following;
 use super::implant;
+use super::names::Names;
 use super::observe::Observed;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
@@ -108,7 +109,8 @@ impl Move {
             first
         };
         let standins: Vec<_> = at_home.iter().map(|(fd, n)| (*fd, StandinId(first + *n as u32))).collect();
-        let place = observed.place(self.pid, &standins)?;
+        let names = Names::of_removed(&self.room, self.pid, &observed.files, &observed.removed())?;
+        let place = observed.place(self.pid, &standins, &names)?;
         self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
@@ -147,11 +149,14 @@ impl Move {
         follow: bool,
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
+        // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
+        let latest = ahead.as_ref().map(|_| Observed::of(self.pid, None, true)).transpose()?;
         self.course.borrow_mut().freeze();
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
         self.done("stop");
-        let now = match Observed::of(self.pid, Some(&prepared.observed), ahead.is_some()) {
+        let latest = latest.as_ref().unwrap_or(&prepared.observed);
+        let now = match Observed::of(self.pid, Some(latest), ahead.is_some()) {
             Ok(now) => now,
             Err(e) => {
                 frozen.thaw();
