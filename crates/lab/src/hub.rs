@@ -239,7 +239,14 @@ impl Hub {
             })?;
             let foreign = self.options.foreign.contains(&name);
             let console = machine.then(|| directory(&self.options.name).join(format!("{name}.console")));
-            nodes.push(NodeState { name, address: address(index), init: Process::of(*init)?, cgroups, foreign, console });
+            nodes.push(NodeState {
+                name,
+                address: address(index),
+                init: Process::of(*init)?,
+                cgroups,
+                foreign,
+                console,
+            });
         }
         for (node, channel) in nodes.iter().zip(&mut self.channels) {
             if node.is_machine() {

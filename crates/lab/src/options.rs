@@ -74,7 +74,11 @@ impl Options {
             return bad("--vm", self.machines.to_string(), "at most 8 virtual machines can be made");
         }
         if self.machines > 0 && self.delay_us.is_some() {
-            return bad("--vm", self.machines.to_string(), "links of virtual machines have no delay: leave out --delay");
+            return bad(
+                "--vm",
+                self.machines.to_string(),
+                "links of virtual machines have no delay: leave out --delay",
+            );
         }
         if self.machines > 0 && self.memory_bytes.is_some_and(|b| b < 512 << 20) {
             return bad("--mem", format!("{:?}", self.memory_bytes), "a virtual machine needs at least 512M");

@@ -73,14 +73,18 @@ fn obey(order: Order) -> Reply {
         }
         Order::KillDaemon => {
             let daemon = DAEMON.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-            done(daemon.map_or(Ok(()), |mut d| d.kill().and_then(|()| d.wait().map(drop)).context(|| "kill the daemon")))
+            done(
+                daemon.map_or(Ok(()), |mut d| d.kill().and_then(|()| d.wait().map(drop)).context(|| "kill the daemon")),
+            )
         }
         Order::Clock => Reply::Clock(clock_ns()),
         Order::StepClock(ns) => done(step_clock(ns)),
         Order::Reachable(index, reachable) => done(link::set_reachable(index, reachable)),
-        Order::List(path) => Reply::Names(fs::read_dir(&path).map_err(|e| e.to_string()).map(|entries| {
-            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
-        })),
+        Order::List(path) => Reply::Names(
+            fs::read_dir(&path)
+                .map_err(|e| e.to_string())
+                .map(|entries| entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()),
+        ),
         Order::Run { .. } => Reply::Done(Err("a command cannot follow another order".into())),
     }
 }
@@ -128,7 +132,7 @@ fn run(command: &mut Command, stream: &TcpStream) -> io::Result<()> {
     let group = child.id() as i32;
     let over = AtomicBool::new(false);
     let to_other_end = Mutex::new(stream);
-    let status = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         scope.spawn(|| feed(stdin, stream, group, &over));
         let out = scope.spawn(|| pass_on(stdout, &to_other_end, Happened::Out));
         let errors = scope.spawn(|| pass_on(stderr, &to_other_end, Happened::Err));
@@ -146,8 +150,7 @@ fn run(command: &mut Command, stream: &TcpStream) -> io::Result<()> {
         // Whoever asked closes the connection now, which ends the thread that waits for input.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         sent
-    });
-    status
+    })
 }
 
 /// Input for the command; when the other end is gone before it has closed the input, so is the command.

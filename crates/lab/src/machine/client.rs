@@ -140,7 +140,8 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     // Not waited for: it may hang in a read of this process' input for ever.
     std::thread::spawn(move || feed(&input));
     loop {
-        let happened = receive(&stream).map_err(|e| if node.init.is_alive() { e } else { io::Error::other(down(node)) });
+        let happened =
+            receive(&stream).map_err(|e| if node.init.is_alive() { e } else { io::Error::other(down(node)) });
         match happened.context(talk)? {
             Happened::Out(piece) => drop(io::stdout().write_all(&piece).and_then(|()| io::stdout().flush())),
             Happened::Err(piece) => drop(io::stderr().write_all(&piece)),

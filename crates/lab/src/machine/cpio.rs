@@ -39,8 +39,7 @@ impl Archive {
         self.entries += 1;
         let name_bytes = path.len() as u32 + 1;
         // inode, mode, uid, gid, links, mtime, size, device's major and minor, rdev's major and minor, name's size, check sum
-        let fields =
-            [self.entries, mode, 0, 0, 1, 0, content.len() as u32, 0, 0, device.0, device.1, name_bytes, 0];
+        let fields = [self.entries, mode, 0, 0, 1, 0, content.len() as u32, 0, 0, device.0, device.1, name_bytes, 0];
         self.bytes.extend(b"070701");
         fields.iter().for_each(|field| self.bytes.extend(format!("{field:08X}").as_bytes()));
         self.bytes.extend(path.as_bytes());

@@ -23,9 +23,6 @@ pub const SECOND: &str = "__lab-machine";
 /// What the machine is to be: a [`Plan`] as JSON.
 pub const PLAN: &str = "plan";
 
-/// Numbers of processes go up to here, as on no other machine: before Linux 6.14 this bounds what a room can hold.
-const PID_MAX: &str = "4000000";
-
 /// What a machine is to be.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
@@ -110,7 +107,6 @@ fn set_up() -> Result<()> {
         symlink(target, Path::new("/dev").join(name)).context(|| format!("link /dev/{name}"))?;
     }
     symlink("tern", "/bin/ternd").context(|| "link ternd")?;
-    write("/proc/sys/kernel/pid_max", PID_MAX)?;
     let node = format!("n{}", plan.index);
     rustix::system::sethostname(node.as_bytes()).context(|| "set the host name")?;
     write("/etc/hostname", &format!("{node}\n"))?;

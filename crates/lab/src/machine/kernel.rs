@@ -123,9 +123,8 @@ fn output(place: &Path, argv: &[&str]) -> Result<String> {
     let output = output.context(|| format!("run {}", argv[0]))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Error::Setup {
-            who: argv.join(" "),
-            reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        }),
+        false => {
+            Err(Error::Setup { who: argv.join(" "), reason: String::from_utf8_lossy(&output.stderr).trim().to_owned() })
+        }
     }
 }
