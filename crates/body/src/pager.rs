@@ -119,6 +119,11 @@ impl Pager {
         (state.brought_bytes, state.faults)
     }
 
+    /// Bytes that the process misses: without its children, and what of it was never there, once that is known.
+    pub fn missing_bytes(&self) -> u64 {
+        self.lock().spaces.first().map_or(0, |space| space.absent.bytes())
+    }
+
     /// For who must see that nothing is answered wrongly should this process die: the first memory.
     pub fn duplicate(&self) -> Option<OwnedFd> {
         self.lock().spaces.first().and_then(|s| s.memory.as_fd().try_clone_to_owned().ok())

@@ -42,22 +42,7 @@ pub enum Command {
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
     /// Move a running process to a node, or home
-    Move {
-        /// PID at home
-        pid: i32,
-        /// Node; `home` brings it back
-        node: String,
-        /// How its memory goes: auto (what keeps to --max-freeze), stop (while it stands still), pre (while it runs; what it writes goes again; from home only), post (it
-        /// runs there at once, and its memory follows), flush (from a node: to home's memory while it stands still, so that the node is free; from there as post)
-        #[arg(long, value_enum, default_value_t = HowArg::Auto)]
-        how: HowArg,
-        /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
-        #[arg(long, value_parser = duration_us, default_value = "100ms")]
-        max_freeze: u64,
-        /// Say what took how long
-        #[command(flatten)]
-        output: Output,
-    },
+    Move(Move),
     /// Test what this machine offers, or whether programs of this node can run on NODE
     Doctor {
         /// The other node
@@ -232,6 +217,28 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse::<SocketAddr>()
         .or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, ctl::paths::PORT)))
         .map_err(|_| "an IP address, or ADDR:PORT, is expected".into())
+}
+
+/// `tern move`
+#[derive(Clone, Debug, clap::Args)]
+pub struct Move {
+    /// PID at home
+    pub pid: i32,
+    /// Node; `home` brings it back
+    pub node: String,
+    /// How its memory goes: auto (what keeps to --max-freeze), stop (while it stands still), pre (while it runs; what it writes goes again; from home only), post (it
+    /// runs there at once, and its memory follows), flush (from a node: to home's memory while it stands still, so that the node is free; from there as post)
+    #[arg(long, value_enum, default_value_t = HowArg::Auto)]
+    pub how: HowArg,
+    /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
+    #[arg(long, value_parser = duration_us, default_value = "100ms")]
+    pub max_freeze: u64,
+    /// Say each second how far it is, also where standard error is no terminal: one JSON object a line
+    #[arg(long)]
+    pub progress: bool,
+    /// Say what took how long
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// `--how`

@@ -25,25 +25,37 @@ pub(crate) fn ask_with(
     request: &Request,
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(Answer, OwnedFd), Error> {
+    let silent = |source| Error::NoAnswer { source };
+    let socket = begin(run_dir, request, descriptors)?;
+    let answer = receive(&socket)?;
+    packet::set_timeout(&socket, None).map_err(silent)?;
+    Ok((answer, socket))
+}
+
+/// Asks; answers come on the socket ([`receive`]).
+pub(crate) fn begin(run_dir: &Path, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<OwnedFd, Error> {
     let path = daemon_socket(run_dir);
     let socket = packet::connect(&path).map_err(|source| Error::NoDaemon { path, source })?;
     let silent = |source| Error::NoAnswer { source };
     packet::set_timeout(&socket, Some(ANSWER_WITHIN)).map_err(silent)?;
     packet::send(&socket, &encode(request, REQUEST_BYTES)?, descriptors).map_err(silent)?;
+    Ok(socket)
+}
+
+/// Waits for an answer; a refusal is an error.
+pub(crate) fn receive(socket: &OwnedFd) -> Result<Answer, Error> {
+    let silent = |source| Error::NoAnswer { source };
     let mut assembly = Assembly::default();
-    let answer = loop {
-        let packet = packet::receive(&socket, PACKET_BYTES).map_err(silent)?;
+    loop {
+        let packet = packet::receive(socket, PACKET_BYTES).map_err(silent)?;
         if packet.bytes.is_empty() {
             return Err(silent(io::ErrorKind::UnexpectedEof.into()));
         }
-        if let Some(answer) = assembly.take(&packet.bytes)? {
-            break answer;
+        match assembly.take(&packet.bytes)? {
+            Some(Answer::Failed { reason, hint }) => return Err(Error::Refused { reason, hint }),
+            Some(answer) => return Ok(answer),
+            None => {}
         }
-    };
-    packet::set_timeout(&socket, None).map_err(silent)?;
-    match answer {
-        Answer::Failed { reason, hint } => Err(Error::Refused { reason, hint }),
-        answer => Ok((answer, socket)),
     }
 }
 

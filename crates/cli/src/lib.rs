@@ -6,6 +6,7 @@ mod args;
 mod client;
 mod error;
 mod join;
+mod moving;
 mod policy;
 mod run;
 mod show;
@@ -14,7 +15,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::OwnedFd;
 
 use ctl::facts::{Finding, Grade};
-use ctl::moves::Wish;
 use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
 use serde::Serialize;
@@ -29,6 +29,8 @@ pub struct Host {
     pub probe: fn() -> Vec<Finding>,
     /// Undoes what this program's runtime changed of the signals that it was started with.
     pub restore_signals: fn(),
+    /// From now on SIGINT makes this descriptor readable, the first time; the second ends this program as ever.
+    pub interrupts: fn() -> std::io::Result<OwnedFd>,
     /// Turns this process into the deputy of the program, at the end of the socket.
     pub become_deputy: fn(OwnedFd, &Program) -> !,
     /// Goes on as the daemon.
@@ -45,9 +47,6 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
         }
     }
 }
-
-/// Where a process was started, whatever its node is called.
-const HOME: &str = "home";
 
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
     let ask = |request| client::ask(&dirs.run_dir, &request);
@@ -81,13 +80,9 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Answer::Why { lines } => Ok(print_lines(&lines)),
             _ => Err(client::unexpected()),
         },
-        Command::Move { pid, node, how, max_freeze, output } => {
-            let to = (node != HOME).then(|| node.clone());
-            let wish = Wish { how: (*how).into(), max_freeze_us: *max_freeze };
-            match ask(Request::Move { pid: *pid, to, wish })? {
-                Answer::Moved { legs } => Ok(show(*output, &legs, String::new)),
-                _ => Err(client::unexpected()),
-            }
+        Command::Move(args) => {
+            let legs = moving::relocate(&dirs.run_dir, args, host)?;
+            Ok(show(args.output, &legs, String::new))
         }
         Command::Doctor { node: None, output } => Ok(examined(*output, &(host.probe)())),
         Command::Doctor { node: Some(node), output } => match ask(Request::Doctor { node: node.clone() })? {

@@ -32,6 +32,43 @@ impl Default for Wish {
     }
 }
 
+/// What a move is busy with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Looking at the process, and making place for it.
+    #[default]
+    Prepares,
+    /// Its memory is sent while it runs.
+    Ahead,
+    /// Its memory is sent while it stands still.
+    Still,
+    /// It runs there; its memory follows. That it does so cannot be called off.
+    Follows,
+}
+
+/// How far a move is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Where the process goes.
+    pub to: String,
+    /// What it is busy with.
+    pub stage: Stage,
+    /// Bytes of pages that were sent.
+    pub sent_bytes: u64,
+    /// Bytes that are still to be sent, at most; of a process that runs, without what it will have written meanwhile.
+    pub left_bytes: u64,
+    /// Bytes that were sent in the last second.
+    pub bytes_per_s: u64,
+}
+
+impl Progress {
+    /// Seconds until all is sent, if it goes on like that.
+    pub fn rest_s(&self) -> Option<u64> {
+        self.left_bytes.checked_div(self.bytes_per_s)
+    }
+}
+
 /// A part of a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {

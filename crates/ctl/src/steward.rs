@@ -91,7 +91,8 @@ pub enum ToSteward {
     Close,
     /// How much has passed between home and room? Answered by [`FromSteward::Traffic`].
     Traffic,
-    /// Take this process of the home, which runs there, to the room. Answered by [`FromSteward::Moved`].
+    /// Take this process of the home, which runs there, to the room. Answered by [`FromSteward::Moved`]. If a descriptor comes with it, that is the socket of the
+    /// tool that waits, which the steward tells how far it is ([`crate::tool::progress`]), and which may call it off.
     Move {
         /// Home PID.
         pid: i32,

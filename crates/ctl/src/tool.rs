@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Finding, Load};
-use crate::moves::{Leg, Wish};
+use crate::moves::{Leg, Progress, Wish};
 use crate::steward::Guest;
 
 /// First byte of every packet by which the daemon answers.
@@ -65,7 +65,9 @@ pub enum Request {
         /// How many.
         lines: u32,
     },
-    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Moved`].
+    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Moved`], after any number of
+    /// [`Answer::Progress`]. The tool calls the move off, if the process does not run there yet, by
+    /// shutting down its sending direction (shutdown(2)).
     Move {
         /// PID at home.
         pid: i32,
@@ -172,6 +174,8 @@ pub enum Answer {
         /// One way after the other.
         legs: Vec<Leg>,
     },
+    /// To [`Request::Move`], once a second, from the steward: more will come.
+    Progress(Progress),
 }
 
 /// A policy setting.
@@ -254,7 +258,19 @@ pub fn packets(answer: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
 /// # Errors
 /// None for a node's name.
 pub fn placing(node: &str) -> Result<Vec<u8>, crate::codec::CodecError> {
-    let answer = crate::codec::encode(&Answer::Placing { node: node.to_owned() }, PACKET_BYTES - 2)?;
+    packet(&Answer::Placing { node: node.to_owned() })
+}
+
+/// The packet by which a steward tells the tool how far a move is.
+///
+/// # Errors
+/// None for a node's name.
+pub fn progress(progress: Progress) -> Result<Vec<u8>, crate::codec::CodecError> {
+    packet(&Answer::Progress(progress))
+}
+
+fn packet(answer: &Answer) -> Result<Vec<u8>, crate::codec::CodecError> {
+    let answer = crate::codec::encode(answer, PACKET_BYTES - 2)?;
     Ok([&[CONTROL_TAG, 0], answer.as_slice()].concat())
 }
 
@@ -278,6 +294,10 @@ impl Assembly {
             return Err(CodecError::TooLarge { bytes: self.bytes.len() + part.len(), limit: ANSWER_BYTES });
         }
         self.bytes.extend_from_slice(part);
-        if *more == 0 { crate::codec::decode(&self.bytes).map(Some) } else { Ok(None) }
+        if *more != 0 {
+            return Ok(None);
+        }
+        // Another answer may follow.
+        crate::codec::decode(&std::mem::take(&mut self.bytes)).map(Some)
     }
 }

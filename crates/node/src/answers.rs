@@ -1,5 +1,6 @@
 //! What the tool is answered, but for placing.
 
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +24,20 @@ const INVITATIONS_MAX: u32 = 1024;
 /// The daemon has left its cluster and ends once the tool has its answer.
 static LEFT: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn answer(daemon: &Arc<Daemon>, peer: Peer, request: Request) -> Result<Answer, Error> {
+/// `tool`: the socket of who asks.
+pub(crate) fn answer(
+    daemon: &Arc<Daemon>,
+    peer: Peer,
+    tool: BorrowedFd<'_>,
+    request: Request,
+) -> Result<Answer, Error> {
     let root_only = |what| if peer.uid == 0 { Ok(()) } else { Err(Error::NotAllowed { what }) };
     match request {
         Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
         Request::Ps => Ok(ps(daemon, peer)),
         Request::Why { pid } => why(daemon, peer, pid),
         Request::Move { pid, to, wish } => {
-            Ok(Answer::Moved { legs: moving::relocate(daemon, peer, pid, to.as_deref(), wish)? })
+            Ok(Answer::Moved { legs: moving::relocate(daemon, (peer, tool), pid, to.as_deref(), wish)? })
         }
         Request::Doctor { node } => Ok(Answer::Findings(daemon.runtime.block_on(pair::examine(daemon, &node))?)),
         Request::Invite { valid_s, count, authority } => {

@@ -152,7 +152,7 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
                 Err(e) => Err(e),
             }
         }
-        Ok(request) => answers::answer(daemon, peer, request),
+        Ok(request) => answers::answer(daemon, peer, socket.as_fd(), request),
         Err(e) => Err(e.into()),
     };
     let answer = answer.unwrap_or_else(|e| {

@@ -1,5 +1,6 @@
 //! `tern move`: whose process it is, where it is, and who moves it.
 
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
@@ -11,21 +12,31 @@ use crate::daemon::Daemon;
 use crate::steward::Steward;
 use crate::{Error, choice, rooms};
 
-/// Moves a process of this home to a node, or home (`None`).
+/// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is told how far that is, and may call it off.
 pub(crate) fn relocate(
     daemon: &Arc<Daemon>,
-    peer: Peer,
+    (peer, tool): (Peer, BorrowedFd<'_>),
     pid: i32,
     to: Option<&str>,
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
     check(peer, pid)?;
-    relocate_unasked(daemon, pid, to, wish)
+    go(daemon, Some(tool), pid, to, wish)
 }
 
 /// The same, on the policy's word.
 pub(crate) fn relocate_unasked(
     daemon: &Arc<Daemon>,
+    pid: i32,
+    to: Option<&str>,
+    wish: Wish,
+) -> Result<Vec<Leg>, Error> {
+    go(daemon, None, pid, to, wish)
+}
+
+fn go(
+    daemon: &Arc<Daemon>,
+    tool: Option<BorrowedFd<'_>>,
     pid: i32,
     to: Option<&str>,
     wish: Wish,
@@ -43,21 +54,24 @@ pub(crate) fn relocate_unasked(
     match (at, to) {
         (None, None) => Err(failed(format!("it runs on {me} already"))),
         (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
-        (Some((_, steward)), None) => Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish }).map_err(failed)?]),
-        (None, Some(to)) => Ok(vec![out(daemon, pid, to, wish)?]),
+        (Some((_, steward)), None) => {
+            Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?])
+        }
+        (None, Some(to)) => Ok(vec![out(daemon, tool, pid, to, wish)?]),
         (Some((_, steward)), Some(to)) => {
             // The room there is made while it still runs.
             let (_, there) = choice::choose(daemon, Some(to), false)?;
-            let back = steward.relocate(&ToSteward::Recall { pid, wish }).map_err(failed)?;
-            let out = there.relocate(&ToSteward::Move { pid, wish }).map_err(failed)?;
+            let back = steward.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?;
+            let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
+            let out = there.relocate(&ToSteward::Move { pid, wish }, tool).map_err(half)?;
             Ok(vec![back, out])
         }
     }
 }
 
-fn out(daemon: &Arc<Daemon>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
+fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
     let (_, steward) = choice::choose(daemon, Some(to), false)?;
-    steward.relocate(&ToSteward::Move { pid, wish }).map_err(|why| Error::NotMoved { pid, why })
+    steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why })
 }
 
 /// Users move their own processes: what they may signal and trace.

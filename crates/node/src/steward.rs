@@ -11,8 +11,6 @@ use ctl::steward::{FromSteward, Guest, RoomId, ToSteward};
 
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Bound on a move, its transfer included.
-const MOVED_WITHIN: Duration = Duration::from_secs(600);
 /// How long a steward may take to open its socket.
 const START_WITHIN: Duration = Duration::from_secs(5);
 /// Largest answer, bytes.
@@ -62,10 +60,10 @@ impl Steward {
         }
     }
 
-    /// Moves a process to the room or home from it, however long that takes.
-    pub(crate) fn relocate(&self, message: &ToSteward) -> Result<Leg, String> {
-        packet::set_timeout(&self.0, Some(MOVED_WITHIN)).map_err(|e| e.to_string())?;
-        match self.ask(message, &[]) {
+    /// Moves a process to the room or home from it, however long that takes: a steward that ends is noticed, and a step in vain ends by itself. `tool`: who waits.
+    pub(crate) fn relocate(&self, message: &ToSteward, tool: Option<BorrowedFd<'_>>) -> Result<Leg, String> {
+        packet::set_timeout(&self.0, None).map_err(|e| e.to_string())?;
+        match self.ask(message, tool.as_slice()) {
             Ok(FromSteward::Moved(leg)) => Ok(leg),
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::error::check;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A counter to wake a thread that polls (eventfd(2)), non-blocking.
 pub fn event() -> Result<OwnedFd> {
@@ -78,4 +79,29 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     let flags = if on { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
     // SAFETY: as above.
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }, || "setting a file's flags".into()).map(drop)
+}
+
+/// Where the handler of SIGINT writes to.
+static INTERRUPTS: AtomicI32 = AtomicI32::new(-1);
+
+/// A descriptor that becomes readable at the first SIGINT; the next one has its usual effect. Who ignores SIGINT goes on doing so.
+pub fn interrupts() -> Result<OwnedFd> {
+    extern "C" fn note(_: libc::c_int) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: write(2) may be called by handlers (signal-safety(7)); a descriptor that is closed is an error that nobody misses.
+        unsafe { libc::write(INTERRUPTS.load(Ordering::Relaxed), one.as_ptr().cast(), one.len()) };
+    }
+    let event = event()?;
+    INTERRUPTS.store(event.as_raw_fd(), Ordering::Relaxed);
+    // SAFETY: all zero is a valid sigaction, and the handler lives as long as the program.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        check(libc::sigaction(libc::SIGINT, std::ptr::null(), &mut action), || "looking at SIGINT".into())?;
+        if action.sa_sigaction != libc::SIG_IGN {
+            action.sa_sigaction = note as *const () as usize;
+            action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+            check(libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut()), || "handling SIGINT".into())?;
+        }
+    }
+    Ok(event)
 }

@@ -90,9 +90,14 @@ fn main() -> ExitCode {
 const HOST: Host = Host {
     probe: doctor::findings,
     restore_signals: deputy::client::restore_signals,
+    interrupts,
     become_deputy: deputy::client::become_deputy,
     become_daemon: daemon::exec,
 };
+
+fn interrupts() -> std::io::Result<std::os::fd::OwnedFd> {
+    os::fds::interrupts().map_err(std::io::Error::other)
+}
 
 /// The processes that the daemon and the lab start.
 fn role(argv: &[std::ffi::OsString]) -> ExitCode {

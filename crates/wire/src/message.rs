@@ -274,6 +274,8 @@ pub enum ToHome {
     Leaving {
         /// The process.
         pid: i32,
+        /// Its own memory, about.
+        own_bytes: u64,
     },
     /// To [`ToRoom::Recall`]: the image and all pages were sent (but those that follow), and the body is stopped; or why it cannot leave (then it goes on).
     Whole {

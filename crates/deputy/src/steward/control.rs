@@ -54,11 +54,10 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
 
 fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromSteward, String> {
     let mut fds = fds.into_iter();
-    let mut fd = || fds.next().ok_or_else(|| "a descriptor is missing".to_owned());
     match message {
-        ToSteward::Warden => setup::connect(room, TcpStream::from(fd()?)).map(|()| FromSteward::Ok),
+        ToSteward::Warden => setup::connect(room, TcpStream::from(next(&mut fds)?)).map(|()| FromSteward::Ok),
         ToSteward::Place => {
-            let (socket, memfd) = (fd()?, fd()?);
+            let (socket, memfd) = (next(&mut fds)?, next(&mut fds)?);
             place(room, socket, memfd)
         }
         ToSteward::List => {
@@ -73,8 +72,8 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
                 bytes: counters.map_or(0, link::Counters::bytes),
             })
         }
-        ToSteward::Move { pid, wish } => moves::out(room, pid, wish).map(FromSteward::Moved),
-        ToSteward::Recall { pid, wish } => moves::home(room, pid, wish).map(FromSteward::Moved),
+        ToSteward::Move { pid, wish } => moves::out(room, pid, wish, fds.next()).map(FromSteward::Moved),
+        ToSteward::Recall { pid, wish } => moves::home(room, pid, wish, fds.next()).map(FromSteward::Moved),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());
@@ -83,6 +82,10 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             Ok(FromSteward::Ok)
         }
     }
+}
+
+fn next(fds: &mut impl Iterator<Item = OwnedFd>) -> Result<OwnedFd, String> {
+    fds.next().ok_or_else(|| "a descriptor is missing".to_owned())
 }
 
 fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, String> {

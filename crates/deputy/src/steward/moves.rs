@@ -12,6 +12,7 @@ mod following;
 mod implant;
 mod observe;
 mod out;
+mod watch;
 
 use super::shared::Shared;
 use body::BodyError;
@@ -19,12 +20,14 @@ use course::Course;
 use ctl::moves::{Leg, Wish};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Protocol, Said, Side, Told};
 use thiserror::Error;
+use watch::Gauge;
 use wire::ToRoom;
 
 /// How long the room may take for one step, its transfer apart.
@@ -51,6 +54,9 @@ pub enum MoveError {
     /// Another process came to share an open file of it meanwhile: it is prepared anew.
     #[error("what it shares with others changes all the time: try again later")]
     Changed,
+    /// Somebody wants it so.
+    #[error("it was called off: it runs where it was")]
+    CalledOff,
     /// It is not there.
     #[error("it is not away in this room")]
     NotAway,
@@ -73,8 +79,8 @@ pub enum Heard {
     LaidOut(Result<(), String>),
     /// The body stands, or not.
     Rebuilt(Result<(), String>),
-    /// The body is about to be stopped.
-    Leaving,
+    /// The body is about to be stopped; so many bytes it has of its own.
+    Leaving(u64),
     /// A part of the image.
     Part(Vec<u8>),
     /// Pages: where they lie, and their bytes.
@@ -176,6 +182,7 @@ struct Move {
     pid: i32,
     from: Receiver<Heard>,
     course: RefCell<Course>,
+    gauge: Arc<Gauge>,
     /// What was heard while something else was waited for.
     heard: RefCell<VecDeque<Heard>>,
     /// Bytes of pages that were sent, and of these those that are not in place yet.
@@ -185,7 +192,7 @@ struct Move {
 }
 
 impl Move {
-    fn begin(room: &Arc<Shared>, pid: i32, returning: bool) -> Result<Move, MoveError> {
+    fn begin(room: &Arc<Shared>, pid: i32, returning: bool, gauge: Arc<Gauge>) -> Result<Move, MoveError> {
         let (to, from) = channel();
         let mut all = room.moves.lock();
         if all.contains_key(&pid) {
@@ -201,6 +208,7 @@ impl Move {
             pid,
             from,
             course: RefCell::default(),
+            gauge,
             heard: RefCell::default(),
             on_the_way: Cell::new(0),
             protocol: Cell::new(Protocol::new(if returning { Side::Room } else { Side::Home })),
@@ -242,8 +250,20 @@ impl Move {
         kept.map_or_else(|| self.hear_next(), Ok)
     }
 
+    /// So many bytes of pages are on their way.
+    fn count(&self, bytes: u64) {
+        self.course.borrow_mut().count(bytes);
+        self.gauge.sent(bytes);
+    }
+
+    /// Before the commit point.
+    fn check_wanted(&self) -> Result<(), MoveError> {
+        if self.gauge.is_called_off() { Err(MoveError::CalledOff) } else { Ok(()) }
+    }
+
     /// So many bytes of pages are about to be sent: waits until the room has taken enough of those before.
     fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
+        self.check_wanted()?;
         while self.on_the_way.get() > 0 && self.on_the_way.get() + bytes > wire::cargo::WINDOW_BYTES {
             match self.hear_next()? {
                 Heard::Taken(taken) => self.on_the_way.set(self.on_the_way.get().saturating_sub(taken)),
@@ -320,14 +340,14 @@ impl Drop for Move {
     }
 }
 
-/// Moves a process of this home, which runs here, to the room.
-pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
-    in_a_thread(room, move |room| out::run(room, pid, wish))
+/// Moves a process of this home, which runs here, to the room. `tool`: who waits for it.
+pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
+    in_a_thread(room, &room.args.host, tool, move |room, gauge| out::run(room, pid, wish, gauge))
 }
 
 /// Brings a process home from the room.
-pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, String> {
-    in_a_thread(room, move |room| back::run(room, pid, wish))
+pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
+    in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, gauge))
 }
 
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
@@ -342,7 +362,7 @@ pub fn bring_home(room: &Arc<Shared>, pid: i32) {
         if !task.moves.wait_drained(pid) {
             return;
         }
-        if let Err(e) = back::run(&task, pid, Wish::default()) {
+        if let Err(e) = back::run(&task, pid, Wish::default(), Arc::default()) {
             there.tell(&ToRoom::Stays { pid, why: e.to_string() });
         }
     };
@@ -353,10 +373,19 @@ pub fn bring_home(room: &Arc<Shared>, pid: i32) {
 
 fn in_a_thread(
     room: &Arc<Shared>,
-    run: impl FnOnce(&Arc<Shared>) -> Result<Leg, MoveError> + Send + 'static,
+    to: &str,
+    tool: Option<OwnedFd>,
+    run: impl FnOnce(&Arc<Shared>, Arc<Gauge>) -> Result<Leg, MoveError> + Send + 'static,
 ) -> Result<Leg, String> {
-    let room = room.clone();
-    let thread = std::thread::Builder::new().name("move".into()).spawn(move || run(&room));
-    let joined = thread.map_err(|e| format!("no thread to move it: {e}"))?.join();
-    joined.map_err(|_| "moving it failed unexpectedly (the log says where)".to_owned())?.map_err(|e| e.to_string())
+    let (there, gauge) = (room.clone(), Arc::<Gauge>::default());
+    let (ended, end) = channel();
+    let moves = {
+        let gauge = gauge.clone();
+        // Nobody else waits at the other end.
+        move || drop(ended.send(run(&there, gauge)))
+    };
+    let thread = std::thread::Builder::new().name("move".into()).spawn(moves);
+    thread.map_err(|e| format!("no thread to move it: {e}"))?;
+    let ended = watch::wait(&gauge, to, tool.as_ref(), &end);
+    ended.ok_or("moving it failed unexpectedly (the log says where)")?.map_err(|e| e.to_string())
 }

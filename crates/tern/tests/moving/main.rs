@@ -12,6 +12,7 @@ mod round_trip;
 mod threads;
 mod timers;
 mod waits;
+mod watched;
 
 use std::path::PathBuf;
 use std::process::Command;

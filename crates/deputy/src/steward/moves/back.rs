@@ -1,12 +1,13 @@
 //! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
 
 use super::filling::Filling;
+use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::Phase;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
-use ctl::moves::{How, Leg, Wish};
+use ctl::moves::{How, Leg, Stage, Wish};
 use image::Image;
 use os::areas::Area;
 use std::sync::{Arc, mpsc};
@@ -21,11 +22,11 @@ const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Brings process `pid` home.
-pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
-    let this = Move::begin(room, pid, true)?;
+    let this = Move::begin(room, pid, true, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
         // Who wants its memory to follow says so: a program that moved on at once after that has crashed, once.
@@ -66,8 +67,9 @@ impl Move {
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
-                Ok(Heard::Leaving) => {
+                Ok(Heard::Leaving(own_bytes)) => {
                     self.done("look there");
+                    self.gauge.begin(Stage::Still, own_bytes);
                     self.course.borrow_mut().freeze();
                 }
                 Ok(Heard::Later(runs)) => {
@@ -78,8 +80,9 @@ impl Move {
                 Ok(Heard::Pages(runs, pages)) => {
                     let ready = self.filled(&mut filling, &bytes);
                     let bytes = pages.len() as u64;
-                    self.course.borrow_mut().count(bytes);
-                    if let Err(e) = ready.and_then(|f| f.write(&runs, &pages)) {
+                    self.count(bytes);
+                    let wanted = self.check_wanted();
+                    if let Err(e) = wanted.and(ready).and_then(|f| f.write(&runs, &pages)) {
                         break Err(e);
                     }
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });

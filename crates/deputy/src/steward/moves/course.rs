@@ -35,6 +35,11 @@ impl Course {
         (self.frozen, self.thawed) = (Some(Instant::now()), false);
     }
 
+    /// Whether they are.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some() && !self.thawed
+    }
+
     /// The threads run, since then.
     pub fn thaw(&mut self, then: Instant) {
         if let Some(since) = self.frozen.filter(|_| !self.thawed) {

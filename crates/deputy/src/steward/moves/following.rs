@@ -84,6 +84,11 @@ impl Move {
     pub(super) fn send_rest(&self, following: Following) {
         following.lender.push();
         self.drains();
+        let lender = following.lender.clone();
+        self.gauge.follow(move || {
+            let (all, left, _) = lender.progress();
+            (all - left, left)
+        });
         let sent = following.thread.join().unwrap_or(Err(BodyError::Gone));
         self.room.lenders.end(self.pid);
         let (all, left, asked) = following.lender.progress();
@@ -117,9 +122,11 @@ impl Move {
     }
 
     /// The process runs at home: the rest of its pages comes too.
-    pub(super) fn receive_rest(&self, pager: &Pager) -> Result<(), MoveError> {
+    pub(super) fn receive_rest(&self, pager: &Arc<Pager>) -> Result<(), MoveError> {
         self.room.tell(&ToRoom::Push { pid: self.pid });
         self.drains();
+        let brings = pager.clone();
+        self.gauge.follow(move || (brings.progress().0, brings.missing_bytes()));
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Complete(result)) | Ok(Heard::Drained(result @ Err(_))) => break result,

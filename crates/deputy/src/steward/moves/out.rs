@@ -4,13 +4,14 @@ use super::ahead::{Ahead, Rest};
 use super::following::Following;
 use super::implant;
 use super::observe::Observed;
+use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{BodyError, Collected, Run};
-use ctl::moves::{How, Leg, Wish};
+use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use os::inject::Memory;
 use os::pages::Own;
@@ -37,11 +38,11 @@ struct Prepared {
 }
 
 /// Moves process `pid` to the room.
-pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish) -> Result<Leg, MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let this = Move::begin(room, pid, false)?;
+    let this = Move::begin(room, pid, false, gauge)?;
     let pidfd = PidFd::open(pid)?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
@@ -144,6 +145,7 @@ impl Move {
         mut ahead: Option<Ahead>,
         follow: bool,
     ) -> Result<String, MoveError> {
+        self.check_wanted()?;
         self.course.borrow_mut().freeze();
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
@@ -267,12 +269,15 @@ impl Move {
         memory: &Memory,
         fresh: bool,
         unreadable: Option<&mut Vec<Run>>,
-    ) -> Result<(), BodyError> {
-        body::each_batch(runs, memory, areas, fresh, unreadable, |runs, pages| {
+    ) -> Result<(), MoveError> {
+        let stage = if self.course.borrow().is_frozen() { Stage::Still } else { Stage::Ahead };
+        self.gauge.begin(stage, runs.iter().map(|(_, bytes)| bytes).sum());
+        let sent = body::each_batch(runs, memory, areas, fresh, unreadable, |runs, pages| {
             self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
-            self.course.borrow_mut().count(pages.len() as u64);
+            self.count(pages.len() as u64);
             self.frame(Kind::Pages, &[&cargo::pages_head(self.pid, runs), pages])
-        })
+        });
+        sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
     /// While the room rebuilds the body, the original is made ready to be its deputy. Then: the commit point.
@@ -343,6 +348,7 @@ impl Move {
         })?;
         self.done("rebuild there");
         os::fault::at("commit")?;
+        self.check_wanted()?;
         self.has_room()?;
         if holds { Ok(()) } else { Err(MoveError::Changed) }
     }

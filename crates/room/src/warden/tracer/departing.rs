@@ -52,7 +52,8 @@ impl Tracer {
         }
         let threads = self.room.guests().threads_of(pid);
         let looked = self.room.guests().host(pid).and_then(possessions::look);
-        self.room.tell(&ToHome::Leaving { pid });
+        let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
+        self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
         // At most since it came.
         let here = self.bodies.here_for(pid);
         let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));

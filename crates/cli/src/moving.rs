@@ -1,0 +1,138 @@
+//! `tern move`: says how far it is, and what an interrupt means for it.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use ctl::moves::{Leg, Progress, Stage, Wish};
+use ctl::tool::{Answer, Request};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::Shutdown;
+
+use crate::{Error, Host, args, client};
+
+/// Where a process was started, whatever its node is called.
+const HOME: &str = "home";
+
+/// Moves a process, and waits until nothing is left to do.
+pub(crate) fn relocate(run_dir: &Path, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
+    let to = (args.node != HOME).then(|| args.node.clone());
+    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze };
+    let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
+    let socket = client::begin(run_dir, &Request::Move { pid: args.pid, to, wish }, &[])?;
+    let mut display = Display::new(args.progress);
+    let mut interrupts = Some(interrupts);
+    let mut stage = Stage::Prepares;
+    loop {
+        if let Some(watched) = interrupts.take_if(|watched| interrupted_first(&socket, watched)) {
+            drop(watched);
+            display.clear();
+            if stage == Stage::Follows {
+                eprintln!("tern: process {} runs on {} already; its memory goes on following it", args.pid, args.node);
+                return Ok(Vec::new());
+            }
+            eprintln!("tern: calling it off: waiting to hear where process {} runs", args.pid);
+            rustix::net::shutdown(&socket, Shutdown::Write).map_err(|e| Error::NoAnswer { source: e.into() })?;
+        }
+        match client::receive(&socket) {
+            Ok(Answer::Progress(progress)) => {
+                stage = progress.stage;
+                display.show(&progress);
+            }
+            Ok(Answer::Moved { legs }) => {
+                display.clear();
+                if interrupts.is_none() {
+                    eprintln!("tern: too late to call it off: process {} runs on {}", args.pid, args.node);
+                }
+                return Ok(legs);
+            }
+            Ok(_) => return Err(client::unexpected()),
+            Err(e) => {
+                display.clear();
+                return Err(e);
+            }
+        }
+    }
+}
+
+/// Waits for either.
+fn interrupted_first(socket: &OwnedFd, interrupts: &OwnedFd) -> bool {
+    let mut both = [PollFd::new(interrupts, PollFlags::IN), PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut both, None)).is_ok() && !both[0].revents().is_empty()
+}
+
+/// One line that is written again and again on a terminal; elsewhere nothing, or lines of JSON.
+struct Display {
+    terminal: bool,
+    lines: bool,
+    shown: bool,
+}
+
+impl Display {
+    fn new(lines: bool) -> Display {
+        Display { terminal: !lines && std::io::stderr().is_terminal(), lines, shown: false }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        if self.lines
+            && let Ok(json) = serde_json::to_string(progress)
+        {
+            eprintln!("{json}");
+        }
+        if self.terminal {
+            self.shown = true;
+            // Back to the start, and clear what a longer line has left (ECMA-48: EL).
+            eprint!("\r{}\x1b[K", line(progress));
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn line(progress: &Progress) -> String {
+    let doing = match progress.stage {
+        Stage::Prepares => "prepares",
+        Stage::Ahead => "sends while it runs",
+        Stage::Still => "sends while it stands still",
+        Stage::Follows => "runs there, memory follows",
+    };
+    let rest = progress.rest_s().map_or(String::new(), |s| format!(", about {s} s"));
+    format!(
+        "to {}: {doing}: {} sent, at most {} left, {}/s{rest}",
+        progress.to,
+        bytes(progress.sent_bytes),
+        bytes(progress.left_bytes),
+        bytes(progress.bytes_per_s)
+    )
+}
+
+fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+    let unit = UNITS.iter().find(|(size, _)| bytes >= *size);
+    unit.map_or_else(|| format!("{bytes} B"), |(size, name)| format!("{:.1} {name}", bytes as f64 / *size as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_bytes_rate_and_rest() {
+        let progress = Progress {
+            to: "n2".into(),
+            stage: Stage::Ahead,
+            sent_bytes: 812_000_000,
+            left_bytes: 3_250_000_000,
+            bytes_per_s: 112_400_000,
+        };
+        let said = "to n2: sends while it runs: 812.0 MB sent, at most 3.2 GB left, 112.4 MB/s, about 28 s";
+        assert_eq!(line(&progress), said);
+        let nothing = line(&Progress { to: "home".into(), ..Progress::default() });
+        assert_eq!(nothing, "to home: prepares: 0 B sent, at most 0 B left, 0 B/s");
+    }
+}
