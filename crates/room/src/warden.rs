@@ -24,6 +24,7 @@ mod spares;
 mod standins;
 mod tracer;
 mod uplink;
+pub mod wall;
 mod windows;
 
 pub use args::{ArgsError, WardenArgs};

@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -93,3 +94,46 @@ fn a_machine_ends_with_its_hub() {
     lab.down().unwrap();
     assert!(!directory.exists());
 }
+
+/// Tells its wall clock for every line that it reads.
+const TELLER: &str =
+    "use Time::HiRes 'clock_gettime'; $| = 1; while (<STDIN>) { printf \"%.0f\\n\", clock_gettime(0) * 1e9 }";
+
+#[test]
+fn the_wall_clock_there_is_homes_within_a_millisecond() {
+    let Some(lab) = lab(1) else { return };
+    let now_ns = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+    let words = ["tern", "run", "--on", "n2", "--any-cpu", "--", "perl", "-e", TELLER];
+    let mut teller = lab.spawn("n1", words).unwrap();
+    let mut to = teller.stdin.take().unwrap();
+    let mut from = BufReader::new(teller.stdout.take().unwrap());
+    let mut last = 0;
+    let mut quickest = (i64::MAX, 0);
+    let mut ask = || {
+        let asked = now_ns();
+        to.write_all(b"?\n").unwrap();
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        let (told, heard): (i64, i64) = (line.trim().parse().unwrap(), now_ns());
+        // Whatever comes from there is not older than the question, nor younger than the answer, and never goes back.
+        assert!(
+            told >= last && told > asked - MILLISECOND_NS && told < heard + MILLISECOND_NS,
+            "{asked} {told} {heard}"
+        );
+        last = told;
+        quickest = quickest.min((heard - asked, told - (asked + heard) / 2));
+    };
+    // Through several corrections of a clock that goes at a rate of its own.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        (0..20).for_each(|_| ask());
+        sleep(Duration::from_millis(100));
+    }
+    eprintln!("quickest answer in {} us, off by {} us", quickest.0 / 1000, quickest.1 / 1000);
+    assert!(quickest.1.abs() < MILLISECOND_NS);
+    drop(to);
+    assert!(teller.wait().unwrap().success());
+    lab.down().unwrap();
+}
+
+const MILLISECOND_NS: i64 = 1_000_000;

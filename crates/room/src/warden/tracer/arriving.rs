@@ -79,6 +79,13 @@ impl Tracer {
 
     /// Lays out the memory of an empty process.
     pub fn map_arriving(&mut self, pid: i32, image: Arc<Image>, answer: &Sender<Result<Memory, String>>) {
+        if self.room.wall.get().is_some() {
+            let _ = answer.send(Err(
+                "this node's wall clock is wrong, which only programs that are started here are kept from seeing"
+                    .into(),
+            ));
+            return;
+        }
         let mapped = match self.arriving.states.remove(&pid) {
             Some(State::Empty(arrival, stopped)) => map(stopped, &image, &arrival)
                 .map(|(inside, given)| (arrival, given, inside))
@@ -161,9 +168,10 @@ impl Tracer {
         inside.run(&batch)?;
         let listeners = self.listeners.clone();
         let shown = self.room.guests().show_terminals(image.process.pid);
+        let wall = self.room.wall.get().is_some();
         let stopped = body::finish(inside, first, true, |inside| {
             give_up_capabilities(inside)?;
-            let listener = confine(inside, &shown)?;
+            let listener = confine(inside, &shown, wall)?;
             listeners.add(host, listener)?;
             inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
             Ok(())
@@ -279,7 +287,7 @@ fn give_up_capabilities(inside: &mut Inside) -> Result<(), BodyError> {
 }
 
 /// The filter, for all threads, behind those for descriptors that are shown; the number of its listener.
-fn confine(inside: &mut Inside, shown: &[i32]) -> Result<i32, BodyError> {
+fn confine(inside: &mut Inside, shown: &[i32], wall: bool) -> Result<i32, BodyError> {
     let mut batch = inside.batch();
     batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
     for fd in shown {
@@ -288,8 +296,10 @@ fn confine(inside: &mut Inside, shown: &[i32]) -> Result<i32, BodyError> {
         let (nr, args) = os::seccomp::install_more_call(program);
         batch.must("showing a descriptor", nr, args);
     }
-    let program: Vec<u8> =
-        filter().iter().flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat()).collect();
+    let program: Vec<u8> = filter(wall)
+        .iter()
+        .flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat())
+        .collect();
     let instructions = batch.put(&program);
     // `struct sock_fprog`: count, then address.
     let count = (program.len() / size_of::<os::seccomp::Instruction>()) as u64;
