@@ -24,11 +24,13 @@ pub struct Wish {
     pub how: How,
     /// For how long it may stand still, microseconds: what `auto` and `pre` aim at.
     pub max_freeze_us: u64,
+    /// The CPU there may lack what this one has: the program looked for what it uses on a lesser one.
+    pub any_cpu: bool,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000 }
+        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false }
     }
 }
 

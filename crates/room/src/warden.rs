@@ -22,6 +22,7 @@ mod setup;
 mod shared;
 mod spares;
 mod standins;
+mod strange;
 mod tracer;
 mod uplink;
 pub mod wall;

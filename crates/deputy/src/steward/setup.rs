@@ -114,6 +114,7 @@ fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
         domainname: uname.domainname().to_bytes().to_vec(),
         monotonic_ns,
         boottime_ns,
+        vdso: os::vdso::own(),
         mounts,
     };
     room.tell(&ToRoom::Open(home));

@@ -5,6 +5,7 @@ use super::notices::Listeners;
 use super::proc::{self, Proc};
 use super::shared::Shared;
 use super::standins::{self, Device};
+use super::strange::Strange;
 use super::tracer::{self, Orders, Parts};
 use super::uplink::Files;
 use super::wall::{self, Wall};
@@ -51,7 +52,10 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let group = limit(RoomId(args.room), porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
-    let wall = Wall::needed(clocks.ahead_ns)?;
+    let wall = Wall::needed(clocks.ahead_ns);
+    if wall.is_some() || home.vdso != os::vdso::own() {
+        let _ = room.shared.strange.set(Strange::new(&home.vdso));
+    }
     let setup = Setup { home, here_monotonic_ns, here_boottime_ns, wall: wall.is_some(), devices: numbers };
     if let Some(wall) = wall {
         tracing::info!("guests are shown home's wall clock: this machine's is off");

@@ -53,6 +53,8 @@ pub struct Shared {
     pub filtering: super::tracer::shown::Filtering,
     /// Home's wall clock, if this machine's is wrong.
     pub wall: OnceLock<super::wall::Wall>,
+    /// Home's code for its processes, if guests may not use this kernel's.
+    pub strange: OnceLock<super::strange::Strange>,
 }
 
 /// What is to be done when the home has answered.
@@ -209,6 +211,7 @@ impl Shared {
             proc,
             filtering: super::tracer::shown::Filtering::default(),
             wall: OnceLock::new(),
+            strange: OnceLock::new(),
         }
     }
 

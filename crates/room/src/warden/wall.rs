@@ -1,12 +1,10 @@
 //! The wall clock, where this machine's is wrong. CLOCK_REALTIME has no namespace: guests see the kernel's. So in a room whose home's clock differs by more than
-//! [`BOUND_NS`], every reading of it is made a call ([`vdso`]), which the filter hands over and the warden answers; and a time until which a guest wants to wait is
+//! [`BOUND_NS`], every reading of it is made a call ([`super::strange`]), which the filter hands over and the warden answers; and a time until which a guest wants to wait is
 //! translated by the tracer (`tracer/deadlines.rs`). Home is asked for its clock all the time, and guests are led to what it says
 //! without ever going back ([`Steering`]).
 
 mod steering;
-pub mod vdso;
 
-use super::WardenError;
 use super::shared::Shared;
 use crate::guest_memory;
 use os::namespace::clock_ns;
@@ -14,7 +12,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use steering::Steering;
-use vdso::Patch;
 use wire::ToHome;
 
 /// Clocks that differ by less are left alone, nanoseconds.
@@ -31,8 +28,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 pub struct Wall {
     steering: Mutex<Steering>,
     answers: (Mutex<Sender<Reading>>, Mutex<Receiver<Reading>>),
-    /// What makes the kernel's own functions ask.
-    pub patches: Vec<Patch>,
 }
 
 /// An answer of home's.
@@ -50,17 +45,14 @@ fn monotonic_ns() -> i64 {
 
 impl Wall {
     /// Home's clock is so far ahead of this machine's monotonic one, nanoseconds. `None` if this machine's own wall clock will do.
-    pub fn needed(ahead_ns: i64) -> Result<Option<Wall>, WardenError> {
+    pub fn needed(ahead_ns: i64) -> Option<Wall> {
         let own_ns = clock_ns(libc::CLOCK_REALTIME) - monotonic_ns();
         if (ahead_ns - own_ns).abs() <= BOUND_NS {
-            return Ok(None);
+            return None;
         }
-        let patches = vdso::patches(&os::vdso::own()).ok_or_else(|| {
-            WardenError::Room("this kernel's vDSO is not understood, and its wall clock is wrong".into())
-        })?;
         let (to, from) = channel();
         let steering = Mutex::new(Steering::new(monotonic_ns(), ahead_ns));
-        Ok(Some(Wall { steering, answers: (Mutex::new(to), Mutex::new(from)), patches }))
+        Some(Wall { steering, answers: (Mutex::new(to), Mutex::new(from)) })
     }
 
     /// Home's CLOCK_REALTIME now, nanoseconds.

@@ -4,9 +4,11 @@
 use super::Tracer;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::setup::ID_BASE;
+use crate::warden::shared::Shared;
+use crate::warden::strange;
 use body::{BodyError, Given, Inside};
 use image::{Image, Object, Opened};
-use os::inject::Memory;
+use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
 use std::collections::HashMap;
@@ -79,15 +81,8 @@ impl Tracer {
 
     /// Lays out the memory of an empty process.
     pub fn map_arriving(&mut self, pid: i32, image: Arc<Image>, answer: &Sender<Result<Memory, String>>) {
-        if self.room.wall.get().is_some() {
-            let _ = answer.send(Err(
-                "this node's wall clock is wrong, which only programs that are started here are kept from seeing"
-                    .into(),
-            ));
-            return;
-        }
         let mapped = match self.arriving.states.remove(&pid) {
-            Some(State::Empty(arrival, stopped)) => map(stopped, &image, &arrival)
+            Some(State::Empty(arrival, stopped)) => map(&self.room, stopped, &image, &arrival)
                 .map(|(inside, given)| (arrival, given, inside))
                 .map_err(|e| e.to_string()),
             Some(State::Mapped(arrival, given, mut inside, old)) => {
@@ -201,7 +196,7 @@ fn given(arrival: &Arrival) -> Given {
     Given { files: (arrival.files_at..).take(arrival.files.len()).collect(), objects: Vec::new() }
 }
 
-fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
+fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
     os::fault::at("map there")?;
     let host = stopped.tid();
     let areas = os::areas::read(host.0)?;
@@ -216,7 +211,18 @@ fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Gi
     let mut given = given(arrival);
     let above = arrival.files_at + arrival.files.len() as i32;
     given.objects = body::make_objects(&mut inside, image, Some(above))?;
-    body::map_memory(host.0, &mut inside, image, &given, &[])?;
+    let strange = room.strange.get();
+    if strange.is_none() && image.process.vdso.is_some() {
+        body::map_memory(host.0, &mut inside, image, &given, &[])?;
+        return Ok((inside, given));
+    }
+    let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(image.process.vdso.map(|v| (v.start, v.end)));
+    let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
+    body::map_memory(host.0, &mut inside, &strange::laid_out(image, free), &given, &[])?;
+    if let (Some(strange), Some(vdso)) = (strange, image.process.vdso) {
+        strange.write(inside.memory(), vdso)?;
+        room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(vdso));
+    }
     Ok((inside, given))
 }
 

@@ -199,7 +199,10 @@ impl Tracer {
     pub fn exec_stop(&mut self, stopped: Stopped, former: HostTid) -> Result<(), TraceError> {
         let host = stopped.tid();
         let Some(who) = self.meet(host) else { return stopped.resume(0) };
-        self.show_wall_clock(host);
+        if self.room.strange.get().is_some() {
+            super::super::strange::hide(&stopped)?;
+            self.room.guests().get_mut(who.pid).into_iter().for_each(|guest| guest.vdso = None);
+        }
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
             self.room.guests().runs(who.pid);
@@ -214,20 +217,6 @@ impl Tracer {
             self.room.tell(&ToHome::Exec { pid: who.pid, arguments, comm, exe });
         }
         stopped.resume(0)
-    }
-
-    /// A program has begun, and has not yet looked at what the kernel offers it: where this machine's wall clock is wrong, that is changed.
-    fn show_wall_clock(&self, host: HostTid) {
-        let Some(wall) = self.room.wall.get() else { return };
-        let patch = || {
-            let Some(start) = os::process::vdso(host.0)? else { return Ok(()) };
-            let memory = os::inject::Memory::of(host.0)?;
-            wall.patches.iter().try_for_each(|patch| memory.write(start + patch.at, &patch.bytes))
-        };
-        if let Err(e) = patch() {
-            let e: os::Error = e;
-            tracing::error!("a program sees this machine's wall clock, not home's: {e}");
-        }
     }
 
     /// A program begins with no flags of SIGCHLD's (flush_signal_handlers in kernel/signal.c).
