@@ -13,7 +13,7 @@ const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
 const PROCESS: (u16, u16) = (1, 3);
 const THREADS: (u16, u16) = (2, 2);
-const AREAS: (u16, u16) = (3, 1);
+const AREAS: (u16, u16) = (3, 2);
 const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
 const OBJECTS: (u16, u16) = (6, 1);
@@ -128,6 +128,7 @@ mod tests {
             no_reserve: false,
             accounted: false,
             locked: false,
+            droppable: false,
             advice: [0; 4],
         });
         image.descriptors.push(Descriptor { fd: 3, close_on_exec: true, opened: Opened::File { file: 0, offset: 9 } });
