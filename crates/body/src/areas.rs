@@ -14,19 +14,23 @@ pub struct Memory {
     pub vdso: Option<Vdso>,
 }
 
-/// Understands `areas` (with flags). `check` says why a mapped file cannot be named elsewhere.
+/// Understands `areas` (with flags). `name` says how the file that one shows is opened elsewhere, or why it cannot.
 pub fn memory(
     areas: &[areas::Area],
     files: &mut Files,
-    check: impl Fn(&areas::Area) -> Result<(), String>,
+    name: impl Fn(&areas::Area) -> Result<File, String>,
 ) -> Result<Memory, BodyError> {
     let mut memory = Memory::default();
     for area in areas {
         match area.name.as_slice() {
             b"[vsyscall]" => {}
             b"[vvar]" | b"[vvar_vclock]" | b"[vdso]" => kernels(&mut memory.vdso, area),
-            _ => memory.areas.push(carried(area, files, &check)?),
+            _ => memory.areas.push(carried(area, files, &name)?),
         }
+    }
+    // Valgrind unmaps the code alone.
+    if let Some(vdso) = memory.vdso.as_mut().filter(|_| !areas.iter().any(|a| a.name == b"[vdso]")) {
+        vdso.code = vdso.end;
     }
     Ok(memory)
 }
@@ -67,7 +71,7 @@ const ADVICE: [(&[u8; 2], i32); 8] = [
 fn carried(
     area: &areas::Area,
     files: &mut Files,
-    check: impl Fn(&areas::Area) -> Result<(), String>,
+    name: impl Fn(&areas::Area) -> Result<File, String>,
 ) -> Result<Area, BodyError> {
     let at = || format!("{:#x}-{:#x}", area.start, area.end);
     if let Some((_, what)) = NOT_CARRIED.iter().find(|(flag, _)| area.has(flag)) {
@@ -84,8 +88,7 @@ fn carried(
             let name = String::from_utf8_lossy(&area.name);
             return stays(format!("it has {name} mapped shared and writable at {}", at()));
         }
-        check(area).map_err(BodyError::Stays)?;
-        let file = File { path: area.name.clone(), inode: area.inode, flags: libc::O_RDONLY };
+        let file = name(area).map_err(BodyError::Stays)?;
         Content::File { file: files.shared(file), offset: area.offset }
     };
     let mut advice = [0; 4];
@@ -103,6 +106,7 @@ fn carried(
         no_reserve: area.has(b"nr"),
         accounted: area.has(b"ac"),
         locked: area.has(b"lo"),
+        droppable: area.has(b"dp"),
         advice,
     })
 }
@@ -117,7 +121,7 @@ fn named(area: &areas::Area) -> Result<(), BodyError> {
     if area.name.starts_with(b"/dev/zero") || area.name.starts_with(b"/SYSV") {
         return stays(format!("it shares memory with other processes ({name})"));
     }
-    if area.name.starts_with(b"/memfd:") || area.name.ends_with(b" (deleted)") || !area.name.starts_with(b"/") {
+    if area.name.starts_with(b"/memfd:") || !area.name.starts_with(b"/") {
         return stays(format!("it has a file mapped that has no name ({name})"));
     }
     Ok(())
@@ -141,8 +145,12 @@ mod tests {
         }
     }
 
+    fn named_so(area: &areas::Area) -> Result<File, String> {
+        Ok(File { path: area.name.clone(), inode: area.inode, flags: libc::O_RDONLY, removed: false })
+    }
+
     fn reason(area: areas::Area) -> String {
-        memory(&[area], &mut Files::default(), |_| Ok(())).unwrap_err().to_string()
+        memory(&[area], &mut Files::default(), named_so).unwrap_err().to_string()
     }
 
     #[test]
@@ -158,9 +166,11 @@ mod tests {
     fn ordinary_memory() {
         let mut files = Files::default();
         let list = [area(b"[stack]", &[b"gd"]), area(b"/lib/x", &[b"nh"]), area(b"[vdso]", &[]), area(b"[vvar]", &[])];
-        let found = memory(&list, &mut files, |_| Ok(())).unwrap();
+        let found = memory(&list, &mut files, named_so).unwrap();
         assert!(found.areas[0].grows_down);
         assert_eq!(found.areas[1].advice, [libc::MADV_NOHUGEPAGE as u8, 0, 0, 0]);
         assert_eq!((files.list().len(), found.vdso.map(|v| v.code)), (1, Some(0x1000)));
+        let found = memory(&[area(b"[vvar]", &[])], &mut files, named_so).unwrap();
+        assert_eq!(found.vdso, Some(Vdso { start: 0x1000, end: 0x2000, code: 0x2000 }));
     }
 }

@@ -3,12 +3,30 @@
 use crate::error::{BodyError, stays};
 use image::File;
 use os::process::FdInfo;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// O_ flags that say how a file was made, not how it is open.
 const NOT_KEPT: i32 = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+
+/// Flags to open a file with that is open with these.
+fn kept(flags: i32) -> i32 {
+    // It was made without a name: the directory is not to be opened.
+    let unnamed = if flags & libc::O_TMPFILE == libc::O_TMPFILE { libc::O_TMPFILE } else { 0 };
+    flags & !NOT_KEPT & !unnamed
+}
+
+/// What the kernel says behind the name of a file that has none any more.
+const REMOVED: &[u8] = b" (deleted)";
+
+/// What a file was called that the kernel says was removed, if it was: a file may be called so, too (`inode`: its number).
+pub fn removed(path: &Path, inode: u64) -> Option<PathBuf> {
+    let called = path.as_os_str().as_bytes().strip_suffix(REMOVED)?;
+    let is_called_so = path.symlink_metadata().is_ok_and(|m| m.ino() == inode);
+    (!is_called_so).then(|| OsStr::from_bytes(called).into())
+}
 
 /// The file of this name that descriptor `fd` of process `pid` is open on.
 pub fn open_file(pid: i32, fd: i32, info: &FdInfo, path: &Path) -> Result<File, BodyError> {
@@ -17,24 +35,24 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo, path: &Path) -> Result<File, 
     if info.locked {
         return stays(format!("it holds a lock on {name} (descriptor {fd})"));
     }
-    if bytes.ends_with(b" (deleted)") || !bytes.starts_with(b"/") {
+    if !bytes.starts_with(b"/") {
         return stays(format!("descriptor {fd} is open on a file that has no name ({name})"));
     }
     if is_everywhere(pid, fd) {
-        return Ok(File { path: bytes, inode: 0, flags: info.flags & !NOT_KEPT });
+        return Ok(File { path: bytes, inode: 0, flags: kept(info.flags), removed: false });
     }
     if info.flags & libc::O_PATH != 0 {
         // It may be a link: that is opened itself.
-        let flags = info.flags & !NOT_KEPT | libc::O_NOFOLLOW;
-        return Ok(File { path: bytes, inode: info.inode, flags });
+        let flags = kept(info.flags) | libc::O_NOFOLLOW;
+        return Ok(File { path: bytes, inode: info.inode, flags, removed: false });
     }
     // The kernel says the number (since 5.14) also where it would not let us look at the file: a room's files are not this namespace's.
-    Ok(File { path: bytes, inode: info.inode, flags: info.flags & !NOT_KEPT })
+    Ok(File { path: bytes, inode: info.inode, flags: kept(info.flags), removed: false })
 }
 
 /// The file of this name, open as `info` says; its inode number means nothing.
 pub fn nameable(path: &Path, info: &FdInfo) -> File {
-    File { path: path.as_os_str().as_bytes().to_vec(), inode: 0, flags: info.flags & !NOT_KEPT }
+    File { path: path.as_os_str().as_bytes().to_vec(), inode: 0, flags: kept(info.flags), removed: false }
 }
 
 /// Devices that are the same everywhere: null, zero, full, random, urandom (Documentation/admin-guide/devices.txt).
@@ -49,9 +67,14 @@ pub fn is_everywhere(pid: i32, fd: i32) -> bool {
 /// The lowest number from which `count` numbers are free: so the table of descriptors need not grow, which could be seen.
 pub fn free_numbers(taken: impl Iterator<Item = i32>, count: usize) -> i32 {
     const LOWEST: i32 = 3;
+    free_numbers_from(LOWEST, taken, count)
+}
+
+/// The same, from a lowest one. (Behind the highest there may be none: valgrind has the last ones of all that its limit allows.)
+pub fn free_numbers_from(lowest: i32, taken: impl Iterator<Item = i32>, count: usize) -> i32 {
     let mut taken: Vec<i32> = taken.collect();
     taken.sort_unstable();
-    let mut from = LOWEST;
+    let mut from = lowest;
     for number in taken {
         if number >= from + count as i32 {
             break;
@@ -70,5 +93,6 @@ mod tests {
         assert_eq!(free_numbers([0, 1, 2, 5, 6, 251].into_iter(), 2), 3);
         assert_eq!(free_numbers([251, 0, 1, 2, 5, 6].into_iter(), 3), 7);
         assert_eq!(free_numbers([3, 4].into_iter(), 1), 5);
+        assert_eq!(free_numbers_from(64, [3, 65, 100].into_iter(), 4), 66);
     }
 }

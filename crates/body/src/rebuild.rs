@@ -100,6 +100,11 @@ pub fn map_memory(
     unmap(&mut batch, &kept);
     if let Some(vdso) = image.process.vdso {
         batch.must("mapping the kernel's pages", libc::SYS_arch_prctl, [ARCH_MAP_VDSO_64, vdso.start, 0, 0, 0, 0]);
+        if vdso.code == vdso.end {
+            inside.run(&batch)?;
+            batch = inside.batch();
+            unmap_code(pid, &mut batch)?;
+        }
     }
     for area in &image.areas {
         map(&mut batch, area, given);
@@ -138,8 +143,16 @@ pub fn discard(inside: &mut Inside, runs: &[Run]) -> Result<(), BodyError> {
     Ok(())
 }
 
+/// linux/mman.h, since 6.11.
+const MAP_DROPPABLE: i32 = 0x08;
+
 fn map(batch: &mut Batch, area: &Area, given: &Given) {
-    let mut flags = libc::MAP_FIXED_NOREPLACE | if area.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    let kind = match area {
+        Area { shared: true, .. } => libc::MAP_SHARED,
+        Area { droppable: true, .. } => MAP_DROPPABLE,
+        _ => libc::MAP_PRIVATE,
+    };
+    let mut flags = libc::MAP_FIXED_NOREPLACE | kind;
     for (on, flag) in [(area.grows_down, libc::MAP_GROWSDOWN | libc::MAP_STACK), (area.no_reserve, libc::MAP_NORESERVE)]
     {
         flags |= if on { flag } else { 0 };
@@ -169,11 +182,20 @@ fn map(batch: &mut Batch, area: &Area, given: &Given) {
     }
 }
 
+/// A program that has the vDSO's data has unmapped its code.
+fn unmap_code(pid: i32, batch: &mut Batch) -> Result<(), BodyError> {
+    for code in areas::read(pid)?.iter().filter(|a| a.name == b"[vdso]") {
+        batch.must("unmapping the vDSO's code", libc::SYS_munmap, [code.start, code.end - code.start, 0, 0, 0, 0]);
+    }
+    Ok(())
+}
+
 fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
     let kernels = |a: &&areas::Area| [&b"[vvar]"[..], b"[vvar_vclock]", b"[vdso]"].contains(&a.name.as_slice());
     let start = found.iter().filter(kernels).map(|a| a.start).min();
     let code = found.iter().find(|a| a.name == b"[vdso]").map(|a| (a.start, a.end));
-    if start == Some(wanted.start) && code == Some((wanted.code, wanted.end)) {
+    let wanted_code = (wanted.code < wanted.end).then_some((wanted.code, wanted.end));
+    if start == Some(wanted.start) && code == wanted_code {
         return Ok(());
     }
     stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")

@@ -30,5 +30,6 @@ mod digest;
 pub mod invalidation;
 pub mod offer;
 pub mod proto;
+pub mod removed;
 pub mod server;
 mod sys;

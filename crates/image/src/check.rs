@@ -62,7 +62,7 @@ pub fn check(image: &Image) -> Result<(), Odd> {
         return Err(Odd::Files);
     }
     match process.vdso {
-        Some(v) if !(range(v.start, v.end) && (v.start..v.end).contains(&v.code)) => Err(Odd::Vdso),
+        Some(v) if !(range(v.start, v.end) && (v.start..=v.end).contains(&v.code)) => Err(Odd::Vdso),
         _ => Ok(()),
     }
 }

@@ -13,8 +13,8 @@ const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
 const PROCESS: (u16, u16) = (1, 3);
 const THREADS: (u16, u16) = (2, 2);
-const AREAS: (u16, u16) = (3, 1);
-const FILES: (u16, u16) = (4, 1);
+const AREAS: (u16, u16) = (3, 2);
+const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
 const OBJECTS: (u16, u16) = (6, 1);
 const ALL: [(u16, u16); 6] = [PROCESS, THREADS, AREAS, FILES, DESCRIPTORS, OBJECTS];
@@ -117,7 +117,7 @@ mod tests {
         image.process.actions = vec![[0; 4]; 64];
         image.process.cwd = b"/".to_vec();
         image.threads.push(Thread { tid: 77, extended: vec![0; 576], ..Thread::default() });
-        image.files.push(File { path: b"/bin/true".to_vec(), inode: 5, flags: 0 });
+        image.files.push(File { path: b"/bin/true".to_vec(), inode: 5, flags: 0, removed: true });
         image.areas.push(Area {
             start: 0x1000,
             end: 0x3000,
@@ -128,6 +128,7 @@ mod tests {
             no_reserve: false,
             accounted: false,
             locked: false,
+            droppable: false,
             advice: [0; 4],
         });
         image.descriptors.push(Descriptor { fd: 3, close_on_exec: true, opened: Opened::File { file: 0, offset: 9 } });

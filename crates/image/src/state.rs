@@ -92,7 +92,7 @@ pub struct Vdso {
     pub start: u64,
     /// First address behind them.
     pub end: u64,
-    /// Where the code begins.
+    /// Where the code begins; `end` if the program has unmapped it.
     pub code: u64,
 }
 
@@ -171,6 +171,8 @@ pub struct Area {
     pub accounted: bool,
     /// mlock(2)
     pub locked: bool,
+    /// MAP_DROPPABLE
+    pub droppable: bool,
     /// MADV_ numbers that apply to it.
     pub advice: [u8; 4],
 }
@@ -198,6 +200,8 @@ pub struct File {
     pub inode: u64,
     /// O_ flags to open it with.
     pub flags: i32,
+    /// It is not at that path any more: that is what it was called.
+    pub removed: bool,
 }
 
 /// One descriptor.

@@ -46,6 +46,11 @@ pub fn read_with_flags(pid: i32) -> Result<Vec<Area>> {
     parse(pid, "smaps")
 }
 
+/// These as [`read`] lists them.
+pub fn without_flags(areas: &[Area]) -> Vec<Area> {
+    areas.iter().map(|area| Area { flags: Vec::new(), ..area.clone() }).collect()
+}
+
 fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
     let path = format!("/proc/{pid}/{file}");
     let text = std::fs::read(&path).map_err(|e| Error::new(format!("reading {path}"), e))?;

@@ -34,18 +34,23 @@ pub struct Inside {
     made: Vec<HostTid>,
 }
 
+const PAGE: usize = 4096;
+
 /// Address of a `syscall` instruction in an executable part of the process.
 pub fn gate(memory: &Memory, areas: &[areas::Area]) -> Result<u64, Error> {
-    /// The vDSO is two pages; in any other code there is one near the start, or the next area is tried.
-    const LOOKED_AT_BYTES: u64 = 1 << 20;
+    /// The vDSO is two pages; in any other code there is one before long, or the next area is tried.
+    const LOOKED_AT_BYTES: u64 = 16 << 20;
     let executable = |a: &&areas::Area| a.executable && a.readable && a.name != b"[vsyscall]";
     let (kernels, others): (Vec<_>, Vec<_>) = areas.iter().filter(executable).partition(|a| a.name == b"[vdso]");
     for area in kernels.into_iter().chain(others) {
-        let mut code = vec![0; (area.end - area.start).min(LOOKED_AT_BYTES) as usize];
-        if memory.read(area.start, &mut code).is_ok()
-            && let Some(at) = code.windows(2).position(|w| w == SYSCALL)
-        {
-            return Ok(area.start + at as u64);
+        // Page by page: those of a file of a room's that are not there yet cannot be read from here.
+        for page in (area.start..area.end.min(area.start + LOOKED_AT_BYTES)).step_by(PAGE) {
+            let mut code = [0; PAGE];
+            if memory.read(page, &mut code).is_ok()
+                && let Some(at) = code.windows(2).position(|w| w == SYSCALL)
+            {
+                return Ok(page + at as u64);
+            }
         }
     }
     Err(Error::new("looking for a syscall instruction", std::io::Error::from_raw_os_error(libc::ENOEXEC)))

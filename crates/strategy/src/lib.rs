@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod absent;
+mod flow;
 pub mod protocol;
 mod push;
 mod ranges;
 
 pub use absent::{Absent, Place};
+pub use flow::{Flow, RATE_LEAST};
 pub use push::Push;
 pub use ranges::{Range, Ranges};
 
@@ -42,6 +44,11 @@ const TELLING_BYTES: u64 = 1 << 20;
 /// The way for a process with so much memory of its own, that may stand still for so long.
 pub fn choose(own_bytes: u64, max_freeze_us: u64, rate: f64) -> Way {
     if expected_freeze_us(own_bytes, 0, rate) <= max_freeze_us { Way::Stop } else { Way::Pre }
+}
+
+/// Above so many bytes of its own, a process stands still for longer than that if all of it is sent meanwhile. `rate`: bytes per microsecond.
+pub fn stop_bytes_max(max_freeze_us: u64, rate: f64) -> u64 {
+    (max_freeze_us.saturating_sub(FIXED_US) as f64 * rate) as u64
 }
 
 /// For how long a process stands still of which so much must be sent, and so much is looked at. `rate`: bytes per microsecond.
@@ -148,6 +155,9 @@ mod tests {
         assert_eq!(choose(160 << 10, 100_000, RATE_AT_FIRST), Way::Stop);
         assert_eq!(choose(1024 * MIB, 100_000, RATE_AT_FIRST), Way::Pre);
         assert_eq!(choose(1024 * MIB, u64::MAX, RATE_AT_FIRST), Way::Stop);
+        let most = stop_bytes_max(100_000, RATE_AT_FIRST);
+        assert_eq!(choose(most, 100_000, RATE_AT_FIRST), Way::Stop);
+        assert_eq!(choose(most + 4096, 100_000, RATE_AT_FIRST), Way::Pre);
         assert_eq!(expected_freeze_us(u64::MAX, u64::MAX, 0.0), u64::MAX);
     }
 }

@@ -49,7 +49,7 @@ impl Server {
     }
 
     fn attr_answer(&self, node: &Arc<Node>, stands_in: bool, stat: &Statx, buf: &mut ReplyBuf) -> Answer {
-        let mut attr = attr_of(stat);
+        let mut attr = node.shown(attr_of(stat));
         if stands_in {
             fifos::disguise(&mut attr);
         }

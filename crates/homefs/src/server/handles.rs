@@ -76,6 +76,11 @@ impl Handles {
         lock(&self.open).get(&fh).is_some_and(|open| matches!(open.kind, Kind::Stream))
     }
 
+    /// All that belongs to an export.
+    pub(super) fn of_export(&self, export: u16) -> Vec<Arc<Open>> {
+        lock(&self.open).values().filter(|open| open.node.export == export).cloned().collect()
+    }
+
     /// Takes out all that belongs to an export.
     pub(super) fn remove_export(&self, export: u16) -> Vec<(u64, Arc<Open>)> {
         lock(&self.open).extract_if(|_, open| open.node.export == export).collect()

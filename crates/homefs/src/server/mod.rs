@@ -18,6 +18,7 @@ mod locks;
 mod names;
 mod nodes;
 mod offers;
+mod removed;
 mod waiting;
 mod xattr;
 
@@ -35,6 +36,7 @@ use handles::Handles;
 use locks::Locks;
 use nodes::{Node, Nodes};
 use offers::Offers;
+use removed::Removed;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -96,6 +98,7 @@ pub struct Server {
     offers: Arc<Offers>,
     waiting: Waiting,
     locks: Locks,
+    removed: Removed,
     seq: AtomicU64,
     /// Held while events are turned into invalidations and whatever must keep its place among them is sent.
     order: Mutex<Vec<u8>>,
@@ -157,6 +160,7 @@ impl Server {
             offers: Arc::default(),
             waiting: Waiting::default(),
             locks: Locks::default(),
+            removed: Removed::default(),
             seq: AtomicU64::new(0),
             order: Mutex::new(vec![0; EVENT_BUFFER_BYTES]),
             stop,

@@ -15,7 +15,8 @@ impl Server {
         let name = call.request.args().name()?;
         let dir_fd = self.watched_path(&call.node)?;
         self.assume(call)?;
-        match self.child(&call.node, &dir_fd, name) {
+        let found = self.removed_child(&call.node, name).unwrap_or_else(|| self.child(&call.node, &dir_fd, name));
+        match found {
             Ok((node, entry)) => {
                 buf.push(&entry);
                 Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
@@ -60,7 +61,7 @@ impl Server {
             nodeid: node.id,
             entry_valid: if special { 0 } else { valid_s(dir) },
             attr_valid: valid_s(&node),
-            attr: attr::attr_of(&stat),
+            attr: node.shown(attr::attr_of(&stat)),
             ..Default::default()
         };
         Ok((node, entry))

@@ -38,6 +38,8 @@ pub(super) struct Node {
     /// Directories through which the room was told of the node since it was last told to forget something of it. Changed in order.
     pub(super) named_in: Mutex<Vec<u64>>,
     pub(super) content: Mutex<Content>,
+    /// It has no name, and may get one.
+    pub(super) may_be_named: AtomicBool,
 }
 
 impl Node {
@@ -118,6 +120,7 @@ impl Nodes {
             opened_elsewhere: AtomicBool::new(false),
             named_in: Mutex::default(),
             content: Mutex::default(),
+            may_be_named: AtomicBool::new(false),
         });
         maps.by_id.insert(node.id, node.clone());
         maps.by_key.insert((export, key), node.clone());

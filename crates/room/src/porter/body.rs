@@ -91,8 +91,13 @@ fn become_who(place: &Place) -> Result<()> {
 
 /// Opens what a process that is moved here needs, and waits in a trap for the tracer, which puts its image in the place of all that is here. The filter comes last.
 fn become_empty(place: &Place, arrival: &Arrival, room: &setup::Room) -> Result<()> {
+    let mut limits = place.limits.clone();
+    // The tracer sets that limit, when all descriptors are at their numbers.
+    if let Some((soft, hard)) = limits.get_mut(libc::RLIMIT_NOFILE as usize) {
+        *soft = *hard;
+    }
+    set_limits(&limits);
     open_standins(place, room)?;
-    set_limits(&place.limits);
     // To tell the kernel which file the program is.
     namespace::keep_permitted()?;
     become_who(place)?;
@@ -211,8 +216,16 @@ fn set_limits(limits: &[(u64, u64)]) {
 
 /// Opens the stand-ins and puts them at the home's numbers; everything else of the porter's is closed or closes at exec.
 fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
-    let files_end = place.arrival.as_ref().map_or(0, |a| a.files_at + a.files.len() as RawFd);
-    let base = place.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64).max(files_end);
+    /// Below it lies what the porter has open.
+    const LOWEST: RawFd = 64;
+    let numbers = || place.descriptors.iter().map(|d| d.fd);
+    let base = match &place.arrival {
+        Some(arrival) => {
+            let files = (arrival.files_at..).take(arrival.files.len());
+            body::free_numbers_from(LOWEST, numbers().chain(files), place.descriptors.len() + 1)
+        }
+        None => numbers().map(|fd| fd + 1).max().unwrap_or(0).max(LOWEST),
+    };
     let directory = move_up(room.standins.as_fd(), base)?;
     let mut opened: HashMap<StandinId, OwnedFd> = HashMap::new();
     for descriptor in &place.descriptors {
@@ -221,7 +234,9 @@ fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
             place.insert(move_up(file.as_fd(), base)?);
         }
     }
-    close_at_exec(base);
+    if place.arrival.is_none() {
+        close_at_exec(base);
+    }
     for descriptor in &place.descriptors {
         if let Some(file) = opened.get(&descriptor.standin) {
             // SAFETY: numbers of descriptors only.

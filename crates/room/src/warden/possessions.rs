@@ -3,7 +3,8 @@
 use super::shared::Shared;
 use super::strange;
 use body::{BodyError, Files, Gathered};
-use image::{Descriptor, Image, Opened};
+use homefs::removed::is_made_up;
+use image::{Descriptor, File, Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
@@ -51,12 +52,9 @@ fn without_end(name: PathBuf) -> PathBuf {
     }
 }
 
-/// Memory areas without flags, which are quickly read, and with them, for which the kernel looks at every page.
+/// Memory areas with flags, for which the kernel looks at every page.
 #[derive(Debug)]
-pub struct Looked {
-    bare: Vec<Area>,
-    flagged: Vec<Area>,
-}
+pub struct Looked(Vec<Area>);
 
 /// With less memory the areas are read with flags in a moment, bytes.
 const LONG_BYTES: u64 = 16 << 20;
@@ -66,17 +64,13 @@ pub fn look(host: HostTid) -> Option<Looked> {
     if os::process::anonymous_bytes(host.0).ok()? < LONG_BYTES {
         return None;
     }
-    let bare = os::areas::read(host.0).ok()?;
-    Some(Looked { bare, flagged: os::areas::read_with_flags(host.0).ok()? })
+    Some(Looked(os::areas::read_with_flags(host.0).ok()?))
 }
 
 /// With flags: as they were before it was stopped, if no area has changed since (but for a hint that was given to all of one, madvise(2), in between).
 fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyError> {
-    let same = |a: &Area, b: &Area| (a.start, a.end) == (b.start, b.end);
-    if let Some(Looked { bare, flagged }) = looked
-        && os::areas::read(host.0)? == *bare
-        && bare.len() == flagged.len()
-        && bare.iter().zip(flagged).all(|(a, b)| same(a, b))
+    if let Some(Looked(flagged)) = looked
+        && os::areas::read(host.0)? == os::areas::without_flags(flagged)
     {
         return Ok(flagged.clone());
     }
@@ -98,7 +92,8 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
     let memory = body::memory(&areas, &mut files, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
         if home.devices.contains(&area.device) {
-            Ok(())
+            let (path, flags) = (area.name.clone(), libc::O_RDONLY);
+            Ok(File { removed: is_made_up(&path), path, inode: area.inode, flags })
         } else {
             Err(format!("it has {name} mapped, which is the room's own"))
         }
@@ -165,6 +160,7 @@ fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mu
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
     let file = body::open_file(host.0, fd, info, &without_end(name))?;
+    let file = File { removed: is_made_up(&file.path), ..file };
     Ok(Opened::File { file: files.own(file), offset: info.offset })
 }
 

@@ -65,6 +65,7 @@ pub fn laid_out(image: &Image, free: u64) -> Image {
         no_reserve: false,
         accounted: false,
         locked: false,
+        droppable: false,
         advice: [0; 4],
     }));
     here

@@ -112,3 +112,53 @@ fn wishes_that_cannot_be_met() {
         "{text}"
     );
 }
+
+/// Protects areas and unprotects them all the time, and writes each.
+const FLIPPER: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+enum { PAGE = 4096, AREAS = 16, BYTES = 4 * PAGE };
+static volatile int stop;
+static void got(int signal) { stop = 1; }
+int main(void) {
+    char *at[AREAS];
+    for (int i = 0; i < AREAS; i++) {
+        at[i] = (char *)mmap(0, 3 * BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + BYTES;
+        mprotect(at[i], BYTES, PROT_READ | PROT_WRITE);
+    }
+    signal(SIGUSR1, got);
+    for (long round = 0; !stop; round++) {
+        mprotect(at[round % AREAS], BYTES, PROT_READ);
+        mprotect(at[round % AREAS], BYTES, PROT_READ | PROT_WRITE);
+        for (int i = 0; i < AREAS; i++) at[i][round % BYTES] = 1;
+        if (round % 5000 == 0) { printf("%ld\n", round); fflush(stdout); }
+    }
+    puts("whole");
+    return 4;
+}
+"#;
+
+/// What was seen of the memory while the program ran is used only if it was all of one moment, and is so still: an area that is what it was before may have been
+/// something else in between.
+#[test]
+fn areas_that_change_there_and_back() {
+    let lab = shared();
+    let flipper = program(&lab, "flipper", FLIPPER, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        {flipper} > said 2>&1 < /dev/null & pid=$!
+        lines said 1
+        for leg in "n2 stop" "home stop" "n3 pre" "home auto" "n2 post" "n3 stop" "home post" "n2 pre" "n3 post" "n2 stop" "n3 auto" "n2 auto"; do
+            set -- $leg
+            tern move $pid $1 --how $2 > leg 2>&1 || {{ echo $leg; cat leg; break; }}
+            lines said $(($(wc -l < said) + 2))
+        done
+        kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)"#
+        ),
+    )
+    .text();
+    assert_eq!(text, "4 whole");
+}

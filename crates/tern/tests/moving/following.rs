@@ -7,7 +7,6 @@ use crate::{at_home, common, program, shared};
 
 /// No page is stale or torn, whichever way it goes, wherever it is; and nothing of the watching is left.
 #[test]
-#[ignore = "known fault: a program moved on soon after its memory followed may crash; run by --full"]
 fn pages_that_follow_by_every_way() {
     let lab = shared();
     let writer = program(&lab, "follower", WRITER, &[]);
@@ -108,7 +107,7 @@ fn writers_that_outrun_the_link_and_swaps() {
         tern move $two home --how post --json > leg-2 2>&1 & back=$!
         wait $there || cat leg-1
         wait $back || cat leg-2
-        grep -o 'then post' leg-1
+        grep -o 'then post' leg-1 || {{ cat leg-1; tern log -n 5; }}
         tern move $one home --how auto --json > leg-1 2>&1 & there=$!
         tern move $two n2 --how stop --json > leg-2 2>&1 & back=$!
         wait $there || cat leg-1
@@ -163,4 +162,55 @@ fn families_and_ends_while_pages_follow() {
     )
     .text();
     assert_eq!(text, "6 1 2 4 5 d 0\n6 1 2 4 5 d 0\nkilled 137\norphaned 137\n1");
+}
+
+/// Huge pages stay huge, whatever the way.
+#[test]
+fn huge_pages() {
+    const HUGE: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+enum { BYTES = 16 << 20, HUGE = 2 << 20 };
+static long huge(void) {
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[256];
+    long sum = 0, kb;
+    while (fgets(line, sizeof line, f)) if (sscanf(line, "AnonHugePages: %ld", &kb) == 1) sum += kb;
+    fclose(f);
+    return sum >> 10;
+}
+int main(void) {
+    char *memory = mmap(0, BYTES + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory = (char *)(((uintptr_t)memory + HUGE - 1) & -(uintptr_t)HUGE);
+    if (madvise(memory, BYTES, MADV_HUGEPAGE)) puts("none");
+    for (uint64_t n = 0; n < BYTES / 8; n++) ((uint64_t *)memory)[n] = n * 0x9e3779b97f4a7c15;
+    for (;;) {
+        for (uint64_t n = 0; n < BYTES / 8; n += 64) if (((uint64_t *)memory)[n] != n * 0x9e3779b97f4a7c15) { puts("torn"); return 1; }
+        printf("%ld MB huge\n", huge()); fflush(stdout);
+        struct timespec rest = {0, 10000000};
+        nanosleep(&rest, 0);
+    }
+}
+"#;
+    let lab = shared();
+    let program = program(&lab, "huge", HUGE, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        {program} > said 2>&1 < /dev/null & pid=$!
+        lines said 1; before=$(head -1 said)
+        for leg in "n2 stop" "home stop" "n2 pre" "n3 post" "home post" "n2 flush"; do
+            set -- $leg
+            tern move $pid $1 --how $2 --max-freeze 2ms; lines said $(($(wc -l < said) + 1))
+            until_ '[ "$(tail -1 said)" = "$before" ]'
+        done
+        kill $pid; tail -1 said | grep -c huge; grep -c torn said; true"#
+        ),
+    )
+    .text();
+    assert_eq!(text, "1\n0");
 }

@@ -65,6 +65,8 @@ pub struct Arrival {
     pub files: Vec<(Vec<u8>, i32)>,
     /// Descriptor of the first of them; the others follow.
     pub files_at: i32,
+    /// Its soft limit of descriptors (RLIMIT_NOFILE), which is set when all are at their numbers.
+    pub descriptors_max: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
 }

@@ -26,13 +26,13 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
-    let this = Move::begin(room, pid, true, gauge)?;
+    let this = Move::begin(room, pid, true, wish.rate, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
-        // Who wants its memory to follow says so: a program that moved on at once after that has crashed, once.
-        How::Auto | How::Stop | How::Pre | How::Flush => u64::MAX,
+        How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
+        How::Stop | How::Pre | How::Flush => u64::MAX,
     };
-    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes })?;
+    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate })?;
     match this.receive() {
         Ok(rest) => {
             os::fault::past("home");
@@ -43,7 +43,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
             this.done("leave");
             received?;
-            Ok(this.course.borrow().leg("home", how))
+            Ok(this.leg("home", how))
         }
         Err(e) => {
             this.decide(Told::Resume, &ToRoom::Resume { pid })?;
@@ -150,7 +150,7 @@ impl Move {
                 e
             })?;
         let mut filling = Filling::new(image, deputy, &own);
-        match filling.prepare(self.pid) {
+        match filling.prepare(&self.room, self.pid) {
             Ok(()) => Ok(filling),
             Err(e) => {
                 filling.undo()?;

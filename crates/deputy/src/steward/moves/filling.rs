@@ -1,7 +1,8 @@
 //! A deputy that takes its program's state back. Until the commit point ([`Filling::prepare`], [`Filling::write`], [`Filling::take_descriptors`]) everything is laid beside what the deputy has, so
 //! that it can be undone; after it ([`Filling::finish`]) come only calls that do not fail for the program's sake.
 
-use super::MoveError;
+use super::{MoveError, names};
+use crate::steward::shared::Shared;
 use body::{BodyError, Collected, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
@@ -10,7 +11,7 @@ use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use strategy::Ranges;
+use strategy::{Range, Ranges};
 
 /// A deputy that is being filled.
 pub struct Filling {
@@ -60,21 +61,11 @@ impl Filling {
     }
 
     /// Opens the files with the deputy's own rights, and lays the memory out.
-    pub fn prepare(&mut self, pid: i32) -> Result<(), BodyError> {
+    pub fn prepare(&mut self, room: &Shared, pid: i32) -> Result<(), BodyError> {
         os::fault::at("fill")?;
-        let files = self.image.files.clone();
-        for part in files.chunks(FILES_AT_ONCE) {
-            let opened = open_files(self.first()?, part)?;
-            self.given.files.extend(opened);
-        }
-        for (fd, file) in self.given.files.iter().zip(&files) {
-            let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).map_or(0, |m| m.ino());
-            if file.inode != 0 && found != file.inode {
-                let name = String::from_utf8_lossy(&file.path);
-                let words = format!("the file {name} is another now (inode {found}, not {})", file.inode);
-                return Err(BodyError::Stays(words));
-            }
-        }
+        let Filling { image, deputy, given, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        names::open(room, pid, inside, &image.files, &mut given.files)?;
         self.open_directory(pid)?;
         let image = self.image.clone();
         self.given.objects = body::make_objects(self.first()?, &image, None)?;
@@ -123,6 +114,11 @@ impl Filling {
     /// All of these.
     pub fn take_later(&mut self) -> Ranges {
         std::mem::take(&mut self.later)
+    }
+
+    /// What of these shall be huge pages.
+    pub fn wanted_huge(&self, later: &Ranges) -> Vec<Range> {
+        body::wanted_huge(&self.image.areas, later)
     }
 
     /// Whoever touches these pages from now on waits for them.
@@ -312,36 +308,12 @@ fn remap(inside: &mut Inside, (start, end): (u64, u64), to: u64) -> Result<(), B
     Ok(())
 }
 
-/// Files opened by one batch: their paths fit its memory.
-const FILES_AT_ONCE: usize = 32;
-
-/// Opens files; their descriptors.
-fn open_files(inside: &mut Inside, files: &[image::File]) -> Result<Vec<i32>, BodyError> {
-    let mut batch = inside.batch();
-    for file in files {
-        let path = batch.put(&[file.path.as_slice(), &[0]].concat());
-        let flags = (file.flags | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK) as u64;
-        batch.must("opening a file of the program's at home", libc::SYS_open, [path, flags, 0, 0, 0, 0]);
-    }
-    let opened = inside.run(&batch)?;
-    let mut batch = inside.batch();
-    // What only names a file has no flags to set.
-    for (fd, file) in opened.iter().zip(files).filter(|(_, file)| file.flags & libc::O_PATH == 0) {
-        batch.must(
-            "setting a file's flags",
-            libc::SYS_fcntl,
-            [*fd as u64, libc::F_SETFL as u64, file.flags as u64, 0, 0, 0],
-        );
-    }
-    inside.run(&batch)?;
-    Ok(opened.into_iter().map(|fd| fd as i32).collect())
-}
-
 /// Two descriptors of the process are open on the same file in the same way.
 fn is_same(pid: i32, a: i32, b: i32) -> bool {
     let file = |fd: i32| {
         let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
-        let flags = os::process::fd_info(pid, fd).ok()?.flags & !libc::O_CLOEXEC;
+        // How it was made, not how it is open: without a name.
+        let flags = os::process::fd_info(pid, fd).ok()?.flags & !libc::O_CLOEXEC & !libc::O_TMPFILE;
         Some((metadata.dev(), metadata.ino(), flags))
     };
     file(a).is_some_and(|found| file(b) == Some(found))

@@ -1,5 +1,6 @@
 //! What a process of this home holds, as a room can give it: memory areas and descriptors by file, or by stand-in. Done before it is stopped, and again then.
 
+use super::names::Names;
 use crate::steward::place;
 use body::{BodyError, Files, Gathered, Memory};
 use image::{Descriptor, File, Image, Object, Objects, Opened};
@@ -7,10 +8,14 @@ use os::areas::Area;
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use wire::message::{Arrival, Place, Program, StandinId};
+
+/// Below it lie what the room's porter has open.
+const ABOVE_PORTERS: i32 = 64;
 
 /// It.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,11 +59,11 @@ impl Observed {
         if let Some(before) = before.filter(|b| b.raw == raw) {
             return before.again(pid, others);
         }
-        let (raw, mut flagged) = areas_twice(pid)?;
+        let (raw, mut flagged) = areas(pid)?;
         if watched {
             flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
         }
-        let memory = body::memory(&flagged, &mut files, is_as_named)?;
+        let memory = body::memory(&flagged, &mut files, named)?;
         let exe = executable(pid, &mut files);
         let Described { seen, descriptors, objects } = descriptors(pid, &mut files)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
@@ -153,7 +158,8 @@ impl Observed {
     }
 
     /// What the room needs to make an empty body for it. `standins`: descriptors that stay, with their stand-ins.
-    pub fn place(&self, pid: i32, standins: &[(i32, StandinId)]) -> Result<Place, BodyError> {
+    /// `names`: by which the room opens files that have none.
+    pub fn place(&self, pid: i32, standins: &[(i32, StandinId)], names: &Names) -> Result<Place, BodyError> {
         let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
         let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
         let (mut placed, _) = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
@@ -163,10 +169,25 @@ impl Observed {
             let timed = place::is_timed(pid, *fd);
             placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal, timed });
         }
-        let above = self.descriptors.iter().map(|d| d.fd + 1).max().unwrap_or(3).max(64);
-        let files = self.files.iter().map(|f| (f.path.clone(), f.flags)).collect();
-        placed.arrival = Some(Arrival { files, files_at: above, child_flags: 0 });
+        let taken = self.descriptors.iter().map(|d| d.fd);
+        let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());
+        let files = (0..).zip(&self.files).map(|(place, f)| (names.of(place, f), f.flags)).collect();
+        let descriptors_max = placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or(u64::MAX, |(soft, _)| *soft);
+        placed.arrival = Some(Arrival { files, files_at, descriptors_max, child_flags: 0 });
         Ok(placed)
+    }
+
+    /// Files without a name: their places, and the links of /proc/PID that lead to them.
+    pub fn removed(&self) -> Vec<(u32, String)> {
+        let link = |place: u32| {
+            let open = self.descriptors.iter().find(|d| matches!(d.opened, Opened::File { file, .. } if file == place));
+            let shows = |a: &&image::Area| matches!(a.content, image::Content::File { file, .. } if file == place);
+            let mapped =
+                || self.memory.areas.iter().find(shows).map(|a| format!("map_files/{:x}-{:x}", a.start, a.end));
+            open.map(|d| format!("fd/{}", d.fd)).or_else(mapped).unwrap_or_else(|| "exe".to_owned())
+        };
+        let removed = (0..).zip(&self.files).filter(|(_, file)| file.removed);
+        removed.map(|(place, _)| (place, link(place))).collect()
     }
 
     /// The image as far as it is known without collecting.
@@ -219,40 +240,58 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
 }
 
 /// A process that runs may change its memory while the kernel lists it: then areas come twice, or not at all.
-const LISTED_MAX: usize = 20;
+const LISTED_MAX: usize = 40;
 
-/// The areas without and with flags, of one moment if possible.
-fn areas_twice(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
-    let mut tries = 0;
-    loop {
-        let (raw, flagged) = (os::areas::read(pid)?, os::areas::read_with_flags(pid)?);
-        let apart = flagged.windows(2).all(|w| w[0].end <= w[1].start);
-        let same = raw.iter().map(|a| (a.start, a.end)).eq(flagged.iter().map(|a| (a.start, a.end)));
-        tries += 1;
-        if apart && (same || tries >= LISTED_MAX) {
-            return Ok((raw, flagged));
-        }
-        if tries >= 2 * LISTED_MAX {
-            return Err(BodyError::Stays("its memory changes faster than it can be listed".into()));
+/// The areas without and with flags. Of one list: two that were made one after the other need not be of one moment, even if a third is like the first.
+fn areas(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
+    for _ in 0..LISTED_MAX {
+        let flagged = os::areas::read_with_flags(pid)?;
+        if flagged.windows(2).all(|w| w[0].end <= w[1].start) {
+            return Ok((os::areas::without_flags(&flagged), flagged));
         }
     }
+    Err(BodyError::Stays("its memory changes faster than it can be listed".into()))
 }
 
-/// The file that an area shows is still the one of that name.
-fn is_as_named(area: &Area) -> Result<(), String> {
-    let path = Path::new(std::ffi::OsStr::from_bytes(&area.name));
+/// The file that an area shows: still the one of that name, or one that has none any more.
+fn named(area: &Area) -> Result<File, String> {
+    let path = Path::new(OsStr::from_bytes(&area.name));
+    if let Some(file) = without_name(path, area.inode) {
+        return Ok(file);
+    }
     let metadata = std::fs::metadata(path).map_err(|e| format!("it has {} mapped: {e}", path.display()))?;
     if metadata.ino() == area.inode && metadata.is_file() {
-        return Ok(());
+        let (path, flags) = (area.name.clone(), libc::O_RDONLY);
+        return Ok(File { path, inode: area.inode, flags, removed: false });
     }
     Err(format!("it has {} mapped, and another file has that name now", path.display()))
 }
 
+fn without_name(path: &Path, inode: u64) -> Option<File> {
+    let path = body::removed(path, inode)?.into_os_string().into_vec();
+    Some(File { path, inode, flags: libc::O_RDONLY, removed: true })
+}
+
 fn executable(pid: i32, files: &mut Files) -> Option<u32> {
     let path = process::link(pid, "exe").ok()?;
-    let inode = std::fs::metadata(&path).ok()?.ino();
-    let file = File { path: path.into_os_string().into_vec(), inode, flags: libc::O_RDONLY };
+    let inode = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?.ino();
+    let file = match without_name(&path, inode) {
+        Some(file) => file,
+        None if std::fs::metadata(&path).ok()?.ino() == inode => {
+            File { path: path.into_os_string().into_vec(), inode, flags: libc::O_RDONLY, removed: false }
+        }
+        None => return None,
+    };
     Some(files.shared(file))
+}
+
+/// The file that the descriptor is open on, under its name or what that was.
+fn opened_file(pid: i32, fd: i32, info: &FdInfo, target: &Path) -> Result<File, BodyError> {
+    let file = body::open_file(pid, fd, info, target)?;
+    Ok(match body::removed(target, info.inode) {
+        Some(called) => File { path: called.into_os_string().into_vec(), removed: true, ..file },
+        None => file,
+    })
 }
 
 struct Described {
@@ -339,13 +378,13 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         return Ok(Kind::Object);
     }
     if info.flags & libc::O_PATH != 0 {
-        return Ok(Kind::File(body::open_file(pid, fd, info, &target)?));
+        return Ok(Kind::File(opened_file(pid, fd, info, &target)?));
     }
     let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
     let ordinary = metadata.is_file() || metadata.is_dir();
     if (ordinary && !is_kernels(pid, fd)) || body::is_everywhere(pid, fd) {
-        return Ok(Kind::File(body::open_file(pid, fd, info, &target)?));
+        return Ok(Kind::File(opened_file(pid, fd, info, &target)?));
     }
     Ok(Kind::AtHome)
 }

@@ -32,7 +32,8 @@ pub fn mode(host: HostTid, rest: &str) -> Option<u32> {
 
 /// Where a link leads, as the process sees it.
 pub fn text(host: HostTid, rest: &str) -> Option<Vec<u8>> {
-    std::fs::read_link(path(host, rest)).ok().map(|target| target.into_os_string().into_vec())
+    let text = std::fs::read_link(path(host, rest)).ok()?.into_os_string().into_vec();
+    Some(homefs::removed::shown(&text).unwrap_or(text))
 }
 
 /// The content of a file.

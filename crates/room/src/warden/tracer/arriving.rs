@@ -142,6 +142,7 @@ impl Tracer {
         let host = inside.tid();
         body::set_process(&mut inside, image, given)?;
         set_descriptors(host, &mut inside, image, arrival, given)?;
+        limit_descriptors(&mut inside, arrival.descriptors_max)?;
         body::watch_again(&mut inside, image)?;
         if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
             && let Some(guest) = self.room.guests().get_mut(image.process.pid)
@@ -276,6 +277,21 @@ fn set_descriptors(
     for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept(fd)) {
         batch.must("closing what was the porter's", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// Now that all are at their numbers.
+fn limit_descriptors(inside: &mut Inside, soft: u64) -> Result<(), BodyError> {
+    let which = u64::from(libc::RLIMIT_NOFILE);
+    let mut batch = inside.batch();
+    let found = batch.space(16);
+    batch.must("asking for the limit of descriptors", libc::SYS_prlimit64, [0, which, 0, found, 0, 0]);
+    inside.run(&batch)?;
+    let hard = inside.memory().word(found + 8)?;
+    let mut batch = inside.batch();
+    let limit = batch.put(&[soft.min(hard).to_le_bytes(), hard.to_le_bytes()].concat());
+    batch.must("limiting descriptors", libc::SYS_prlimit64, [0, which, limit, 0, 0, 0]);
     inside.run(&batch)?;
     Ok(())
 }

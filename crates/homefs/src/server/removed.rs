@@ -1,0 +1,92 @@
+//! Files without a name: a room is told a made-up one for a moment, and home finds again what a room has open.
+
+use super::nodes::Node;
+use super::{Export, Server, lock, sys};
+use crate::proto::EntryOut;
+use crate::removed;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Result;
+use std::collections::HashMap;
+use std::ffi::{CStr, OsStr};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+const PATH: i32 = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+
+/// Made-up names, and what they name.
+#[derive(Default)]
+pub(super) struct Removed(Mutex<HashMap<Vec<u8>, Lent>>);
+
+#[derive(Clone)]
+struct Lent {
+    file: Arc<OwnedFd>,
+    may_be_named: bool,
+}
+
+impl Server {
+    /// A name by which the room can open this file (O_PATH) until [`Server::unname`], or `None` if it lies on nothing that the room sees. `called`: what its name was.
+    /// `may_be_named`: it was made without a name (O_TMPFILE), and may get one.
+    pub fn name_removed(&self, file: OwnedFd, called: &[u8], may_be_named: bool) -> Option<PathBuf> {
+        let device = rustix::fs::fstat(&file).ok()?.st_dev;
+        let here = |tree: &OwnedFd| rustix::fs::fstat(tree).is_ok_and(|s| s.st_dev == device);
+        // Of several mounts of one file system that in which it was: into another it could not be linked.
+        let within = |e: &Export| Path::new(OsStr::from_bytes(called)).starts_with(&e.path);
+        let fits = |e: &&Export| (within(e), e.path.as_os_str().len());
+        let export = self.exports.iter().filter(|e| e.root.is_dir() && here(&e.tree)).max_by_key(fits)?;
+        let half = || u128::from(RandomState::new().build_hasher().finish());
+        let name = removed::name(half() << 64 | half(), called);
+        let path = export.path.join(OsStr::from_bytes(&name));
+        // As a file of the export's own mount, into which alone it could be linked.
+        let again = sys::handle_of(file.as_fd()).and_then(|key| sys::open_handle(export.any.as_fd(), &key, PATH));
+        lock(&self.removed.0).insert(name, Lent { file: Arc::new(again.unwrap_or(file)), may_be_named });
+        Some(path)
+    }
+
+    /// The name is nothing any more.
+    pub fn unname(&self, path: &Path) {
+        if let Some(name) = path.file_name() {
+            lock(&self.removed.0).remove(name.as_bytes());
+        }
+    }
+
+    /// What a made-up name in this directory names.
+    pub(super) fn removed_child(&self, dir: &Arc<Node>, name: &CStr) -> Option<Result<(Arc<Node>, EntryOut)>> {
+        if !removed::is_made_up(name.to_bytes()) || !Arc::ptr_eq(dir, &self.export(dir).root) {
+            return None;
+        }
+        let lent = lock(&self.removed.0).get(name.to_bytes()).cloned()?;
+        let enter = || {
+            let (node, mut entry) = self.entry_of(dir, rustix::io::fcntl_dupfd_cloexec(&*lent.file, 0)?)?;
+            node.may_be_named.fetch_or(lent.may_be_named, Ordering::Relaxed);
+            (entry.entry_valid, entry.attr) = (0, node.shown(entry.attr));
+            Ok((node, entry))
+        };
+        Some(enter())
+    }
+
+    /// A file that the room has open, by its inode number and a path on its file system: its name may be gone, or another's. O_PATH, and in the mount that the home's
+    /// processes see.
+    pub fn open_in_room(&self, path: &Path, inode: u64) -> Option<OwnedFd> {
+        let all = self.exports.iter().enumerate().filter(|(_, e)| path.starts_with(&e.path));
+        let (number, export) = all.max_by_key(|(_, e)| e.path.as_os_str().len())?;
+        let is_it = |file: &OwnedFd| rustix::fs::fstat(file).is_ok_and(|s| s.st_ino == inode);
+        let found = self.handles.of_export(number as u16).into_iter().map(|open| open.file.clone());
+        let found = found.into_iter().find(|file| is_it(file))?;
+        let mount = rustix::fs::open(&export.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let again = mount.and_then(|mount| sys::open_handle(mount.as_fd(), &sys::handle_of(found.as_fd())?, PATH));
+        again.ok().or_else(|| found.try_clone().ok())
+    }
+}
+
+impl Node {
+    /// Its attributes as the room is told them. To a file that has no name a kernel gives none, unless it was made so, which a room's does not know of
+    /// one that came: it has to ask.
+    pub(super) fn shown(&self, attr: crate::proto::Attr) -> crate::proto::Attr {
+        let named = self.may_be_named.load(Ordering::Relaxed) && self.file_type == FileType::RegularFile;
+        crate::proto::Attr { nlink: if named { attr.nlink.max(1) } else { attr.nlink }, ..attr }
+    }
+}
