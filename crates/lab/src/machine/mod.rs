@@ -18,8 +18,9 @@ pub mod inside;
 mod kernel;
 mod words;
 
-/// CPU of a machine if not said otherwise: all that QEMU can do, but for AVX2, which nearly every machine of today has.
-pub const CPU: &str = "max,-avx2";
+/// CPU of a machine if not said otherwise: all that QEMU can do, but for AVX2, which nearly every machine of today has, and MPX, which none has any more: emulated, it
+/// is said to be in use in every signal frame, so that processors without it refuse these.
+pub const CPU: &str = "max,-avx2,-mpx";
 /// Memory of a machine if not said otherwise, bytes.
 pub const MEMORY_BYTES: u64 = 1 << 30;
 /// By how much a machine's clock is wrong, nanoseconds.
