@@ -338,12 +338,14 @@ fn send(
         }
         false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
     };
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, |runs, pages| {
+    let send_pages = |runs: &[body::Run], pages: &[u8]| {
         if !room.windows.make_way(pid, pages.len() as u64) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));
         }
         frame(room, Kind::Pages, &[&cargo::pages_head(pid, runs), pages])
-    })?;
+    };
+    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, send_pages)?;
+    body::each_content(host.0, image, send_pages)?;
     if later.is_empty() {
         return Ok(None);
     }
