@@ -197,7 +197,7 @@ mod tests {
         bad(|i| i.threads.clear());
         bad(|i| i.threads.push(i.threads[0].clone()));
         bad(|i| i.descriptors[0].fd = -1);
-        bad(|i| i.descriptors[1].opened = Opened::Made(2));
+        bad(|i| i.descriptors[1].opened = Opened::Made(3));
         bad(|i| i.objects.pipes.clear());
         bad(|i| i.objects.memories.clear());
         bad(|i| i.objects.memories[0].bytes = u64::MAX);
