@@ -4,7 +4,7 @@
 //! Its pages travel like others, under addresses at which no process has any ([`address`]).
 
 use crate::error::{BodyError, stays};
-use crate::pages::{BATCH_BYTES, Run, without_zeros_if};
+use crate::pages::{Run, without_zeros_if};
 use crate::rebuild::{Given, free_place_for};
 use image::{Area, Content, Image, Memory, Object, Opened};
 use os::inject::{self, Batch, Inside};
@@ -14,6 +14,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 const PAGE: u64 = 4096;
+/// Bytes that are read at once.
+const BATCH_BYTES: u64 = 512 << 10;
 /// Beyond what any process can address.
 const OUTSIDE: u64 = 1 << 63;
 /// Bytes of address space of each, as a shift (check in `image`).

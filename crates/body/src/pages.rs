@@ -5,8 +5,6 @@ use image::{Area, Content};
 use os::inject::Memory;
 use os::pages::Own;
 
-/// Bytes that are read at once.
-pub const BATCH_BYTES: u64 = 512 << 10;
 const PAGE: usize = 4096;
 
 /// Where pages lie: address and bytes.
@@ -19,7 +17,7 @@ pub fn own_runs(own: &Own, areas: &[Area]) -> Result<Vec<Run>, BodyError> {
     Ok(runs.into_iter().map(|(start, end)| (start, end - start)).collect())
 }
 
-/// Gives the pages of these runs to `each`, at most 512 KiB at once: where they lie, and their bytes. `fresh`: the other end has none of them yet, so what is
+/// Gives the pages of these runs to `each`, as many at once as `batch_bytes` says each time: where they lie, and their bytes. `fresh`: the other end has none of them yet, so what is
 /// zero in anonymous memory is not sent. `unreadable`: what cannot be read is put there (the process runs, and may have unmapped it); without it, that is an error.
 pub fn each_batch(
     runs: &[Run],
@@ -27,14 +25,18 @@ pub fn each_batch(
     areas: &[Area],
     fresh: bool,
     mut unreadable: Option<&mut Vec<Run>>,
+    batch_bytes: impl Fn() -> u64,
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
-    let mut buffer = vec![0; BATCH_BYTES as usize];
+    let mut buffer = Vec::new();
     let mut rest = runs.iter().copied();
     let mut next = rest.next();
     while next.is_some() {
-        let batch = take_batch(&mut next, &mut rest);
+        let batch = take_batch(&mut next, &mut rest, batch_bytes());
         let bytes = batch.iter().map(|r| r.1 as usize).sum::<usize>();
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
         match (memory.read_runs(&batch, &mut buffer[..bytes]), unreadable.as_deref_mut()) {
             (Ok(()), _) => {}
             (Err(_), Some(unreadable)) => {
@@ -51,8 +53,8 @@ pub fn each_batch(
     Ok(())
 }
 
-fn take_batch(next: &mut Option<Run>, rest: &mut impl Iterator<Item = Run>) -> Vec<Run> {
-    let (mut batch, mut left) = (Vec::new(), BATCH_BYTES);
+fn take_batch(next: &mut Option<Run>, rest: &mut impl Iterator<Item = Run>, bytes: u64) -> Vec<Run> {
+    let (mut batch, mut left) = (Vec::new(), bytes);
     while let Some((at, bytes)) = *next
         && left > 0
     {
@@ -147,11 +149,12 @@ mod tests {
 
     #[test]
     fn batches_are_bounded() {
+        const BATCH_BYTES: u64 = 512 << 10;
         let runs = [(0, BATCH_BYTES + 4096), (0x10_0000_0000, 4096)];
         let (mut rest, mut batches) = (runs.iter().copied(), Vec::new());
         let mut next = rest.next();
         while next.is_some() {
-            batches.push(take_batch(&mut next, &mut rest));
+            batches.push(take_batch(&mut next, &mut rest, BATCH_BYTES));
         }
         assert_eq!(batches, [vec![(0, BATCH_BYTES)], vec![(BATCH_BYTES, 4096), (0x10_0000_0000, 4096)]]);
     }

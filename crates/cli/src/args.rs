@@ -233,6 +233,9 @@ pub struct Move {
     /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,
+    /// Bytes that its memory may take of the link each second, as 500k, 100M, 1G (powers of 1000)
+    #[arg(long, value_parser = rate)]
+    pub rate: Option<u64>,
     /// Say each second how far it is, also where standard error is no terminal: one JSON object a line
     #[arg(long)]
     pub progress: bool,
@@ -280,9 +283,30 @@ pub fn duration_us(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Bytes each second as `500k`, `100M`, `1.5G`.
+pub fn rate(text: &str) -> Result<u64, String> {
+    const LEAST: f64 = 1e5;
+    const MOST: f64 = 1e12;
+    let units = [("k", 1e3), ("M", 1e6), ("G", 1e9)];
+    let parsed =
+        units.into_iter().find_map(|(unit, bytes)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * bytes));
+    match parsed {
+        Some(bytes) if (LEAST..=MOST).contains(&bytes) => Ok(bytes as u64),
+        _ => Err("bytes each second from 100k to 1000G, as 500k or 100M".into()),
+    }
+}
+
 #[cfg(test)]
 mod duration_tests {
-    use super::duration_us;
+    use super::{duration_us, rate};
+
+    #[test]
+    fn rates_have_units_and_bounds() {
+        assert_eq!(["500k", "100M", "1.5G"].map(rate), [Ok(500_000), Ok(100_000_000), Ok(1_500_000_000)]);
+        for bad in ["5", "100", "M", "-1M", "99k", "2000G", "NaNM", "1 M", "infG", "", "5m"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn times_have_units_and_bounds() {

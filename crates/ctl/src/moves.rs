@@ -24,11 +24,13 @@ pub struct Wish {
     pub how: How,
     /// For how long it may stand still, microseconds: what `auto` and `pre` aim at.
     pub max_freeze_us: u64,
+    /// Bytes per second that its memory may take of the link, at most.
+    pub rate: Option<u64>,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000 }
+        Wish { how: How::Auto, max_freeze_us: 100_000, rate: None }
     }
 }
 
@@ -92,9 +94,11 @@ pub struct Leg {
     pub freeze_us: u64,
     /// Bytes of pages that were sent.
     pub page_bytes: u64,
-    /// Of these, while it stood still.
+    /// What these were on the wire, packed where that is quicker, with headers.
+    pub wire_bytes: u64,
+    /// Of `page_bytes`, while it stood still.
     pub frozen_bytes: u64,
-    /// Of these, when it ran at its new place (with pages of zeros).
+    /// Of `page_bytes`, when it ran at its new place (with pages of zeros).
     pub followed_bytes: u64,
     /// Of those, what it asked for before it came by itself (and what was sent along).
     pub asked_bytes: u64,

@@ -1,12 +1,15 @@
 //! One encrypted stream of frames over a TCP socket, for threads that block.
 //!
 //! A [`Sender`] may be shared by any number of threads; the [`Receiver`] belongs to one at a time. Sending never holds the lock that receiving needs while it
-//! waits for the network, so two ends that both send much cannot block each other.
+//! waits for the network, so two ends that both send much cannot block each other. Who
+//! sends much ([`Bulk`]) lets others pass.
 
+mod bulk;
 mod receiver;
 mod sender;
 mod setup;
 
+pub use bulk::Bulk;
 pub use receiver::Receiver;
 pub use sender::Sender;
 pub use setup::{accept, connect};
@@ -36,6 +39,9 @@ pub enum LinkError {
     /// The peer sent a frame that is none.
     #[error("malformed frame: {0}")]
     Frame(#[from] wire::HeadError),
+    /// A packed frame holds something else than it says.
+    #[error("malformed packed frame")]
+    Packed,
     /// The peer closed the connection.
     #[error("the other end closed the connection")]
     Closed,

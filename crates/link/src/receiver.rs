@@ -5,7 +5,8 @@ use rustls::IoState;
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::Arc;
-use wire::Head;
+use wire::{Head, Kind, packed};
+use zstd::bulk::Decompressor;
 
 /// Encrypted bytes taken from the socket at once.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -18,15 +19,19 @@ pub struct Receiver {
     /// Decrypted bytes that no frame has taken yet: from `taken`.
     plain: Vec<u8>,
     taken: usize,
+    /// For packed frames.
+    packed: Vec<u8>,
+    unpacks: Option<Decompressor<'static>>,
     counters: Arc<Counters>,
 }
 
 impl Receiver {
     pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Receiver {
-        Receiver { socket, tls, chunk: vec![0; CHUNK_BYTES].into_boxed_slice(), plain: Vec::new(), taken: 0, counters }
+        let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+        Receiver { socket, tls, chunk, plain: Vec::new(), taken: 0, packed: Vec::new(), unpacks: None, counters }
     }
 
-    /// Waits for the next frame and puts its body into `body`.
+    /// Waits for the next frame and puts its body into `body`; a packed one is unpacked, and its header says how large it was on the wire.
     pub fn receive(&mut self, body: &mut Vec<u8>) -> Result<Head, LinkError> {
         let mut head = [0; Head::BYTES];
         self.fill(Head::BYTES)?;
@@ -45,7 +50,21 @@ impl Receiver {
             self.taken += n;
         }
         self.counters.count(bytes);
-        Ok(head)
+        if head.kind == Kind::Packed { self.unpack(head, body) } else { Ok(head) }
+    }
+
+    fn unpack(&mut self, head: Head, body: &mut Vec<u8>) -> Result<Head, LinkError> {
+        std::mem::swap(&mut self.packed, body);
+        let (kind, plain_bytes, bytes) = packed::read(&self.packed).ok_or(LinkError::Packed)?;
+        let unpacks = match &mut self.unpacks {
+            Some(unpacks) => unpacks,
+            none => none.insert(Decompressor::new().map_err(|_| LinkError::Packed)?),
+        };
+        body.clear();
+        // No more is written than there is place for (zstd's `ZSTD_decompressDCtx`).
+        body.reserve_exact(plain_bytes);
+        let got = unpacks.decompress_to_buffer(bytes, body).map_err(|_| LinkError::Packed)?;
+        if got == plain_bytes { Ok(Head { kind, ..head }) } else { Err(LinkError::Packed) }
     }
 
     /// Until `bytes` decrypted bytes lie ready.

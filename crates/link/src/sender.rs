@@ -3,14 +3,20 @@
 use crate::{Counters, LinkError, Tls, lock};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use wire::{FRAME_BYTES_MAX, Head, HeadError, Kind};
+
+/// So often one that is patient lets others pass, for one frame.
+const PATIENCE: usize = 64;
 
 /// Sends frames; shared by threads.
 pub struct Sender {
     tls: Arc<Tls>,
     /// Held from encrypting to the end of writing, so that records reach the socket in the order of their numbers.
     out: Mutex<Out>,
+    /// Threads that wait for `out` and are in a hurry.
+    hurried: AtomicUsize,
     counters: Arc<Counters>,
 }
 
@@ -21,17 +27,45 @@ struct Out {
 
 impl Sender {
     pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Sender {
-        Sender { tls, out: Mutex::new(Out { socket, encrypted: Vec::new() }), counters }
+        let out = Mutex::new(Out { socket, encrypted: Vec::new() });
+        Sender { tls, out, hurried: AtomicUsize::new(0), counters }
     }
 
     /// Sends one frame whose body is `parts`, one after the other. Waits while the network is slower.
     pub fn send(&self, kind: Kind, mount: u16, seq: u64, parts: &[&[u8]]) -> Result<(), LinkError> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        let out = lock(&self.out);
+        self.hurried.fetch_sub(1, Ordering::Relaxed);
+        self.send_with(out, kind, mount, seq, parts)
+    }
+
+    /// The same, behind all who wait to send something else.
+    pub(crate) fn send_patiently(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), LinkError> {
+        let mut out = lock(&self.out);
+        for _ in 0..PATIENCE {
+            if self.hurried.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            drop(out);
+            std::thread::yield_now();
+            out = lock(&self.out);
+        }
+        self.send_with(out, kind, 0, 0, parts)
+    }
+
+    fn send_with(
+        &self,
+        mut out: MutexGuard<'_, Out>,
+        kind: Kind,
+        mount: u16,
+        seq: u64,
+        parts: &[&[u8]],
+    ) -> Result<(), LinkError> {
         let bytes: usize = parts.iter().map(|p| p.len()).sum();
         if bytes > FRAME_BYTES_MAX {
             return Err(LinkError::Frame(HeadError::Size(bytes as u32)));
         }
         let failed = |doing| move |source| LinkError::Socket { doing, source };
-        let mut out = lock(&self.out);
         let head = Head { body_bytes: bytes as u32, kind, mount, seq }.encode();
         let Out { socket, encrypted } = &mut *out;
         encrypted.clear();

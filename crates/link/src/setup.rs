@@ -41,7 +41,7 @@ fn establish(mut socket: TcpStream, mut tls: Connection) -> Result<Established, 
     }
     socket.set_read_timeout(None).map_err(failed("setting a time limit"))?;
     socket.set_write_timeout(None).map_err(failed("setting a time limit"))?;
-    notice_loss(&socket).map_err(failed("setting TCP time-outs"))?;
+    set_up(&socket).map_err(failed("setting TCP options"))?;
     tls.set_buffer_limit(None);
     let certificates =
         tls.peer_certificates().map(|c| c.iter().map(|c| c.clone().into_owned()).collect()).unwrap_or_default();
@@ -51,8 +51,11 @@ fn establish(mut socket: TcpStream, mut tls: Connection) -> Result<Established, 
     Ok((Sender::new(socket, tls.clone(), counters.clone()), Receiver::new(reading, tls, counters), certificates))
 }
 
-/// A peer that vanished is noticed after [`LOST_AFTER`], whether something is sent or not (tcp(7)).
-fn notice_loss(socket: &TcpStream) -> std::io::Result<()> {
+/// Bytes that lie in the socket and were not sent yet: what others send waits behind them.
+const UNSENT_BYTES: u32 = 256 << 10;
+
+/// A peer that vanished is noticed after [`LOST_AFTER`], whether something is sent or not (tcp(7)); not much waits in the socket.
+fn set_up(socket: &TcpStream) -> std::io::Result<()> {
     let set = |level, name, value: u32| {
         // SAFETY: passes the address and size of a live u32.
         let done = unsafe {
@@ -60,6 +63,7 @@ fn notice_loss(socket: &TcpStream) -> std::io::Result<()> {
         };
         if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
+    set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)?;
     set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LOST_AFTER.as_millis() as u32)?;
     set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 5)?;

@@ -41,6 +41,7 @@ fn go(
     to: Option<&str>,
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
+    let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };
@@ -67,6 +68,12 @@ fn go(
             Ok(vec![back, out])
         }
     }
+}
+
+/// The lesser of the user's rate and the owner's.
+fn limited(wish: Wish, kb_s: u32) -> Wish {
+    let owner = Some(u64::from(kb_s) * 1000).filter(|rate| *rate > 0);
+    Wish { rate: wish.rate.into_iter().chain(owner).min(), ..wish }
 }
 
 fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {

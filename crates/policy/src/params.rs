@@ -72,6 +72,8 @@ params! {
     move_ms: 20 in 0..=60_000,
     /// How fast memory travels, MiB a second.
     bandwidth_mib_s: 100 in 1..=1_000_000,
+    /// What the memory of one process that moves may take of the link, kB a second; 0: all (else 100 at least).
+    move_rate_kb_s: 0 in 0..=1_000_000_000,
     /// What a forwarded call costs, microseconds.
     call_us: 60 in 0..=1_000_000,
     /// Below this share of free memory a node moves processes away, thousandths.

@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod absent;
+mod flow;
 pub mod protocol;
 mod push;
 mod ranges;
 
 pub use absent::{Absent, Place};
+pub use flow::{Flow, RATE_LEAST};
 pub use push::Push;
 pub use ranges::{Range, Ranges};
 

@@ -29,6 +29,8 @@ pub enum Kind {
     Pushed = 9,
     /// Runs of pages of which was said that they follow, and that the process never had, likewise.
     Vacant = 10,
+    /// Any frame of pages, packed, as [`crate::packed`] has it.
+    Packed = 11,
 }
 
 /// The header of a frame.
@@ -84,6 +86,7 @@ impl Head {
             8 => Kind::Later,
             9 => Kind::Pushed,
             10 => Kind::Vacant,
+            11 => Kind::Packed,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

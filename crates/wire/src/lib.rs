@@ -4,9 +4,10 @@
 pub mod cargo;
 pub mod frame;
 pub mod message;
+pub mod packed;
 
 pub use frame::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 pub use message::{ToHome, ToRoom};
 
 /// Version of everything in this crate; the two ends must agree.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;

@@ -486,6 +486,8 @@ pub enum ToRoom {
         pid: i32,
         /// If it has so many bytes of its own, pages may follow when it goes on at home ([`crate::Kind::Later`]).
         follow_bytes: u64,
+        /// Bytes per second that its pages may take of the link, at most.
+        rate: Option<u64>,
     },
     /// The process runs here, and waits for these pages of those that follow: start and end.
     Fetch {

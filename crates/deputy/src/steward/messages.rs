@@ -87,8 +87,9 @@ pub fn image_part(room: &Shared, body: &[u8]) {
 }
 
 /// Pages of a process that comes home.
-pub fn image_pages(room: &Shared, body: &[u8]) {
+pub fn image_pages(room: &Shared, body: &[u8], wire_bytes: u32) {
     if let Some(pages) = wire::cargo::pages(body) {
+        room.moves.count_wire(pages.pid, wire_bytes.into());
         room.moves.tell(pages.pid, Heard::Pages(pages.runs, pages.bytes.to_vec()));
     }
 }
@@ -110,8 +111,9 @@ pub fn pages_vacant(room: &Shared, body: &[u8]) {
 }
 
 /// Pages of a process that runs at home again.
-pub fn pages_pushed(room: &Shared, body: &[u8]) {
+pub fn pages_pushed(room: &Shared, body: &[u8], wire_bytes: u32) {
     let Some((pages, zeros)) = wire::cargo::pushed(body) else { return };
+    room.moves.count_wire(pages.pid, wire_bytes.into());
     let pager = room.pagers().get(&pages.pid).cloned();
     if let Some(pager) = pager {
         pager.put_zeros(&zeros);

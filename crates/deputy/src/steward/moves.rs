@@ -19,6 +19,7 @@ use super::shared::Shared;
 use body::BodyError;
 use course::Course;
 use ctl::moves::{Leg, Wish};
+use link::Bulk;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
@@ -118,6 +119,7 @@ struct UnderWay {
     returning: bool,
     /// It runs where it is to be, and its pages follow.
     drains: bool,
+    gauge: Arc<Gauge>,
     signals: Vec<(Option<i32>, [u8; 128])>,
 }
 
@@ -146,6 +148,13 @@ impl Moves {
         match all.get_mut(&pid).filter(|u| u.returning) {
             Some(returning) => returning.signals.push((tid, info)),
             None => tell(),
+        }
+    }
+
+    /// A frame of pages of `pid` has come, so large on the wire.
+    pub fn count_wire(&self, pid: i32, bytes: u64) {
+        if let Some(under_way) = self.lock().get(&pid) {
+            under_way.gauge.count_wire(bytes);
         }
     }
 
@@ -184,6 +193,8 @@ struct Move {
     from: Receiver<Heard>,
     course: RefCell<Course>,
     gauge: Arc<Gauge>,
+    /// The stream of its pages; whoever sends what follows gets it.
+    bulk: RefCell<Bulk>,
     /// What was heard while something else was waited for.
     heard: RefCell<VecDeque<Heard>>,
     /// Bytes of pages that were sent, and of these those that are not in place yet.
@@ -193,7 +204,13 @@ struct Move {
 }
 
 impl Move {
-    fn begin(room: &Arc<Shared>, pid: i32, returning: bool, gauge: Arc<Gauge>) -> Result<Move, MoveError> {
+    fn begin(
+        room: &Arc<Shared>,
+        pid: i32,
+        returning: bool,
+        rate: Option<u64>,
+        gauge: Arc<Gauge>,
+    ) -> Result<Move, MoveError> {
         let (to, from) = channel();
         let mut all = room.moves.lock();
         if all.contains_key(&pid) {
@@ -203,13 +220,14 @@ impl Move {
             return Err(MoveError::Unsettled);
         }
         room.moves.running.fetch_add(1, Ordering::AcqRel);
-        all.insert(pid, UnderWay { to, returning, drains: false, signals: Vec::new() });
+        all.insert(pid, UnderWay { to, returning, drains: false, signals: Vec::new(), gauge: gauge.clone() });
         Ok(Move {
             room: room.clone(),
             pid,
             from,
             course: RefCell::default(),
             gauge,
+            bulk: RefCell::new(Bulk::new(rate)),
             heard: RefCell::default(),
             on_the_way: Cell::new(0),
             protocol: Cell::new(Protocol::new(if returning { Side::Room } else { Side::Home })),
@@ -244,6 +262,11 @@ impl Move {
     /// A step is done.
     fn done(&self, step: &'static str) {
         self.course.borrow_mut().done(step);
+    }
+
+    /// How it went.
+    fn leg(&self, to: &str, how: &str) -> Leg {
+        Leg { wire_bytes: self.gauge.wire_bytes(), ..self.course.borrow().leg(to, how) }
     }
 
     fn hear(&self) -> Result<Heard, MoveError> {

@@ -151,10 +151,10 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
                 files.request(head.mount, &body);
             }
             Kind::Image => messages::image_part(room, &body),
-            Kind::Pages => messages::image_pages(room, &body),
+            Kind::Pages => messages::image_pages(room, &body, head.body_bytes),
             Kind::Later => messages::pages_later(room, &body),
             Kind::Vacant => messages::pages_vacant(room, &body),
-            Kind::Pushed => messages::pages_pushed(room, &body),
+            Kind::Pushed => messages::pages_pushed(room, &body, head.body_bytes),
             Kind::Applied => files.applied(head.seq),
             Kind::Message => {
                 let obeyed = match postcard::from_bytes::<ToHome>(&body) {
@@ -166,7 +166,7 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
                     return;
                 }
             }
-            Kind::Invalidate | Kind::Offer => return end(room, "the room sent what only a home sends"),
+            Kind::Invalidate | Kind::Offer | Kind::Packed => return end(room, "the room sent what only a home sends"),
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             going_home::stay(room, pid, &why);
             room.orders.give(Order::DieHere { pid });
         }
-        ToRoom::Recall { pid, follow_bytes } => room.orders.give(Order::Recall { pid, follow_bytes }),
+        ToRoom::Recall { pid, follow_bytes, rate } => room.orders.give(Order::Recall { pid, follow_bytes, rate }),
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
         ToRoom::Filled { pid } => room.lenders.with(pid, Lender::arrived),

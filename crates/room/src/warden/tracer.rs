@@ -152,6 +152,8 @@ pub enum Order {
         pid: i32,
         /// If it has so many bytes of its own, pages may follow when it goes on at home.
         follow_bytes: u64,
+        /// Bytes per second that its pages may take of the link, at most.
+        rate: Option<u64>,
     },
     /// A body that was to leave goes on elsewhere.
     Release {
@@ -289,7 +291,7 @@ impl Tracer {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid, follow_bytes } => self.recall(pid, follow_bytes),
+            Order::Recall { pid, follow_bytes, rate } => self.recall(pid, follow_bytes, rate),
             Order::Release { pid } => self.vanish(pid),
         }
     }

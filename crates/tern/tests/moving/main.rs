@@ -9,6 +9,7 @@ mod common;
 mod families;
 mod following;
 mod round_trip;
+mod shared_link;
 mod threads;
 mod timers;
 mod waits;

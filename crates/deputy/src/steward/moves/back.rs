@@ -26,13 +26,13 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
-    let this = Move::begin(room, pid, true, gauge)?;
+    let this = Move::begin(room, pid, true, wish.rate, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
         How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
-    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes })?;
+    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate })?;
     match this.receive() {
         Ok(rest) => {
             os::fault::past("home");
@@ -43,7 +43,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
             let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
             this.done("leave");
             received?;
-            Ok(this.course.borrow().leg("home", how))
+            Ok(this.leg("home", how))
         }
         Err(e) => {
             this.decide(Told::Resume, &ToRoom::Resume { pid })?;

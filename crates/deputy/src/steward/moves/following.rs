@@ -2,6 +2,7 @@
 //! stopped in the room so long. If who has them dies, the process cannot go on: it ends as if killed, and says so.
 
 use super::filling::Filling;
+use super::out::send_pages;
 use super::{Heard, Move, MoveError};
 use crate::steward::channel;
 use crate::steward::deputies::{Job, Purpose};
@@ -9,6 +10,7 @@ use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Lender, Lent, Pager};
 use image::Area;
+use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
@@ -61,7 +63,8 @@ impl Move {
             self.frame(Kind::Later, &[&cargo::pages_head(pid, part)])?;
         }
         let lends = lender.clone();
-        let own = Own::of(pid)?;
+        let (own, gauge) = (Own::of(pid)?, self.gauge.clone());
+        let mut bulk = self.bulk.replace(Bulk::new(None));
         let lend = move || {
             let frame = |kind, parts: &[&[u8]]| {
                 let gone = || BodyError::Stays("the link to the room is gone".into());
@@ -70,7 +73,8 @@ impl Move {
             };
             lends.run(&memory, &own, &areas, |lent| match lent {
                 Lent::Pages(batch) => {
-                    frame(Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+                    let parts = [&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
+                    send_pages(&room, &gauge, &mut bulk, Kind::Pushed, &parts)
                 }
                 Lent::Vacant(runs) => frame(Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
             })

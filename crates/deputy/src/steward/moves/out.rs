@@ -14,6 +14,7 @@ use crate::steward::{channel, place};
 use body::{BodyError, Collected, Run};
 use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
+use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
@@ -43,7 +44,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let this = Move::begin(room, pid, false, gauge)?;
+    let this = Move::begin(room, pid, false, wish.rate, gauge)?;
     let pidfd = PidFd::open(pid)?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
@@ -76,7 +77,7 @@ impl Move {
         let follow = matches!(wish.how, How::Post | How::Flush);
         let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead, follow));
         let how = left.inspect_err(|_| self.call_off())?;
-        Ok(self.course.borrow().leg(&self.room.args.host, &how))
+        Ok(self.leg(&self.room.args.host, &how))
     }
 
     /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes what, `auto` does without.
@@ -278,15 +279,17 @@ impl Move {
     ) -> Result<(), MoveError> {
         let stage = if self.course.borrow().is_frozen() { Stage::Still } else { Stage::Ahead };
         self.gauge.begin(stage, runs.iter().map(|(_, bytes)| bytes).sum());
+        let batch_bytes = || self.bulk.borrow().batch_bytes();
         let send = |runs: &[Run], pages: &[u8]| self.send_pages(runs, pages);
-        let sent = body::each_batch(runs, memory, areas, fresh, unreadable, send);
+        let sent = body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, send);
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
     fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
         self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
         self.count(pages.len() as u64);
-        self.frame(Kind::Pages, &[&cargo::pages_head(self.pid, runs), pages])
+        let parts = [&cargo::pages_head(self.pid, runs), pages];
+        send_pages(&self.room, &self.gauge, &mut self.bulk.borrow_mut(), Kind::Pages, &parts)
     }
 
     /// What it shares with nobody, though it may.
@@ -392,6 +395,13 @@ impl Move {
         channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel, None));
         Ok(deputy)
     }
+}
+
+/// Sends a frame of pages.
+pub fn send_pages(room: &Shared, gauge: &Gauge, bulk: &mut Bulk, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+    let gone = || BodyError::Stays("the link to the room is gone".into());
+    let sent = bulk.send(room.downlink.get().ok_or_else(gone)?, kind, parts);
+    sent.map(|bytes| gauge.count_wire(bytes)).map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
 }
 
 /// Start and end of all memory of a process that can be unmapped; what lies side by side is one.

@@ -22,7 +22,14 @@ pub struct Gauge {
     stage: Mutex<(Stage, Option<Following>)>,
     sent_bytes: AtomicU64,
     left_bytes: AtomicU64,
+    wire_bytes: AtomicU64,
     called_off: AtomicBool,
+}
+
+impl std::fmt::Debug for Gauge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Gauge").field(&self.read()).finish()
+    }
 }
 
 impl Gauge {
@@ -42,6 +49,16 @@ impl Gauge {
         let less = |left: u64| Some(left.saturating_sub(bytes));
         // The closure always gives a value.
         let _ = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// So many bytes of frames of pages were sent, or have come.
+    pub fn count_wire(&self, bytes: u64) {
+        self.wire_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All of these.
+    pub fn wire_bytes(&self) -> u64 {
+        self.wire_bytes.load(Ordering::Relaxed)
     }
 
     /// It runs at its new place; `following` says how far its memory is.

@@ -7,9 +7,11 @@ use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use body::{BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
+use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wire::{Kind, ToHome, cargo};
@@ -36,6 +38,8 @@ struct Going {
     looked: Option<Looked>,
     /// If it has so many bytes of its own, pages may follow when it goes on at home.
     follow_bytes: u64,
+    /// Bytes per second that its pages may take of the link, at most.
+    rate: Option<u64>,
 }
 
 /// In the place of the signal that a held thread gets: it is to leave.
@@ -43,7 +47,7 @@ pub const LEAVING: i32 = -1;
 
 impl Tracer {
     /// A body is to leave.
-    pub fn recall(&mut self, pid: i32, follow_bytes: u64) {
+    pub fn recall(&mut self, pid: i32, follow_bytes: u64, rate: Option<u64>) {
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
@@ -65,7 +69,7 @@ impl Tracer {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, looked, follow_bytes }));
+        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, looked, follow_bytes, rate }));
         self.check_leaving(pid);
     }
 
@@ -171,13 +175,14 @@ impl Tracer {
                 }
                 self.departing.states.insert(pid, State::Collected(Box::new(collected)));
                 let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
+                let bulk = RefCell::new(Bulk::new(going.rate));
                 let send = move || {
                     room.windows.open(pid);
-                    let later = send(&room, pid, host, &image, follow_bytes);
+                    let later = send(&room, pid, host, &image, follow_bytes, &bulk);
                     let result = later.as_ref().map(drop).map_err(ToString::to_string);
                     room.tell(&ToHome::Whole { pid, result });
                     if let Ok(Some(lender)) = later {
-                        lend(&room, pid, host, &image, &lender);
+                        lend(&room, pid, host, &image, &lender, &bulk);
                     }
                 };
                 if std::thread::Builder::new().name("leaving".into()).spawn(send).is_err() {
@@ -317,6 +322,12 @@ fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
     sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
 }
 
+/// A frame of pages to home.
+fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+    let sent = bulk.borrow_mut().send(&room.uplink, kind, parts);
+    sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+}
+
 /// Sends image and pages home; who sends what follows later, if anything does.
 fn send(
     room: &Arc<Shared>,
@@ -324,6 +335,7 @@ fn send(
     host: HostTid,
     image: &Image,
     follow_bytes: u64,
+    bulk: &RefCell<Bulk>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
@@ -338,13 +350,14 @@ fn send(
         }
         false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
     };
-    let send_pages = |runs: &[body::Run], pages: &[u8]| {
-        if !room.windows.make_way(pid, pages.len() as u64) {
+    let batch_bytes = || bulk.borrow().batch_bytes();
+    let send_pages = |runs: &[body::Run], bytes: &[u8]| {
+        if !room.windows.make_way(pid, bytes.len() as u64) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));
         }
-        frame(room, Kind::Pages, &[&cargo::pages_head(pid, runs), pages])
+        pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
     };
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, send_pages)?;
+    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
     body::each_content(host.0, image, send_pages)?;
     if later.is_empty() {
         return Ok(None);
@@ -358,11 +371,11 @@ fn send(
 }
 
 /// Sends what follows.
-fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender) {
+fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender, bulk: &RefCell<Bulk>) {
     let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
         lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
             Lent::Pages(batch) => {
-                frame(room, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+                pages(room, bulk, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
             }
             Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
         })

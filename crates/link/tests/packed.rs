@@ -1,0 +1,56 @@
+//! Packed frames over a real link, and frames that only look like them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use link::{Bulk, LinkError, Receiver, Sender};
+use std::net::{TcpListener, TcpStream};
+use wire::{Kind, packed};
+
+fn pair() -> (Sender, Receiver) {
+    let dir = tempfile::tempdir().unwrap();
+    let name = identity::NodeName::new("n1").unwrap();
+    let node = identity::init(dir.path(), &name).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let server = node.server_config();
+    let accepting = std::thread::spawn(move || link::accept(listener.accept().unwrap().0, server).unwrap());
+    let (sender, _, _) = link::connect(socket, node.client_config(), identity::server_name(&name).unwrap()).unwrap();
+    (sender, accepting.join().unwrap().1)
+}
+
+#[test]
+fn what_packs_is_packed_and_comes_whole() {
+    let (sender, mut receiver) = pair();
+    let text: Vec<u8> = (0..100_000u32).flat_map(|n| (n / 100).to_le_bytes()).collect();
+    let mut bulk = Bulk::new(Some(10_000_000));
+    let bytes = bulk.send(&sender, Kind::Pages, &[b"head", &text]).unwrap();
+    assert!(bytes < 40_000, "{bytes}");
+    let mut body = Vec::new();
+    let head = receiver.receive(&mut body).unwrap();
+    assert_eq!((head.kind, u64::from(head.body_bytes)), (Kind::Pages, bytes));
+    assert!(body[..4] == *b"head" && body[4..] == text);
+    // What else goes, goes as ever.
+    sender.send(Kind::Message, 0, 7, &[b"words"]).unwrap();
+    let head = receiver.receive(&mut body).unwrap();
+    assert_eq!((head.kind, head.seq, &body[..]), (Kind::Message, 7, &b"words"[..]));
+}
+
+#[test]
+fn what_only_looks_packed_is_refused() {
+    let packed_of = |bytes: &[u8]| zstd::bulk::compress(bytes, -1).unwrap();
+    let zeros = packed_of(&[0; 8 << 20]);
+    let bad = [
+        vec![],
+        packed::head(Kind::Pages, 10).to_vec(),
+        [&packed::head(Kind::Pages, 10)[..], b"no such format"].concat(),
+        [&packed::head(Kind::Message, 3)[..], &packed_of(b"abc")].concat(),
+        [&packed::head(Kind::Pages, 2)[..], &packed_of(b"abc")].concat(),
+        [&packed::head(Kind::Pages, 4)[..], &packed_of(b"abc")].concat(),
+        // Larger than it says, and than anything may be.
+        [&packed::head(Kind::Pushed, 1 << 20)[..], &zeros].concat(),
+    ];
+    for body in bad {
+        let (sender, mut receiver) = pair();
+        sender.send(Kind::Packed, 0, 0, &[&body]).unwrap();
+        assert!(matches!(receiver.receive(&mut Vec::new()), Err(LinkError::Packed)), "{body:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! How much of a process' memory goes at once over a link, how fast, and whether it is packed: from what was measured while it was sent.
+
+/// What goes at once, at most and at least, bytes.
+const BATCH_BYTES: std::ops::RangeInclusive<u64> = (32 << 10)..=(512 << 10);
+/// What goes at once should take no longer, microseconds: what others send on the same link waits so long behind it.
+const BATCH_US: f64 = 10_000.0;
+/// With a given rate, what goes at once is what may go in this time, microseconds ...
+const PACED_US: f64 = 50_000.0;
+/// ... a page at least.
+const PAGE_BYTES: u64 = 4096;
+/// The least rate that can be kept to, bytes per second: a page goes ten times in half a second.
+pub const RATE_LEAST: u64 = 100_000;
+/// Measurements weigh half of what one weighs that is so many bytes newer.
+const MEMORY_BYTES: f64 = (2 << 20) as f64;
+/// What packing is believed to take before it was tried, microseconds per byte (zstd at level -1, random bytes: 3 GB/s; a Python heap: 0.7 GB/s).
+const PACK_US_AT_FIRST: f64 = 1.0 / 700.0;
+/// Packing must save so much of the time.
+const WORTH: f64 = 0.9;
+/// After a try in vain so many batches go unpacked, at first and at most: random bytes cost less than 1% that way.
+const SKIPPED: std::ops::RangeInclusive<u32> = 1..=64;
+
+/// A mean of costs per byte that forgets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    us: f64,
+    bytes: f64,
+}
+
+impl Mean {
+    fn add(&mut self, us: f64, bytes: u64) {
+        let kept = 0.5f64.powf(bytes as f64 / MEMORY_BYTES);
+        (self.us, self.bytes) = (self.us * kept + us, self.bytes * kept + bytes as f64);
+    }
+
+    /// Microseconds per byte.
+    fn cost(&self) -> Option<f64> {
+        (self.bytes > 0.0).then(|| self.us / self.bytes)
+    }
+}
+
+/// One stream of pages over a link.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    rate: Option<u64>,
+    /// When the next byte may go, at the given rate.
+    due_us: u64,
+    /// Of bytes on the wire.
+    sending: Mean,
+    /// Of bytes of pages, with packing and waiting.
+    whole: Mean,
+    packing: Mean,
+    /// Bytes on the wire of a byte of pages, when last tried.
+    packed_to: f64,
+    skip: u32,
+    skipped: u32,
+}
+
+impl Flow {
+    /// At most so many bytes per second.
+    pub fn new(rate: Option<u64>) -> Flow {
+        Flow {
+            rate: rate.map(|rate| rate.max(RATE_LEAST)),
+            due_us: 0,
+            sending: Mean::default(),
+            whole: Mean::default(),
+            packing: Mean::default(),
+            packed_to: 0.5,
+            skip: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Bytes of pages that should go at once.
+    pub fn batch_bytes(&self) -> u64 {
+        let batch = self.whole.cost().map_or(*BATCH_BYTES.end(), |cost| (BATCH_US / cost) as u64);
+        let batch = batch.clamp(*BATCH_BYTES.start(), *BATCH_BYTES.end());
+        let paced = self.rate.map_or(batch, |rate| (rate as f64 * PACED_US / 1e6) as u64);
+        batch.min(paced).max(PAGE_BYTES) & !(PAGE_BYTES - 1)
+    }
+
+    /// Shall the next batch be packed?
+    pub fn packs(&mut self) -> bool {
+        // With a given rate the link is as slow as that.
+        let paced = self.rate.map_or(0.0, |rate| 1e6 / rate as f64);
+        let sending = self.sending.cost().unwrap_or(0.0).max(paced);
+        let packing = self.packing.cost().unwrap_or(PACK_US_AT_FIRST);
+        if self.skipped < self.skip {
+            self.skipped += 1;
+            return false;
+        }
+        packing + sending * self.packed_to < sending * WORTH
+    }
+
+    /// A batch was packed, in this time; whether that was worth it.
+    pub fn packed(&mut self, plain_bytes: u64, packed_bytes: u64, took_us: f64) -> bool {
+        self.packing.add(took_us, plain_bytes);
+        let to = packed_bytes as f64 / plain_bytes.max(1) as f64;
+        let worth = to < WORTH;
+        if worth {
+            (self.packed_to, self.skip) = (to, 0);
+        } else {
+            self.skip = (self.skip * 2).clamp(*SKIPPED.start(), *SKIPPED.end());
+        }
+        self.skipped = 0;
+        worth
+    }
+
+    /// For how long so many bytes must wait at `now_us`, at the given rate.
+    pub fn wait_us(&mut self, wire_bytes: u64, now_us: u64) -> u64 {
+        let Some(rate) = self.rate else { return 0 };
+        let begin = self.due_us.max(now_us.saturating_sub(PACED_US as u64));
+        self.due_us = begin + wire_bytes.saturating_mul(1_000_000) / rate;
+        begin.saturating_sub(now_us)
+    }
+
+    /// A batch was sent: bytes of pages, bytes on the wire, for how long the link took them, and how long all of it took.
+    pub fn sent(&mut self, plain_bytes: u64, wire_bytes: u64, sending_us: f64, whole_us: f64) {
+        self.sending.add(sending_us, wire_bytes);
+        self.whole.add(whole_us, plain_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACK_US: f64 = 1.0 / 700.0;
+    const TRY_US: f64 = 1.0 / 3000.0;
+
+    /// Microseconds for so many bytes over a link of so many bytes per microsecond, packed to this part if at all; and the part of batches that were packed.
+    fn simulate(flow: &mut Flow, bytes: u64, link: f64, packed_to: f64) -> (f64, f64) {
+        let (mut now, mut left, mut batches, mut packed) = (0.0, bytes, 0, 0);
+        while left > 0 {
+            let plain = flow.batch_bytes().min(left);
+            let (begun, mut wire) = (now, plain);
+            if flow.packs() {
+                let us = plain as f64 * if packed_to < 0.9 { PACK_US } else { TRY_US };
+                now += us;
+                if flow.packed(plain, (plain as f64 * packed_to) as u64, us) {
+                    wire = (plain as f64 * packed_to) as u64;
+                    packed += 1;
+                }
+            }
+            now += flow.wait_us(wire, now as u64) as f64;
+            let us = wire as f64 / link;
+            now += us;
+            flow.sent(plain, wire, us, now - begun);
+            (left, batches) = (left - plain, batches + 1);
+        }
+        (now, f64::from(packed) / f64::from(batches))
+    }
+
+    #[test]
+    fn slow_links_are_packed_and_fast_ones_are_not() {
+        const MIB: u64 = 1 << 20;
+        // 100 Mbit/s, 1 Gbit/s, 10 Gbit/s; a heap that packs to a third.
+        for (link, gains) in [(12.5, true), (125.0, true), (1250.0, false)] {
+            let (us, part) = simulate(&mut Flow::new(None), 256 * MIB, link, 0.3);
+            let plain = 256.0 * MIB as f64 / link;
+            assert_eq!((part > 0.9, us < 0.6 * plain), (gains, gains), "{link}: {us} of {plain}, {part}");
+            assert!(us < 1.001 * plain, "{link}: {us} of {plain}");
+        }
+    }
+
+    #[test]
+    fn random_bytes_cost_little() {
+        for link in [1.0, 12.5, 125.0, 500.0, 1250.0] {
+            for mib in [16, 1024] {
+                let bytes = mib << 20;
+                let (us, part) = simulate(&mut Flow::new(None), bytes, link, 1.0);
+                assert!(part == 0.0 && us < 1.02 * bytes as f64 / link, "{link}: {us}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept_to() {
+        for rate in [100_000u64, 5_000_000, 100_000_000] {
+            let mut flow = Flow::new(Some(rate));
+            let bytes = rate * 4;
+            let (us, _) = simulate(&mut flow, bytes, 1000.0, 1.0);
+            assert!((3.9e6..4.3e6).contains(&us), "{rate}: {us}");
+        }
+        assert_eq!(Flow::new(Some(1)).batch_bytes(), PAGE_BYTES);
+    }
+
+    #[test]
+    fn what_goes_at_once_takes_no_longer_than_others_may_wait() {
+        for (link, least, most) in
+            [(3000.0, 512 << 10, 512 << 10), (12.5, 64 << 10, 128 << 10), (0.1, 32 << 10, 32 << 10)]
+        {
+            let mut flow = Flow::new(None);
+            simulate(&mut flow, 64 << 20, link, 1.0);
+            assert!((least..=most).contains(&flow.batch_bytes()), "{link}: {}", flow.batch_bytes());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Moves over a link that others use too, or that is slow: packed, limited, and behind what others send.
+
+use lab::{Lab, Options};
+
+use crate::{at_home, common, shared};
+
+/// `hold KIND MB`: a process with memory that packs well or not at all, and looks at it all the time; `field NAME` of the last move.
+const TOOLS: &str = r#"
+cat > hold.py <<'END'
+import hashlib, os, sys, time
+size = int(sys.argv[2]) << 20
+memory = bytearray(os.urandom(size) if sys.argv[1] == "random" else b"".join(b"%015d\n" % n for n in range(size // 16)))
+digest = hashlib.sha1(memory).digest()
+while True:
+    assert hashlib.sha1(memory).digest() == digest
+    print("whole", flush=True)
+    time.sleep(0.1)
+END
+hold() { rm -f said; python3 hold.py $1 $2 > said 2>&1 < /dev/null & pid=$!; until_ "[ -s said ]"; }
+field() { grep -o "\"$1\": [0-9]*" leg | cut -d' ' -f2; }
+go() { tern move $pid "$@" --json > leg || cat leg; lines said $(($(wc -l < said) + 2)); }
+"#;
+
+fn limited() -> Lab {
+    common::lab_of(&Options { rate_bits: Some(100_000_000), ..common::options(2) })
+}
+
+/// What packs well goes packed, both ways, whichever way it goes; random bytes cost next to nothing more.
+#[test]
+fn a_slow_link_carries_packed_pages() {
+    let lab = limited();
+    let script = format!(
+        r#"{TOOLS}
+        packs() {{ echo $(($(field wire_bytes) * 3 < $(field page_bytes))) $(($(field wire_bytes) * 100 < $(field page_bytes) * 102)); }}
+        hold text 24
+        go n2 --how stop; packs; go home --how stop; packs; go n2 --how pre --max-freeze 5ms; packs
+        go home --how post; packs; go n2 --how post; packs; kill $pid
+        hold random 16; go n2 --how stop; packs; go home --how stop; packs; kill $pid"#
+    );
+    assert_eq!(at_home(&lab, &script).text(), format!("{}0 1\n0 1", "1 1\n".repeat(5)));
+}
+
+/// The user's rate, and the owner's, whichever is less.
+#[test]
+fn rates_are_kept_to() {
+    let lab = shared();
+    let script = format!(
+        r#"{TOOLS}
+        slow() {{ echo $(($(field total_us) > 1500000)); }}
+        hold random 8
+        go n2 --how stop --rate 5M; slow; go home --how stop --rate 5M; slow; go n2 --how pre --max-freeze 5ms --rate 5M; slow
+        go home --how post --rate 5M; slow
+        tern policy set move_rate_kb_s=5000; go n2 --how stop --rate 1G; slow; tern policy set move_rate_kb_s=0; kill $pid
+        for bad in 5 -1M 99k x; do tern move $pid n2 --rate=$bad 2>&1 | grep -c 'bytes each second from 100k to 1000G'; done"#
+    );
+    assert_eq!(at_home(&lab, &script).text().replace('\n', ""), "111111111");
+}
+
+/// Another guest's calls go on while the link is full. Failed once: they waited for all that lay in the socket, 0.6 s each.
+#[test]
+fn others_go_first() {
+    let lab = limited();
+    let script = format!(
+        r#"{TOOLS}
+        cat > calls.py <<'END'
+import os, signal, time
+calls = 0
+signal.signal(signal.SIGUSR1, lambda *_: print(calls, flush=True))
+print("up", flush=True)
+while True:
+    os.getpgid(os.getppid())
+    calls += 1
+    time.sleep(0.002)
+END
+        tern run --on n2 -- python3 calls.py > counts < /dev/null & caller=$!
+        lines counts 1
+        hold random 32
+        kill -USR1 $caller; lines counts 2
+        tern move $pid n2 --how stop --json > leg
+        kill -USR1 $caller; lines counts 3
+        echo $(($(sed -n 3p counts) - $(sed -n 2p counts))) $(field total_us)
+        kill $pid $caller"#
+    );
+    let text = at_home(&lab, &script).text();
+    let numbers: Vec<f64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    assert!(numbers[1] > 2e6 && numbers[0] / (numbers[1] / 1e6) > 5.0, "{text}");
+}
