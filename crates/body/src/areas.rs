@@ -115,6 +115,7 @@ fn carried(
         no_reserve: area.has(b"nr"),
         accounted: area.has(b"ac"),
         locked: area.has(b"lo"),
+        droppable: area.has(b"dp"),
         advice,
     })
 }

@@ -146,8 +146,16 @@ pub fn discard(inside: &mut Inside, runs: &[Run]) -> Result<(), BodyError> {
     Ok(())
 }
 
+/// linux/mman.h, since 6.11.
+const MAP_DROPPABLE: i32 = 0x08;
+
 fn map(batch: &mut Batch, area: &Area, given: &Given) {
-    let mut flags = libc::MAP_FIXED_NOREPLACE | if area.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    let kind = match area {
+        Area { shared: true, .. } => libc::MAP_SHARED,
+        Area { droppable: true, .. } => MAP_DROPPABLE,
+        _ => libc::MAP_PRIVATE,
+    };
+    let mut flags = libc::MAP_FIXED_NOREPLACE | kind;
     for (on, flag) in [(area.grows_down, libc::MAP_GROWSDOWN | libc::MAP_STACK), (area.no_reserve, libc::MAP_NORESERVE)]
     {
         flags |= if on { flag } else { 0 };

@@ -128,6 +128,7 @@ mod tests {
             no_reserve: false,
             accounted: false,
             locked: false,
+            droppable: false,
             advice: [0; 4],
         });
         image.descriptors.push(Descriptor { fd: 3, close_on_exec: true, opened: Opened::File { file: 0, offset: 9 } });

@@ -171,6 +171,8 @@ pub struct Area {
     pub accounted: bool,
     /// mlock(2)
     pub locked: bool,
+    /// MAP_DROPPABLE
+    pub droppable: bool,
     /// MADV_ numbers that apply to it.
     pub advice: [u8; 4],
 }

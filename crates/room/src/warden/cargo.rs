@@ -169,7 +169,8 @@ impl Incoming {
         room.orders.give(Order::Watch { pid, stale, answer });
         let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
         body::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
-        let pager = following::start(room, pid, memory, later).map_err(|e| e.to_string())?;
+        let huge = body::wanted_huge(&image.areas, &later);
+        let pager = following::start(room, pid, memory, later, huge).map_err(|e| e.to_string())?;
         room.following.give(Followed::Begins { pid, pager });
         Ok(())
     }

@@ -11,7 +11,7 @@ use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use strategy::Ranges;
+use strategy::{Range, Ranges};
 
 /// Above the standard ones.
 const LOWEST_FD: i32 = 3;
@@ -121,6 +121,11 @@ impl Filling {
     /// All of these.
     pub fn take_later(&mut self) -> Ranges {
         std::mem::take(&mut self.later)
+    }
+
+    /// What of these shall be huge pages.
+    pub fn wanted_huge(&self, later: &Ranges) -> Vec<Range> {
+        body::wanted_huge(&self.image.areas, later)
     }
 
     /// Whoever touches these pages from now on waits for them.
