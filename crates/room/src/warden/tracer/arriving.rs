@@ -4,7 +4,7 @@
 use super::Tracer;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::setup::ID_BASE;
-use body::{BodyError, Given, Inside};
+use body::{BodyError, Given, Inside, Window};
 use image::{Image, Object, Opened};
 use os::inject::Memory;
 use os::ptrace::{HostTid, Stopped, TraceError};
@@ -78,7 +78,12 @@ impl Tracer {
     }
 
     /// Lays out the memory of an empty process.
-    pub fn map_arriving(&mut self, pid: i32, image: Arc<Image>, answer: &Sender<Result<Memory, String>>) {
+    pub fn map_arriving(
+        &mut self,
+        pid: i32,
+        image: Arc<Image>,
+        answer: &Sender<Result<(Memory, Vec<Window>), String>>,
+    ) {
         let mapped = match self.arriving.states.remove(&pid) {
             Some(State::Empty(arrival, stopped)) => map(stopped, &image, &arrival)
                 .map(|(inside, given)| (arrival, given, inside))
@@ -90,7 +95,7 @@ impl Tracer {
             _ => Err("no empty process waits for this image".into()),
         };
         let told = mapped.map(|(arrival, given, inside)| {
-            let memory = inside.memory().clone();
+            let memory = (inside.memory().clone(), given.windows.clone());
             self.arriving.states.insert(pid, State::Mapped(arrival, given, Box::new(inside), image));
             memory
         });
@@ -138,6 +143,7 @@ impl Tracer {
     ) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
         let host = inside.tid();
+        body::settle_memories(&mut inside, image, &given.windows)?;
         body::set_process(&mut inside, image, given)?;
         set_descriptors(host, &mut inside, image, arrival, given)?;
         limit_descriptors(&mut inside, arrival.descriptors_max)?;
@@ -191,7 +197,8 @@ impl Tracer {
 }
 
 fn given(arrival: &Arrival) -> Given {
-    Given { files: (arrival.files_at..).take(arrival.files.len()).collect(), objects: Vec::new() }
+    let files = (arrival.files_at..).take(arrival.files.len()).collect();
+    Given { files, ..Given::default() }
 }
 
 fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
@@ -210,6 +217,7 @@ fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Gi
     let above = arrival.files_at + arrival.files.len() as i32;
     given.objects = body::make_objects(&mut inside, image, Some(above))?;
     body::map_memory(host.0, &mut inside, image, &given, &[])?;
+    given.windows = memories(&mut inside, image, &given, above)?;
     Ok((inside, given))
 }
 
@@ -226,7 +234,18 @@ fn relayout(
         given.objects = body::make_objects(inside, image, Some(above))?;
     }
     body::relayout_memory(inside, &old.areas, image, &given)?;
+    given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
     Ok(given)
+}
+
+/// The image's memories, empty.
+fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Result<Vec<Window>, BodyError> {
+    if image.objects.memories.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
+    let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
+    body::make_memories(inside, image, given, taken, from)
 }
 
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
