@@ -6,7 +6,7 @@ use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::setup::ID_BASE;
 use crate::warden::shared::Shared;
 use crate::warden::strange;
-use body::{BodyError, Given, Inside};
+use body::{BodyError, Given, Inside, Window};
 use image::{Image, Object, Opened};
 use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
@@ -80,7 +80,12 @@ impl Tracer {
     }
 
     /// Lays out the memory of an empty process.
-    pub fn map_arriving(&mut self, pid: i32, image: Arc<Image>, answer: &Sender<Result<Memory, String>>) {
+    pub fn map_arriving(
+        &mut self,
+        pid: i32,
+        image: Arc<Image>,
+        answer: &Sender<Result<(Memory, Vec<Window>), String>>,
+    ) {
         let mapped = match self.arriving.states.remove(&pid) {
             Some(State::Empty(arrival, stopped)) => map(&self.room, stopped, &image, &arrival)
                 .map(|(inside, given)| (arrival, given, inside))
@@ -92,7 +97,7 @@ impl Tracer {
             _ => Err("no empty process waits for this image".into()),
         };
         let told = mapped.map(|(arrival, given, inside)| {
-            let memory = inside.memory().clone();
+            let memory = (inside.memory().clone(), given.windows.clone());
             self.arriving.states.insert(pid, State::Mapped(arrival, given, Box::new(inside), image));
             memory
         });
@@ -140,6 +145,7 @@ impl Tracer {
     ) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
         let host = inside.tid();
+        body::settle_memories(&mut inside, image, &given.windows)?;
         body::set_process(&mut inside, image, given)?;
         set_descriptors(host, &mut inside, image, arrival, given)?;
         limit_descriptors(&mut inside, arrival.descriptors_max)?;
@@ -194,7 +200,8 @@ impl Tracer {
 }
 
 fn given(arrival: &Arrival) -> Given {
-    Given { files: (arrival.files_at..).take(arrival.files.len()).collect(), objects: Vec::new() }
+    let files = (arrival.files_at..).take(arrival.files.len()).collect();
+    Given { files, ..Given::default() }
 }
 
 fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
@@ -212,19 +219,25 @@ fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Res
     let mut given = given(arrival);
     let above = arrival.files_at + arrival.files.len() as i32;
     given.objects = body::make_objects(&mut inside, image, Some(above))?;
-    let strange = room.strange.get();
-    if strange.is_none() && image.process.vdso.is_some() {
-        body::map_memory(host.0, &mut inside, image, &given, &[])?;
-        return Ok((inside, given));
-    }
-    let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(image.process.vdso.map(|v| (v.start, v.end)));
-    let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
-    body::map_memory(host.0, &mut inside, &strange::laid_out(image, free), &given, &[])?;
-    if let (Some(strange), Some(vdso)) = (strange, image.process.vdso) {
-        strange.write(inside.memory(), vdso)?;
-        room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(vdso));
-    }
+    lay_out(room, &mut inside, image, &given, region)?;
+    given.windows = memories(&mut inside, image, &given, above)?;
     Ok((inside, given))
+}
+
+/// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
+fn lay_out(room: &Shared, inside: &mut Inside, image: &Image, given: &Given, region: u64) -> Result<(), BodyError> {
+    let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
+    if strange.is_none() && home.is_some() {
+        return body::map_memory(host.0, inside, image, given, &[]);
+    }
+    let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
+    let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
+    body::map_memory(host.0, inside, &strange::laid_out(image, free), given, &[])?;
+    if let (Some(strange), Some(home)) = (strange, home) {
+        strange.write(inside.memory(), home)?;
+        room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));
+    }
+    Ok(())
 }
 
 /// Makes what was laid out for an earlier image fit a later one of the same process. The earlier one, of a process that ran, had no objects.
@@ -240,7 +253,18 @@ fn relayout(
         given.objects = body::make_objects(inside, image, Some(above))?;
     }
     body::relayout_memory(inside, &old.areas, image, &given)?;
+    given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
     Ok(given)
+}
+
+/// The image's memories, empty.
+fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Result<Vec<Window>, BodyError> {
+    if image.objects.memories.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
+    let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
+    body::make_memories(inside, image, given, taken, from)
 }
 
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.

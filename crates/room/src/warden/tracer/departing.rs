@@ -356,12 +356,14 @@ fn send(
         false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
     };
     let batch_bytes = || bulk.borrow().batch_bytes();
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, |runs, bytes| {
+    let send_pages = |runs: &[body::Run], bytes: &[u8]| {
         if !room.windows.make_way(pid, bytes.len() as u64) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));
         }
         pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
-    })?;
+    };
+    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
+    body::each_content(host.0, image, send_pages)?;
     if later.is_empty() {
         return Ok(None);
     }
