@@ -252,6 +252,7 @@ mod tests {
             no_reserve: false,
             accounted: true,
             locked: false,
+            droppable: false,
             advice: [0; 4],
         }
     }

@@ -1,5 +1,6 @@
 //! Which pages of a process are its own: anonymous or copied on write (PAGEMAP_SCAN of Linux 6.7; before that, /proc/PID/pagemap).
 
+use crate::pidfd::PidFd;
 use crate::{Error, Result};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -8,6 +9,7 @@ use std::os::unix::fs::FileExt;
 const PAGE: u64 = 4096;
 /// `_IOWR('f', 16, struct pm_scan_arg)` (linux/fs.h).
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+const MADV_COLLAPSE: i32 = 25;
 pub(crate) const PAGE_IS_WPALLOWED: u64 = 1;
 pub(crate) const PAGE_IS_WRITTEN: u64 = 1 << 1;
 pub(crate) const PAGE_IS_FILE: u64 = 1 << 2;
@@ -99,6 +101,21 @@ impl Own {
             }
         }
         Ok(found)
+    }
+}
+
+/// Makes one huge page of the small ones of a process there (MADV_COLLAPSE, since 6.1). Where the kernel cannot, they stay as they are.
+pub fn collapse(process: &PidFd, at: u64, bytes: u64) -> Result<()> {
+    let range = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: bytes as usize };
+    let fd = process.as_fd().as_raw_fd();
+    // SAFETY: one live iovec; the other process' memory keeps what it holds.
+    let done = unsafe { libc::syscall(libc::SYS_process_madvise, fd, &raw const range, 1usize, MADV_COLLAPSE, 0usize) };
+    let e = std::io::Error::last_os_error();
+    match e.raw_os_error() {
+        _ if done >= 0 => Ok(()),
+        // The memory has changed meanwhile, or no huge page is to be had.
+        Some(libc::EAGAIN | libc::EBUSY | libc::EINVAL | libc::ENOMEM | libc::EFAULT) => Ok(()),
+        _ => Err(Error::new("making huge pages (process_madvise)", e)),
     }
 }
 

@@ -23,8 +23,10 @@ mod shared;
 mod sharers;
 mod spares;
 mod standins;
+mod strange;
 mod tracer;
 mod uplink;
+pub mod wall;
 mod windows;
 
 pub use args::{ArgsError, WardenArgs};

@@ -9,7 +9,7 @@ use os::userfault::Userfault;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use strategy::Ranges;
+use strategy::{Range, Ranges};
 use wire::ToHome;
 
 /// What happens to them.
@@ -94,13 +94,30 @@ pub fn serve(room: &Shared) {
     }
 }
 
-/// Has the pages of a body brought that are not here yet.
-pub fn start(room: &Arc<Shared>, pid: i32, memory: Userfault, later: Ranges) -> Result<Arc<Pager>, BodyError> {
+/// The body runs meanwhile; it may have ended.
+fn make_huge(room: &Shared, pid: i32, wanted: &[Range]) {
+    let host = room.guests().host(pid);
+    if let Some(Err(e)) = host.map(|host| body::make_huge(host.0, wanted)) {
+        tracing::debug!("process {pid}: {e}");
+    }
+}
+
+/// Has the pages of a body brought that are not here yet. `huge`: of these, what shall be huge pages.
+pub fn start(
+    room: &Arc<Shared>,
+    pid: i32,
+    memory: Userfault,
+    later: Ranges,
+    huge: Vec<Range>,
+) -> Result<Arc<Pager>, BodyError> {
     let (asking, ending) = (room.clone(), room.clone());
     let want = move |range| asking.tell(&ToHome::Fetch { pid, ranges: vec![range] });
     let ended = move |result: Result<(), String>| {
         match result {
-            Ok(()) => ending.tell(&ToHome::Enough { pid }),
+            Ok(()) => {
+                ending.tell(&ToHome::Enough { pid });
+                make_huge(&ending, pid, &huge);
+            }
             Err(why) => {
                 tracing::error!("the memory of process {pid} does not come: {why}: it is killed");
                 ending.orders.give(Order::Kill { pid });

@@ -20,6 +20,7 @@ pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: Wish) -> Result<(), Strin
         let packet = packet::receive(&socket, PACKET_BYTES).map_err(|e| format!("no answer: {e}"))?;
         match assembly.take(&packet.bytes).map_err(|e| e.to_string())? {
             Some(Answer::Failed { reason, .. }) => return Err(reason),
+            Some(Answer::Progress(_)) => {}
             Some(_) => return Ok(()),
             None if packet.bytes.is_empty() => return Err("the daemon closed the connection".into()),
             None => {}

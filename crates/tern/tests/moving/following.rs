@@ -163,3 +163,54 @@ fn families_and_ends_while_pages_follow() {
     .text();
     assert_eq!(text, "6 1 2 4 5 d 0\n6 1 2 4 5 d 0\nkilled 137\norphaned 137\n1");
 }
+
+/// Huge pages stay huge, whatever the way.
+#[test]
+fn huge_pages() {
+    const HUGE: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+enum { BYTES = 16 << 20, HUGE = 2 << 20 };
+static long huge(void) {
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[256];
+    long sum = 0, kb;
+    while (fgets(line, sizeof line, f)) if (sscanf(line, "AnonHugePages: %ld", &kb) == 1) sum += kb;
+    fclose(f);
+    return sum >> 10;
+}
+int main(void) {
+    char *memory = mmap(0, BYTES + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory = (char *)(((uintptr_t)memory + HUGE - 1) & -(uintptr_t)HUGE);
+    if (madvise(memory, BYTES, MADV_HUGEPAGE)) puts("none");
+    for (uint64_t n = 0; n < BYTES / 8; n++) ((uint64_t *)memory)[n] = n * 0x9e3779b97f4a7c15;
+    for (;;) {
+        for (uint64_t n = 0; n < BYTES / 8; n += 64) if (((uint64_t *)memory)[n] != n * 0x9e3779b97f4a7c15) { puts("torn"); return 1; }
+        printf("%ld MB huge\n", huge()); fflush(stdout);
+        struct timespec rest = {0, 10000000};
+        nanosleep(&rest, 0);
+    }
+}
+"#;
+    let lab = shared();
+    let program = program(&lab, "huge", HUGE, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        {program} > said 2>&1 < /dev/null & pid=$!
+        lines said 1; before=$(head -1 said)
+        for leg in "n2 stop" "home stop" "n2 pre" "n3 post" "home post" "n2 flush"; do
+            set -- $leg
+            tern move $pid $1 --how $2 --max-freeze 2ms; lines said $(($(wc -l < said) + 1))
+            until_ '[ "$(tail -1 said)" = "$before" ]'
+        done
+        kill $pid; tail -1 said | grep -c huge; grep -c torn said; true"#
+        ),
+    )
+    .text();
+    assert_eq!(text, "1\n0");
+}

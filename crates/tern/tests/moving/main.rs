@@ -8,6 +8,7 @@ mod clocks;
 mod common;
 mod families;
 mod following;
+mod large;
 mod round_trip;
 mod shared_link;
 mod threads;

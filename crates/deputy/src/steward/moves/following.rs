@@ -113,11 +113,16 @@ impl Move {
             return Ok(None);
         }
         let memory = filling.watch_missing(self.pid, &later)?;
+        let huge = filling.wanted_huge(&later);
         let (pid, asking, ending) = (self.pid, self.room.clone(), self.room.clone());
         let want = move |range| asking.tell(&ToRoom::Fetch { pid, ranges: vec![range] });
-        let ended = move |result| {
+        let ended = move |result: Result<(), String>| {
+            let is_there = result.is_ok();
             // Who does not wait has killed it.
             let _ = ending.moves.tell(pid, Heard::Complete(result));
+            if let Some(Err(e)) = is_there.then(|| body::make_huge(pid, &huge)) {
+                tracing::debug!("process {pid}: {e}");
+            }
         };
         let pager = Pager::start(memory, later, want, ended)?;
         self.room.pagers().insert(pid, pager.clone());
