@@ -92,13 +92,13 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
         if theirs.is_empty() || known || body::is_everywhere(host.0, place.fd) {
             continue;
         }
-        let mine = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, info.clone()));
+        let mine = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
         let name = process::link(host.0, &format!("fd/{}", place.fd))?;
         if name.to_string_lossy().starts_with("pipe:") {
-            pipe(&mut found, mine.chain(theirs.iter().cloned()).collect())?;
+            pipe(&mut found, mine.chain(theirs.iter().copied()).collect())?;
             continue;
         }
-        let all: Vec<Place> = mine.chain(theirs.iter().cloned()).map(|(p, _)| p).filter(|p| is_one(place, p)).collect();
+        let all: Vec<Place> = mine.chain(theirs.iter().copied()).map(|(p, _)| p).filter(|p| is_one(place, p)).collect();
         if home.is_none() {
             home = Some(HomeFiles::of(host)?);
         }
