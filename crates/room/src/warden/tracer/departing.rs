@@ -26,13 +26,15 @@ pub struct Departing {
 enum State {
     /// These have stopped; others will.
     Stopping(Vec<Stopped>, Going),
-    /// All is collected and on its way.
-    Collected(Box<Collected>),
+    /// All is collected and on its way; job control had stopped it.
+    Collected(Box<Collected>, bool),
 }
 
 /// How it goes.
 #[derive(Debug, Default)]
 struct Going {
+    /// Job control had stopped it.
+    stopped: bool,
     slept: Slept,
     /// Its memory areas before it was stopped.
     looked: Option<Looked>,
@@ -69,7 +71,9 @@ impl Tracer {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, looked, follow_bytes, rate }));
+        self.departing
+            .states
+            .insert(pid, State::Stopping(dying, Going { slept, looked, follow_bytes, rate, stopped: false }));
         self.check_leaving(pid);
     }
 
@@ -80,9 +84,15 @@ impl Tracer {
     /// A thread has stopped because we asked; gives it back if its process is not leaving.
     pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
+        let mut stopped = stopped;
         if signal != libc::SIGTRAP {
-            self.stay_for(pid, "it is stopped (by job control or SIGSTOP): continue it first");
-            return Ok(Some(stopped));
+            if let Err(e) = body::end_its_call(&mut stopped) {
+                self.stay_for(pid, &e.to_string());
+                return Ok(Some(stopped));
+            }
+            if let Some(State::Stopping(_, going)) = self.departing.states.get_mut(&pid) {
+                going.stopped = true;
+            }
         }
         if !self.waited_at_listener(&stopped)? {
             self.add_leaving(pid, stopped);
@@ -173,7 +183,7 @@ impl Tracer {
                 for info in own.chain(image.process.pending.iter_mut()) {
                     self.signals.fill_in(pid, info);
                 }
-                self.departing.states.insert(pid, State::Collected(Box::new(collected)));
+                self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
                 let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
                 let bulk = RefCell::new(Bulk::new(going.rate));
                 let send = move || {
@@ -192,8 +202,17 @@ impl Tracer {
             }
             Err((e, threads)) => {
                 self.cannot_leave(pid, &e.to_string());
+                self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
             }
+        }
+    }
+
+    /// When its threads are let go they stop again, if job control had stopped them.
+    fn stop_again(&self, pid: i32, was_stopped: bool) {
+        if let Some(host) = self.room.guests().host(pid).filter(|_| was_stopped) {
+            // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+            unsafe { libc::kill(host.0, libc::SIGSTOP) };
         }
     }
 
@@ -209,10 +228,14 @@ impl Tracer {
         match self.departing.states.remove(&pid) {
             Some(State::Stopping(threads, going)) => {
                 self.cannot_leave(pid, why);
+                self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
             }
-            Some(State::Collected(collected)) => match collected.give_back() {
-                Ok(threads) => go_on(threads, &Slept::new()),
+            Some(State::Collected(collected, was_stopped)) => match collected.give_back() {
+                Ok(threads) => {
+                    self.stop_again(pid, was_stopped);
+                    go_on(threads, &Slept::new());
+                }
                 Err(BodyError::Gone) => {}
                 Err(e) => {
                     tracing::error!("process {pid} cannot go on: {e}");
@@ -232,6 +255,8 @@ impl Tracer {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         self.departing.states.remove(&pid);
+        // Should it come again, its deputy counts from nothing, too.
+        self.stops.forget(pid);
         self.dying.forget(pid);
         self.room.going_home.forget(pid);
         self.arriving.forget(pid);
