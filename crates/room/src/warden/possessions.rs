@@ -1,6 +1,7 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
 use super::shared::Shared;
+use super::strange;
 use body::{BodyError, Files, Gathered};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
@@ -81,6 +82,9 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
     let home = HomeFiles::of(host)?;
     let mut files = Files::default();
     let mut areas = areas_now(host, looked)?;
+    if room.strange.get().is_some() {
+        strange::as_at_home(&mut areas, room.guests().get(pid));
+    }
     for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
         area.name =
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));
@@ -104,7 +108,9 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
         objects: objects.list().clone(),
         ..Image::default()
     };
-    image.process.vdso = memory.vdso;
+    // The copy has no data before it.
+    let copy = room.guests().get(pid).and_then(|guest| guest.vdso);
+    image.process.vdso = copy.or(memory.vdso);
     image.process.umask = process::status(host.0)?.umask;
     image.process.cwd = without_end(process::link(host.0, "cwd")?).into_os_string().into_vec();
     Ok(image)

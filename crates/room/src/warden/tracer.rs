@@ -3,6 +3,7 @@
 mod arriving;
 mod births;
 mod bodies;
+mod deadlines;
 mod departing;
 mod dying;
 mod family;

@@ -5,6 +5,7 @@ use super::Tracer;
 use super::bodies::Phase;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
+use crate::warden::strange;
 use body::{BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
 use link::Bulk;
@@ -324,7 +325,11 @@ fn take_apart(
             let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
             return Err(BodyError::Stays(why.into()));
         }
-        Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored))
+        let mut areas = os::areas::read(host.0)?;
+        if room.guests().get(pid).is_some_and(|guest| guest.vdso.is_some()) {
+            strange::as_at_home(&mut areas, room.guests().get(pid));
+        }
+        Ok::<_, BodyError>((areas, os::process::status(host.0)?.ignored))
     };
     let (areas, ignored) = match describe() {
         Ok(found) => found,
