@@ -47,4 +47,4 @@ pub use rebuild::{
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
-pub use visit::visit;
+pub use visit::{visit, visit_at_length};

@@ -72,6 +72,11 @@ impl Move {
                     self.gauge.begin(Stage::Still, own_bytes);
                     self.course.borrow_mut().freeze();
                 }
+                Ok(Heard::Share(files, pipes)) => {
+                    let result = self.share(&files, &pipes).map_err(|e| e.to_string());
+                    self.room.tell(&ToRoom::Shared { pid: self.pid, result });
+                    self.done("share");
+                }
                 Ok(Heard::Later(runs)) => {
                     if let Err(e) = self.filled(&mut filling, &bytes).and_then(|f| f.expect_later(&runs)) {
                         break Err(e);
