@@ -141,9 +141,9 @@ fn not_at_this_moment() {
         {vfork} > said & pid=$!
         lines said 1; sleep 0.2; tern move $pid n2 2>&1 | head -1
         wait $pid; tail -1 said
-        sleep 1000 & pid=$!
-        kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'; tern move $pid n2 2>&1 | head -1
-        kill -CONT $pid; tern move $pid n2 && echo moved; kill $pid
+        python3 -c 'import select; select.poll().poll(100000)' & pid=$!
+        until_ "grep -q '^7 ' /proc/$pid/syscall"; kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'
+        tern move $pid n2 2>&1 | head -1; kill -CONT $pid; tern move $pid n2 2>&1 | head -1; kill $pid
         bash -c 'sleep 0.5 & echo $! > zombie; exec sleep 1000' & pid=$!
         lines zombie 1; zombie=$(cat zombie)
         until_ 'grep -q "State:.Z" /proc/$zombie/status'; tern move $zombie n2 2>&1 | head -1
@@ -151,7 +151,7 @@ fn not_at_this_moment() {
     );
     let text = at_home(&lab, &script).text();
     let lines: Vec<&str> = text.lines().collect();
-    let wanted = ["vfork child", "6", "stopped", "moved", "ended"];
+    let wanted = ["vfork child", "6", "stopped while it waited", "waits again", "ended"];
     assert!(
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"

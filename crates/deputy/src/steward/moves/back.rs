@@ -16,7 +16,7 @@ use strategy::protocol::Told;
 use wire::ToRoom;
 
 /// SIGKILL and SIGSTOP.
-const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);

@@ -31,13 +31,15 @@ pub enum State {
     Stopping(Vec<Stopped>, Going),
     /// All have stopped, but another body may have to, too ([`super::sharing`]).
     Standing(Vec<Stopped>, Going),
-    /// All is collected and on its way.
-    Collected(Box<Collected>),
+    /// All is collected and on its way; job control had stopped it.
+    Collected(Box<Collected>, bool),
 }
 
 /// How it goes.
 #[derive(Debug, Default)]
 pub struct Going {
+    /// Job control had stopped it.
+    pub stopped: bool,
     /// For how long its threads had been asleep.
     pub slept: Slept,
     /// It does not leave itself, but stands still for this one.
@@ -99,9 +101,15 @@ impl Tracer {
     /// A thread has stopped because we asked; gives it back if its process is not leaving.
     pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
+        let mut stopped = stopped;
         if signal != libc::SIGTRAP {
-            self.stay_for(pid, "it is stopped (by job control or SIGSTOP): continue it first");
-            return Ok(Some(stopped));
+            if let Err(e) = body::end_its_call(&mut stopped) {
+                self.stay_for(pid, &e.to_string());
+                return Ok(Some(stopped));
+            }
+            if let Some(State::Stopping(_, going)) = self.departing.states.get_mut(&pid) {
+                going.stopped = true;
+            }
         }
         if !self.waited_at_listener(&stopped)? {
             self.add_leaving(pid, stopped);
@@ -195,7 +203,7 @@ impl Tracer {
                 for info in own.chain(image.process.pending.iter_mut()) {
                     self.signals.fill_in(pid, info);
                 }
-                self.departing.states.insert(pid, State::Collected(Box::new(collected)));
+                self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
                 let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
                 let bulk = RefCell::new(Bulk::new(going.rate));
                 let send = move || {
@@ -214,8 +222,17 @@ impl Tracer {
             }
             Err((e, threads)) => {
                 self.cannot_leave(pid, &e.to_string());
+                self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
             }
+        }
+    }
+
+    /// When its threads are let go they stop again, if job control had stopped them.
+    pub fn stop_again(&self, pid: i32, was_stopped: bool) {
+        if let Some(host) = self.room.guests().host(pid).filter(|_| was_stopped) {
+            // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+            unsafe { libc::kill(host.0, libc::SIGSTOP) };
         }
     }
 
@@ -230,6 +247,7 @@ impl Tracer {
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
             Some(State::Stopping(threads, going) | State::Standing(threads, going)) => {
+                self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
                 match going.leader {
                     None => {
@@ -243,8 +261,11 @@ impl Tracer {
                     Some(_) => {}
                 }
             }
-            Some(State::Collected(collected)) => match collected.give_back() {
-                Ok(threads) => go_on(threads, &Slept::new()),
+            Some(State::Collected(collected, was_stopped)) => match collected.give_back() {
+                Ok(threads) => {
+                    self.stop_again(pid, was_stopped);
+                    go_on(threads, &Slept::new());
+                }
                 Err(BodyError::Gone) => {}
                 Err(e) => {
                     tracing::error!("process {pid} cannot go on: {e}");
@@ -264,6 +285,8 @@ impl Tracer {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         self.departing.states.remove(&pid);
+        // Should it come again, its deputy counts from nothing, too.
+        self.stops.forget(pid);
         self.dying.forget(pid);
         self.room.going_home.forget(pid);
         self.arriving.forget(pid);
