@@ -2,6 +2,8 @@
 
 use crate::error::{BodyError, stays};
 use crate::files::Files;
+use crate::memories;
+use crate::objects::Gathered;
 use image::{Area, Content, File, Vdso};
 use os::areas;
 
@@ -14,10 +16,12 @@ pub struct Memory {
     pub vdso: Option<Vdso>,
 }
 
-/// Understands `areas` (with flags). `name` says how the file that one shows is opened elsewhere, or why it cannot.
+/// Understands `areas` (with flags) of process `pid`. `name` says how the file that one shows is opened elsewhere, or why it cannot.
 pub fn memory(
+    pid: i32,
     areas: &[areas::Area],
     files: &mut Files,
+    gathered: &mut Gathered,
     name: impl Fn(&areas::Area) -> Result<File, String>,
 ) -> Result<Memory, BodyError> {
     let mut memory = Memory::default();
@@ -25,7 +29,7 @@ pub fn memory(
         match area.name.as_slice() {
             b"[vsyscall]" => {}
             b"[vvar]" | b"[vvar_vclock]" | b"[vdso]" => kernels(&mut memory.vdso, area),
-            _ => memory.areas.push(carried(area, files, &name)?),
+            _ => memory.areas.push(carried(pid, area, files, gathered, &name)?),
         }
     }
     // Valgrind unmaps the code alone.
@@ -69,8 +73,10 @@ const ADVICE: [(&[u8; 2], i32); 8] = [
 ];
 
 fn carried(
+    pid: i32,
     area: &areas::Area,
     files: &mut Files,
+    gathered: &mut Gathered,
     name: impl Fn(&areas::Area) -> Result<File, String>,
 ) -> Result<Area, BodyError> {
     let at = || format!("{:#x}-{:#x}", area.start, area.end);
@@ -82,6 +88,9 @@ fn carried(
             return stays(format!("it has {} at {}", String::from_utf8_lossy(&area.name), at()));
         }
         Content::Anonymous
+    } else if let Some(kind) = memories::kind(&area.name) {
+        let link = format!("map_files/{:x}-{:x}", area.start, area.end);
+        Content::Memory { memory: gathered.memory(pid, &link, area.inode, kind)?, offset: area.offset }
     } else {
         named(area)?;
         if area.shared && (area.writable || area.has(b"mw")) {
@@ -121,7 +130,10 @@ fn named(area: &areas::Area) -> Result<(), BodyError> {
     if area.name.starts_with(b"/dev/zero") || area.name.starts_with(b"/SYSV") {
         return stays(format!("it shares memory with other processes ({name})"));
     }
-    if area.name.starts_with(b"/memfd:") || !area.name.starts_with(b"/") {
+    if area.name.starts_with(b"/secretmem") {
+        return stays("it has secret memory (memfd_secret)");
+    }
+    if !area.name.starts_with(b"/") {
         return stays(format!("it has a file mapped that has no name ({name})"));
     }
     Ok(())
@@ -150,14 +162,15 @@ mod tests {
     }
 
     fn reason(area: areas::Area) -> String {
-        memory(&[area], &mut Files::default(), named_so).unwrap_err().to_string()
+        memory(1, &[area], &mut Files::default(), &mut Gathered::default(), named_so).unwrap_err().to_string()
     }
 
     #[test]
     fn what_is_not_known_is_refused_by_name() {
         assert!(reason(area(b"", &[b"ht"])).contains("huge"));
         assert!(reason(area(b"[invented]", &[])).contains("[invented]"));
-        assert!(reason(area(b"/memfd:x (deleted)", &[])).contains("memfd"));
+        assert!(reason(area(b"/secretmem (deleted)", &[])).contains("memfd_secret"));
+        assert!(reason(area(b"/SYSV00000000 (deleted)", &[])).contains("SYSV"));
         assert!(reason(areas::Area { shared: true, writable: true, ..area(b"/f", &[]) }).contains("shared"));
         assert!(reason(areas::Area { shared: true, ..area(b"/f", &[b"mw"]) }).contains("shared"));
     }
@@ -166,11 +179,11 @@ mod tests {
     fn ordinary_memory() {
         let mut files = Files::default();
         let list = [area(b"[stack]", &[b"gd"]), area(b"/lib/x", &[b"nh"]), area(b"[vdso]", &[]), area(b"[vvar]", &[])];
-        let found = memory(&list, &mut files, named_so).unwrap();
+        let found = memory(1, &list, &mut files, &mut Gathered::default(), named_so).unwrap();
         assert!(found.areas[0].grows_down);
         assert_eq!(found.areas[1].advice, [libc::MADV_NOHUGEPAGE as u8, 0, 0, 0]);
         assert_eq!((files.list().len(), found.vdso.map(|v| v.code)), (1, Some(0x1000)));
-        let found = memory(&[area(b"[vvar]", &[])], &mut files, named_so).unwrap();
+        let found = memory(1, &[area(b"[vvar]", &[])], &mut files, &mut Gathered::default(), named_so).unwrap();
         assert_eq!(found.vdso, Some(Vdso { start: 0x1000, end: 0x2000, code: 0x2000 }));
     }
 }

@@ -11,6 +11,7 @@ mod freeze;
 mod give;
 mod huge;
 mod lender;
+mod memories;
 mod missing;
 mod objects;
 mod pager;
@@ -31,6 +32,9 @@ pub use freeze::{Frozen, Slept, freeze};
 pub use give::give;
 pub use huge::{make_huge, wanted_huge};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent, own_in, part_later};
+pub use memories::{
+    Window, each_content, is_memory, make as make_memories, mappers, put as put_pages, settle as settle_memories,
+};
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects, watch_again};
 pub use os::inject::{Batch, Inside, REGION_BYTES};

@@ -1,24 +1,55 @@
 //! Counters, timers, watches and pipes: what they hold, and making them anew. Whether others have them too is the caller's to know.
 
 use crate::error::{BodyError, stays};
-use image::{Image, Made, Object, Objects, Opened, Pipe, Watched};
+use crate::memories;
+use image::{Image, Made, MemoryKind, Object, Objects, Opened, Pipe, Watched};
 use os::inject::{Batch, Inside};
 use os::pidfd::PidFd;
 use os::process;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
 /// A list that grows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     objects: Objects,
-    /// Inode numbers of the pipes.
+    /// Inode numbers of the pipes,
     pipes: Vec<u64>,
+    /// and of the memories.
+    memories: Vec<u64>,
 }
 
 impl Gathered {
     /// The list.
     pub fn list(&self) -> &Objects {
         &self.objects
+    }
+
+    /// Inode numbers of its memories.
+    pub fn memories(&self) -> &[u64] {
+        &self.memories
+    }
+
+    /// The place of a memory with this inode number, to which that link of /proc/PID leads.
+    pub fn memory(&mut self, pid: i32, link: &str, inode: u64, kind: MemoryKind) -> Result<u32, BodyError> {
+        if let Some(place) = self.memories.iter().position(|known| *known == inode) {
+            return Ok(place as u32);
+        }
+        self.objects.memories.push(memories::describe(pid, link, kind)?);
+        self.memories.push(inode);
+        Ok(self.memories.len() as u32 - 1)
+    }
+
+    fn memory_file(&mut self, pid: i32, fd: i32, kind: MemoryKind) -> Result<Object, BodyError> {
+        let info = process::fd_info(pid, fd)?;
+        let memory = self.memory(pid, &format!("fd/{fd}"), info.inode, kind)?;
+        let is_open = |m: &Made| matches!(m.object, Object::Memory { memory: open, .. } if open == memory);
+        if info.flags & libc::O_ACCMODE != libc::O_RDWR || self.objects.made.iter().any(is_open) {
+            return stays(format!(
+                "descriptor {fd} is a file in memory that was opened once more by its name in /proc"
+            ));
+        }
+        Ok(Object::Memory { memory, offset: info.offset })
     }
 
     /// What descriptor `fd` of process `pid` (`pidfd` holds it) is open on, as a place in the list; `None` if it is not of a kind that can be made anew. Descriptors
@@ -33,6 +64,10 @@ impl Gathered {
             Some("[eventpoll]") => Some(watch(pid, fd)?),
             Some("[pidfd]") => oneself(pid, fd)?,
             Some(_) => None,
+            None if memories::is_memory(&link) => {
+                let kind = memories::kind(link.as_os_str().as_bytes());
+                kind.map(|kind| self.memory_file(pid, fd, kind)).transpose()?
+            }
             None if name.starts_with("pipe:") => self.pipe_end(pid, pidfd, fd)?,
             None => None,
         };
@@ -157,7 +192,7 @@ pub fn make_objects(inside: &mut Inside, image: &Image, from: Option<i32>) -> Re
     }
     let first = image.objects.pipes.len();
     for one in made {
-        make(&mut batch, &one.object, image.process.pid);
+        make(&mut batch, &one.object, image);
     }
     let results = inside.run(&batch)?;
     let mut ends = Vec::new();
@@ -185,7 +220,7 @@ pub fn make_objects(inside: &mut Inside, image: &Image, from: Option<i32>) -> Re
 }
 
 /// One call for each, so that results have the objects' places; pipes are made already.
-fn make(batch: &mut Batch, object: &Object, pid: i32) {
+fn make(batch: &mut Batch, object: &Object, image: &Image) {
     const GETPID: i64 = libc::SYS_getpid;
     match object {
         Object::Counter { semaphore, .. } => {
@@ -200,7 +235,13 @@ fn make(batch: &mut Batch, object: &Object, pid: i32) {
             batch.must("making a descriptor for signals", libc::SYS_signalfd4, [u64::MAX, mask, 8, 0, 0, 0])
         }
         Object::Watch(_) => batch.must("making an epoll instance", libc::SYS_epoll_create1, [0; 6]),
-        Object::Oneself => batch.must("holding itself", libc::SYS_pidfd_open, [pid as u64, 0, 0, 0, 0, 0]),
+        Object::Oneself => {
+            batch.must("holding itself", libc::SYS_pidfd_open, [image.process.pid as u64, 0, 0, 0, 0, 0])
+        }
+        Object::Memory { memory, .. } => match image.objects.memories.get(*memory as usize).map(|m| &m.kind) {
+            Some(MemoryKind::File { name, .. }) => memories::creating(batch, name),
+            _ => batch.may(GETPID, [0; 6]),
+        },
         Object::PipeEnd { .. } => batch.may(GETPID, [0; 6]),
     };
 }
@@ -239,6 +280,9 @@ fn set(inside: &mut Inside, image: &Image, fds: &[i32], unused: &[i32]) -> Resul
                     let ticks = batch.put(&ticks.to_le_bytes());
                     batch.must("setting what a timer has counted", libc::SYS_ioctl, [fd, SET_TICKS, ticks, 0, 0, 0]);
                 }
+            }
+            Object::Memory { offset, .. } => {
+                batch.must("setting an offset", libc::SYS_lseek, [fd, *offset, libc::SEEK_SET as u64, 0, 0, 0]);
             }
             _ => {}
         }

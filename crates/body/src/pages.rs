@@ -72,9 +72,14 @@ pub fn without_zeros(batch: &[Run], areas: &[Area], buffer: &mut [u8]) -> (Vec<R
         let place = areas.partition_point(|a| a.end <= at);
         areas.get(place).is_some_and(|a| a.start <= at && a.content == Content::Anonymous)
     };
+    without_zeros_if(batch, anonymous, buffer)
+}
+
+/// The same, of runs at whose first address nobody misses zeros.
+pub fn without_zeros_if(batch: &[Run], unmissed: impl Fn(u64) -> bool, buffer: &mut [u8]) -> (Vec<Run>, usize) {
     let (mut kept, mut from, mut to): (Vec<Run>, usize, usize) = (Vec::new(), 0, 0);
     for (start, bytes) in batch {
-        let skips = anonymous(*start);
+        let skips = unmissed(*start);
         for at in (*start..start + bytes).step_by(PAGE) {
             if !(skips && is_zero(&buffer[from..from + PAGE])) {
                 match kept.last_mut() {

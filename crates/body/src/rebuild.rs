@@ -2,6 +2,7 @@
 
 use crate::collect::{registers, stack_bytes};
 use crate::error::{BodyError, stays};
+use crate::memories::Window;
 use crate::pages::Run;
 use crate::relayout::changes;
 use image::{Area, Content, Image, Layout, Thread, Vdso};
@@ -33,6 +34,8 @@ pub struct Given {
     pub files: Vec<i32>,
     /// Where it has its objects.
     pub objects: Vec<i32>,
+    /// Where it has its memories.
+    pub windows: Vec<Window>,
 }
 
 impl Given {
@@ -106,7 +109,7 @@ pub fn map_memory(
             unmap_code(pid, &mut batch)?;
         }
     }
-    for area in &image.areas {
+    for area in image.areas.iter().filter(|a| !a.shows_memory()) {
         map(&mut batch, area, given);
     }
     inside.run(&batch)?;
@@ -163,6 +166,8 @@ fn map(batch: &mut Batch, area: &Area, given: &Given) {
             (-1i64, 0)
         }
         Content::File { file, offset } => (i64::from(given.file(file)), offset),
+        // Those are mapped when their content is there (crate::memories).
+        Content::Memory { .. } => return,
     };
     let bytes = area.end - area.start;
     let protection = u64::from(area.protection);
@@ -173,6 +178,12 @@ fn map(batch: &mut Batch, area: &Area, given: &Given) {
     if was_writable {
         batch.must("protecting memory", libc::SYS_mprotect, [area.start, bytes, protection, 0, 0, 0]);
     }
+    advise(batch, area);
+}
+
+/// What the program has said of an area.
+pub fn advise(batch: &mut Batch, area: &Area) {
+    let bytes = area.end - area.start;
     for advice in area.advice.iter().filter(|a| **a != 0) {
         batch.may(libc::SYS_madvise, [area.start, bytes, u64::from(*advice), 0, 0, 0]);
     }

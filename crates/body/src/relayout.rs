@@ -13,8 +13,10 @@ pub struct Changes {
     pub kept: Vec<(u64, u64)>,
 }
 
-/// From one list of areas to another; both ascending.
+/// From one list of areas to another; both ascending. What shows a memory is mapped later.
 pub fn changes(old: &[Area], new: &[Area]) -> Changes {
+    let laid_out = |areas: &[Area]| areas.iter().filter(|a| !a.shows_memory()).copied().collect::<Vec<_>>();
+    let (old, new) = (&laid_out(old)[..], &laid_out(new)[..]);
     let mut kept = Vec::new();
     let mut first = 0;
     for area in new {
@@ -46,7 +48,7 @@ fn alike(a: &Area, b: &Area) -> bool {
 fn part(area: &Area, start: u64, end: u64) -> Area {
     let content = match area.content {
         Content::File { file, offset } => Content::File { file, offset: offset + (start - area.start) },
-        Content::Anonymous => Content::Anonymous,
+        other => other,
     };
     Area { start, end, content, ..*area }
 }

@@ -230,6 +230,9 @@ pub struct Move {
     /// runs there at once, and its memory follows), flush (from a node: to home's memory while it stands still, so that the node is free; from there as post)
     #[arg(long, value_enum, default_value_t = HowArg::Auto)]
     pub how: HowArg,
+    /// Also to a node whose CPU lacks something that this one has: for programs that have not looked for it, or have looked on a lesser one
+    #[arg(long)]
+    pub any_cpu: bool,
     /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,

@@ -24,13 +24,15 @@ pub struct Wish {
     pub how: How,
     /// For how long it may stand still, microseconds: what `auto` and `pre` aim at.
     pub max_freeze_us: u64,
+    /// The CPU there may lack what this one has: the program looked for what it uses on a lesser one.
+    pub any_cpu: bool,
     /// Bytes per second that its memory may take of the link, at most.
     pub rate: Option<u64>,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000, rate: None }
+        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, rate: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether an image makes sense: it comes from another machine.
 
-use crate::objects::{Object, Objects};
+use crate::objects::{Memory, MemoryKind, Object, Objects};
 use crate::state::{Content, File, Image, Opened};
 use thiserror::Error;
 
@@ -34,6 +34,11 @@ const EXTENDED_BYTES_MAX: usize = 64 << 10;
 const PATH_MAX: usize = 4096;
 const FD_MAX: i32 = 1 << 20;
 const COMM_MAX: usize = 15;
+const MEMORIES_MAX: usize = 1 << 15;
+/// An address says in its upper bits which memory is meant, and in these where in it.
+const MEMORY_BYTES_MAX: u64 = 1 << 46;
+/// memfd_create(2)
+const MEMORY_NAME_MAX: usize = 249;
 /// Nanoseconds of a second.
 const NS: u64 = 1_000_000_000;
 /// The largest pipe that ordinary users can make (fs.pipe-max-size as shipped), bytes.
@@ -83,9 +88,11 @@ fn threads(image: &Image) -> Result<(), Odd> {
 
 fn areas(image: &Image) -> Result<(), Odd> {
     let apart = image.areas.windows(2).all(|w| w[0].end <= w[1].start);
+    let known = |memory: u32| (memory as usize) < image.objects.memories.len();
     let each = image.areas.iter().all(|a| {
         let content = match a.content {
             Content::Anonymous => !a.shared,
+            Content::Memory { memory, offset } => known(memory) && offset.is_multiple_of(PAGE),
             Content::File { file, offset } => (file as usize) < image.files.len() && offset.is_multiple_of(PAGE),
         };
         range(a.start, a.end) && content && a.protection < 8
@@ -119,6 +126,14 @@ fn descriptors(image: &Image) -> Result<(), Odd> {
     if ascending && each { Ok(()) } else { Err(Odd::Descriptors) }
 }
 
+fn memory(memory: &Memory) -> bool {
+    let named = match &memory.kind {
+        MemoryKind::Anonymous => memory.bytes > 0,
+        MemoryKind::File { name, .. } => name.len() <= MEMORY_NAME_MAX && !name.contains(&0),
+    };
+    named && memory.bytes <= MEMORY_BYTES_MAX
+}
+
 fn objects(objects: &Objects) -> bool {
     let end = |pipe: u32, writes| Object::PipeEnd { pipe, writes };
     let ends = |object: &Object| objects.made.iter().filter(|m| m.object == *object).count();
@@ -128,11 +143,16 @@ fn objects(objects: &Objects) -> bool {
             && ends(&end(n, false)) <= 1
             && ends(&end(n, true)) <= 1
     });
+    let memories = objects.memories.len() <= MEMORIES_MAX && objects.memories.iter().all(memory);
     let each = objects.made.iter().all(|made| match &made.object {
         Object::PipeEnd { pipe, .. } => (*pipe as usize) < objects.pipes.len(),
         Object::Watch(watched) => watched.iter().all(|w| (0..FD_MAX).contains(&w.fd)),
         Object::Timer { setting, .. } => setting[1] < NS && setting[3] < NS,
+        Object::Memory { memory, .. } => {
+            let one = |m: &&crate::Made| matches!(m.object, Object::Memory { memory: m, .. } if m == *memory);
+            (*memory as usize) < objects.memories.len() && objects.made.iter().filter(one).count() == 1
+        }
         Object::Counter { .. } | Object::Signals { .. } | Object::Oneself => true,
     });
-    objects.made.len() <= FD_MAX as usize && pipes && each
+    objects.made.len() <= FD_MAX as usize && pipes && each && memories
 }

@@ -7,7 +7,7 @@ mod section;
 mod state;
 
 pub use check::Odd;
-pub use objects::{Made, Object, Objects, Pipe, Watched};
+pub use objects::{Made, Memory, MemoryKind, Object, Objects, Pipe, Watched};
 pub use section::{IMAGE_BYTES_MAX, ImageError};
 pub use state::{
     Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, Stack, Thread, Timer, Vdso,

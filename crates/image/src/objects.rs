@@ -9,6 +9,33 @@ pub struct Objects {
     pub made: Vec<Made>,
     /// What the ends of pipes name.
     pub pipes: Vec<Pipe>,
+    /// What areas and descriptors show.
+    pub memories: Vec<Memory>,
+}
+
+/// Memory that areas share, or that a descriptor shows, and no file of the home's holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What it is.
+    pub kind: MemoryKind,
+    /// Its size, bytes.
+    pub bytes: u64,
+}
+
+/// What it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemoryKind {
+    /// MAP_SHARED | MAP_ANONYMOUS
+    Anonymous,
+    /// memfd_create(2)
+    File {
+        /// What it was called.
+        name: Vec<u8>,
+        /// Permission bits.
+        mode: u32,
+        /// F_SEAL_ bits.
+        seals: u32,
+    },
 }
 
 /// One open file.
@@ -55,6 +82,13 @@ pub enum Object {
     },
     /// pidfd_open(2) of the process itself.
     Oneself,
+    /// A memory that is a file.
+    Memory {
+        /// Its place in the list.
+        memory: u32,
+        /// Offset, bytes.
+        offset: u64,
+    },
 }
 
 /// A descriptor that an epoll instance watches.

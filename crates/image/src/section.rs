@@ -16,7 +16,7 @@ const THREADS: (u16, u16) = (2, 2);
 const AREAS: (u16, u16) = (3, 2);
 const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
-const OBJECTS: (u16, u16) = (6, 1);
+const OBJECTS: (u16, u16) = (6, 2);
 const ALL: [(u16, u16); 6] = [PROCESS, THREADS, AREAS, FILES, DESCRIPTORS, OBJECTS];
 
 /// Why bytes are no image.
@@ -108,7 +108,7 @@ fn take<T: DeserializeOwned>(body: Option<&[u8]>, (kind, _): (u16, u16)) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{Made, Object, Pipe, Watched};
+    use crate::objects::{Made, Memory, MemoryKind, Object, Pipe, Watched};
     use crate::state::{Area, Content, Descriptor, File, Opened, Thread};
 
     fn image() -> Image {
@@ -137,6 +137,17 @@ mod tests {
         for object in [Object::Watch(vec![watched]), Object::PipeEnd { pipe: 0, writes: true }] {
             image.objects.made.push(Made { object, flags: 0 });
         }
+        image.objects.made.push(Made { object: Object::Memory { memory: 0, offset: 3 }, flags: 2 });
+        let kind = MemoryKind::File { name: b"m".to_vec(), mode: 0o600, seals: 1 };
+        image.objects.memories.push(Memory { kind, bytes: 5000 });
+        let shown = Area {
+            start: 0x3000,
+            end: 0x4000,
+            shared: true,
+            content: Content::Memory { memory: 0, offset: 4096 },
+            ..image.areas[0]
+        };
+        image.areas.push(shown);
         image.objects.pipes.push(Pipe { capacity: 4096, content: b"abc".to_vec() });
         image
     }
@@ -187,8 +198,12 @@ mod tests {
         bad(|i| i.threads.clear());
         bad(|i| i.threads.push(i.threads[0].clone()));
         bad(|i| i.descriptors[0].fd = -1);
-        bad(|i| i.descriptors[1].opened = Opened::Made(2));
+        bad(|i| i.descriptors[1].opened = Opened::Made(3));
         bad(|i| i.objects.pipes.clear());
+        bad(|i| i.objects.memories.clear());
+        bad(|i| i.objects.memories[0].bytes = u64::MAX);
+        bad(|i| i.areas[1].content = Content::Memory { memory: 1, offset: 0 });
+        bad(|i| i.areas[1].content = Content::Memory { memory: 0, offset: 1 });
         bad(|i| i.objects.pipes[0].capacity = 2);
         bad(|i| i.process.actions.clear());
         bad(|i| i.files[0].path = b"bin\0".to_vec());

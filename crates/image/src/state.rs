@@ -161,7 +161,7 @@ pub struct Area {
     pub protection: u8,
     /// What is mapped.
     pub content: Content,
-    /// MAP_SHARED (read-only files alone).
+    /// MAP_SHARED (memories, and files that are only read).
     pub shared: bool,
     /// MAP_GROWSDOWN.
     pub grows_down: bool,
@@ -186,6 +186,13 @@ pub enum Content {
     File {
         /// Its place in the list.
         file: u32,
+        /// Bytes.
+        offset: u64,
+    },
+    /// Memory of the list of memories, from this offset; until written, if it is not shared.
+    Memory {
+        /// Its place in the list.
+        memory: u32,
         /// Bytes.
         offset: u64,
     },
@@ -229,6 +236,13 @@ pub enum Opened {
     Home(i32),
     /// An object of the list; descriptors that name the same place share it.
     Made(u32),
+}
+
+impl Area {
+    /// It shows a memory of the list.
+    pub fn shows_memory(&self) -> bool {
+        matches!(self.content, Content::Memory { .. })
+    }
 }
 
 impl Image {

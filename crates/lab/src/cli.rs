@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::error::{Context, Error, Result, chain};
 use crate::exec::{end_like, run as run_in_node, run_at_switch};
+use crate::machine::client;
 use crate::options::{LabName, Options, node_index, parse_bits, parse_bytes, parse_delay};
 use crate::process::in_network;
 use crate::state::{NodeState, State, all};
@@ -50,6 +51,13 @@ pub enum Command {
         /// This node carries made-up /etc/passwd, libraries and programs of another machine (may be given often).
         #[arg(long, value_name = "NODE")]
         foreign: Vec<String>,
+        /// More nodes that are virtual machines (QEMU without KVM): Debian's stock kernel, a CPU without AVX2, a clock that is 3 s ahead. Needs
+        /// qemu-system-x86; the kernel's package is fetched when it is first needed, and not installed.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        vm: u32,
+        /// CPU of the virtual machines, as QEMU names it.
+        #[arg(long, value_name = "MODEL", default_value = crate::machine::CPU)]
+        vm_cpu: String,
         /// Only the nodes: no cluster, no daemons.
         #[arg(long)]
         bare: bool,
@@ -121,7 +129,7 @@ pub fn run(args: Args) -> u8 {
 
 fn act(Args { name, command }: Args) -> Result<u8> {
     match command {
-        Command::Up { nodes, cpus, mem, rate, delay, foreign, bare } => {
+        Command::Up { nodes, cpus, mem, rate, delay, foreign, vm, vm_cpu, bare } => {
             let foreign = foreign.iter().flat_map(|f| f.split(',')).map(str::to_owned).collect();
             let options = Options {
                 name,
@@ -132,6 +140,8 @@ fn act(Args { name, command }: Args) -> Result<u8> {
                 delay_us: delay,
                 foreign,
                 daemons: !bare,
+                machines: vm,
+                machine_cpu: vm_cpu,
             };
             let state = up::up(options)?;
             println!("lab {} is up: {}", state.options.name, nodes_in_words(&state));
@@ -186,12 +196,16 @@ fn status(json: bool) -> Result<()> {
         println!("lab {} (hub {})", state.options.name, state.hub.pid);
         for node in &state.nodes {
             let alive = if node.init.is_alive() { "up" } else { "DOWN" };
-            let foreign = if node.foreign { ", foreign" } else { "" };
+            let kind = match (node.is_machine(), node.foreign) {
+                (true, _) => ", virtual machine",
+                (_, true) => ", foreign",
+                _ => "",
+            };
             let daemon = match cluster::status(node) {
                 Some(status) => format!("ternd {}: {} of {} nodes alive", status.pid, status.alive, status.known),
                 None => "no ternd".into(),
             };
-            println!("  {:<5} {alive:<4} init {:<7} {:<12} {daemon}{foreign}", node.name, node.init.pid, node.address);
+            println!("  {:<5} {alive:<4} init {:<7} {:<12} {daemon}{kind}", node.name, node.init.pid, node.address);
         }
     }
     Ok(())
@@ -199,6 +213,9 @@ fn status(json: bool) -> Result<()> {
 
 /// Names in a directory of the node. Links are followed inside the node.
 fn list(node: &NodeState, path: &std::path::Path) -> Result<BTreeSet<String>> {
+    if node.is_machine() {
+        return Ok(client::list(node, path)?.into_iter().collect());
+    }
     // Only the living init's /proc entry is its own.
     let _pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
     let what = || format!("list {} on {}", path.display(), node.name);
@@ -236,6 +253,7 @@ fn one_way(from: &NodeState, to: &NodeState, reachable: bool) -> Result<()> {
     };
     // A node that is down sends nothing.
     match from.init.open() {
+        Some(_) if from.is_machine() => client::set_reachable(from, index, reachable),
         Some(pidfd) => in_network(pidfd, || link::set_reachable(index, reachable)),
         None => Ok(()),
     }

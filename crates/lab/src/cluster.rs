@@ -9,8 +9,9 @@ use ctl::codec::encode;
 use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request, Status};
 use rustix::process::Signal;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::exec::{LOG, daemon_has_ended, start_daemon};
+use crate::machine::client;
 use crate::process::{Process, members};
 use crate::state::{NodeState, State};
 
@@ -18,6 +19,8 @@ use crate::state::{NodeState, State};
 const LIMIT: Duration = Duration::from_secs(60);
 /// More for every node.
 const PER_NODE: Duration = Duration::from_millis(500);
+/// More for every virtual machine.
+const PER_MACHINE: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long one daemon may take to answer.
@@ -26,14 +29,16 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Founds the cluster and starts all daemons; returns when every daemon lists all nodes alive.
 pub fn found(state: &State) -> Result<()> {
     let Some((home, others)) = state.nodes.split_first() else { return Ok(()) };
-    let end = Instant::now() + LIMIT + PER_NODE * state.options.nodes;
+    let options = &state.options;
+    let end = Instant::now() + LIMIT + PER_NODE * options.nodes + PER_MACHINE * options.machines;
     let mut daemons = vec![Daemon::start(home, &["init".into()])?];
     daemons[0].wait(end, |_| true)?;
     let tokens = invitations(home, others.len())?;
     for (node, token) in others.iter().zip(tokens) {
         daemons.push(Daemon::start(node, &["join".into(), token])?);
     }
-    let complete = |status: &Status| status.alive == state.options.nodes && status.known == state.options.nodes;
+    let all = options.all_nodes();
+    let complete = |status: &Status| status.alive == all && status.known == all;
     daemons.iter().try_for_each(|daemon| daemon.wait(end, complete))
 }
 
@@ -47,6 +52,9 @@ pub fn status(node: &NodeState) -> Option<Status> {
 
 /// Kills the node's daemon without warning, if there is one.
 pub fn kill_daemon(node: &NodeState) -> Result<()> {
+    if node.is_machine() {
+        return client::kill_daemon(node);
+    }
     for pid in members(node.init)? {
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         if arguments.split(|b| *b == 0).next() == Some(b"ternd") {
@@ -88,7 +96,7 @@ impl Daemon<'_> {
             if seen.as_ref().is_some_and(&wanted) {
                 return Ok(());
             }
-            if seen.is_none() && daemon_has_ended(&inside(self.node, LOG)) {
+            if seen.is_none() && self.has_ended() {
                 return Err(Error::Setup { who: format!("ternd on {}", self.node.name), reason: self.last_words() });
             }
             if Instant::now() >= end {
@@ -103,8 +111,19 @@ impl Daemon<'_> {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        match self.node.is_machine() {
+            true => client::daemon(self.node).is_ok_and(|(ended, _)| ended),
+            false => daemon_has_ended(&inside(self.node, LOG)),
+        }
+    }
+
     fn last_words(&self) -> String {
-        let text = std::fs::read_to_string(inside(self.node, LOG)).unwrap_or_default();
+        let text = match self.node.is_machine() {
+            true => client::daemon(self.node).map(|(_, log)| log),
+            false => std::fs::read_to_string(inside(self.node, LOG)).context(|| "read its log"),
+        };
+        let text = text.unwrap_or_default();
         let last: Vec<&str> = text.lines().rev().take(3).collect();
         let words = last.into_iter().rev().collect::<Vec<_>>().join("; ");
         if words.is_empty() { "it ended without a word".into() } else { words }
@@ -126,8 +145,15 @@ fn invitations(home: &NodeState, count: usize) -> Result<Vec<String>> {
 
 /// Asks the daemon of a node; `None` if it cannot be reached or does not answer.
 fn ask(node: &NodeState, request: &Request) -> Option<Answer> {
-    let path = ctl::paths::daemon_socket(&inside(node, ctl::paths::RUN_DIR));
-    let socket = packet::connect(&path).ok()?;
+    match node.is_machine() {
+        true => client::ask(node, request),
+        false => ask_at(&ctl::paths::daemon_socket(&inside(node, ctl::paths::RUN_DIR)), request),
+    }
+}
+
+/// Asks the daemon whose socket is here; `None` if it cannot be reached or does not answer.
+pub fn ask_at(socket: &Path, request: &Request) -> Option<Answer> {
+    let socket = packet::connect(socket).ok()?;
     packet::set_timeout(&socket, Some(ANSWER_LIMIT)).ok()?;
     packet::send(&socket, &encode(request, REQUEST_BYTES).ok()?, &[]).ok()?;
     let mut assembly = Assembly::default();

@@ -28,6 +28,14 @@ pub enum Error {
     /// Labs need root.
     #[error("a lab needs root: namespaces, mounts and cgroups are made for each node (try sudo)")]
     NotRoot,
+    /// A program or package is not on this machine.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// What.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// There is no lab of this name.
     #[error("no lab named {0} is up (`tern lab up --nodes 3` makes one)")]
     NoLab(String),

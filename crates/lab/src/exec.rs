@@ -14,6 +14,7 @@ use rustix::thread::ThreadNameSpaceType as Namespaces;
 
 use crate::cgroup;
 use crate::error::{Context, Error, Result, chain};
+use crate::machine::client;
 use crate::process::enter;
 use crate::state::{NodeState, State};
 
@@ -31,6 +32,9 @@ static COMMAND: AtomicI32 = AtomicI32::new(0);
 
 /// Runs `argv` in the node and waits for its end. Only for processes with one thread.
 pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
+    if node.is_machine() {
+        return client::run(node, argv);
+    }
     let pid = start(node, argv, Standard::Kept)?;
     forward_signals(pid);
     wait(pid)
@@ -61,6 +65,9 @@ fn wait(pid: i32) -> Result<Ended> {
 /// Starts `argv` in the node as a daemon: a child of the node's init, in a session of its own, with nothing to read; what it says goes to [`LOG`],
 /// which it keeps locked while it lives. Only for processes with one thread.
 pub fn start_daemon(node: &NodeState, argv: &[OsString]) -> Result<()> {
+    if node.is_machine() {
+        return client::start_daemon(node, argv);
+    }
     wait(start(node, argv, Standard::Daemon)?).map(drop)
 }
 

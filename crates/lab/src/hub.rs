@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::{self, Hierarchy};
 use crate::error::{Context, Error, Result, chain};
 use crate::init::Task;
+use crate::machine::boot::BOOT_LIMIT;
 use crate::options::{LabName, Options};
 use crate::process::{Process, Signals, reap};
 use crate::state::{NodeState, State, address, directory, make_directory};
@@ -46,6 +47,11 @@ impl Channel {
         let (own, other) = UnixStream::pair().context(|| "make a socket pair")?;
         own.set_read_timeout(Some(ANSWER_LIMIT)).context(|| "limit the wait for an answer")?;
         Ok((Channel(BufReader::new(own)), other.into()))
+    }
+
+    /// From now on the other end may take so long.
+    pub fn limit(&self, limit: Duration) -> Result<()> {
+        self.0.get_ref().set_read_timeout(Some(limit)).context(|| "limit the wait for an answer")
     }
 
     /// The child's end.
@@ -168,22 +174,35 @@ impl Hub {
         // SAFETY: a network namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.context(|| "make the hub's network namespace")?;
         link::make_bridge()?;
-        for index in 1..=self.options.nodes {
+        for index in 1..=self.options.all_nodes() {
             let (channel, end) = Channel::pair()?;
-            self.inits.push(spawn::init(&self.binary, &format!("n{index}"), &end)?);
+            let machine = self.options.is_machine(index);
+            self.inits.push(spawn::init(&self.binary, &format!("n{index}"), &end, machine)?);
             self.channels.push(channel);
         }
         match self.options.delay_us {
-            None => link::make_veths(&self.inits)?,
+            None => link::make_veths(&self.inits[..self.options.nodes as usize])?,
             Some(delay_us) => {
                 self.start_relay(delay_us)?;
-                link::join_taps(self.options.nodes)?;
+                link::join_taps(1..=self.options.nodes)?;
             }
         }
+        self.make_machine_ports()?;
         link::set_ports(&self.options)?;
         let nodes = self.set_up_nodes(&hierarchies, &staging)?;
         let (options, binary) = (self.options.clone(), self.binary.clone());
         State { options, binary, hub: Process::current()?, nodes }.save()
+    }
+
+    /// Links of the virtual machines, and the switch's own address, from which their agents are asked.
+    fn make_machine_ports(&self) -> Result<()> {
+        if self.options.machines == 0 {
+            return Ok(());
+        }
+        let machines = self.options.nodes + 1..=self.options.all_nodes();
+        machines.clone().try_for_each(|index| relay::make_lasting_tap(&format!("n{index}")))?;
+        link::join_taps(machines.clone())?;
+        link::set_switch(machines)
     }
 
     fn start_relay(&mut self, delay_us: u64) -> Result<()> {
@@ -206,7 +225,10 @@ impl Hub {
         let mut nodes = Vec::new();
         for ((index, init), channel) in (1..).zip(&self.inits).zip(&self.channels) {
             let name = format!("n{index}");
-            let cgroups = cgroup::make(hierarchies, &self.options, &name)?;
+            let machine = self.options.is_machine(index);
+            // A virtual machine's memory is limited by itself; QEMU needs more.
+            let memory_bytes = self.options.memory_bytes.filter(|_| !machine);
+            let cgroups = cgroup::make(hierarchies, &Options { memory_bytes, ..self.options.clone() }, &name)?;
             channel.send(&Task {
                 index,
                 options: self.options.clone(),
@@ -216,9 +238,20 @@ impl Hub {
                 cgroups: cgroups.clone(),
             })?;
             let foreign = self.options.foreign.contains(&name);
-            nodes.push(NodeState { name, address: address(index), init: Process::of(*init)?, cgroups, foreign });
+            let console = machine.then(|| directory(&self.options.name).join(format!("{name}.console")));
+            nodes.push(NodeState {
+                name,
+                address: address(index),
+                init: Process::of(*init)?,
+                cgroups,
+                foreign,
+                console,
+            });
         }
         for (node, channel) in nodes.iter().zip(&mut self.channels) {
+            if node.is_machine() {
+                channel.limit(BOOT_LIMIT + ANSWER_LIMIT)?;
+            }
             channel.expect_ready(&node.name, &self.options.name)?;
         }
         Ok(nodes)

@@ -9,9 +9,10 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{self, Hierarchy};
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::hub::Channel;
 use crate::link;
+use crate::machine::boot::Machine;
 use crate::options::Options;
 use crate::process::{Signals, reap};
 use crate::root::Root;
@@ -38,10 +39,31 @@ pub struct Task {
 pub fn main() -> Result<()> {
     let mut hub = Channel::standard_input()?;
     let task: Task = hub.receive()?;
+    if task.options.is_machine(task.index) {
+        return keep_machine(&hub, &task);
+    }
     let outcome = set_up(&task);
     hub.answer(&outcome)?;
     outcome?;
     reap_until_end(&hub)
+}
+
+/// This process stands for a virtual machine, and ends with it.
+fn keep_machine(hub: &Channel, task: &Task) -> Result<()> {
+    let signals = Signals::block(&[libc::SIGCHLD])?;
+    let mut machine = match enter_cgroups(&task.cgroups).and_then(|()| Machine::boot(task)) {
+        Ok(machine) => machine,
+        Err(error) => return hub.answer(&Err(error)),
+    };
+    hub.answer(&Ok(()))?;
+    loop {
+        if let Some(reason) = machine.ended() {
+            return Err(Error::Setup { who: format!("n{}", task.index), reason });
+        }
+        if wait_for_child_or_end(hub, &signals)? {
+            return Ok(());
+        }
+    }
 }
 
 fn set_up(task: &Task) -> Result<()> {
@@ -55,7 +77,7 @@ fn set_up(task: &Task) -> Result<()> {
         foreign: task.options.foreign.contains(&node),
         binary: &task.binary,
         staging: &task.staging,
-        hosts: &hosts(task.options.nodes),
+        hosts: &hosts(task.options.all_nodes()),
         hierarchies: &task.hierarchies,
     };
     root.set_up()
@@ -73,7 +95,8 @@ fn enter_cgroups(groups: &[PathBuf]) -> Result<()> {
     cgroup::join(groups)
 }
 
-fn hosts(nodes: u32) -> String {
+/// Contents of `/etc/hosts`.
+pub fn hosts(nodes: u32) -> String {
     let mut text = format!("{}\tlocalhost\n::1\tlocalhost\n", Ipv4Addr::LOCALHOST);
     (1..=nodes).for_each(|n| text.push_str(&format!("{}\tn{n}\n", address(n))));
     text
@@ -83,15 +106,21 @@ fn reap_until_end(hub: &Channel) -> Result<()> {
     let signals = Signals::block(&[libc::SIGCHLD])?;
     loop {
         reap();
-        let mut waited = [PollFd::new(hub, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-        match poll(&mut waited, None) {
-            Err(rustix::io::Errno::INTR) | Ok(_) => {}
-            Err(e) => return Err(e).context(|| "wait for children"),
-        }
-        // The hub says nothing more: what arrives is its end.
-        if !waited[0].revents().is_empty() {
+        if wait_for_child_or_end(hub, &signals)? {
             return Ok(());
         }
-        while signals.next().is_some() {}
     }
+}
+
+/// Waits until a child has changed (false) or the hub has ended (true).
+fn wait_for_child_or_end(hub: &Channel, signals: &Signals) -> Result<bool> {
+    let mut waited = [PollFd::new(hub, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+    match poll(&mut waited, None) {
+        Err(rustix::io::Errno::INTR) | Ok(_) => {}
+        Err(e) => return Err(e).context(|| "wait for children"),
+    }
+    // The hub says nothing more: what arrives is its end.
+    let ended = !waited[0].revents().is_empty();
+    while signals.next().is_some() {}
+    Ok(ended)
 }

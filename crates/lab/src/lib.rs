@@ -11,6 +11,8 @@
 //! itself clears away almost everything when the hub dies. What may be left by a crash is a directory and empty cgroups; the next `up` or
 //! `down` of that name removes them.
 //!
+//! Nodes that `--vm` adds are virtual machines (`machine`): another kernel, CPU and clock, a port of the same switch.
+//!
 //! # What a node sees
 //!
 //! | | n1, the home | all other nodes |
@@ -34,6 +36,7 @@ mod exec;
 mod hub;
 mod init;
 mod link;
+mod machine;
 mod netlink;
 mod options;
 mod process;
@@ -47,16 +50,21 @@ mod up;
 pub use api::{Lab, Output};
 pub use cli::{Args, Command, run};
 pub use error::Error;
+pub use machine::available as machines_available;
 pub use options::{LabName, Options};
 pub use state::{NodeState, State};
 
-/// Runs the role that `argv` (without the program's name) names, if it is one of the lab's: `__lab-hub`, `__lab-init`, `__lab-relay`.
+/// Runs the role that `argv` (without the program's name) names, if it is one of the lab's: `__lab-hub`, `__lab-init`, `__lab-relay`,
+/// and inside a virtual machine `__lab-machine` and `__lab-agent`.
 /// Returns the exit status of the process.
 pub fn role(argv: &[String]) -> Option<u8> {
     let run = match argv.first()?.as_str() {
         "__lab-hub" => hub::main,
         "__lab-init" => init::main,
         "__lab-relay" => relay::main,
+        machine::inside::FIRST => machine::inside::first,
+        machine::inside::SECOND => machine::inside::second,
+        machine::agent::ROLE => machine::agent::main,
         _ => return None,
     };
     Some(match run() {

@@ -7,11 +7,12 @@
 use std::ffi::CString;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 
 use crate::error::{Context, Result};
 use crate::netlink::{Message, Socket};
 use crate::options::Options;
-use crate::state::{PREFIX_BITS, address, hardware_address};
+use crate::state::{PREFIX_BITS, SWITCH_ADDRESS, SWITCH_HARDWARE, address, hardware_address};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_SETLINK: u16 = 19;
@@ -114,18 +115,41 @@ pub fn make_veths(inits: &[i32]) -> Result<()> {
 }
 
 /// Joins the hub's TAPs, named after the nodes, to the bridge.
-pub fn join_taps(nodes: u32) -> Result<()> {
+pub fn join_taps(nodes: RangeInclusive<u32>) -> Result<()> {
     let join = |index| {
         let node = format!("n{index}");
         Ok(set_link(format!("join {node} to the bridge"), index_of(&node)?).u32(IFLA_MASTER, BRIDGE))
     };
-    Socket::open()?.send((1..=nodes).map(join).collect::<Result<_>>()?)
+    Socket::open()?.send(nodes.map(join).collect::<Result<_>>()?)
+}
+
+/// Gives the bridge an address of its own on the lab's network, and tells it where these nodes are.
+pub fn set_switch(nodes: RangeInclusive<u32>) -> Result<()> {
+    let mut messages = vec![
+        set_link("give the switch its hardware address".into(), BRIDGE).attr(IFLA_ADDRESS, &SWITCH_HARDWARE),
+        own_address(BRIDGE, SWITCH_ADDRESS, "the switch"),
+    ];
+    messages.extend(nodes.map(|n| neighbour(BRIDGE, address(n), hardware_address(n))));
+    Socket::open()?.send(messages)
+}
+
+/// Tells this node where the switch itself is.
+pub fn set_switch_neighbour() -> Result<()> {
+    Socket::open()?.send(vec![neighbour(index_of("eth0")?, SWITCH_ADDRESS, SWITCH_HARDWARE)])
+}
+
+fn own_address(link: u32, address: Ipv4Addr, whose: &str) -> Message {
+    let mut body = vec![libc::AF_INET as u8, PREFIX_BITS, 0, 0];
+    body.extend(link.to_ne_bytes());
+    Message::new(format!("give {whose} its address"), RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body)
+        .attr(libc::IFA_LOCAL, &address.octets())
+        .attr(libc::IFA_ADDRESS, &address.octets())
 }
 
 /// Tells the bridge where every node is, and shapes the traffic towards the nodes.
 pub fn set_ports(options: &Options) -> Result<()> {
     let mut messages = Vec::new();
-    for node in 1..=options.nodes {
+    for node in 1..=options.all_nodes() {
         let port = index_of(&format!("n{node}"))?;
         let ports = link_body(libc::AF_BRIDGE, port, 0);
         messages.push(
@@ -149,17 +173,12 @@ pub fn set_ports(options: &Options) -> Result<()> {
 pub fn set_node(own: u32, options: &Options) -> Result<()> {
     quiet_ipv6("eth0")?;
     let eth0 = index_of("eth0")?;
-    let mut body = vec![libc::AF_INET as u8, PREFIX_BITS, 0, 0];
-    body.extend(eth0.to_ne_bytes());
-    let own_address = address(own).octets();
     let mut messages = vec![
         set_link("bring up the loopback".into(), LOOPBACK),
         set_link("bring up eth0".into(), eth0).attr(IFLA_ADDRESS, &hardware_address(own)),
-        Message::new("give eth0 its address", RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body)
-            .attr(libc::IFA_LOCAL, &own_address)
-            .attr(libc::IFA_ADDRESS, &own_address),
+        own_address(eth0, address(own), "eth0"),
     ];
-    let others = (1..=options.nodes).filter(|n| *n != own);
+    let others = (1..=options.all_nodes()).filter(|n| *n != own);
     messages.extend(others.map(|n| neighbour(eth0, address(n), hardware_address(n))));
     messages.extend(options.rate_bits.map(|rate| token_bucket(eth0, rate)));
     Socket::open()?.send(messages)

@@ -9,6 +9,8 @@ use crate::error::Error;
 
 /// The most nodes that a lab may have.
 pub const MAX_NODES: u32 = 1000;
+/// The most virtual machines that a lab may have.
+const MAX_MACHINES: u32 = 8;
 
 /// Everything that `up` needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +31,10 @@ pub struct Options {
     pub foreign: Vec<String>,
     /// Found a cluster and start a daemon on every node.
     pub daemons: bool,
+    /// More nodes, after the others, that are virtual machines.
+    pub machines: u32,
+    /// QEMU's name of their CPU.
+    pub machine_cpu: String,
 }
 
 impl Options {
@@ -43,7 +49,19 @@ impl Options {
             delay_us: None,
             foreign: Vec::new(),
             daemons: true,
+            machines: 0,
+            machine_cpu: crate::machine::CPU.into(),
         }
+    }
+
+    /// Number of all nodes, machines included.
+    pub fn all_nodes(&self) -> u32 {
+        self.nodes + self.machines
+    }
+
+    /// Is the node of this number a virtual machine?
+    pub fn is_machine(&self, index: u32) -> bool {
+        index > self.nodes
     }
 
     /// Refuses what cannot be built, in words.
@@ -51,6 +69,19 @@ impl Options {
         let bad = |what, value: String, reason: &str| Err(Error::Invalid { what, value, reason: reason.into() });
         if !(1..=MAX_NODES).contains(&self.nodes) {
             return bad("--nodes", self.nodes.to_string(), "between 1 and 1000 nodes can be made");
+        }
+        if self.machines > MAX_MACHINES {
+            return bad("--vm", self.machines.to_string(), "at most 8 virtual machines can be made");
+        }
+        if self.machines > 0 && self.delay_us.is_some() {
+            return bad(
+                "--vm",
+                self.machines.to_string(),
+                "links of virtual machines have no delay: leave out --delay",
+            );
+        }
+        if self.machines > 0 && self.memory_bytes.is_some_and(|b| b < 512 << 20) {
+            return bad("--mem", format!("{:?}", self.memory_bytes), "a virtual machine needs at least 512M");
         }
         if let Some(cpus) = self.cpus.filter(|c| !(0.01..=1024.0).contains(c)) {
             return bad("--cpus", cpus.to_string(), "a share is between 0.01 and 1024 cores");

@@ -132,6 +132,16 @@ impl Relay {
     }
 }
 
+/// Makes a TAP interface in this thread's network namespace that lives as long as that; whoever opens it by name is at its other end.
+pub fn make_lasting_tap(name: &str) -> Result<()> {
+    let tap = open_tap(name)?;
+    // SAFETY: TUNSETPERSIST takes a number.
+    match unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETPERSIST, 1) } {
+        -1 => Err(io::Error::last_os_error()).context(|| format!("make TAP {name} last")),
+        _ => Ok(()),
+    }
+}
+
 /// The device that the relay needs.
 pub fn available() -> bool {
     File::open("/dev/net/tun").is_ok()

@@ -43,12 +43,19 @@ pub struct NodeState {
     pub cgroups: Vec<PathBuf>,
     /// It carries made-up user and library files.
     pub foreign: bool,
+    /// It is a virtual machine, whose console writes to this file.
+    pub console: Option<PathBuf>,
 }
 
 impl NodeState {
+    /// Is it a virtual machine? Then its processes are not this machine's, and its agent is asked.
+    pub fn is_machine(&self) -> bool {
+        self.console.is_some()
+    }
+
     /// Where tern keeps its identity on this node.
     pub fn state_dir(&self) -> &'static str {
-        if self.name == "n1" { "/run/lab/state" } else { "/var/lib/tern" }
+        if self.name == "n1" { "/run/lab/state" } else { MACHINE_STATE_DIR }
     }
 }
 
@@ -120,6 +127,13 @@ pub fn all() -> Vec<LabName> {
 pub fn address(index: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 0, 0)) + index)
 }
+
+/// Address of the switch itself, from which virtual machines are talked to.
+pub const SWITCH_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
+/// Its hardware address.
+pub const SWITCH_HARDWARE: [u8; 6] = [0x02, b't', b'e', b'r', 0xff, 0xfe];
+/// Where tern keeps its identity on nodes that are not this machine.
+pub const MACHINE_STATE_DIR: &str = "/var/lib/tern";
 
 /// Bits of the lab's network prefix.
 pub const PREFIX_BITS: u8 = 16;

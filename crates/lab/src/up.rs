@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use crate::cluster;
 use crate::error::{Context, Error, Result};
 use crate::hub::{Channel, Order};
+use crate::machine::{self, boot::BOOT_LIMIT};
 use crate::options::Options;
 use crate::relay;
 use crate::state::State;
@@ -24,6 +25,9 @@ pub fn up(options: Options) -> Result<State> {
             reason: "this machine has no /dev/net/tun, which delayed links are made of".into(),
         });
     }
+    if options.machines > 0 {
+        machine::prepare()?;
+    }
     let name = options.name.clone();
     let control = start_hub(options)?;
     let state = State::load(&name)?;
@@ -39,6 +43,7 @@ fn start_hub(options: Options) -> Result<Channel> {
     let binary: PathBuf = std::env::current_exe().context(|| "find the tern binary")?;
     let (mut control, end) = Channel::pair()?;
     let name = options.name.clone();
+    let machines = options.machines > 0;
     let mut command = Command::new(&binary);
     command.args(["__lab-hub", name.as_str()]).stdin(Stdio::from(end)).stdout(Stdio::null()).stderr(Stdio::null());
     command.current_dir("/");
@@ -53,6 +58,9 @@ fn start_hub(options: Options) -> Result<Channel> {
     // The command holds the hub's end of the channel; without it, a hub that dies is seen at once.
     drop(command);
     control.send(&Order::Make { options, binary })?;
+    if machines {
+        control.limit(BOOT_LIMIT * 2)?;
+    }
     control.expect_ready("lab", &name)?;
     Ok(control)
 }

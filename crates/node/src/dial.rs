@@ -91,6 +91,7 @@ impl Session {
         Ok(Survey {
             facts,
             load,
+            shows_clock: false,
             skew_us,
             skew_error_us: i64::try_from(round_trip.as_micros() / 2).unwrap_or(i64::MAX),
         })

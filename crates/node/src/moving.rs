@@ -61,7 +61,7 @@ fn go(
         (None, Some(to)) => Ok(vec![out(daemon, tool, pid, to, wish)?]),
         (Some((_, steward)), Some(to)) => {
             // The room there is made while it still runs.
-            let (_, there) = choice::choose(daemon, Some(to), false)?;
+            let (_, there) = choice::choose(daemon, Some(to), wish.any_cpu)?;
             let back = steward.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?;
             let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
             let out = there.relocate(&ToSteward::Move { pid, wish }, tool).map_err(half)?;
@@ -77,7 +77,7 @@ fn limited(wish: Wish, kb_s: u32) -> Wish {
 }
 
 fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
-    let (_, steward) = choice::choose(daemon, Some(to), false)?;
+    let (_, steward) = choice::choose(daemon, Some(to), wish.any_cpu)?;
     steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why })
 }
 

@@ -9,7 +9,7 @@ use ctl::peer::Member;
 use crate::Error;
 use crate::daemon::Daemon;
 use crate::dial::Session;
-use crate::placement::{self, SKEW_MAX_US, Survey};
+use crate::placement::{self, Survey};
 use crate::swim::Command;
 
 /// Datagrams tried before UDP counts as blocked.
@@ -68,7 +68,6 @@ async fn datagrams(daemon: &Arc<Daemon>, member: &Member) -> Finding {
 fn judge(daemon: &Daemon, name: &str, survey: &Survey) -> Vec<Finding> {
     let (home, there) = (daemon.facts(), &survey.facts);
     let ms = |us: i64| us as f64 / 1e3;
-    let skewed = survey.skew_us.abs() - survey.skew_error_us > SKEW_MAX_US;
     let lacking = placement::lacking(home, there);
     let missing_here = placement::lacking(there, home);
     let verdict = placement::check(home, name, survey, false);
@@ -77,8 +76,17 @@ fn judge(daemon: &Daemon, name: &str, survey: &Survey) -> Vec<Finding> {
         Finding::new("round trip", Grade::Good, format!("{:.2} ms over TLS", ms(2 * survey.skew_error_us))),
         Finding::new(
             "clock",
-            graded(!skewed),
-            format!("{:+.2} ms against this node (±{:.2})", ms(survey.skew_us), ms(survey.skew_error_us)),
+            if survey.is_skewed() { Grade::Costs } else { Grade::Good },
+            format!(
+                "{:+.2} ms against this node (±{:.2}){}",
+                ms(survey.skew_us),
+                ms(survey.skew_error_us),
+                if survey.is_skewed() {
+                    ": programs are shown this node's clock there, by a call each time"
+                } else {
+                    ""
+                }
+            ),
         ),
         Finding::new(
             "kernel",

@@ -2,7 +2,7 @@
 
 use ctl::facts::{Facts, Load};
 
-/// Wall clocks may differ by this much, microseconds (DESIGN: CLOCK_REALTIME has no namespace).
+/// Wall clocks may differ by this much, microseconds: beyond, a new room shows its guests the home's clock (`room::warden::wall`).
 pub const SKEW_MAX_US: i64 = 10_000;
 
 /// Why a node is no target.
@@ -37,7 +37,7 @@ pub enum Refusal {
         name: String,
     },
     /// Wall clocks differ.
-    #[error("the wall clock of {name} is off by {:.1} ms against this node's (at most {:.0} ms are allowed)", *skew_us as f64 / 1e3, SKEW_MAX_US as f64 / 1e3)]
+    #[error("the wall clock of {name} is off by {:.1} ms against this node's, which it was not when its room was made", *skew_us as f64 / 1e3)]
     Skew {
         /// Who.
         name: String,
@@ -134,10 +134,19 @@ pub struct Survey {
     pub facts: Facts,
     /// What it has to do.
     pub load: Load,
+    /// The room there shows the home's wall clock.
+    pub shows_clock: bool,
     /// Its wall clock minus ours, microseconds.
     pub skew_us: i64,
     /// How wrong that may be: half the round trip, microseconds.
     pub skew_error_us: i64,
+}
+
+impl Survey {
+    /// Its wall clock is wrong by more than may be left alone. What the measurement itself cannot tell does not count.
+    pub fn is_skewed(&self) -> bool {
+        self.skew_us.abs() - self.skew_error_us > SKEW_MAX_US
+    }
 }
 
 /// Is the node `name` a target for programs of `home`? `reused`: a room is there already, so that it need not take another.
@@ -156,8 +165,8 @@ pub fn check(home: &Facts, name: &str, there: &Survey, reused: bool) -> Result<(
     if !reused && there.load.rooms >= facts.rooms_max {
         return Err(Refusal::Full { name, rooms: there.load.rooms, rooms_max: facts.rooms_max });
     }
-    // What the measurement itself cannot tell does not count against the node.
-    if there.skew_us.abs() - there.skew_error_us > SKEW_MAX_US {
+    // A new room is made for the clock as it is.
+    if reused && !there.shows_clock && there.is_skewed() {
         return Err(Refusal::Skew { name, skew_us: there.skew_us });
     }
     if facts.pid_max < home.pid_max {
@@ -205,7 +214,7 @@ mod tests {
     }
 
     fn survey() -> Survey {
-        Survey { facts: facts(), load: Load::default(), skew_us: 0, skew_error_us: 200 }
+        Survey { facts: facts(), load: Load::default(), shows_clock: false, skew_us: 0, skew_error_us: 200 }
     }
 
     #[test]
@@ -222,10 +231,6 @@ mod tests {
         assert_eq!(waive(check(&facts(), "n2", &lesser, false), true), Ok(()));
         lesser.facts.pid_max = 1000;
         assert!(waive(check(&facts(), "n2", &lesser, false), true).is_err());
-        assert_eq!(
-            refusal(&|s| s.skew_us = -25_000),
-            "the wall clock of n2 is off by -25.0 ms against this node's (at most 10 ms are allowed)"
-        );
         assert_eq!(
             refusal(&|s| s.facts.cpu_features = vec!["sse4_2".into()]),
             "the CPU of n2 lacks avx2, which this node has"
@@ -244,6 +249,12 @@ mod tests {
         there.skew_us = 10_150;
         assert_eq!(check(&facts(), "n2", &there, true), Ok(()));
         there.skew_us = 10_201;
-        assert!(check(&facts(), "n2", &there, true).is_err());
+        let off = check(&facts(), "n2", &there, true).unwrap_err().to_string();
+        assert!(off.starts_with("the wall clock of n2 is off by 10.2 ms"), "{off}");
+        there.shows_clock = true;
+        assert_eq!(check(&facts(), "n2", &there, true), Ok(()));
+        there.shows_clock = false;
+        there.load.rooms = 0;
+        assert_eq!(check(&facts(), "n2", &there, false), Ok(()));
     }
 }

@@ -1,6 +1,6 @@
 //! Rooms: one steward here and one warden there for each node that hosts processes of this home.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -41,6 +41,8 @@ pub(crate) struct Rooms {
     arrivals: Mutex<HashMap<RoomId, SyncSender<Result<(), String>>>>,
     /// For each host with a room: when it was surveyed, and whether it is a target.
     verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
+    /// Hosts whose room shows this home's wall clock, for theirs is wrong.
+    shows_clock: Mutex<HashSet<String>>,
     /// Held while a room of another home is taken in: they are counted one by one.
     taking_in: Mutex<()>,
 }
@@ -121,7 +123,8 @@ fn check_reuse(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(
 async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), Error> {
     let surveyed = async {
         let mut session = Session::open(daemon, member).await?;
-        let survey = session.survey(daemon).await?;
+        let mut survey = session.survey(daemon).await?;
+        survey.shows_clock = lock(&daemon.rooms.shows_clock).contains(&member.name);
         Ok((session, survey))
     };
     let surveyed: Result<(Session, Survey), Error> = surveyed.await;
@@ -138,6 +141,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(RoomI
     let failed = |why: String| Error::Room { node: member.name.clone(), why };
     let (mut session, survey) = daemon.runtime.block_on(survey(daemon, member))?;
     placement::waive(placement::check(daemon.facts(), &member.name, &survey, false), any_cpu)?;
+    note_clock(daemon, &member.name, survey);
     let room = RoomId(rand::random());
     let run_dir = &daemon.options.run_dir;
     start_role(daemon, "__steward", room, &["--host", &member.name])
@@ -163,6 +167,17 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(RoomI
             Err(failed(why))
         }
     }
+}
+
+/// A room is made on this host whose clock is wrong, or not; the warden finds the same.
+fn note_clock(daemon: &Daemon, host: &str, survey: Survey) {
+    let shows_clock = survey.is_skewed();
+    match shows_clock {
+        true => drop(lock(&daemon.rooms.shows_clock).insert(host.to_owned())),
+        false => drop(lock(&daemon.rooms.shows_clock).remove(host)),
+    }
+    let verdict = placement::check(daemon.facts(), host, &Survey { shows_clock, ..survey }, true);
+    lock(&daemon.rooms.verdicts).insert(host.to_owned(), (Instant::now(), verdict));
 }
 
 fn expect_arrival(daemon: &Daemon, room: RoomId) -> Receiver<Result<(), String>> {

@@ -21,6 +21,7 @@ pub mod share;
 pub mod socket;
 pub mod track;
 pub mod userfault;
+pub mod vdso;
 pub mod vm;
 
 pub use error::{Error, Result};

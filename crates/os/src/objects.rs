@@ -3,7 +3,7 @@
 use crate::error::check;
 use crate::{Error, Result};
 use rustix::pipe::{PipeFlags, SpliceFlags};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// A pipe's size, bytes. `end`: any end of it.
 pub fn pipe_capacity(end: BorrowedFd<'_>) -> Result<u32> {
@@ -48,6 +48,23 @@ pub fn watches_open_file(pid: i32, epoll: i32, fd: i32) -> bool {
     let slot = [epoll, fd, 0];
     // SAFETY: the kernel reads the slot.
     unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_EPOLL_TFD, fd, slot.as_ptr()) == 0 }
+}
+
+/// Seals of a file in memory (F_GET_SEALS); of what cannot be sealed none.
+pub fn seals(file: impl AsFd) -> Result<u32> {
+    // SAFETY: a number of a descriptor only.
+    let found = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_GET_SEALS) };
+    check(i64::from(found), || "asking for the seals of a file in memory".into()).map(|seals| seals as u32)
+}
+
+/// Where the next bytes are that are not a hole, from `at` on: start and end, both of whole pages. `None`: there are none.
+pub fn next_data(file: impl AsFd, at: u64) -> std::io::Result<Option<(u64, u64)>> {
+    use rustix::fs::{SeekFrom, seek};
+    match seek(&file, SeekFrom::Data(at)) {
+        Ok(start) => Ok(Some((start, seek(&file, SeekFrom::Hole(start))?))),
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// A socket with a time limit (SO_RCVTIMEO, SO_SNDTIMEO); what is no socket has none.

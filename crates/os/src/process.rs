@@ -213,6 +213,27 @@ pub fn is_traced(tid: i32) -> bool {
     String::from_utf8_lossy(&text).lines().any(|l| l.strip_prefix("TracerPid:").is_some_and(|p| p.trim() != "0"))
 }
 
+/// Where the code lies that the kernel maps into every process.
+pub fn vdso(pid: i32) -> Result<Option<u64>> {
+    const AT_SYSINFO_EHDR: u64 = 33;
+    let words = auxiliary(pid)?;
+    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
+    let entry = words.chunks_exact(16).find(|entry| word(&entry[..8]) == AT_SYSINFO_EHDR);
+    Ok(entry.map(|entry| word(&entry[8..])))
+}
+
+/// By which clock a timer of timer_create(2) goes.
+pub fn timer_clock(pid: i32, timer: i32) -> Option<i32> {
+    let text = String::from_utf8(slurp(pid, "timers").ok()?).ok()?;
+    let mut lines = text.lines().skip_while(|l| l.strip_prefix("ID: ").is_none_or(|id| id.trim().parse() != Ok(timer)));
+    lines.find_map(|line| line.strip_prefix("ClockID: ")?.trim().parse().ok())
+}
+
+/// By which clock a timerfd goes.
+pub fn timerfd_clock(pid: i32, fd: i32) -> Option<i32> {
+    fd_text(pid, fd).ok()?.lines().find_map(|line| line.strip_prefix("clockid: ")?.trim().parse().ok())
+}
+
 /// The auxiliary vector.
 pub fn auxiliary(pid: i32) -> Result<Vec<u8>> {
     slurp(pid, "auxv")

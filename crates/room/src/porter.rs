@@ -40,6 +40,8 @@ pub struct Setup {
     pub here_monotonic_ns: i64,
     /// As above.
     pub here_boottime_ns: i64,
+    /// Guests are shown home's wall clock, not this machine's.
+    pub wall: bool,
     /// Numbers of the FUSE devices that the porter opened: one per mount of `home`, then /proc's and the stand-ins'.
     pub devices: Vec<i32>,
 }
@@ -178,7 +180,7 @@ impl Porter<'_> {
                     .map_err(|e| os::Error::new("asking for attributes of /dev", e))?
                     .st_dev;
                 self.room = Some(room);
-                filter();
+                filter(setup.wall);
                 Ok(Answer::Ready { standin_mount_id, standin_dev, missing })
             }
             Command::LastPid(last) => {

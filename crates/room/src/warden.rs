@@ -22,8 +22,10 @@ mod setup;
 mod shared;
 mod spares;
 mod standins;
+mod strange;
 mod tracer;
 mod uplink;
+pub mod wall;
 mod windows;
 
 pub use args::{ArgsError, WardenArgs};

@@ -4,8 +4,10 @@
 //! need them. So the kernel sees at once that a purely local number is always allowed, and answers it from a bitmap without running
 //! the filter (`seccomp_cache_prepare` in `kernel/seccomp.c`).
 
+mod clocks;
 mod emit;
 
+pub use clocks::{WALL_CLOCKS, clocks};
 pub use emit::{MAX_INSNS, Program, program};
 
 use crate::class::Class;

@@ -26,6 +26,7 @@ fn run(program: &[Insn], data: &Data) -> (u32, usize) {
             0x05 => at += k as usize,
             0x15 => at += jump(a == k),
             0x35 => at += jump(a >= k),
+            0x45 => at += jump(a & k != 0),
             0x06 => return (k, argument_loads),
             _ => panic!("instruction {code:#x} at {}", at - 1),
         }
@@ -194,4 +195,41 @@ fn names_are_unique_and_rows_make_sense() {
     assert_eq!(systable::row(400).map(|row| (row.nr, row.last)), Some((337, 423)));
     assert!(systable::row(u32::from(LAST) + 1).is_none());
     assert_eq!(systable::name(400), None);
+}
+
+/// Where the wall clock is wrong, what reads it or waits for it is handed over; all else is as without.
+#[test]
+fn clocks_are_handed_over_and_nothing_else() {
+    let plain = filter::program();
+    let both: Vec<Insn> = filter::clocks().into_iter().chain(plain.insns().iter().copied()).collect();
+    let (notify, trace) = (Action::Notify.code(), Action::Trace.code());
+    let handed = |nr: u32, args: [u64; 6]| match nr {
+        96 | 201 => Some(notify),
+        228 if [0, 5, 11].contains(&args[0]) => Some(notify),
+        202 if [9 | 256, 11 | 256, 13 | 256].contains(&(args[1] & 0x17f)) || args[1] & 0x7f == 6 => Some(trace),
+        230 if [0, 11].contains(&args[0]) && args[1] & 1 == 1 => Some(trace),
+        223 | 286 if args[1] & 1 == 1 => Some(trace),
+        449 if args[4] == 0 => Some(trace),
+        455 if args[5] == 0 => Some(trace),
+        _ => None,
+    };
+    let numbers = 0..=u32::from(LAST) + 2;
+    for nr in numbers.chain([X32_BIT | 228]) {
+        for first in [0, 1, 5, 7, 11] {
+            for second in [0, 1, 6, 9, 128 | 6, 9 | 128, 9 | 256, 9 | 128 | 256, 11 | 256, 13, 13 | 256, 256] {
+                let args = [first, second, 7, 7, first, second];
+                for arch in [ARCH, 0x4000_0003] {
+                    let data = Data { nr, arch, args };
+                    let without = run(plain.insns(), &data).0;
+                    let wanted = handed(nr, args).filter(|_| arch == ARCH).unwrap_or(without);
+                    assert_eq!(run(&both, &data).0, wanted, "{nr} {args:?} {arch:#x}");
+                }
+            }
+        }
+    }
+    // Numbers that are always allowed are still answered without a look at their arguments.
+    assert_eq!(
+        run(&both, &Data { nr: 0, arch: ARCH, args: [9; 6] }).1,
+        run(plain.insns(), &Data { nr: 0, arch: ARCH, args: [9; 6] }).1
+    );
 }

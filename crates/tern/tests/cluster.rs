@@ -233,14 +233,9 @@ fn doctor_tests_a_pair() {
     let skewed = nodes[0].tern(&["doctor", "n2", "--json"]);
     assert_eq!(skewed.status.code(), Some(1));
     let findings: serde_json::Value = serde_json::from_slice(&skewed.stdout).unwrap();
-    assert_eq!(grade(&findings, "clock").0, "bad");
+    assert_eq!(grade(&findings, "clock").0, "costs");
     assert!(grade(&findings, "clock").1.starts_with("+2"), "{findings}");
     assert!(grade(&findings, "verdict").1.contains("accepts no guests"), "{findings}");
-    nodes[1].kill();
-    nodes[1].start(&["--pretend-clock-offset", "-25"]);
-    nodes[0].sees_alive(&["n1", "n2"]);
-    let refused = nodes[0].fails(&["run", "--on", "n2", "--", "true"]);
-    assert!(refused.contains("wall clock of n2 is off by -2") && refused.contains("hint: synchronise"), "{refused}");
 }
 
 #[test]

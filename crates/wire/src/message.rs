@@ -58,7 +58,7 @@ pub enum ToHome {
         /// [`crate::VERSION`].
         version: u32,
     },
-    /// Before [`ToHome::Hello`]: say what your clocks show, at once.
+    /// Say what your clocks show, at once.
     Clock,
     /// The room stands; bodies can come.
     RoomReady,
@@ -397,6 +397,8 @@ pub enum ToRoom {
         monotonic_ns: i64,
         /// CLOCK_BOOTTIME, nanoseconds.
         boottime_ns: i64,
+        /// CLOCK_REALTIME, nanoseconds.
+        realtime_ns: i64,
     },
     /// Make the room: what home looks like.
     Open(Home),

@@ -14,7 +14,8 @@ use wire::{ToHome, ToRoom};
 /// Obeys one message. `Err`: why the room is to end.
 pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
     match message {
-        ToHome::Hello { .. } | ToHome::Clock => return Err("the room introduced itself twice".into()),
+        ToHome::Clock => room.tell(&super::setup::told_clocks()),
+        ToHome::Hello { .. } => return Err("the room introduced itself twice".into()),
         ToHome::RoomReady => room.ready(),
         ToHome::RoomFailed { reason } => return Err(reason),
         ToHome::Placed { pid, result } => {

@@ -77,14 +77,20 @@ fn first_message(downlink: &link::Sender, uplink: &mut Receiver) -> Option<ToHom
         uplink.receive(&mut body).ok().filter(|head| head.kind == Kind::Message)?;
         match postcard::from_bytes(&body).ok()? {
             ToHome::Clock => {
-                let (monotonic_ns, boottime_ns) = clocks();
-                let answer = postcard::to_stdvec(&ToRoom::Clock { monotonic_ns, boottime_ns }).ok()?;
+                let answer = postcard::to_stdvec(&told_clocks()).ok()?;
                 downlink.send(Kind::Message, 0, 0, &[&answer]).ok()?;
             }
             other => return Some(other),
         }
     }
     None
+}
+
+/// What a room is told that asks for the clocks.
+pub fn told_clocks() -> ToRoom {
+    let realtime_ns = os::namespace::clock_ns(libc::CLOCK_REALTIME);
+    let (monotonic_ns, boottime_ns) = clocks();
+    ToRoom::Clock { monotonic_ns, boottime_ns, realtime_ns }
 }
 
 fn clocks() -> (i64, i64) {
@@ -108,6 +114,7 @@ fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
         domainname: uname.domainname().to_bytes().to_vec(),
         monotonic_ns,
         boottime_ns,
+        vdso: os::vdso::own(),
         mounts,
     };
     room.tell(&ToRoom::Open(home));

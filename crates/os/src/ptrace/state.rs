@@ -1,8 +1,8 @@
 //! State of a stopped thread beyond its general registers (ptrace(2)).
 
-use super::{Event, HostTid, Stopped, TraceError, Traced, decode, request};
-use crate::Result;
+use super::{Event, HostTid, Stopped, TraceError, Traced, decode, request, xstate};
 use crate::error::check;
+use crate::{Error, Result};
 use std::time::{Duration, Instant};
 
 /// Where a thread has its restartable-sequences area (rseq(2)).
@@ -65,8 +65,22 @@ impl Stopped {
         Ok(bytes)
     }
 
-    /// Sets the extended state.
+    /// Sets the extended state, which may be another processor's: parts that this one has not must not be in use.
     pub fn set_extended_state(&mut self, bytes: &[u8]) -> Traced<()> {
+        // The kernel takes its own size alone.
+        let Err(refused) = self.put_extended_state(bytes) else { return Ok(()) };
+        let own = self.extended_state()?;
+        if own.len() == bytes.len() {
+            return Err(refused);
+        }
+        let fitted = xstate::fitted(bytes, &own).map_err(|what| {
+            let why = std::io::Error::other(format!("this processor has no {what}"));
+            TraceError::Failed(Error::new("setting the extended state", why))
+        })?;
+        self.put_extended_state(&fitted)
+    }
+
+    fn put_extended_state(&mut self, bytes: &[u8]) -> Traced<()> {
         let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         request(libc::PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, &raw mut iov as usize).map(drop)
     }

@@ -63,7 +63,7 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     set_limits(&place.limits);
     become_who(place)?;
     set_mask(place.blocked);
-    let listener = seccomp::install(filter())?;
+    let listener = seccomp::install(filter(room.wall))?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
     drop(listener);
     // SAFETY: arrays of live strings that end with null.
@@ -131,12 +131,20 @@ fn mark(what: u64, value: u64) {
 }
 
 /// The guests' filter. Making it takes longer than installing it, so it is made once, in the porter before it forks.
-pub fn filter() -> &'static [seccomp::Instruction] {
-    static FILTER: LazyLock<Vec<seccomp::Instruction>> = LazyLock::new(|| {
+///
+/// `wall`: readings of the wall clock are handed over.
+pub fn filter(wall: bool) -> &'static [seccomp::Instruction] {
+    static PLAIN: LazyLock<Vec<seccomp::Instruction>> = LazyLock::new(|| {
         let program = systable::filter::program();
-        program.insns().iter().map(|i| seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
+        program.insns().iter().map(instruction).collect()
     });
-    &FILTER
+    static WALL: LazyLock<Vec<seccomp::Instruction>> =
+        LazyLock::new(|| systable::filter::clocks().iter().map(instruction).chain(PLAIN.iter().copied()).collect());
+    if wall { &WALL } else { &PLAIN }
+}
+
+fn instruction(i: &systable::filter::Insn) -> seccomp::Instruction {
+    seccomp::Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }
 }
 
 struct Strings {

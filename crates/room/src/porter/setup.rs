@@ -13,6 +13,8 @@ pub struct Room {
     pub standins: OwnedFd,
     /// /proc/sys/kernel/ns_last_pid of the room.
     pub last_pid: File,
+    /// Guests are shown home's wall clock, not this machine's.
+    pub wall: bool,
 }
 
 /// Devices that are the node's own: what is read from or written to them is the same everywhere.
@@ -65,7 +67,7 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
         .map_err(|e| Error::new("opening ns_last_pid", e))?;
     // Guests of user 0 shall not look into this process.
     namespace::set_dumpable(false)?;
-    Ok((Room { standins, last_pid }, missing))
+    Ok((Room { standins, last_pid, wall: setup.wall }, missing))
 }
 
 fn odd(what: &str) -> Error {

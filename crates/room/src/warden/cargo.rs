@@ -4,6 +4,7 @@ use super::following::{self, Followed};
 use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
+use body::Window;
 use image::{Image, Opened};
 use os::inject::Memory;
 use os::userfault::Userfault;
@@ -64,6 +65,13 @@ impl Cargo {
     }
 }
 
+/// An image whose memory is laid out, and the ways to write it.
+struct Laid {
+    image: Arc<Image>,
+    memory: Memory,
+    windows: Vec<Window>,
+}
+
 /// A process of which something has come.
 #[derive(Default)]
 struct Incoming {
@@ -71,7 +79,7 @@ struct Incoming {
     /// Pages came while it ran.
     ahead: bool,
     later: Ranges,
-    mapped: Option<Result<(Arc<Image>, Memory), String>>,
+    mapped: Option<Result<Laid, String>>,
 }
 
 /// Takes what comes, for ever.
@@ -119,7 +127,7 @@ pub fn serve(room: &Arc<Shared>) {
 
 impl Incoming {
     /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit.
-    fn map(&mut self, room: &Arc<Shared>, pid: i32) -> &Result<(Arc<Image>, Memory), String> {
+    fn map(&mut self, room: &Arc<Shared>, pid: i32) -> &Result<Laid, String> {
         if !self.bytes.is_empty() || self.mapped.is_none() {
             let bytes = std::mem::take(&mut self.bytes);
             self.mapped = Some(lay_out(room, pid, &bytes));
@@ -128,24 +136,20 @@ impl Incoming {
     }
 
     fn write(&mut self, room: &Arc<Shared>, pages: &Pages<'_>) {
-        let Ok((image, memory)) = self.map(room, pages.pid) else { return };
+        let Ok(laid) = self.map(room, pages.pid) else { return };
         if let Err(e) = os::fault::at("pages there") {
             self.mapped = Some(Err(e.to_string()));
             return;
         }
-        let written = if body::lie_within(&pages.runs, &image.areas) {
-            memory.write_runs(&pages.runs, pages.bytes).map_err(|e| e.to_string())
-        } else {
-            Err("pages lie in no area of the image".to_owned())
-        };
-        if let Err(why) = written {
-            self.mapped = Some(Err(why));
+        let Laid { image, memory, windows } = laid;
+        if let Err(e) = body::put_pages(&pages.runs, pages.bytes, &image.areas, windows, memory) {
+            self.mapped = Some(Err(e.to_string()));
         }
     }
 
     /// These pages come when the body runs.
     fn expect_later(&mut self, room: &Arc<Shared>, pid: i32, runs: &[body::Run]) {
-        let Ok((image, _)) = self.map(room, pid) else { return };
+        let Ok(Laid { image, .. }) = self.map(room, pid) else { return };
         if body::lie_within(runs, &image.areas) {
             runs.iter().for_each(|(at, bytes)| self.later.insert((*at, at + bytes)));
         } else {
@@ -159,7 +163,7 @@ impl Incoming {
         if later.is_empty() {
             return Ok(());
         }
-        let image = self.map(room, pid).as_ref().map(|(image, _)| image.clone()).map_err(Clone::clone)?;
+        let image = self.map(room, pid).as_ref().map(|laid| laid.image.clone()).map_err(Clone::clone)?;
         let stale = later.iter().filter(|_| self.ahead).map(|(start, end)| (start, end - start)).collect();
         let (answer, answered) = channel();
         room.orders.give(Order::Watch { pid, stale, answer });
@@ -172,7 +176,7 @@ impl Incoming {
     }
 
     fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) {
-        let inside = |(image, _): &(Arc<Image>, Memory)| match body::lie_within(&gone, &image.areas) {
+        let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
@@ -187,7 +191,7 @@ impl Incoming {
     }
 }
 
-fn lay_out(room: &Arc<Shared>, pid: i32, bytes: &[u8]) -> Result<(Arc<Image>, Memory), String> {
+fn lay_out(room: &Arc<Shared>, pid: i32, bytes: &[u8]) -> Result<Laid, String> {
     let image = Arc::new(Image::decode(bytes).map_err(|e| e.to_string())?);
     if image.process.pid != pid || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
     {
@@ -195,6 +199,6 @@ fn lay_out(room: &Arc<Shared>, pid: i32, bytes: &[u8]) -> Result<(Arc<Image>, Me
     }
     let (answer, answered) = channel();
     room.orders.give(Order::Map { pid, image: image.clone(), answer });
-    let memory = answered.recv().map_err(|_| "the room ends".to_owned())??;
-    Ok((image, memory))
+    let (memory, windows) = answered.recv().map_err(|_| "the room ends".to_owned())??;
+    Ok(Laid { image, memory, windows })
 }

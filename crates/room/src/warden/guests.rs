@@ -34,6 +34,8 @@ pub struct Guest {
     pub reads_signals: bool,
     /// Descriptors whose attributes it asks home for (`tracer/shown.rs`).
     pub shown: HashSet<i32>,
+    /// Where it has a copy of the code of home's kernel (`strange.rs`).
+    pub vdso: Option<image::Vdso>,
     /// Its program runs: what it does is no more what the porter does for it.
     pub runs: bool,
 }
@@ -58,6 +60,7 @@ impl Guest {
             child_flags,
             reads_signals: false,
             shown: HashSet::new(),
+            vdso: None,
             runs: false,
         }
     }

@@ -16,7 +16,10 @@ use wire::message::CallId;
 /// Obeys one message. `false`: the room is to end.
 pub fn obey(room: &Shared, message: ToRoom) -> bool {
     match message {
-        ToRoom::Clock { .. } => tracing::error!("home told its clock unasked"),
+        ToRoom::Clock { realtime_ns, .. } => match room.wall.get() {
+            Some(wall) => wall.heard(realtime_ns),
+            None => tracing::error!("home told its clock unasked"),
+        },
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Expect { pid } => room.orders.give(Order::Expect { pid }),
         ToRoom::Place(place) => room.orders.give(Order::Place(place)),

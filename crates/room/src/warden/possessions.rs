@@ -1,6 +1,7 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
 use super::shared::Shared;
+use super::strange;
 use body::{BodyError, Files, Gathered};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
@@ -81,11 +82,15 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
     let home = HomeFiles::of(host)?;
     let mut files = Files::default();
     let mut areas = areas_now(host, looked)?;
+    if room.strange.get().is_some() {
+        strange::as_at_home(&mut areas, room.guests().get(pid));
+    }
     for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
         area.name =
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));
     }
-    let memory = body::memory(&areas, &mut files, |area: &Area| {
+    let mut objects = Gathered::default();
+    let memory = body::memory(host.0, &areas, &mut files, &mut objects, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
         if home.devices.contains(&area.device) {
             let (path, flags) = (area.name.clone(), libc::O_RDONLY);
@@ -94,8 +99,8 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
             Err(format!("it has {name} mapped, which is the room's own"))
         }
     })?;
-    let mut objects = Gathered::default();
     let descriptors = descriptors(room, pid, host, &home, &mut files, &mut objects)?;
+    memories_alone(room, pid, objects.memories())?;
     let mut image = Image {
         areas: memory.areas,
         files: files.list().to_vec(),
@@ -103,7 +108,9 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
         objects: objects.list().clone(),
         ..Image::default()
     };
-    image.process.vdso = memory.vdso;
+    // The copy has no data before it.
+    let copy = room.guests().get(pid).and_then(|guest| guest.vdso);
+    image.process.vdso = copy.or(memory.vdso);
     image.process.umask = process::status(host.0)?.umask;
     image.process.cwd = without_end(process::link(host.0, "cwd")?).into_os_string().into_vec();
     Ok(image)
@@ -170,13 +177,31 @@ fn alone(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Resu
     Err(BodyError::Stays(words))
 }
 
+fn others_of(room: &Shared, pid: i32) -> Vec<(i32, HostTid)> {
+    let guests = room.guests();
+    guests.pids().into_iter().filter(|p| *p != pid).filter_map(|p| Some((p, guests.host(p)?))).collect()
+}
+
+/// No other process of the room has these memories mapped.
+fn memories_alone(room: &Shared, pid: i32, memories: &[u64]) -> Result<(), BodyError> {
+    if memories.is_empty() {
+        return Ok(());
+    }
+    let maps = |host: HostTid| !body::mappers([host.0], memories).is_empty();
+    let sharers = others_of(room, pid).into_iter().filter(|(_, host)| maps(*host));
+    let sharers: Vec<String> = sharers.map(|(pid, _)| pid.to_string()).collect();
+    if sharers.is_empty() {
+        return Ok(());
+    }
+    Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
+}
+
 /// Another process of the room that has the same open file.
 fn sharer(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Option<i32> {
-    let others: Vec<(i32, HostTid)> = {
-        let guests = room.guests();
-        guests.pids().into_iter().filter(|p| *p != pid).filter_map(|p| Some((p, guests.host(p)?))).collect()
-    };
-    let is_pipe = process::link(host.0, &format!("fd/{fd}")).is_ok_and(|l| l.to_string_lossy().starts_with("pipe:"));
+    let link = process::link(host.0, &format!("fd/{fd}")).unwrap_or_default();
+    // Whoever has any end of a pipe, or has memory open in whatever way.
+    let is_pipe = link.to_string_lossy().starts_with("pipe:") || body::is_memory(&link);
+    let others = others_of(room, pid);
     others.into_iter().find_map(|(pid, other)| {
         let same = |theirs: &i32| {
             process::fd_info(other.0, *theirs).is_ok_and(|i| (i.mount_id, i.inode) == (info.mount_id, info.inode))

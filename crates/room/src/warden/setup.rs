@@ -5,8 +5,10 @@ use super::notices::Listeners;
 use super::proc::{self, Proc};
 use super::shared::Shared;
 use super::standins::{self, Device};
+use super::strange::Strange;
 use super::tracer::{self, Orders, Parts};
 use super::uplink::Files;
+use super::wall::{self, Wall};
 use super::{WardenError, home};
 use crate::porter::{self, Answer, Channels, Command, Setup};
 use ctl::steward::{Preamble, RoomId};
@@ -50,7 +52,15 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let group = limit(RoomId(args.room), porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
-    let setup = Setup { home, here_monotonic_ns, here_boottime_ns, devices: numbers };
+    let wall = Wall::needed(clocks.ahead_ns);
+    if wall.is_some() || home.vdso != os::vdso::own() {
+        let _ = room.shared.strange.set(Strange::new(&home.vdso));
+    }
+    let setup = Setup { home, here_monotonic_ns, here_boottime_ns, wall: wall.is_some(), devices: numbers };
+    if let Some(wall) = wall {
+        tracing::info!("guests are shown home's wall clock: this machine's is off");
+        keep_wall_clock(&room.shared, wall)?;
+    }
     let outcome = set_up(&channels, setup).and_then(|(standin_mount_id, standin_dev)| {
         room.shared.standins.set_mount_id(standin_mount_id);
         room.shared.devices.mounted(standin_dev);
@@ -97,6 +107,8 @@ struct Clocks {
     home_ns: (i64, i64),
     here_ns: (i64, i64),
     round_trip_ns: i64,
+    /// Home's wall clock against this machine's monotonic one.
+    ahead_ns: i64,
 }
 
 impl Clocks {
@@ -110,12 +122,13 @@ impl Clocks {
             send(uplink, &ToHome::Clock)?;
             downlink.receive(&mut body)?;
             let (round_trip_ns, told) = (here().0 - asked.0, postcard::from_bytes(&body));
-            let Ok(ToRoom::Clock { monotonic_ns, boottime_ns }) = told else {
+            let Ok(ToRoom::Clock { monotonic_ns, boottime_ns, realtime_ns }) = told else {
                 return Err(WardenError::Protocol("something else when it was asked for its clocks".into()));
             };
             if best.as_ref().is_none_or(|b| round_trip_ns < b.round_trip_ns) {
                 let here_ns = (asked.0 + round_trip_ns / 2, asked.1 + round_trip_ns / 2);
-                best = Some(Clocks { home_ns: (monotonic_ns, boottime_ns), here_ns, round_trip_ns });
+                let ahead_ns = realtime_ns - here_ns.0;
+                best = Some(Clocks { home_ns: (monotonic_ns, boottime_ns), here_ns, round_trip_ns, ahead_ns });
             }
         }
         best.ok_or_else(|| WardenError::Protocol("no clock".into()))
@@ -227,6 +240,16 @@ fn serve(
         }),
     )?;
     Ok(Serving { shared, listeners })
+}
+
+fn keep_wall_clock(room: &Arc<Shared>, wall: Wall) -> Result<(), WardenError> {
+    let _ = room.wall.set(wall);
+    let room = room.clone();
+    std::thread::Builder::new()
+        .name("wall".into())
+        .spawn(move || wall::keep(&room))
+        .map(drop)
+        .map_err(|e| os::Error::new("starting a thread", e).into())
 }
 
 fn set_up(channels: &Channels, setup: Setup) -> Result<(u64, u64), WardenError> {

@@ -10,7 +10,7 @@ use link::LinkError;
 use os::ptrace::HostTid;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use wire::message::{Call, CallId, StandinId};
 use wire::{Kind, ToHome};
 
@@ -51,6 +51,10 @@ pub struct Shared {
     pub proc: super::proc::Proc,
     /// Threads that install a filter.
     pub filtering: super::tracer::shown::Filtering,
+    /// Home's wall clock, if this machine's is wrong.
+    pub wall: OnceLock<super::wall::Wall>,
+    /// Home's code for its processes, if guests may not use this kernel's.
+    pub strange: OnceLock<super::strange::Strange>,
 }
 
 /// What is to be done when the home has answered.
@@ -206,6 +210,8 @@ impl Shared {
             fifos: Fifos::default(),
             proc,
             filtering: super::tracer::shown::Filtering::default(),
+            wall: OnceLock::new(),
+            strange: OnceLock::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 mod arriving;
 mod births;
 mod bodies;
+mod deadlines;
 mod departing;
 mod dying;
 mod family;
@@ -19,6 +20,7 @@ use crate::porter::{Answer, Channels, Notice, hear};
 use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
+use body::Window;
 use departing::Departing;
 use dying::Dying;
 use held::Held;
@@ -122,7 +124,7 @@ pub enum Order {
         /// What it is.
         image: Arc<Image>,
         /// How its memory is written, or why it could not be laid out.
-        answer: Sender<Result<Memory, String>>,
+        answer: Sender<Result<(Memory, Vec<Window>), String>>,
     },
     /// Watch the missing pages of a body that comes.
     Watch {

@@ -3,6 +3,7 @@
 
 mod corrupted;
 mod filtered;
+mod machine;
 mod moved;
 mod mover;
 mod placed;

@@ -14,13 +14,13 @@ use crate::program::{self, Program};
 use crate::run::{Outcome, Scratch, arguments, complaint, run_guest};
 
 /// Where a guest goes at its point, one place after the other, and how.
-type Way = &'static [&'static str];
+pub type Way = &'static [&'static str];
 
 /// What became of the moves of one guest.
 #[derive(Debug, Default)]
-struct Moves {
-    done: usize,
-    refused: Vec<String>,
+pub struct Moves {
+    pub done: usize,
+    pub refused: Vec<String>,
 }
 
 /// What is known to differ away, and why.
@@ -38,14 +38,14 @@ const DIFFERENT: &[(&str, &str)] = &[
 ];
 
 /// Runs a guest, and moves it whenever it says that it may be moved.
-fn run_moved(lab: &Lab, program: &Program, placed: bool, way: Way) -> (Outcome, Moves) {
+pub fn run_moved(lab: &Lab, program: &Program, placed: bool, way: Way) -> (Outcome, Moves) {
     let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
     let mut moves = Moves::default();
     let command = |command| at_home(lab, scratch.path(), placed, command);
     let outcome = run_with_points(program, command, |pid| {
         // A guest with several points is moved at the first.
         if moves.done == 0 {
-            go(lab, pid, way, &mut moves);
+            go(lab, pid, placed, way, &mut moves);
         }
     });
     (outcome, moves)
@@ -95,7 +95,7 @@ fn waiting(points: &Path) -> Vec<i32> {
     pids
 }
 
-fn go(lab: &Lab, pid: i32, way: Way, moves: &mut Moves) {
+fn go(lab: &Lab, pid: i32, placed: bool, way: Way, moves: &mut Moves) {
     for place in way {
         let (node, how) = place.split_once(' ').unwrap_or((place, "auto"));
         let how = match how {
@@ -104,7 +104,8 @@ fn go(lab: &Lab, pid: i32, way: Way, moves: &mut Moves) {
             "flush" => How::Flush,
             _ => How::Auto,
         };
-        if let Err(why) = move_to(lab, pid, node, Wish { how, ..Wish::default() }) {
+        // A guest is placed where it cannot find what only other CPUs have.
+        if let Err(why) = move_to(lab, pid, node, Wish { how, any_cpu: placed, ..Wish::default() }) {
             return moves.refused.push(format!("to {place}: {why}"));
         }
     }

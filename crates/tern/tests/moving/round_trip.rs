@@ -94,14 +94,16 @@ fn reasons() {
     let text = at_home(
         &lab,
         r#"
-        python3 -c 'import mmap, time; m = mmap.mmap(-1, 4096); print("up", flush=True); time.sleep(100)' > said & pid=$!
-        lines said 1
-        for way in "$pid n2" "$pid home" "$$ nowhere" "1 n2"; do tern move $way 2>&1 | head -1; done
+        python3 -c 'import mmap, os, time; m = mmap.mmap(-1, 4096); c = os.fork(); print(c or "up", flush=True); time.sleep(100)' > said & pid=$!
+        lines said 2; child=$(grep -v up said)
+        tern move $pid n2 2>&1 | sed s/$child/CHILD/
+        kill $child; until_ "! [ -e /proc/$child/fd/0 ]"
+        for way in "$pid home" "$$ nowhere" "1 n2"; do tern move $way 2>&1 | head -1; done
         kill $pid"#,
     )
     .text();
     let lines: Vec<&str> = text.lines().collect();
-    let wanted = ["shares memory", "already", "no node nowhere", "keeps the machine"];
+    let wanted = ["shares memory with other processes (CHILD)", "already", "no node nowhere", "keeps the machine"];
     assert!(
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"

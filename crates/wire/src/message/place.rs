@@ -16,6 +16,8 @@ pub struct Home {
     pub monotonic_ns: i64,
     /// CLOCK_BOOTTIME of home likewise.
     pub boottime_ns: i64,
+    /// The code that the home's kernel maps into every process, whole pages (vdso(7)).
+    pub vdso: Vec<u8>,
     /// The home's file systems: number is the index; path is where it is mounted, `/` first.
     pub mounts: Vec<Mount>,
 }

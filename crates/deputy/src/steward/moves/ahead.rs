@@ -44,8 +44,9 @@ impl Move {
         max_freeze_us: u64,
     ) -> Result<Ahead, MoveError> {
         os::fault::at("ahead")?;
-        let areas = observed.image().areas;
-        self.send_image(&preliminary(self.pid, observed.image()))?;
+        let image = preliminary(self.pid, observed.image());
+        let areas = image.areas.clone();
+        self.send_image(&image)?;
         self.room.tell(&ToRoom::LayOut { pid: self.pid });
         let tracker = self.track(pidfd, &areas)?;
         self.done("track");
@@ -163,11 +164,12 @@ fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
-/// An image of a process that runs has neither threads nor descriptors: those that it has are not what they will be.
+/// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be.
 fn preliminary(pid: i32, mut image: Image) -> Image {
     const SIGNALS: usize = 64;
     image.process.pid = pid;
     image.descriptors.clear();
+    image.areas.retain(|a| !a.shows_memory());
     image.objects = image::Objects::default();
     image.process.actions = vec![[0; 4]; SIGNALS];
     image.threads = vec![image::Thread { tid: pid, ..image::Thread::default() }];

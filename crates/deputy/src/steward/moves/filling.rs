@@ -13,6 +13,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use strategy::{Range, Ranges};
 
+/// Above the standard ones.
+const LOWEST_FD: i32 = 3;
+
 /// A deputy that is being filled.
 pub struct Filling {
     image: Image,
@@ -73,7 +76,11 @@ impl Filling {
         self.make_place()?;
         let Filling { image, deputy, own, given, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
-        body::map_memory(pid, inside, image, given, &ranges(own))
+        body::map_memory(pid, inside, image, given, &ranges(own))?;
+        let taken = os::areas::read(pid)?.into_iter().map(|a| (a.start, a.end));
+        let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
+        given.windows = body::make_memories(inside, image, given, taken, LOWEST_FD)?;
+        Ok(())
     }
 
     /// Opens the working directory, if the deputy is in another one.
@@ -150,10 +157,12 @@ impl Filling {
 
     /// Pages that came.
     pub fn write(&mut self, runs: &[body::Run], pages: &[u8]) -> Result<(), MoveError> {
-        if !body::lie_within(runs, &self.image.areas) {
-            return Err(MoveError::Room("pages lie in no area of the image".into()));
-        }
-        Ok(self.first()?.memory().write_runs(runs, pages)?)
+        let Filling { image, deputy, given, .. } = self;
+        let memory = deputy.first().ok_or(BodyError::Gone)?.memory();
+        body::put_pages(runs, pages, &image.areas, &given.windows, memory).map_err(|e| match e {
+            BodyError::Stays(why) => MoveError::Room(why),
+            e => e.into(),
+        })
     }
 
     /// The deputy as it was.
@@ -161,6 +170,7 @@ impl Filling {
         let own = self.own.clone();
         let copies = self.copies.iter().map(|(_, copy)| *copy);
         let made = self.given.files.iter().chain(&self.given.objects).copied();
+        let made = made.chain(self.given.windows.iter().filter_map(body::Window::own_fd));
         let made: Vec<i32> = made.chain(copies).chain(self.cwd).collect();
         let pid = self.image.process.pid;
         let inside = self.first()?;
@@ -185,6 +195,8 @@ impl Filling {
     /// Holds what every descriptor will be, at numbers that nobody wants, and no higher than need be. What the deputy has open already is used.
     pub fn take_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
         os::fault::at("take descriptors")?;
+        let Filling { image, deputy, given, .. } = self;
+        body::settle_memories(deputy.first().ok_or(BodyError::Gone)?, image, &given.windows)?;
         let given = self.given.clone();
         let present: BTreeSet<i32> = os::process::descriptors(pid)?.into_iter().collect();
         let mut shown: BTreeMap<u32, i32> = BTreeMap::new();

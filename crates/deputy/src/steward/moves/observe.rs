@@ -31,6 +31,8 @@ pub struct Observed {
     pub files: Vec<File>,
     descriptors: Vec<Descriptor>,
     objects: Objects,
+    /// Inode numbers of its memories.
+    memories: Vec<u64>,
     exe: Option<u32>,
     cwd: Vec<u8>,
     umask: u32,
@@ -56,20 +58,23 @@ impl Observed {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }
         let mut files = Files::default();
-        if let Some(before) = before.filter(|b| b.raw == raw) {
+        if let Some(before) = before.filter(|b| b.raw == raw && b.memories.is_empty()) {
             return before.again(pid, others);
         }
         let (raw, mut flagged) = areas(pid)?;
         if watched {
             flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
         }
-        let memory = body::memory(&flagged, &mut files, named)?;
+        let mut gathered = Gathered::default();
+        let memory = body::memory(pid, &flagged, &mut files, &mut gathered, named)?;
         let exe = executable(pid, &mut files);
-        let Described { seen, descriptors, objects } = descriptors(pid, &mut files)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, &mut files, &mut gathered)?;
+        let memories = gathered.memories().to_vec();
+        alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
-        Ok(Observed { raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
+        Ok(Observed { memories, raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
     }
 
     /// This, with the offsets of now, if nothing else of the descriptors has changed.
@@ -103,7 +108,10 @@ impl Observed {
     /// Who was made since then may share an open file. (Who was there and was sent one in these milliseconds is not seen.)
     pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
         refuse_early(pid)?;
-        let new = process::all()?.into_iter().filter(|p| *p != pid && !self.others.contains(p)).collect();
+        let new: Vec<i32> = process::all()?.into_iter().filter(|p| *p != pid && !self.others.contains(p)).collect();
+        if !self.memories.is_empty() && !body::mappers(new.iter().copied(), &self.memories).is_empty() {
+            return Ok(false);
+        }
         let new = Others::of(new);
         let moved = self.descriptors.iter().zip(&self.seen);
         let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
@@ -114,17 +122,20 @@ impl Observed {
         let mut files = Files::default();
         let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
             image::Content::File { file, .. } => Some(file + 1),
-            image::Content::Anonymous => None,
+            image::Content::Anonymous | image::Content::Memory { .. } => None,
         });
         let kept = mapped.chain(self.exe.map(|e| e + 1)).max().unwrap_or(0) as usize;
         for file in self.files.iter().take(kept) {
             files.own(file.clone());
         }
-        let Described { seen, descriptors, objects } = descriptors(pid, &mut files)?;
+        let mut gathered = Gathered::default();
+        let Described { seen, descriptors, objects } = descriptors(pid, &mut files, &mut gathered)?;
+        let memories = gathered.memories().to_vec();
+        alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
-        Ok(Observed { seen, others, files, descriptors, objects, cwd, umask, ..self.clone() })
+        Ok(Observed { memories, seen, others, files, descriptors, objects, cwd, umask, ..self.clone() })
     }
 
     /// The areas as the kernel lists them.
@@ -217,6 +228,18 @@ fn without_offset(opened: Opened) -> Opened {
     }
 }
 
+/// None of these processes has one of these memories mapped.
+fn alone_with(memories: &[u64], others: impl Iterator<Item = i32>) -> Result<(), BodyError> {
+    if memories.is_empty() {
+        return Ok(());
+    }
+    let sharers: Vec<String> = body::mappers(others, memories).iter().map(ToString::to_string).collect();
+    if sharers.is_empty() {
+        return Ok(());
+    }
+    Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
+}
+
 /// State of the whole process that a room cannot hold.
 fn refuse_early(pid: i32) -> Result<(), BodyError> {
     let stays = |why: &str| Err(BodyError::Stays(why.to_owned()));
@@ -300,9 +323,9 @@ struct Described {
     objects: Objects,
 }
 
-fn descriptors(pid: i32, files: &mut Files) -> Result<Described, BodyError> {
+fn descriptors(pid: i32, files: &mut Files, gathered: &mut Gathered) -> Result<Described, BodyError> {
     let pidfd = PidFd::open(pid)?;
-    let (mut found, mut gathered) = (Vec::<Descriptor>::new(), Gathered::default());
+    let mut found = Vec::<Descriptor>::new();
     let mut seen = Vec::new();
     let mut others = None;
     // Numbers of files' descriptors, each open file once, in the kernel's order of them.
@@ -349,7 +372,8 @@ impl Kind {
         let name = process::link(pid, &format!("fd/{fd}"))?;
         // What is set or asked by calls of its own cannot be stood in for.
         let own_calls = ["anon_inode:[timerfd]", "anon_inode:[eventpoll]"];
-        if matches!(self, Kind::Object) && own_calls.iter().any(|own| name.as_os_str() == *own) {
+        let own_calls = own_calls.iter().any(|own| name.as_os_str() == *own) || body::is_memory(&name);
+        if matches!(self, Kind::Object) && own_calls {
             let words = format!("descriptor {fd} ({}) is shared with another process", name.display());
             return Err(BodyError::Stays(words));
         }
@@ -374,7 +398,7 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
     if name.starts_with(b"socket:") {
         return Ok(Kind::AtHome);
     }
-    if name.starts_with(b"pipe:") {
+    if name.starts_with(b"pipe:") || body::is_memory(&target) {
         return Ok(Kind::Object);
     }
     if info.flags & libc::O_PATH != 0 {
@@ -427,12 +451,14 @@ impl Others {
     fn share(&self, pid: i32, fd: i32, info: &FdInfo, kind: &Kind) -> bool {
         let name = process::link(pid, &format!("fd/{fd}")).unwrap_or_default();
         let is_pipe = matches!(kind, Kind::Object) && name.as_os_str().as_bytes().starts_with(b"pipe:");
+        // Whoever has it open, however, can map it.
+        let is_memory = body::is_memory(&name);
         // The other end of a pipe may be with somebody who cannot be seen: outside the container that this home is.
         if is_pipe && !has_both_ends(pid, &name) {
             return true;
         }
         let Some(candidates) = self.0.get(&(info.mount_id, info.inode)) else { return false };
-        is_pipe || candidates.iter().any(|other| process::one_file((pid, fd), *other))
+        is_pipe || is_memory || candidates.iter().any(|other| process::one_file((pid, fd), *other))
     }
 }
 

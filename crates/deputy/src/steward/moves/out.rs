@@ -222,6 +222,7 @@ impl Move {
             return Err(BodyError::Stays(why.into()).into());
         }
         self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
+        self.send_memories(&image)?;
         self.done("pages");
         os::fault::at("rebuild")?;
         let injected = collected.first().and_then(|inside| inside.region()).map(|at| (at, at + body::REGION_BYTES));
@@ -279,12 +280,21 @@ impl Move {
         let stage = if self.course.borrow().is_frozen() { Stage::Still } else { Stage::Ahead };
         self.gauge.begin(stage, runs.iter().map(|(_, bytes)| bytes).sum());
         let batch_bytes = || self.bulk.borrow().batch_bytes();
-        let sent = body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, |runs, pages| {
-            self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
-            self.count(pages.len() as u64);
-            let parts = [&cargo::pages_head(self.pid, runs), pages];
-            send_pages(&self.room, &self.gauge, &mut self.bulk.borrow_mut(), Kind::Pages, &parts)
-        });
+        let send = |runs: &[Run], pages: &[u8]| self.send_pages(runs, pages);
+        let sent = body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, send);
+        sent.or_else(|e| self.check_wanted().and(Err(e.into())))
+    }
+
+    fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
+        self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
+        self.count(pages.len() as u64);
+        let parts = [&cargo::pages_head(self.pid, runs), pages];
+        send_pages(&self.room, &self.gauge, &mut self.bulk.borrow_mut(), Kind::Pages, &parts)
+    }
+
+    /// What it shares with nobody, though it may.
+    fn send_memories(&self, image: &Image) -> Result<(), MoveError> {
+        let sent = body::each_content(self.pid, image, |runs, pages| self.send_pages(runs, pages));
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 

@@ -4,9 +4,11 @@
 use super::Tracer;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::setup::ID_BASE;
-use body::{BodyError, Given, Inside};
+use crate::warden::shared::Shared;
+use crate::warden::strange;
+use body::{BodyError, Given, Inside, Window};
 use image::{Image, Object, Opened};
-use os::inject::Memory;
+use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
 use std::collections::HashMap;
@@ -78,9 +80,14 @@ impl Tracer {
     }
 
     /// Lays out the memory of an empty process.
-    pub fn map_arriving(&mut self, pid: i32, image: Arc<Image>, answer: &Sender<Result<Memory, String>>) {
+    pub fn map_arriving(
+        &mut self,
+        pid: i32,
+        image: Arc<Image>,
+        answer: &Sender<Result<(Memory, Vec<Window>), String>>,
+    ) {
         let mapped = match self.arriving.states.remove(&pid) {
-            Some(State::Empty(arrival, stopped)) => map(stopped, &image, &arrival)
+            Some(State::Empty(arrival, stopped)) => map(&self.room, stopped, &image, &arrival)
                 .map(|(inside, given)| (arrival, given, inside))
                 .map_err(|e| e.to_string()),
             Some(State::Mapped(arrival, given, mut inside, old)) => {
@@ -90,7 +97,7 @@ impl Tracer {
             _ => Err("no empty process waits for this image".into()),
         };
         let told = mapped.map(|(arrival, given, inside)| {
-            let memory = inside.memory().clone();
+            let memory = (inside.memory().clone(), given.windows.clone());
             self.arriving.states.insert(pid, State::Mapped(arrival, given, Box::new(inside), image));
             memory
         });
@@ -138,6 +145,7 @@ impl Tracer {
     ) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
         let host = inside.tid();
+        body::settle_memories(&mut inside, image, &given.windows)?;
         body::set_process(&mut inside, image, given)?;
         set_descriptors(host, &mut inside, image, arrival, given)?;
         limit_descriptors(&mut inside, arrival.descriptors_max)?;
@@ -162,9 +170,10 @@ impl Tracer {
         inside.run(&batch)?;
         let listeners = self.listeners.clone();
         let shown = self.room.guests().show_terminals(image.process.pid);
+        let wall = self.room.wall.get().is_some();
         let stopped = body::finish(inside, first, true, |inside| {
             give_up_capabilities(inside)?;
-            let listener = confine(inside, &shown)?;
+            let listener = confine(inside, &shown, wall)?;
             listeners.add(host, listener)?;
             inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
             Ok(())
@@ -191,10 +200,11 @@ impl Tracer {
 }
 
 fn given(arrival: &Arrival) -> Given {
-    Given { files: (arrival.files_at..).take(arrival.files.len()).collect(), objects: Vec::new() }
+    let files = (arrival.files_at..).take(arrival.files.len()).collect();
+    Given { files, ..Given::default() }
 }
 
-fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
+fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
     os::fault::at("map there")?;
     let host = stopped.tid();
     let areas = os::areas::read(host.0)?;
@@ -209,8 +219,25 @@ fn map(stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Gi
     let mut given = given(arrival);
     let above = arrival.files_at + arrival.files.len() as i32;
     given.objects = body::make_objects(&mut inside, image, Some(above))?;
-    body::map_memory(host.0, &mut inside, image, &given, &[])?;
+    lay_out(room, &mut inside, image, &given, region)?;
+    given.windows = memories(&mut inside, image, &given, above)?;
     Ok((inside, given))
+}
+
+/// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
+fn lay_out(room: &Shared, inside: &mut Inside, image: &Image, given: &Given, region: u64) -> Result<(), BodyError> {
+    let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
+    if strange.is_none() && home.is_some() {
+        return body::map_memory(host.0, inside, image, given, &[]);
+    }
+    let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
+    let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
+    body::map_memory(host.0, inside, &strange::laid_out(image, free), given, &[])?;
+    if let (Some(strange), Some(home)) = (strange, home) {
+        strange.write(inside.memory(), home)?;
+        room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));
+    }
+    Ok(())
 }
 
 /// Makes what was laid out for an earlier image fit a later one of the same process. The earlier one, of a process that ran, had no objects.
@@ -226,7 +253,18 @@ fn relayout(
         given.objects = body::make_objects(inside, image, Some(above))?;
     }
     body::relayout_memory(inside, &old.areas, image, &given)?;
+    given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
     Ok(given)
+}
+
+/// The image's memories, empty.
+fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Result<Vec<Window>, BodyError> {
+    if image.objects.memories.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
+    let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
+    body::make_memories(inside, image, given, taken, from)
 }
 
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
@@ -295,7 +333,7 @@ fn give_up_capabilities(inside: &mut Inside) -> Result<(), BodyError> {
 }
 
 /// The filter, for all threads, behind those for descriptors that are shown; the number of its listener.
-fn confine(inside: &mut Inside, shown: &[i32]) -> Result<i32, BodyError> {
+fn confine(inside: &mut Inside, shown: &[i32], wall: bool) -> Result<i32, BodyError> {
     let mut batch = inside.batch();
     batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
     for fd in shown {
@@ -304,8 +342,10 @@ fn confine(inside: &mut Inside, shown: &[i32]) -> Result<i32, BodyError> {
         let (nr, args) = os::seccomp::install_more_call(program);
         batch.must("showing a descriptor", nr, args);
     }
-    let program: Vec<u8> =
-        filter().iter().flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat()).collect();
+    let program: Vec<u8> = filter(wall)
+        .iter()
+        .flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat())
+        .collect();
     let instructions = batch.put(&program);
     // `struct sock_fprog`: count, then address.
     let count = (program.len() / size_of::<os::seccomp::Instruction>()) as u64;

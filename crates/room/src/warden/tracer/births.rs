@@ -66,6 +66,9 @@ impl Tracer {
         if super::shown::is_stat(registers.orig_rax) {
             return self.mark_stat(stopped);
         }
+        if super::deadlines::is_deadline(registers.orig_rax) {
+            return self.translate_deadline(stopped);
+        }
         if registers.orig_rax as i64 == libc::SYS_rt_sigtimedwait {
             self.signals.takes(host, registers.rsi);
             return stopped.resume_to_call_end();

@@ -199,6 +199,10 @@ impl Tracer {
     pub fn exec_stop(&mut self, stopped: Stopped, former: HostTid) -> Result<(), TraceError> {
         let host = stopped.tid();
         let Some(who) = self.meet(host) else { return stopped.resume(0) };
+        if self.room.strange.get().is_some() {
+            super::super::strange::hide(&stopped)?;
+            self.room.guests().get_mut(who.pid).into_iter().for_each(|guest| guest.vdso = None);
+        }
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
             self.room.guests().runs(who.pid);

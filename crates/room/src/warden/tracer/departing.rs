@@ -5,6 +5,7 @@ use super::Tracer;
 use super::bodies::Phase;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
+use crate::warden::strange;
 use body::{BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
 use link::Bulk;
@@ -299,7 +300,11 @@ fn take_apart(
             let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
             return Err(BodyError::Stays(why.into()));
         }
-        Ok::<_, BodyError>((os::areas::read(host.0)?, os::process::status(host.0)?.ignored))
+        let mut areas = os::areas::read(host.0)?;
+        if room.guests().get(pid).is_some_and(|guest| guest.vdso.is_some()) {
+            strange::as_at_home(&mut areas, room.guests().get(pid));
+        }
+        Ok::<_, BodyError>((areas, os::process::status(host.0)?.ignored))
     };
     let (areas, ignored) = match describe() {
         Ok(found) => found,
@@ -351,12 +356,14 @@ fn send(
         false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
     };
     let batch_bytes = || bulk.borrow().batch_bytes();
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, |runs, bytes| {
+    let send_pages = |runs: &[body::Run], bytes: &[u8]| {
         if !room.windows.make_way(pid, bytes.len() as u64) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));
         }
         pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
-    })?;
+    };
+    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
+    body::each_content(host.0, image, send_pages)?;
     if later.is_empty() {
         return Ok(None);
     }

@@ -1,0 +1,320 @@
+//! Memory of a kind of its own, which areas share or a descriptor shows, and no file of the home's holds: what it is, its content, and making it anew. Whether another
+//! process has it too is the caller's to know.
+//!
+//! Its pages travel like others, under addresses at which no process has any ([`address`]).
+
+use crate::error::{BodyError, stays};
+use crate::pages::{Run, without_zeros_if};
+use crate::rebuild::{Given, free_place_for};
+use image::{Area, Content, Image, Memory, Object, Opened};
+use os::inject::{self, Batch, Inside};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+const PAGE: u64 = 4096;
+/// Bytes that are read at once.
+const BATCH_BYTES: u64 = 512 << 10;
+/// Beyond what any process can address.
+const OUTSIDE: u64 = 1 << 63;
+/// Bytes of address space of each, as a shift (check in `image`).
+const EACH_SHIFT: u32 = 46;
+
+/// Of what kind the memory is that the kernel calls so, if it is such.
+pub fn kind(name: &[u8]) -> Option<image::MemoryKind> {
+    let name = name.strip_suffix(b" (deleted)")?;
+    match name.strip_prefix(b"/memfd:") {
+        Some(called) => Some(image::MemoryKind::File { name: called.to_vec(), mode: 0, seals: 0 }),
+        None if name == b"/dev/zero" => Some(image::MemoryKind::Anonymous),
+        None => None,
+    }
+}
+
+/// What the memory is to which this link of /proc/PID leads.
+pub fn describe(pid: i32, link: &str, kind: image::MemoryKind) -> Result<Memory, BodyError> {
+    let file = open(pid, link)?;
+    let failed = |e| os::Error::new(format!("looking at /proc/{pid}/{link}"), e);
+    let metadata = file.metadata().map_err(failed)?;
+    let kind = match kind {
+        image::MemoryKind::Anonymous => image::MemoryKind::Anonymous,
+        image::MemoryKind::File { name, .. } => {
+            let seals = os::objects::seals(&file)?;
+            image::MemoryKind::File { name, mode: metadata.mode() & 0o7777, seals }
+        }
+    };
+    Ok(Memory { kind, bytes: metadata.size() })
+}
+
+fn open(pid: i32, link: &str) -> Result<File, BodyError> {
+    let path = format!("/proc/{pid}/{link}");
+    // A memfd that nobody may write any more is opened for reading as well.
+    File::open(&path).map_err(|e| os::Error::new(format!("opening {path}"), e).into())
+}
+
+/// A link of /proc/PID that leads to it: an area that shows it, or a descriptor.
+fn link(image: &Image, memory: u32) -> Option<String> {
+    let shows = |a: &&Area| matches!(a.content, Content::Memory { memory: m, .. } if m == memory);
+    let area = image.areas.iter().find(shows).map(|a| format!("map_files/{:x}-{:x}", a.start, a.end));
+    let is_open = |d: &&image::Descriptor| match d.opened {
+        Opened::Made(place) => image.objects.made.get(place as usize).is_some_and(|m| of(&m.object) == Some(memory)),
+        _ => false,
+    };
+    area.or_else(|| image.descriptors.iter().find(is_open).map(|d| format!("fd/{}", d.fd)))
+}
+
+fn of(object: &Object) -> Option<u32> {
+    match object {
+        Object::Memory { memory, .. } => Some(*memory),
+        _ => None,
+    }
+}
+
+fn address(memory: usize, offset: u64) -> u64 {
+    OUTSIDE | (memory as u64) << EACH_SHIFT | offset
+}
+
+/// Gives the content of all of them to `each`, at most 512 KiB at once, without what is zero: where it lies, and its bytes. Of process `pid`, which stands still.
+pub fn each_content(
+    pid: i32,
+    image: &Image,
+    mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
+) -> Result<(), BodyError> {
+    for (n, memory) in image.objects.memories.iter().enumerate() {
+        let Some(link) = link(image, n as u32) else { continue };
+        let file = open(pid, &link)?;
+        let failed = |e| BodyError::from(os::Error::new(format!("reading /proc/{pid}/{link}"), e));
+        let mut at = 0;
+        while let Some((start, end)) = os::objects::next_data(&file, at).map_err(failed)? {
+            at = end.min(start + BATCH_BYTES);
+            let bytes = (at.min(memory.bytes).saturating_sub(start)).next_multiple_of(PAGE) as usize;
+            let mut buffer = vec![0; bytes];
+            read_to_end(&file, start, &mut buffer).map_err(failed)?;
+            let (runs, bytes) = without_zeros_if(&[(address(n, start), bytes as u64)], |_| true, &mut buffer);
+            if bytes > 0 {
+                each(&runs, &buffer[..bytes])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_to_end(file: &File, from: u64, into: &mut [u8]) -> std::io::Result<()> {
+    let mut done = 0;
+    while done < into.len() {
+        match file.read_at(&mut into[done..], from + done as u64)? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(())
+}
+
+/// Where one lies in the process that is put together, while its content comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// First address; 0 if it has no bytes.
+    start: u64,
+    bytes: u64,
+    /// The descriptor that shows it, if one is needed.
+    fd: i32,
+    /// It is closed at the end.
+    closes: bool,
+}
+
+impl Window {
+    /// A descriptor of its own.
+    pub fn own_fd(&self) -> Option<i32> {
+        self.closes.then_some(self.fd)
+    }
+}
+
+/// Makes the memories, with nothing in them, and maps the areas that show them but are private. `taken`: where other memory is or will be; `from`: the least number of their descriptors.
+pub fn make(
+    inside: &mut Inside,
+    image: &Image,
+    given: &Given,
+    mut taken: Vec<(u64, u64)>,
+    from: i32,
+) -> Result<Vec<Window>, BodyError> {
+    let mut windows = Vec::new();
+    for (n, memory) in image.objects.memories.iter().enumerate() {
+        let bytes = memory.bytes.next_multiple_of(PAGE);
+        let start = if bytes == 0 { 0 } else { free_place_for(bytes, taken.iter().copied())? };
+        taken.push((start, start + bytes));
+        let open = image.objects.made.iter().position(|m| of(&m.object) == Some(n as u32));
+        let (fd, closes) = match (&memory.kind, open) {
+            (image::MemoryKind::Anonymous, _) => (-1, false),
+            (image::MemoryKind::File { .. }, Some(place)) => (given.object(place as u32), false),
+            (image::MemoryKind::File { name, .. }, None) => (create(inside, name, from)?, true),
+        };
+        windows.push(Window { start, bytes, fd, closes });
+        map(inside, memory, start, bytes, fd)?;
+    }
+    // Copies of their own pages come with the others.
+    let mut batch = inside.batch();
+    show_all(&mut batch, image, &windows, false)?;
+    if !batch.is_empty() {
+        inside.run(&batch)?;
+    }
+    Ok(windows)
+}
+
+fn create(inside: &mut Inside, name: &[u8], from: i32) -> Result<i32, BodyError> {
+    let mut batch = inside.batch();
+    creating(&mut batch, name);
+    let low = inside.run(&batch)?.first().copied().unwrap_or(-1) as u64;
+    let args = [low, libc::F_DUPFD_CLOEXEC as u64, from as u64, 0, 0, 0];
+    let high = inside.must("putting a descriptor out of the way", libc::SYS_fcntl, args)?;
+    inside.must("closing a descriptor", libc::SYS_close, [low, 0, 0, 0, 0, 0])?;
+    Ok(high as i32)
+}
+
+/// Adds the call that makes a file in memory; it can be sealed, until it is sealed against that.
+pub fn creating(batch: &mut Batch, name: &[u8]) -> usize {
+    let name = batch.put(&[name, &[0]].concat());
+    let flags = u64::from(libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC);
+    batch.must("making a file in memory", libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0])
+}
+
+fn map(inside: &mut Inside, memory: &Memory, start: u64, bytes: u64, fd: i32) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    let anonymous = if fd < 0 { libc::MAP_ANONYMOUS } else { 0 };
+    if let image::MemoryKind::File { mode, .. } = memory.kind {
+        batch.must("sizing a file in memory", libc::SYS_ftruncate, [fd as u64, memory.bytes, 0, 0, 0, 0]);
+        batch.must("setting rights of a file in memory", libc::SYS_fchmod, [fd as u64, u64::from(mode), 0, 0, 0, 0]);
+    }
+    if bytes > 0 {
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE | anonymous) as u64;
+        let rights = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        batch.must("mapping shared memory", libc::SYS_mmap, [start, bytes, rights, flags, i64::from(fd) as u64, 0]);
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// Puts pages that came where they belong: into private areas, or into memories.
+pub fn put(
+    runs: &[Run],
+    bytes: &[u8],
+    areas: &[Area],
+    windows: &[Window],
+    memory: &inject::Memory,
+) -> Result<(), BodyError> {
+    if runs.first().is_none_or(|run| run.0 < OUTSIDE) {
+        if !crate::pages::lie_within(runs, areas) {
+            return stays("pages lie in no area of the image");
+        }
+        return Ok(memory.write_runs(runs, bytes)?);
+    }
+    let there = |run: &Run| {
+        let window = windows.get((run.0.checked_sub(OUTSIDE)? >> EACH_SHIFT) as usize)?;
+        let offset = run.0 & ((1 << EACH_SHIFT) - 1);
+        (offset.checked_add(run.1)? <= window.bytes).then_some((window.start + offset, run.1))
+    };
+    match runs.iter().map(there).collect::<Option<Vec<Run>>>() {
+        Some(runs) => Ok(memory.write_runs(&runs, bytes)?),
+        None => stays("pages lie in no memory of the image"),
+    }
+}
+
+/// All content is there: the areas that share the memories are mapped, files are sealed, and the windows go.
+pub fn settle(inside: &mut Inside, image: &Image, windows: &[Window]) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    // What may not be written must not be mapped so when that is said.
+    for (window, memory) in windows.iter().zip(&image.objects.memories) {
+        if let image::MemoryKind::File { seals, .. } = memory.kind {
+            unmap(&mut batch, window);
+            if seals != 0 {
+                let args = [window.fd as u64, libc::F_ADD_SEALS as u64, u64::from(seals), 0, 0, 0];
+                batch.must("sealing a file in memory", libc::SYS_fcntl, args);
+            }
+        }
+    }
+    show_all(&mut batch, image, windows, true)?;
+    for (window, memory) in windows.iter().zip(&image.objects.memories) {
+        if memory.kind == image::MemoryKind::Anonymous {
+            unmap(&mut batch, window);
+        }
+        if let Some(fd) = window.own_fd() {
+            batch.must("closing a file in memory", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+    }
+    if !batch.is_empty() {
+        inside.run(&batch)?;
+    }
+    Ok(())
+}
+
+fn unmap(batch: &mut Batch, window: &Window) {
+    if window.bytes > 0 {
+        batch.must("unmapping shared memory", libc::SYS_munmap, [window.start, window.bytes, 0, 0, 0, 0]);
+    }
+}
+
+fn show_all(batch: &mut Batch, image: &Image, windows: &[Window], shared: bool) -> Result<(), BodyError> {
+    for area in image.areas.iter().filter(|a| a.shared == shared) {
+        let Content::Memory { memory, offset } = area.content else { continue };
+        let Some(window) = windows.get(memory as usize) else { return stays("an area shows no memory of the image") };
+        show(batch, area, window, offset)?;
+    }
+    Ok(())
+}
+
+fn show(batch: &mut Batch, area: &Area, window: &Window, offset: u64) -> Result<(), BodyError> {
+    let (bytes, protection) = (area.end - area.start, u64::from(area.protection));
+    if window.fd >= 0 {
+        let kind = if area.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+        let reserve = if area.no_reserve { libc::MAP_NORESERVE } else { 0 };
+        let flags = (kind | reserve | libc::MAP_FIXED_NOREPLACE) as u64;
+        let args = [area.start, bytes, protection, flags, window.fd as u64, offset];
+        batch.must("mapping a file in memory", libc::SYS_mmap, args);
+    } else {
+        if !area.shared || offset.checked_add(bytes).is_none_or(|end| end > window.bytes) {
+            return stays("an area lies outside of the memory that it shows");
+        }
+        // Of no bytes: another mapping of the same pages (mremap(2)).
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let args = [window.start + offset, 0, bytes, flags, area.start, 0];
+        batch.must("mapping shared memory", libc::SYS_mremap, args);
+        batch.must("protecting shared memory", libc::SYS_mprotect, [area.start, bytes, protection, 0, 0, 0]);
+    }
+    crate::rebuild::advise(batch, area);
+    Ok(())
+}
+
+/// Which of these processes have one of these memories mapped (by inode numbers).
+pub fn mappers(processes: impl IntoIterator<Item = i32>, inodes: &[u64]) -> Vec<i32> {
+    let shows = |a: &os::areas::Area| inodes.contains(&a.inode) && kind(&a.name).is_some();
+    let maps = |pid: &i32| os::areas::read(*pid).is_ok_and(|areas| areas.iter().any(shows));
+    processes.into_iter().filter(maps).collect()
+}
+
+/// Whether this is what the kernel calls such memory.
+pub fn is_memory(name: &Path) -> bool {
+    kind(name.as_os_str().as_bytes()).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(kind(b"/dev/zero (deleted)"), Some(image::MemoryKind::Anonymous));
+        let named = image::MemoryKind::File { name: b"a (b".to_vec(), mode: 0, seals: 0 };
+        assert_eq!(kind(b"/memfd:a (b (deleted)"), Some(named));
+        assert_eq!((kind(b"/memfd:a"), kind(b"/dev/zero"), kind(b"/SYSV00000000 (deleted)")), (None, None, None));
+    }
+
+    #[test]
+    fn pages_from_elsewhere_lie_in_memories() {
+        let me = inject::Memory::of(std::process::id() as i32).unwrap();
+        let window = [Window { start: 0x1000, bytes: 0x2000, fd: -1, closes: false }];
+        for run in
+            [(address(1, 0), 4096), (address(0, 0x2000), 4096), (address(0, 0x1000), 8192), (u64::MAX - 4095, 4096)]
+        {
+            assert!(matches!(put(&[run], &[0; 8192][..run.1 as usize], &[], &window, &me), Err(BodyError::Stays(_))));
+        }
+    }
+}

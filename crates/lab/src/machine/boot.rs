@@ -1,0 +1,119 @@
+//! The init of a machine on this side: starts QEMU and ends with it.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{client, cpio::Archive, elf, inside, kernel};
+use crate::error::{Context, Error, Result};
+use crate::init::Task;
+use crate::state::{address, hardware_address};
+
+/// How long a machine may take to boot; it takes about ten seconds on an idle machine.
+pub const BOOT_LIMIT: Duration = Duration::from_secs(180);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Of a console, so much is shown when the machine has ended.
+const LAST_WORDS_BYTES: i64 = 1 << 10;
+
+/// A machine that runs.
+pub struct Machine {
+    qemu: Child,
+    node: String,
+    console: PathBuf,
+}
+
+impl Machine {
+    /// Starts QEMU in this process' network, where the TAP of the node's name is, and waits until the machine's agent answers.
+    pub fn boot(task: &Task) -> Result<Machine> {
+        kernel::find_qemu()?;
+        let kernel = kernel::find()?;
+        let node = format!("n{}", task.index);
+        let directory = task.staging.parent().unwrap_or(&task.staging);
+        let files = directory.join(format!("{node}.files"));
+        let console = directory.join(format!("{node}.console"));
+        fs::write(&files, first_files(task, &kernel)?).context(|| format!("write {}", files.display()))?;
+        let mut command = command(task, &node, &kernel.image, &files, &console);
+        let qemu = command.spawn().context(|| format!("start {}", kernel::QEMU))?;
+        let mut machine = Machine { qemu, node, console };
+        let ready = machine.wait(task);
+        let _ = fs::remove_file(&files);
+        ready.map(|()| machine)
+    }
+
+    fn wait(&mut self, task: &Task) -> Result<()> {
+        let (start, agent) = (Instant::now(), address(task.index));
+        while client::clock(agent).is_err() {
+            if let Some(why) = self.ended() {
+                return Err(Error::Setup { who: self.node.clone(), reason: why });
+            }
+            if start.elapsed() > BOOT_LIMIT {
+                let detail = format!("; its console ends with: {}", last_words(&self.console));
+                let what = format!("{} to boot", self.node);
+                return Err(Error::Timeout { what, seconds: BOOT_LIMIT.as_secs(), detail });
+            }
+            sleep(PAUSE);
+        }
+        client::set_clock_error(agent, super::CLOCK_ERROR_NS)
+    }
+
+    /// Why the machine runs no more; `None` if it does. It never runs again.
+    pub fn ended(&mut self) -> Option<String> {
+        let status = self.qemu.try_wait().ok()??;
+        Some(format!("the machine has ended ({status}); its console ends with: {}", last_words(&self.console)))
+    }
+}
+
+/// The end of a machine's console on one line.
+pub fn last_words(console: &Path) -> String {
+    let read = || {
+        let mut file = File::open(console).ok()?;
+        let _ = file.seek(SeekFrom::End(-LAST_WORDS_BYTES));
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes).replace('\r', "");
+        let lines: Vec<&str> = text.lines().rev().filter(|l| !l.trim().is_empty()).take(3).collect();
+        Some(lines.into_iter().rev().collect::<Vec<_>>().join("; "))
+    };
+    read().filter(|words| !words.is_empty()).unwrap_or_else(|| "nothing".into())
+}
+
+fn command(task: &Task, node: &str, image: &Path, files: &Path, console: &Path) -> Command {
+    let memory_bytes = task.options.memory_bytes.unwrap_or(super::MEMORY_BYTES);
+    let hardware = hardware_address(task.index).map(|byte| format!("{byte:02x}")).join(":");
+    let mut command = Command::new(kernel::QEMU);
+    command
+        .args(["-machine", "q35", "-accel", "tcg", "-smp", "1", "-nodefaults", "-no-reboot", "-display", "none"])
+        .args(["-cpu", &task.options.machine_cpu])
+        .args(["-m", &format!("{}M", memory_bytes >> 20)])
+        .arg("-kernel")
+        .arg(image)
+        .arg("-initrd")
+        .arg(files)
+        .args(["-append", &format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/bin/tern -- {}", inside::FIRST)])
+        .arg("-serial")
+        .arg(format!("file:{}", console.display()))
+        .args(["-netdev", &format!("tap,id=net,ifname={node},script=no,downscript=no")])
+        .args(["-device", &format!("virtio-net-pci,netdev=net,mac={hardware},romfile=")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
+fn first_files(task: &Task, kernel: &kernel::Kernel) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    ["bin", "dev", "proc", "root", "modules"].iter().for_each(|directory| archive.directory(directory));
+    archive.device("dev/console", (5, 1));
+    let program = fs::read(&task.binary).context(|| format!("read {}", task.binary.display()))?;
+    archive.file("bin/tern", elf::loaded(&program).as_deref().unwrap_or(&program));
+    for (index, module) in kernel::MODULES.iter().enumerate() {
+        archive.file(&format!("modules/{index:02}"), &kernel.module(module)?);
+    }
+    let plan = inside::Plan { index: task.index, options: task.options.clone() };
+    let text = serde_json::to_vec(&plan).map_err(std::io::Error::from).context(|| "encode the machine's plan")?;
+    archive.file(inside::PLAN, &text);
+    Ok(archive.finish())
+}

@@ -1,0 +1,75 @@
+//! The extended state of a thread in its standard form (Intel SDM volume 1, 13.4). How many components there are differs between processors of a maker, not
+//! where they lie.
+
+/// Where the kernel notes which components it saves (XCR0), in the part of the area that is left to software.
+const AT_MASK: usize = 464;
+/// Which components are not in their initial state.
+const AT_IN_USE: usize = 512;
+/// Header and legacy part.
+const LEAST_BYTES: usize = 576;
+/// A component: its bit, where it lies, and its name.
+type Component = (u32, std::ops::Range<usize>, &'static str);
+
+/// Those that not all processors have. All of them begin as zeros.
+const COMPONENTS: [Component; 9] = [
+    (2, 576..832, "AVX registers"),
+    (3, 960..1024, "MPX registers"),
+    (4, 1024..1088, "MPX registers"),
+    (5, 1088..1152, "AVX-512 registers"),
+    (6, 1152..1664, "AVX-512 registers"),
+    (7, 1664..2688, "AVX-512 registers"),
+    (9, 2688..2696, "protection keys"),
+    (17, 2752..2816, "AMX tiles"),
+    (18, 2816..11008, "AMX tiles"),
+];
+
+fn word(area: &[u8], at: usize) -> u64 {
+    area.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// `area` in the size of `own`, this processor's; or what it lacks.
+pub fn fitted(area: &[u8], own: &[u8]) -> Result<Vec<u8>, &'static str> {
+    if area.len() < LEAST_BYTES || own.len() < LEAST_BYTES {
+        return Err("extended state of this form");
+    }
+    let (in_use, has) = (word(area, AT_IN_USE), word(own, AT_MASK));
+    let mut fitted = area.to_vec();
+    for bit in (0..u64::BITS).filter(|bit| (in_use & !has) >> bit & 1 == 1) {
+        let Some((_, place, name)) = COMPONENTS.iter().find(|(known, _, _)| *known == bit) else {
+            return Err("such extended state");
+        };
+        // A processor may say that a component is in use which is as it began.
+        if area.get(place.clone()).is_none_or(|bytes| bytes.iter().any(|b| *b != 0)) {
+            return Err(name);
+        }
+    }
+    fitted[AT_IN_USE..AT_IN_USE + 8].copy_from_slice(&(in_use & has).to_le_bytes());
+    fitted.resize(own.len(), 0);
+    Ok(fitted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(bytes: usize, mask: u64, used: u64) -> Vec<u8> {
+        let mut area = vec![0; bytes];
+        area[AT_MASK..AT_MASK + 8].copy_from_slice(&mask.to_le_bytes());
+        area[AT_IN_USE..AT_IN_USE + 8].copy_from_slice(&used.to_le_bytes());
+        area
+    }
+
+    #[test]
+    fn what_is_not_used_need_not_be_there() {
+        let (large, small) = (area(2696, 0xe7, 0x7), area(832, 0x7, 0x7));
+        assert_eq!(fitted(&large, &small).unwrap().len(), 832);
+        assert_eq!(fitted(&small, &large).unwrap().len(), 2696);
+        let idle = area(2696, 0xe7, 0x47);
+        assert_eq!(word(&fitted(&idle, &small).unwrap(), AT_IN_USE), 7);
+        let mut used = idle;
+        used[1200] = 1;
+        assert_eq!(fitted(&used, &small), Err("AVX-512 registers"));
+        assert_eq!(fitted(&area(2696, 0, 1 << 30), &small), Err("such extended state"));
+        assert!(fitted(&[0; 100], &small).is_err());
+    }
+}

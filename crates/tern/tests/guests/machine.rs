@@ -1,0 +1,90 @@
+//! The same guests on a node that is a virtual machine: another kernel, which is the oldest that is supported, a poorer CPU, and a clock that is wrong.
+
+use std::path::Path;
+use std::time::Instant;
+
+use lab::{Lab, Options};
+
+use crate::moved::{Moves, Way, is_different, run_moved};
+use crate::placed::{DIFFERENT_AT_TIMES, at_home, difference};
+use crate::program::{self, Program};
+use crate::run::{Scratch, arguments, complaint, run_guest};
+
+/// What is known to differ there, and why.
+const DIFFERENT: &[(&str, &str)] =
+    &[("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others")];
+
+/// A few of every kind, for the normal run.
+const SOME: [&str; 8] =
+    ["wall_clock", "clocks", "threads", "fork_after_thread", "wait", "timerfd", "mmap_private", "posix_timers"];
+
+fn machine() -> Option<Lab> {
+    if let Err(missing) = lab::machines_available() {
+        eprintln!("left out: {missing}");
+        return None;
+    }
+    let options = Options { machines: 1, ..Options::new(Lab::fresh_name("machine").unwrap(), 1) };
+    Some(Lab::up(env!("CARGO_BIN_EXE_tern"), &options).unwrap())
+}
+
+/// Runs each natively, and placed there; with a way, it is then moved along that from its point on.
+fn same_there(lab: &Lab, programs: &[Program], way: Option<Way>) {
+    let (mut complaints, mut refused, mut gone) = (Vec::new(), Vec::new(), 0);
+    for program in programs {
+        let start = Instant::now();
+        let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        let native = run_guest(program, &mut at_home(lab, scratch.path(), false, arguments(program)));
+        let (there, moves) = match way {
+            Some(way) => run_moved(lab, program, true, way),
+            None => {
+                let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+                (run_guest(program, &mut at_home(lab, scratch.path(), true, arguments(program))), Moves::default())
+            }
+        };
+        let known = DIFFERENT.iter().chain(DIFFERENT_AT_TIMES).any(|(name, _)| *name == program.name);
+        let known = known || (way.is_some() && is_different(&program.name));
+        let found = complaint(program, &native).map(|c| format!("native: {c}"));
+        let found = found.or_else(|| difference(program, &native, &there)).filter(|_| !known);
+        found.iter().for_each(|complaint| eprintln!("{complaint}"));
+        if start.elapsed().as_secs() > 10 {
+            eprintln!("{}: {:.0} s", program.name, start.elapsed().as_secs_f32());
+        }
+        gone += moves.done;
+        refused.extend(moves.refused.iter().map(|why| format!("{}: {why}", program.name)));
+        complaints.extend(found);
+    }
+    if way.is_some() {
+        eprintln!("{gone} went {way:?}; others:\n{}", refused.join("\n"));
+        assert!(gone * 100 >= (gone + refused.len()) * 80, "only {gone} were moved");
+    }
+    assert!(complaints.is_empty(), "{} of {}\n{}", complaints.len(), programs.len(), complaints.join("\n"));
+}
+
+#[test]
+fn some_guests_do_the_same_on_a_machine() {
+    let Some(lab) = machine() else { return };
+    let programs: Vec<Program> = program::build("").into_iter().filter(|p| SOME.contains(&p.name.as_str())).collect();
+    assert_eq!(programs.len(), SOME.len());
+    same_there(&lab, &programs, None);
+    same_there(&lab, &programs, Some(&["home", "n2", "home"]));
+}
+
+#[test]
+#[ignore = "every CPU instruction is emulated"]
+fn guests_do_the_same_placed_on_a_machine() {
+    let Some(lab) = machine() else { return };
+    same_there(&lab, &all(), None);
+}
+
+#[test]
+#[ignore = "every CPU instruction is emulated"]
+fn guests_do_the_same_home_from_a_machine_and_there_again() {
+    let Some(lab) = machine() else { return };
+    same_there(&lab, &all(), Some(&["home", "n2", "home"]));
+}
+
+/// All of them, or the one that `TERN_GUEST` names.
+fn all() -> Vec<Program> {
+    let only = std::env::var("TERN_GUEST").ok();
+    program::build("").into_iter().filter(|p| only.as_ref().is_none_or(|name| *name == p.name)).collect()
+}
