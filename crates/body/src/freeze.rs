@@ -2,7 +2,7 @@
 
 use crate::again;
 use crate::error::{BodyError, stays};
-use crate::rewind::may_time_out;
+use crate::rewind::{RESTART_BLOCK, may_time_out};
 use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid, Stopped, TraceError};
 use std::collections::HashMap;
@@ -20,6 +20,8 @@ pub struct Frozen {
     pub threads: Vec<Stopped>,
     /// For how long each had been asleep.
     pub slept: Slept,
+    /// Job control had stopped it: it stops again when it is let go.
+    pub stopped: bool,
 }
 
 /// For how long threads had been asleep when they were stopped.
@@ -27,7 +29,7 @@ pub type Slept = HashMap<i32, Duration>;
 
 /// Stops all threads of process `pid` and becomes their tracer. Should the calling thread end, the kernel lets them go on.
 pub fn freeze(pid: i32) -> Result<Frozen, BodyError> {
-    let mut frozen = Frozen { threads: Vec::new(), slept: Slept::new() };
+    let mut frozen = Frozen { threads: Vec::new(), slept: Slept::new(), stopped: false };
     match seize_all(pid, &mut frozen) {
         Ok(()) => Ok(frozen),
         Err(e) => {
@@ -52,7 +54,12 @@ fn seize_all(pid: i32, frozen: &mut Frozen) -> Result<(), BodyError> {
         frozen.slept.extend(new.iter().filter_map(|tid| Some((tid.0, os::process::slept(tid.0, may_time_out)?))));
         let seized = new.iter().map(|tid| seize(*tid)).collect::<Result<Vec<_>, _>>()?;
         for (tid, _) in new.into_iter().zip(seized).filter(|(_, seized)| *seized) {
-            frozen.threads.extend(stop(tid)?);
+            let (thread, with_group) = stop(tid)?.unzip();
+            frozen.threads.extend(thread);
+            if with_group == Some(true) {
+                frozen.stopped = true;
+                frozen.threads.last_mut().map_or(Ok(()), end_its_call)?;
+            }
         }
     }
     stays("it makes threads faster than they can be stopped")
@@ -70,15 +77,15 @@ fn seize(tid: HostTid) -> Result<bool, BodyError> {
     }
 }
 
-fn stop(tid: HostTid) -> Result<Option<Stopped>, BodyError> {
+/// Also whether it was stopped with its group.
+fn stop(tid: HostTid) -> Result<Option<(Stopped, bool)>, BodyError> {
     let begun = Instant::now();
     loop {
         let event = ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))?;
         let was_another = !matches!(event, None | Some(Event::Halt(..) | Event::Exited(_) | Event::Killed(_)));
         match event {
             None => return stays(format!("thread {} does not stop: it waits for its vfork child or a device", tid.0)),
-            Some(Event::Halt(stopped, libc::SIGTRAP)) => return Ok(Some(stopped)),
-            Some(Event::Halt(..)) => return stays("it is stopped (by job control or SIGSTOP): continue it first"),
+            Some(Event::Halt(stopped, signal)) => return Ok(Some((stopped, signal != libc::SIGTRAP))),
             // It is delivered first; the stop follows before the handler's first instruction.
             Some(Event::Signal(stopped, signal)) => stopped.resume(signal)?,
             Some(Event::Exited(_) | Event::Killed(_)) => return Ok(None),
@@ -103,7 +110,25 @@ pub fn stop_one(tid: HostTid) -> Result<Stopped, BodyError> {
         return Err(BodyError::Gone);
     }
     // Should it not stop, the kernel lets it go when this thread ends.
-    stop(tid)?.ok_or(BodyError::Gone)
+    stop(tid)?.map(|(stopped, _)| stopped).ok_or(BodyError::Gone)
+}
+
+/// A thread that job control has stopped, and not we alone: what that does to its call, it has done.
+pub fn end_its_call(stopped: &mut Stopped) -> Result<(), BodyError> {
+    const EINTR: i64 = -4;
+    let mut registers = stopped.registers()?;
+    let r = &registers;
+    if r.rax as i64 == RESTART_BLOCK && may_time_out(r.orig_rax as i64, &[r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]) {
+        return stays(
+            "it was stopped while it waited, and this kernel alone knows for how long it still does: continue it first",
+        );
+    }
+    // Calls that are never made again after a stop (signal(7)) say so; those that only our stop interrupts are.
+    if r.rax as i64 == EINTR {
+        registers.orig_rax = u64::MAX;
+        stopped.set_registers(&registers)?;
+    }
+    Ok(())
 }
 
 impl Frozen {
@@ -113,8 +138,9 @@ impl Frozen {
         for thread in self.threads {
             let slept = self.slept.get(&thread.tid().0).copied().unwrap_or_default();
             let thread = match &memory {
-                Some(memory) => again::as_it_was(thread, slept, memory),
-                None => Ok(thread),
+                // When it stopped, the kernel had done with its call what it does.
+                Some(memory) if !self.stopped => again::as_it_was(thread, slept, memory),
+                _ => Ok(thread),
             };
             // A thread that was killed needs nothing.
             let _ = thread.map(|thread| thread.detach(0));

@@ -28,7 +28,7 @@ pub use collect::{Collected, collect, forget, strip};
 pub use descriptors::{free_numbers, free_numbers_from, is_everywhere, nameable, open_file, removed};
 pub use error::BodyError;
 pub use files::Files;
-pub use freeze::{Frozen, Slept, freeze};
+pub use freeze::{Frozen, Slept, end_its_call, freeze};
 pub use give::give;
 pub use huge::{make_huge, wanted_huge};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent, own_in, part_later};
@@ -47,4 +47,4 @@ pub use rebuild::{
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
-pub use visit::visit;
+pub use visit::{visit, visit_at_length};

@@ -3,6 +3,7 @@
 use crate::again;
 use crate::error::BodyError;
 use crate::freeze::stop_one;
+use crate::rebuild::free_place;
 use crate::rewind::{may_time_out, rewind};
 use os::inject::{Inside, Memory, gate};
 use os::ptrace::HostTid;
@@ -21,4 +22,15 @@ pub fn visit<T>(pid: i32, work: impl FnOnce(&mut Inside) -> Result<T, BodyError>
     let stopped = inside.leave(&rewound.registers, u64::MAX)?;
     again::set(stopped, &rewound, mask, &memory)?.detach(0)?;
     done
+}
+
+/// As [`visit`], with memory for batches of calls.
+pub fn visit_at_length<T>(pid: i32, work: impl FnOnce(&mut Inside) -> Result<T, BodyError>) -> Result<T, BodyError> {
+    visit(pid, |inside| {
+        let areas = os::areas::read(pid)?;
+        inside.map_region(free_place(areas.iter().map(|a| (a.start, a.end)))?)?;
+        let done = work(inside);
+        inside.unmap_region()?;
+        done
+    })
 }

@@ -11,6 +11,20 @@ pub fn pipe_capacity(end: BorrowedFd<'_>) -> Result<u32> {
     Ok(capacity.map_err(|e| Error::new("asking for a pipe's size", e))? as u32)
 }
 
+/// Gives an empty pipe this size, if the user may have that many, and this content. `writer`: an end to write to; it does not block afterwards.
+pub fn fill_pipe(writer: BorrowedFd<'_>, capacity: u32, content: &[u8]) -> Result<()> {
+    let failed = |e: rustix::io::Errno| Error::new("filling a pipe", e);
+    // A smaller one does too, if all fits.
+    let _ = rustix::pipe::fcntl_setpipe_size(writer, capacity as usize);
+    crate::fds::set_nonblocking(writer, true)?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let written = rustix::io::write(writer, rest).map_err(failed)?;
+        rest = &rest[written..];
+    }
+    Ok(())
+}
+
 /// A pipe's size, and what was written to it and not read. `reader`: an end to read from.
 pub fn pipe_content(reader: BorrowedFd<'_>) -> Result<(u32, Vec<u8>)> {
     let failed = |e: rustix::io::Errno| Error::new("looking into a pipe", e);

@@ -70,6 +70,11 @@ pub fn install_more_call(program: u64) -> (i64, [u64; 6]) {
     (libc::SYS_seccomp, [mode, libc::SECCOMP_FILTER_FLAG_TSYNC, program, 0, 0, 0])
 }
 
+/// A call that a guests' filter asks its listener about, and that means nothing by itself: its number and arguments.
+pub fn asking_call() -> (i64, [u64; 6]) {
+    (libc::SYS_seccomp, [0; 6])
+}
+
 /// Takes the next call from a listener; `None` if the caller died meanwhile.
 pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Notice>> {
     // SAFETY: all zero is what the kernel wants to see.

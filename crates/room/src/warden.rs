@@ -20,6 +20,7 @@ mod readiness;
 mod report;
 mod setup;
 mod shared;
+mod sharers;
 mod spares;
 mod standins;
 mod strange;

@@ -1,7 +1,9 @@
 //! Messages that are not FUSE: what is placed, forwarded, signalled, and how it ended.
 
+mod common;
 mod place;
 
+pub use common::{Common, CommonFile, CommonPipe};
 pub use place::{Arrival, Credentials, Descriptor, Home, Mount, Place, Program};
 
 use serde::{Deserialize, Serialize};
@@ -284,6 +286,16 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
+    /// A body that is to leave, and stands still, has open files in common with others, which stand still too: from now on home has them, behind stand-ins
+    /// (answered by [`ToRoom::Shared`]).
+    Share {
+        /// Who is to leave.
+        pid: i32,
+        /// These files.
+        files: Vec<Common>,
+        /// What pipes hold.
+        pipes: Vec<CommonPipe>,
+    },
     /// The body runs, and waits for these pages of those that follow: start and end.
     Fetch {
         /// The process.
@@ -490,6 +502,13 @@ pub enum ToRoom {
         follow_bytes: u64,
         /// Bytes per second that its pages may take of the link, at most.
         rate: Option<u64>,
+    },
+    /// To [`ToHome::Share`]: process, stand-in, and the number of the deputy's descriptor, of each that has one; or why not.
+    Shared {
+        /// Who is to leave.
+        pid: i32,
+        /// Numbers, or in words.
+        result: Result<Vec<(i32, StandinId, i32)>, String>,
     },
     /// The process runs here, and waits for these pages of those that follow: start and end.
     Fetch {

@@ -349,9 +349,13 @@ impl Deputy {
         }
     }
 
-    /// Nothing is under way in any of its threads.
+    /// Nothing is under way in any of its threads, but being stopped.
     pub fn is_idle(&self) -> bool {
-        self.threads.values().all(|t| t.is_idle() && t.queue.is_empty())
+        let rests = |t: &Thread| {
+            let stops = || self.stopped && t.current.as_ref().is_some_and(|job| matches!(job.purpose, Purpose::Stop));
+            (t.is_idle() || stops()) && t.queue.is_empty()
+        };
+        self.threads.values().all(rests)
     }
 
     /// A thread that runs this call for `tid`; any other if that is not known.

@@ -30,6 +30,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::Leaving { pid, own_bytes } => drop(room.moves.tell(pid, Heard::Leaving(own_bytes))),
+        ToHome::Share { pid, files, pipes } => drop(room.moves.tell(pid, Heard::Share(files, pipes))),
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),

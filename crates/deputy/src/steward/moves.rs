@@ -13,6 +13,7 @@ mod implant;
 mod names;
 mod observe;
 mod out;
+mod sharing;
 mod watch;
 
 use super::shared::Shared;
@@ -31,6 +32,7 @@ use strategy::protocol::{Protocol, Said, Side, Told};
 use thiserror::Error;
 use watch::Gauge;
 use wire::ToRoom;
+use wire::message::{Common, CommonPipe};
 
 /// How long the room may take for one step, its transfer apart.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
@@ -83,6 +85,8 @@ pub enum Heard {
     Rebuilt(Result<(), String>),
     /// The body is about to be stopped; so many bytes it has of its own.
     Leaving(u64),
+    /// Home is to have these open files from now on.
+    Share(Vec<Common>, Vec<CommonPipe>),
     /// A part of the image.
     Part(Vec<u8>),
     /// Pages: where they lie, and their bytes.

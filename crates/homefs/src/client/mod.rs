@@ -269,7 +269,7 @@ impl Client {
         };
         let unique = request.header.unique;
         mount.readers.takes(reader, unique);
-        if fifo_writer(&request) != 0 {
+        if fifo_writer(&request) != 0 || is_about_locks(&request) {
             mount.readers.await_older(reader, unique);
         }
         match request.opcode {
@@ -456,6 +456,11 @@ impl Mount {
             What::AllNames => tracing::error!("this kernel cannot forget all names at once (Linux 6.16 can)"),
         }
     }
+}
+
+/// A lock may be free since a file was closed: the kernel has told of that before.
+fn is_about_locks(request: &Request<'_>) -> bool {
+    matches!(request.opcode, Some(Opcode::Getlk | Opcode::Setlk | Opcode::Setlkw))
 }
 
 /// The thread that makes this request, if it writes to a FIFO.

@@ -1,5 +1,6 @@
 //! Several threads read a mount's device, so what one has read may be sent on behind what another read later. For FIFOs that would show: a write that overtakes
-//! the end of the last reader finds it there. So who has read a write to a FIFO waits until no other holds an older request.
+//! the end of the last reader finds it there. A lock that the end of an open file frees is found held. So who has read a write to a FIFO,
+//! or a request for a lock, waits until no other holds an older request.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -104,7 +104,9 @@ impl Server {
         let Ok(request) = Request::parse(bytes) else { return false };
         request.opcode == Some(Opcode::Release)
             && request.args().take::<proto::ReleaseIn>().is_ok_and(|release| {
-                release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0 || self.handles.is_stream(release.fh)
+                release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0
+                    || self.handles.is_stream(release.fh)
+                    || self.locks.is_locked_through(release.fh)
             })
     }
 

@@ -185,11 +185,9 @@ impl Server {
     /// What is to be done when an open file is gone from the table.
     pub(super) fn closed(&self, fh: u64, open: Arc<Open>) {
         let node = open.node.clone();
+        self.locks.release_handle(node.id, fh);
         match open.kind {
-            Kind::Reader { .. } => {
-                self.locks.release_handle(node.id, fh);
-                self.reader_gone(&node, fh);
-            }
+            Kind::Reader { .. } => self.reader_gone(&node, fh),
             Kind::Writer { .. } => {
                 // The descriptor first: while it is open for writing no lease can be had.
                 drop(open);

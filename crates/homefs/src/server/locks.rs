@@ -35,9 +35,14 @@ impl Locks {
         lock(&self.owners).remove(&(node, owner));
     }
 
-    /// An open file is gone for which the room does not tell of single closes.
+    /// An open file is gone, and locks with it: its own (F_OFD_SETLK), and those of processes if the room does not tell of single closes.
     pub(super) fn release_handle(&self, node: u64, fh: u64) {
         lock(&self.owners).retain(|(n, _), owner| *n != node || !owner.handles.contains(&fh));
+    }
+
+    /// Somebody has set a lock through this open file.
+    pub(super) fn is_locked_through(&self, fh: u64) -> bool {
+        lock(&self.owners).values().any(|owner| owner.handles.contains(&fh))
     }
 
     fn find(&self, node: u64, owner: u64) -> Option<Arc<OwnedFd>> {

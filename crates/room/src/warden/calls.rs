@@ -14,7 +14,7 @@ use super::wall;
 use crate::guest_memory;
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use systable::{Class, Served, Special};
 use wire::ToHome;
@@ -38,7 +38,10 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {
         (Some(_), Some(row)) if row.name == "seccomp" && room.filtering.may(host_tid) => {
-            waiting.answer(Answer::Continue);
+            match room.filtering.offered(host_tid) {
+                Some(file) => offer(&waiting, file.as_fd()),
+                None => waiting.answer(Answer::Continue),
+            }
         }
         (Some(who), Some(row)) => {
             Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve()
@@ -54,6 +57,14 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
         (None, _) => {
             waiting.answer(Answer::Value(-i64::from(libc::ENOSYS)));
         }
+    }
+}
+
+/// The tracer has made the thread ask for this file.
+fn offer(waiting: &Waiting, file: BorrowedFd<'_>) {
+    let given = os::seccomp::Given { file, close_on_exec: true, answers: true };
+    if let Err(e) = os::seccomp::give(waiting.listener.as_fd(), waiting.id, given) {
+        waiting.answer(Answer::Value(-i64::from(e.errno())));
     }
 }
 

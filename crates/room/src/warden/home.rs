@@ -47,6 +47,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             room.orders.give(Order::DieHere { pid });
         }
         ToRoom::Recall { pid, follow_bytes, rate } => room.orders.give(Order::Recall { pid, follow_bytes, rate }),
+        ToRoom::Shared { pid, result } => room.orders.give(Order::Shared { pid, result }),
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
         ToRoom::Filled { pid } => room.lenders.with(pid, Lender::arrived),

@@ -14,13 +14,15 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// The mounts through which the room sees its home's files.
-struct HomeFiles {
-    mounts: Vec<u64>,
+pub struct HomeFiles {
+    /// Numbers of the mounts.
+    pub mounts: Vec<u64>,
     devices: Vec<(u32, u32)>,
 }
 
 impl HomeFiles {
-    fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
+    /// As this process sees them.
+    pub fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
         let path = format!("/proc/{}/mountinfo", host.0);
         let text = std::fs::read_to_string(&path).map_err(|e| os::Error::new(format!("reading {path}"), e))?;
         let mut found = HomeFiles { mounts: Vec::new(), devices: Vec::new() };
@@ -160,9 +162,14 @@ fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mu
     if !home.mounts.contains(&info.mount_id) && !body::is_everywhere(host.0, fd) {
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
+    Ok(Opened::File { file: files.own(named(host, fd, info)?), offset: info.offset })
+}
+
+/// The file of home's that this descriptor is open on.
+pub fn named(host: HostTid, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
+    let name = process::link(host.0, &format!("fd/{fd}"))?;
     let file = body::open_file(host.0, fd, info, &without_end(name))?;
-    let file = File { removed: is_made_up(&file.path), ..file };
-    Ok(Opened::File { file: files.own(file), offset: info.offset })
+    Ok(File { removed: is_made_up(&file.path), ..file })
 }
 
 /// No other process of the room has this open file, or an end of this pipe.

@@ -10,6 +10,7 @@ mod family;
 mod held;
 mod injected;
 mod porters;
+mod sharing;
 pub(crate) mod shown;
 mod signals;
 mod stops;
@@ -36,7 +37,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use stops::Stops;
-use wire::message::{CallId, Place};
+use wire::message::{CallId, Place, StandinId};
 
 /// What other threads want of the tracer.
 #[derive(Debug)]
@@ -106,6 +107,13 @@ pub enum Order {
         host: HostTid,
         /// The descriptor.
         fd: i32,
+    },
+    /// Home has the files that a body that leaves has in common with others, or why not.
+    Shared {
+        /// Who leaves.
+        pid: i32,
+        /// Process, stand-in, and number of its deputy's descriptor.
+        result: Result<Vec<(i32, StandinId, i32)>, String>,
     },
     /// A body cannot go home to die.
     DieHere {
@@ -282,6 +290,7 @@ impl Tracer {
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
             Order::Show { host, fd } => self.show(host, fd),
+            Order::Shared { pid, result } => self.share(pid, result),
             Order::DieHere { pid } => self.die_here(pid),
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),

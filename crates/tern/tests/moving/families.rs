@@ -36,12 +36,84 @@ END
         tern move $pid n2; touch go
         lines grandchild 1; child=$(cat grandchild)
         tern ps | awk -v a=$pid -v b=$child '$1 == a || $1 == b { print "away on", $3 }'
-        tern move $pid home && echo parent home
-        tern move $child home && echo child home
+        tern move $pid home 2>&1 && echo parent home
+        tern move $child home 2>&1 && echo child home
         touch end; wait $pid; cat said"#,
     )
     .text();
     assert_eq!(text, "away on n2\naway on n2\nparent home\nchild home\nstatus 9");
+}
+
+/// What they have in common stays so, whoever goes home first: one offset of the file that they write to.
+#[test]
+fn a_file_in_common() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > family <<'END'
+        say() { i=0; while [ ! -e end ]; do echo $1 $i; i=$((i+1)); sleep 0.01; done; echo $1 $i last; }
+        until [ -e go ]; do sleep 0.01; done
+        ( echo $BASHPID > child; say child ) &
+        say parent; wait
+END
+        bash family > said & pid=$!
+        tern move $pid n2; touch go
+        lines child 1; child=$(cat child)
+        for who in $pid $child; do
+            lines said $(($(wc -l < said) + 10))
+            tern move $who home 2>&1
+        done
+        lines said $(($(wc -l < said) + 10))
+        touch end; wait $pid
+        for who in parent child; do
+            n=$(awk -v w=$who '$1 == w && $3 == "last" { print $2 }' said)
+            awk -v w=$who '$1 == w && $3 == "" { print $2 }' said | cmp - <(seq 0 $((n-1))) && echo $who whole
+        done"#,
+    )
+    .text();
+    assert_eq!(text, "parent whole\nchild whole");
+}
+
+/// A pipe between two that part, with what it holds; and make, whose children all have its pipe of tokens.
+#[test]
+fn pipes_in_common() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > family <<'END'
+        until [ -e go ]; do sleep 0.01; done
+        ( echo $BASHPID > producer; i=0; while [ ! -e end ]; do echo $i; i=$((i+1)); done ) | (
+            echo $BASHPID > consumer; n=0
+            while read a; do [ $a = $n ] || echo wrong $a $n; n=$((n+1)); echo $n >> count; [ -e end ] || sleep 0.01; done
+            echo all )
+END
+        bash family > said & pid=$!
+        tern move $pid n2; touch go
+        lines consumer 1; lines producer 1
+        for who in $(cat producer) $pid $(cat consumer); do
+            lines count $(($(wc -l < count) + 10))
+            tern move $who home 2>&1
+        done
+        lines count $(($(wc -l < count) + 10))
+        touch end made; wait $pid; cat said
+        cat > Makefile <<'END'
+N = $(shell seq 1 30)
+all: $(N) ; @:
+%: ; @until [ -e go$$(( $@ / 10 )) ]; do sleep 0.05; done; echo $@ >> made
+END
+        make -j4 > /dev/null & pid=$!
+        until_ '[ $(pgrep -c -P $pid) -ge 4 ]'
+        tern move $pid n2 2>&1
+        for n in 0 1 2; do
+            touch go$n; lines made $((n * 10 + 9))
+            tern move $pid home 2>&1; tern move $pid n2 2>&1
+        done
+        touch go3; wait $pid; echo $?; sort -n made | cmp - <(seq 30) && echo made"#,
+    )
+    .text();
+    assert_eq!(text, "all\n0\nmade");
 }
 
 /// Makes a child that waits, by vfork.
@@ -69,9 +141,9 @@ fn not_at_this_moment() {
         {vfork} > said & pid=$!
         lines said 1; sleep 0.2; tern move $pid n2 2>&1 | head -1
         wait $pid; tail -1 said
-        sleep 1000 & pid=$!
-        kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'; tern move $pid n2 2>&1 | head -1
-        kill -CONT $pid; tern move $pid n2 && echo moved; kill $pid
+        python3 -c 'import select; select.poll().poll(100000)' & pid=$!
+        until_ "grep -q '^7 ' /proc/$pid/syscall"; kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'
+        tern move $pid n2 2>&1 | head -1; kill -CONT $pid; tern move $pid n2 2>&1 | head -1; kill $pid
         bash -c 'sleep 0.5 & echo $! > zombie; exec sleep 1000' & pid=$!
         lines zombie 1; zombie=$(cat zombie)
         until_ 'grep -q "State:.Z" /proc/$zombie/status'; tern move $zombie n2 2>&1 | head -1
@@ -79,7 +151,7 @@ fn not_at_this_moment() {
     );
     let text = at_home(&lab, &script).text();
     let lines: Vec<&str> = text.lines().collect();
-    let wanted = ["vfork child", "6", "stopped", "moved", "ended"];
+    let wanted = ["vfork child", "6", "stopped while it waited", "waits again", "ended"];
     assert!(
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"

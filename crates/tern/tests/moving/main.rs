@@ -11,6 +11,7 @@ mod following;
 mod large;
 mod round_trip;
 mod shared_link;
+mod stopped;
 mod threads;
 mod timers;
 mod waits;

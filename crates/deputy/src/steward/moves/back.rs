@@ -16,7 +16,7 @@ use strategy::protocol::Told;
 use wire::ToRoom;
 
 /// SIGKILL and SIGSTOP.
-const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
@@ -71,6 +71,11 @@ impl Move {
                     self.done("look there");
                     self.gauge.begin(Stage::Still, own_bytes);
                     self.course.borrow_mut().freeze();
+                }
+                Ok(Heard::Share(files, pipes)) => {
+                    let result = self.share(&files, &pipes).map_err(|e| e.to_string());
+                    self.room.tell(&ToRoom::Shared { pid: self.pid, result });
+                    self.done("share");
                 }
                 Ok(Heard::Later(runs)) => {
                     if let Err(e) = self.filled(&mut filling, &bytes).and_then(|f| f.expect_later(&runs)) {

@@ -321,7 +321,7 @@ fn remap(inside: &mut Inside, (start, end): (u64, u64), to: u64) -> Result<(), B
 }
 
 /// Two descriptors of the process are open on the same file in the same way.
-fn is_same(pid: i32, a: i32, b: i32) -> bool {
+pub fn is_same(pid: i32, a: i32, b: i32) -> bool {
     let file = |fd: i32| {
         let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
         // How it was made, not how it is open: without a name.

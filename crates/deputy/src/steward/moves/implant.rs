@@ -1,14 +1,16 @@
 //! Making a deputy of a stopped process: the blob is put into its memory, and each thread is set to run it.
 
 use super::MoveError;
+use super::back::NEVER_BLOCKED;
 use crate::blob::Blob;
 use abi::{Start, THREAD_AREA_BYTES, ThreadBlock};
 use body::{BodyError, Collected, Inside};
 use os::areas::Area;
 use os::pidfd::PidFd;
-use os::ptrace::Stopped;
+use os::ptrace::{self, Event, HostTid, Stopped};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
 /// Room for arguments and environment: what is longer is shown in part.
@@ -82,8 +84,9 @@ impl Implant {
         Ok(())
     }
 
-    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then, or (what it `keeps`) hidden from its children.
-    pub fn go(self, mut collected: Collected, keeps: &[(u64, u64)]) -> Result<(), BodyError> {
+    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then, or (what it `keeps`) hidden from its children. `was_stopped`: it stops again at
+    /// once, but not before it is one.
+    pub fn go(self, mut collected: Collected, keeps: &[(u64, u64)], was_stopped: bool) -> Result<(), BodyError> {
         body::strip(&mut collected)?;
         let first = collected.first().ok_or(BodyError::Gone)?;
         let mut batch = first.batch();
@@ -95,9 +98,38 @@ impl Implant {
         }
         for (n, inside) in collected.into_insides().into_iter().enumerate() {
             let theirs = self.channels.get(n).map_or(-1, |(_, theirs)| *theirs);
-            set_off(inside, n, &self.region, theirs, self.start)?.detach(0)?;
+            let stopped = set_off(inside, n, &self.region, theirs, self.start)?;
+            if was_stopped { stopped.resume(0)? } else { stopped.detach(0)? }
         }
-        Ok(())
+        if was_stopped { self.channels.iter().try_for_each(|(tid, _)| stop_again(HostTid(*tid))) } else { Ok(()) }
+    }
+}
+
+/// How long the blob may take to begin.
+const BEGINS_WITHIN: Duration = Duration::from_secs(2);
+
+/// A thread of a stopped process, which only its tracer lets run, stops again when the blob waits in it for orders: it blocks all signals until then.
+fn stop_again(tid: HostTid) -> Result<(), BodyError> {
+    let since = Instant::now();
+    let begins = || os::process::status(tid.0).is_ok_and(|s| s.blocked | NEVER_BLOCKED == u64::MAX);
+    while begins() && since.elapsed() < BEGINS_WITHIN {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    loop {
+        ptrace::interrupt(tid)?;
+        match ptrace::wait_within(tid, BEGINS_WITHIN)? {
+            Some(Event::Halt(stopped, _)) => return Ok(stopped.detach(0)?),
+            Some(Event::Signal(stopped, signal)) => stopped.resume(signal)?,
+            Some(Event::Exited(_) | Event::Killed(_)) => return Err(BodyError::Gone),
+            Some(
+                Event::Made(stopped, _)
+                | Event::Exec(stopped, _)
+                | Event::SystemCall(stopped)
+                | Event::Filter(stopped)
+                | Event::Other(stopped),
+            ) => stopped.resume(0)?,
+            None => return Err(BodyError::Stays("its deputy does not stop again".into())),
+        }
     }
 }
 

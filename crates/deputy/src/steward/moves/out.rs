@@ -176,6 +176,7 @@ impl Move {
             }
         }
         self.done("observe");
+        let was_stopped = frozen.stopped;
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
         let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
         let mut collected = collected.map_err(|(e, threads)| {
@@ -188,7 +189,7 @@ impl Move {
             Err(e) => return put_back(collected, e),
         };
         let kept = following.as_ref().map(Following::kept).unwrap_or_default();
-        if let Err(e) = self.hand_over(pidfd, &now, collected, &prepared.place, (ignored, kept)) {
+        if let Err(e) = self.hand_over(pidfd, &now, collected, &prepared.place, (ignored, kept, was_stopped)) {
             following.into_iter().for_each(|f| f.call_off(&self.room));
             return Err(e);
         }
@@ -305,7 +306,7 @@ impl Move {
         now: &Observed,
         mut collected: Collected,
         place: &Place,
-        (ignored, kept): (u64, &[(u64, u64)]),
+        (ignored, kept, was_stopped): (u64, &[(u64, u64)], bool),
     ) -> Result<(), MoveError> {
         const SIGCHLD: usize = libc::SIGCHLD as usize - 1;
         let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
@@ -321,11 +322,16 @@ impl Move {
             implanted.withdraw(&mut collected)?;
             return put_back(collected, e);
         }
+        if was_stopped {
+            // As a deputy it stops again before it does anything; so does its body.
+            self.room.table().deputies.get_mut(&self.pid).into_iter().for_each(|d| d.stopped = true);
+            self.room.tell(&ToRoom::Stop { pid: self.pid });
+        }
         // From here on only the end of the process can undo it.
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         os::fault::past("committed");
-        if let Err(e) = implanted.go(collected, kept) {
+        if let Err(e) = implanted.go(collected, kept, was_stopped) {
             tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
             pidfd.kill(libc::SIGKILL)?;
             return Err(e.into());

@@ -3,6 +3,7 @@
 
 use super::Tracer;
 use super::bodies::Phase;
+use super::sharing::Asked;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::strange;
@@ -20,21 +21,31 @@ use wire::{Kind, ToHome, cargo};
 /// Those that leave.
 #[derive(Debug, Default)]
 pub struct Departing {
-    states: HashMap<i32, State>,
+    pub(super) states: HashMap<i32, State>,
 }
 
+/// How far one is.
 #[derive(Debug)]
-enum State {
+pub enum State {
     /// These have stopped; others will.
     Stopping(Vec<Stopped>, Going),
-    /// All is collected and on its way.
-    Collected(Box<Collected>),
+    /// All have stopped, but another body may have to, too ([`super::sharing`]).
+    Standing(Vec<Stopped>, Going),
+    /// All is collected and on its way; job control had stopped it.
+    Collected(Box<Collected>, bool),
 }
 
 /// How it goes.
 #[derive(Debug, Default)]
-struct Going {
-    slept: Slept,
+pub struct Going {
+    /// Job control had stopped it.
+    pub stopped: bool,
+    /// For how long its threads had been asleep.
+    pub slept: Slept,
+    /// It does not leave itself, but stands still for this one.
+    pub leader: Option<i32>,
+    /// Files that it has in common with others.
+    pub asked: Option<Asked>,
     /// Its memory areas before it was stopped.
     looked: Option<Looked>,
     /// If it has so many bytes of its own, pages may follow when it goes on at home.
@@ -55,10 +66,20 @@ impl Tracer {
         if let Err(e) = os::fault::at("recall there") {
             return self.cannot_leave(pid, &e.to_string());
         }
-        let threads = self.room.guests().threads_of(pid);
         let looked = self.room.guests().host(pid).and_then(possessions::look);
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
+        self.stop_for(pid, Going { looked, follow_bytes, rate, ..Going::default() });
+        self.check_leaving(pid);
+    }
+
+    /// A body stands still while this one, with which it has files in common, leaves.
+    pub fn pause(&mut self, pid: i32, leader: i32) {
+        self.stop_for(pid, Going { leader: Some(leader), ..Going::default() });
+    }
+
+    fn stop_for(&mut self, pid: i32, going: Going) {
+        let threads = self.room.guests().threads_of(pid);
         // At most since it came.
         let here = self.bodies.here_for(pid);
         let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
@@ -70,8 +91,7 @@ impl Tracer {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, looked, follow_bytes, rate }));
-        self.check_leaving(pid);
+        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, ..going }));
     }
 
     fn cannot_leave(&self, pid: i32, why: &str) {
@@ -81,9 +101,15 @@ impl Tracer {
     /// A thread has stopped because we asked; gives it back if its process is not leaving.
     pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
+        let mut stopped = stopped;
         if signal != libc::SIGTRAP {
-            self.stay_for(pid, "it is stopped (by job control or SIGSTOP): continue it first");
-            return Ok(Some(stopped));
+            if let Err(e) = body::end_its_call(&mut stopped) {
+                self.stay_for(pid, &e.to_string());
+                return Ok(Some(stopped));
+            }
+            if let Some(State::Stopping(_, going)) = self.departing.states.get_mut(&pid) {
+                going.stopped = true;
+            }
         }
         if !self.waited_at_listener(&stopped)? {
             self.add_leaving(pid, stopped);
@@ -152,11 +178,14 @@ impl Tracer {
             return;
         }
         if let Some(State::Stopping(threads, going)) = self.departing.states.remove(&pid) {
-            self.all_stopped(pid, threads, &going);
+            let leader = going.leader.unwrap_or(pid);
+            self.departing.states.insert(pid, State::Standing(threads, going));
+            self.check_family(leader);
         }
     }
 
-    fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, going: &Going) {
+    /// It leaves.
+    pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, going: &Going) {
         let Some(host) = self.room.guests().host(pid) else { return };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
@@ -174,7 +203,7 @@ impl Tracer {
                 for info in own.chain(image.process.pending.iter_mut()) {
                     self.signals.fill_in(pid, info);
                 }
-                self.departing.states.insert(pid, State::Collected(Box::new(collected)));
+                self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
                 let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
                 let bulk = RefCell::new(Bulk::new(going.rate));
                 let send = move || {
@@ -193,8 +222,17 @@ impl Tracer {
             }
             Err((e, threads)) => {
                 self.cannot_leave(pid, &e.to_string());
+                self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
             }
+        }
+    }
+
+    /// When its threads are let go they stop again, if job control had stopped them.
+    pub fn stop_again(&self, pid: i32, was_stopped: bool) {
+        if let Some(host) = self.room.guests().host(pid).filter(|_| was_stopped) {
+            // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+            unsafe { libc::kill(host.0, libc::SIGSTOP) };
         }
     }
 
@@ -204,16 +242,30 @@ impl Tracer {
     }
 
     /// The same, for this reason. Home waits to hear that nothing more comes of what it wanted.
-    fn stay_for(&mut self, pid: i32, why: &str) {
+    pub fn stay_for(&mut self, pid: i32, why: &str) {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(threads, going)) => {
-                self.cannot_leave(pid, why);
+            Some(State::Stopping(threads, going) | State::Standing(threads, going)) => {
+                self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
+                match going.leader {
+                    None => {
+                        self.cannot_leave(pid, why);
+                        self.let_go(pid);
+                    }
+                    // It may be over for that one already.
+                    Some(leader) if matches!(self.departing.states.get(&leader), Some(State::Standing(..))) => {
+                        self.stay_for(leader, &format!("process {pid} has an open file in common with it: {why}"));
+                    }
+                    Some(_) => {}
+                }
             }
-            Some(State::Collected(collected)) => match collected.give_back() {
-                Ok(threads) => go_on(threads, &Slept::new()),
+            Some(State::Collected(collected, was_stopped)) => match collected.give_back() {
+                Ok(threads) => {
+                    self.stop_again(pid, was_stopped);
+                    go_on(threads, &Slept::new());
+                }
                 Err(BodyError::Gone) => {}
                 Err(e) => {
                     tracing::error!("process {pid} cannot go on: {e}");
@@ -233,6 +285,8 @@ impl Tracer {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         self.departing.states.remove(&pid);
+        // Should it come again, its deputy counts from nothing, too.
+        self.stops.forget(pid);
         self.dying.forget(pid);
         self.room.going_home.forget(pid);
         self.arriving.forget(pid);
@@ -259,8 +313,14 @@ impl Tracer {
 
     /// A body ended while it was to leave.
     pub fn ended_leaving(&mut self, pid: i32) {
-        if self.departing.states.remove(&pid).is_some() {
-            self.cannot_leave(pid, "it ended");
+        match self.departing.states.remove(&pid) {
+            Some(State::Stopping(_, Going { leader: Some(leader), .. }))
+            | Some(State::Standing(_, Going { leader: Some(leader), .. })) => self.check_family(leader),
+            Some(_) => {
+                self.cannot_leave(pid, "it ended");
+                self.let_go(pid);
+            }
+            None => {}
         }
     }
 }

@@ -22,6 +22,11 @@ impl Dying {
         self.held.remove(&pid).unwrap_or_default()
     }
 
+    /// Whether this process is.
+    pub fn holds(&self, pid: i32) -> bool {
+        self.held.contains_key(&pid) || self.here.contains(&pid)
+    }
+
     /// A thread ended.
     pub fn forget_thread(&mut self, host: HostTid) {
         self.held.values_mut().for_each(|threads| threads.retain(|t| t.tid() != host));

@@ -8,31 +8,46 @@
 use super::Tracer;
 use os::inject::Inside;
 use os::ptrace::{HostTid, Stopped, TraceError};
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use systable::filter;
 
 /// The most filters that a process gets: every one costs every call some nanoseconds.
 const MAX: usize = 8;
 
-/// Threads that are made to install a filter. The guests' filter asks about that call too.
+/// Threads that are made to make seccomp(2), about which the guests' filter asks too: to install a filter, or to be answered by a descriptor.
 #[derive(Debug, Default)]
-pub struct Filtering(Mutex<HashSet<HostTid>>);
+pub struct Filtering(Mutex<HashMap<HostTid, Option<Arc<OwnedFd>>>>);
 
 impl Filtering {
+    fn lock(&self) -> MutexGuard<'_, HashMap<HostTid, Option<Arc<OwnedFd>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// From now on this thread may.
     pub fn begin(&self, host: HostTid) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(host);
+        self.lock().insert(host, None);
+    }
+
+    /// From now on this file is the answer.
+    pub fn offer(&self, host: HostTid, file: Arc<OwnedFd>) {
+        self.lock().insert(host, Some(file));
+    }
+
+    /// What the thread is to be answered.
+    pub fn offered(&self, host: HostTid) -> Option<Arc<OwnedFd>> {
+        self.lock().get(&host).cloned().flatten()
     }
 
     /// It may no more.
     pub fn end(&self, host: HostTid) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&host);
+        self.lock().remove(&host);
     }
 
     /// Whether it may.
     pub fn may(&self, host: HostTid) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&host)
+        self.lock().contains_key(&host)
     }
 }
 

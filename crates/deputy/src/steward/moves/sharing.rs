@@ -1,0 +1,132 @@
+//! Open files of the room that a body which comes home has in common with others: they become its deputy's, and the others' deputies get them too. In the room
+//! all who have them stand still meanwhile.
+
+use super::filling::is_same;
+use super::{Move, MoveError, names};
+use crate::steward::deputies::Phase;
+use crate::steward::privileged::Order;
+use body::{BodyError, Inside};
+use image::File;
+use os::pidfd::PidFd;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use wire::message::{Common, CommonFile, CommonPipe, StandinId};
+
+/// Process, stand-in, and the number of the deputy's descriptor.
+type Number = (i32, StandinId, i32);
+
+impl Move {
+    /// Has all who hold these files have them here.
+    pub(super) fn share(&self, files: &[Common], pipes: &[CommonPipe]) -> Result<Vec<Number>, MoveError> {
+        self.check_holders(files)?;
+        let pidfd = PidFd::open(self.pid)?;
+        let opened = body::visit_at_length(self.pid, |inside| open_all(self, inside, &pidfd, files, pipes))?;
+        let mut given: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+        for (n, common) in files.iter().enumerate() {
+            common.holders.iter().for_each(|pid| given.entry(*pid).or_default().push(n));
+        }
+        let mut numbers = Vec::new();
+        for (pid, list) in given {
+            let pidfd = PidFd::open(pid)?;
+            let all: Vec<_> = list.iter().filter_map(|n| opened.get(*n)).map(AsFd::as_fd).collect();
+            let fds = body::visit_at_length(pid, |inside| body::give(inside, &pidfd, &all))?;
+            numbers.extend(list.iter().zip(fds).map(|(n, fd)| (pid, files[*n].standin, fd)));
+        }
+        for (pid, standin, fd) in &numbers {
+            self.room.table().took(*pid, *fd, *standin);
+        }
+        for (common, file) in files.iter().zip(opened) {
+            self.room.poller.order(Order::Hold { standin: common.standin, file });
+        }
+        Ok(numbers)
+    }
+
+    /// A room may say so of its own bodies alone.
+    fn check_holders(&self, files: &[Common]) -> Result<(), MoveError> {
+        let table = self.room.table();
+        let is_away = |pid: &i32| table.deputies.get(pid).is_some_and(|d| d.phase == Phase::Away);
+        match files.iter().flat_map(|common| &common.holders).find(|pid| !is_away(pid)) {
+            Some(pid) => Err(MoveError::Room(format!("process {pid} is not there"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The files, as the deputy of the process that leaves opens them.
+fn open_all(
+    this: &Move,
+    inside: &mut Inside,
+    pidfd: &PidFd,
+    files: &[Common],
+    pipes: &[CommonPipe],
+) -> Result<Vec<OwnedFd>, BodyError> {
+    let mut ends = Vec::new();
+    for pipe in pipes {
+        ends.push(make_pipe(inside, pidfd, pipe)?);
+    }
+    let mut opened = Vec::new();
+    for common in files {
+        let file = match &common.what {
+            CommonFile::PipeEnd { pipe, writes, flags } => {
+                let (reader, writer) = ends.get(*pipe as usize).ok_or_else(|| odd("a pipe that it did not tell of"))?;
+                let end = if *writes { writer } else { reader };
+                os::fds::set_nonblocking(end.as_fd(), flags & libc::O_NONBLOCK != 0)?;
+                end.try_clone().map_err(|e| os::Error::new("duplicating a pipe", e))?
+            }
+            CommonFile::Named { path, inode, flags, removed, offset, fd } => {
+                let file = File { path: path.clone(), inode: *inode, flags: *flags, removed: *removed };
+                open_named(this, inside, pidfd, &file, *fd, *offset)?
+            }
+        };
+        opened.push(file);
+    }
+    Ok(opened)
+}
+
+fn odd(what: &str) -> BodyError {
+    BodyError::Stays(format!("the room says that it shares {what}"))
+}
+
+/// The deputy still has what the program took along: the same open file, which others at home may have too.
+fn open_named(
+    this: &Move,
+    inside: &mut Inside,
+    pidfd: &PidFd,
+    file: &File,
+    fd: i32,
+    offset: u64,
+) -> Result<OwnedFd, BodyError> {
+    let mut opened = Vec::new();
+    let done = names::open(&this.room, this.pid, inside, std::slice::from_ref(file), &mut opened);
+    let number = opened.first().copied().unwrap_or(-1);
+    let found = done.and_then(|()| {
+        let held = if is_same(this.pid, fd, number) { fd } else { number };
+        let found = pidfd.get_fd(held)?;
+        if file.flags & libc::O_APPEND == 0 {
+            let at = [held as u64, offset, libc::SEEK_SET as u64, 0, 0, 0];
+            inside.must("setting a file's offset", libc::SYS_lseek, at)?;
+        }
+        Ok(found)
+    });
+    inside.call(libc::SYS_close, [number as u64, 0, 0, 0, 0, 0])?;
+    found
+}
+
+/// A pipe that holds the same, its ends to read and to write.
+fn make_pipe(inside: &mut Inside, pidfd: &PidFd, pipe: &CommonPipe) -> Result<(OwnedFd, OwnedFd), BodyError> {
+    let mut batch = inside.batch();
+    let pair = batch.space(8);
+    batch.must("making a pipe", libc::SYS_pipe2, [pair, libc::O_CLOEXEC as u64, 0, 0, 0, 0]);
+    inside.run(&batch)?;
+    let both = inside.memory().word(pair)?;
+    let numbers = [both as i32, (both >> 32) as i32];
+    let ends = pidfd.get_fd(numbers[0]).and_then(|reader| Ok((reader, pidfd.get_fd(numbers[1])?)));
+    let mut batch = inside.batch();
+    for fd in numbers {
+        batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+    }
+    inside.run(&batch)?;
+    let (reader, writer) = ends?;
+    os::objects::fill_pipe(writer.as_fd(), pipe.capacity, &pipe.content)?;
+    Ok((reader, writer))
+}

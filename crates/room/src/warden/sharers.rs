@@ -1,0 +1,192 @@
+//! Open files that a body has in common with others of its room: files of home's, whose offset is one, and pipes.
+
+use super::possessions::{self, HomeFiles};
+use super::shared::Shared;
+use body::BodyError;
+use image::File;
+use os::pidfd::PidFd;
+use os::process::{self, FdInfo};
+use os::ptrace::HostTid;
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::AsFd;
+use wire::message::CommonPipe;
+
+/// What all pipes together may hold: it goes in one message.
+const CONTENT_BYTES_MAX: usize = 512 << 10;
+
+/// A descriptor of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose.
+    pub pid: i32,
+    /// Its first thread here.
+    pub host: HostTid,
+    /// Its number.
+    pub fd: i32,
+    /// Closed when another program is run.
+    pub close_on_exec: bool,
+}
+
+/// An open file, and who has it under which numbers; those of the body that was asked for come first.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// They.
+    pub places: Vec<Place>,
+    /// O_ flags.
+    pub flags: i32,
+    /// What it is.
+    pub what: What,
+}
+
+/// See [`Held`].
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A file of home's, with its offset.
+    Named(File, u64),
+    /// An end of a pipe: which one, and whether it is the one that is written to.
+    PipeEnd(usize, bool),
+}
+
+/// All of a body's.
+#[derive(Clone, Debug, Default)]
+pub struct Commons {
+    /// Open files.
+    pub files: Vec<Held>,
+    /// Pipes.
+    pub pipes: Vec<CommonPipe>,
+}
+
+impl Commons {
+    /// Who has any of them.
+    pub fn holders(&self) -> BTreeSet<i32> {
+        self.files.iter().flat_map(|f| &f.places).map(|place| place.pid).collect()
+    }
+}
+
+type Key = (u64, u64);
+
+/// What this body has in common with others. What cannot be given to all of them behind a stand-in has its reason in the error.
+pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
+    let mut found = Commons::default();
+    let (host, others) = {
+        let guests = room.guests();
+        let Some(host) = guests.host(pid) else { return Err(BodyError::Gone) };
+        let others = guests.pids().into_iter().filter(|p| *p != pid);
+        (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
+    };
+    if others.is_empty() {
+        return Ok(found);
+    }
+    let own = places(room, pid, host)?;
+    let mut all: HashMap<Key, Vec<(Place, FdInfo)>> = HashMap::new();
+    for (other, host) in others {
+        // One that has ended has nothing.
+        for (key, place, info) in places(room, other, host).unwrap_or_default() {
+            all.entry(key).or_default().push((place, info));
+        }
+    }
+    let mut home = None;
+    for (key, place, info) in &own {
+        let theirs = all.get(key).map(Vec::as_slice).unwrap_or_default();
+        let known = found.files.iter().flat_map(|f| &f.places).any(|p| p == place);
+        if theirs.is_empty() || known || body::is_everywhere(host.0, place.fd) {
+            continue;
+        }
+        let mine = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
+        let name = process::link(host.0, &format!("fd/{}", place.fd))?;
+        if name.to_string_lossy().starts_with("pipe:") {
+            pipe(&mut found, mine.chain(theirs.iter().copied()).collect())?;
+            continue;
+        }
+        let all: Vec<Place> = mine.chain(theirs.iter().copied()).map(|(p, _)| p).filter(|p| is_one(place, p)).collect();
+        if home.is_none() {
+            home = Some(HomeFiles::of(host)?);
+        }
+        // What else is shared has its own reason to stay.
+        let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
+        if all.iter().any(|p| p.pid != pid) && is_homes && info.flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
+            let what = What::Named(possessions::named(host, place.fd, info)?, info.offset);
+            found.files.push(Held { places: all, flags: info.flags, what });
+        }
+    }
+    refuse_watched(&found)?;
+    Ok(found)
+}
+
+fn is_one(a: &Place, b: &Place) -> bool {
+    a == b || process::one_file((a.host.0, a.fd), (b.host.0, b.fd))
+}
+
+/// A body's descriptors that are no stand-ins.
+fn places(room: &Shared, pid: i32, host: HostTid) -> Result<Vec<(Key, Place, FdInfo)>, BodyError> {
+    let mut found = Vec::new();
+    for fd in process::descriptors(host.0)? {
+        let info = process::fd_info(host.0, fd)?;
+        if room.standins.standin(info.mount_id, info.inode).is_none() {
+            let close_on_exec = info.flags & libc::O_CLOEXEC != 0;
+            found.push(((info.mount_id, info.inode), Place { pid, host, fd, close_on_exec }, info));
+        }
+    }
+    Ok(found)
+}
+
+fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError> {
+    let mut ends: [Vec<(Place, FdInfo)>; 2] = Default::default();
+    for (place, info) in all {
+        let odd = |what: &str| {
+            let Place { pid, fd, .. } = place;
+            Err(BodyError::Stays(format!("descriptor {fd} of process {pid} is a pipe {what}")))
+        };
+        if info.flags & libc::O_DIRECT != 0 {
+            return odd("of packets (O_DIRECT), which others have too");
+        }
+        let end = match info.flags & libc::O_ACCMODE {
+            libc::O_RDONLY => &mut ends[0],
+            libc::O_WRONLY => &mut ends[1],
+            _ => return odd("that is read and written through one descriptor, which others have too"),
+        };
+        if end.first().is_some_and(|(first, _)| !is_one(first, &place)) {
+            return odd("that was opened once more by its name in /proc");
+        }
+        end.push((place, info));
+    }
+    let Some((any, _)) = ends.iter().flatten().next() else { return Ok(()) };
+    let file = |place: &Place| PidFd::open(place.host.0)?.get_fd(place.fd);
+    let (capacity, content) = match ends[0].first() {
+        Some((reader, _)) => os::objects::pipe_content(file(reader)?.as_fd())?,
+        // What nobody can read any more is nothing.
+        None => (os::objects::pipe_capacity(file(any)?.as_fd())?, Vec::new()),
+    };
+    found.pipes.push(CommonPipe { capacity, content });
+    if found.pipes.iter().map(|p| p.content.len()).sum::<usize>() > CONTENT_BYTES_MAX {
+        return Err(BodyError::Stays("its pipes hold too much that others are to read".into()));
+    }
+    for (end, writes) in ends.into_iter().zip([false, true]) {
+        let Some((_, info)) = end.first() else { continue };
+        let (flags, what) = (info.flags, What::PipeEnd(found.pipes.len() - 1, writes));
+        found.files.push(Held { places: end.into_iter().map(|(place, _)| place).collect(), flags, what });
+    }
+    Ok(())
+}
+
+/// An epoll instance watches an open file, not a number: it would go on to watch what nobody has any more.
+fn refuse_watched(found: &Commons) -> Result<(), BodyError> {
+    for pid in found.holders() {
+        let mut own = found.files.iter().flat_map(|f| &f.places).filter(|p| p.pid == pid).peekable();
+        let Some(host) = own.peek().map(|p| p.host.0) else { continue };
+        let common: BTreeSet<i32> = own.map(|p| p.fd).collect();
+        for fd in process::descriptors(host)? {
+            let name = process::link(host, &format!("fd/{fd}"))?;
+            if name.to_string_lossy() != "anon_inode:[eventpoll]" {
+                continue;
+            }
+            let text = process::fd_text(host, fd)?;
+            let watched = text.lines().filter_map(|l| l.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok());
+            if let Some(watched) = watched.into_iter().find(|fd: &i32| common.contains(fd)) {
+                let words = format!("process {pid} watches descriptor {watched} (epoll), which others have too");
+                return Err(BodyError::Stays(words));
+            }
+        }
+    }
+    Ok(())
+}

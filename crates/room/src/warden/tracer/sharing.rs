@@ -1,0 +1,205 @@
+//! A body that leaves, and has open files in common with others: first these become home's. All who have them stand still meanwhile; then each has a stand-in in
+//! their place, and the body leaves as any other does. Should it stay after all, nobody notices.
+
+use super::Tracer;
+use super::departing::{Going, State};
+use crate::warden::sharers::{self, Commons, Held, What};
+use crate::warden::spares::Spare;
+use body::{BodyError, rewind};
+use os::inject::{Inside, Memory, gate};
+use os::ptrace::{Stopped, TraceError};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use wire::ToHome;
+use wire::message::{Common, CommonFile, StandinId};
+
+/// What home was asked to take over.
+#[derive(Debug)]
+pub struct Asked {
+    files: Vec<(StandinId, Arc<OwnedFd>, Held)>,
+}
+
+impl Tracer {
+    /// All threads of a body that is to leave stand still, or of one that has files in common with it: goes on if all do.
+    pub fn check_family(&mut self, leader: i32) {
+        loop {
+            match self.departing.states.get(&leader) {
+                Some(State::Standing(_, going)) if going.asked.is_none() => {}
+                _ => return,
+            }
+            let commons = match sharers::find(&self.room, leader) {
+                Ok(commons) => commons,
+                Err(e) => return self.stay_for(leader, &e.to_string()),
+            };
+            let others: Vec<i32> = commons.holders().into_iter().filter(|pid| *pid != leader).collect();
+            if others.is_empty() {
+                return self.leave_alone(leader);
+            }
+            let mut new = false;
+            for pid in &others {
+                match self.departing.states.get(pid) {
+                    None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) => {
+                        new = true;
+                        self.pause(*pid, leader);
+                    }
+                    Some(State::Stopping(_, going) | State::Standing(_, going)) if going.leader == Some(leader) => {}
+                    _ => {
+                        let words = format!("it has an open file in common with process {pid}, which comes or goes");
+                        return self.stay_for(leader, &words);
+                    }
+                }
+            }
+            let stands = |pid: &i32| matches!(self.departing.states.get(pid), Some(State::Standing(..)));
+            if !others.iter().all(stands) {
+                return;
+            }
+            // Who stands at once may have been given a file in between.
+            if !new {
+                return self.ask(leader, commons);
+            }
+        }
+    }
+
+    fn leave_alone(&mut self, pid: i32) {
+        if let Some(State::Standing(threads, going)) = self.departing.states.remove(&pid) {
+            self.let_go(pid);
+            self.all_stopped(pid, threads, &going);
+        }
+    }
+
+    /// Those that stand still for this one go on.
+    pub fn let_go(&mut self, leader: i32) {
+        let of = |going: &Going| going.leader == Some(leader);
+        let mut waiting = Vec::new();
+        for (pid, state) in &self.departing.states {
+            if let State::Stopping(_, going) | State::Standing(_, going) = state
+                && of(going)
+            {
+                waiting.push(*pid);
+            }
+        }
+        waiting.into_iter().for_each(|pid| self.stay(pid));
+    }
+
+    fn ask(&mut self, leader: i32, commons: Commons) {
+        let mut asked = Asked { files: Vec::new() };
+        let mut told = Vec::new();
+        for held in commons.files {
+            let Some(Spare { standin, file }) = self.room.spares.take() else {
+                return self.stay_for(leader, "there is no stand-in left for a file that it has in common with others");
+            };
+            if held.flags & libc::O_NONBLOCK != 0
+                && let Err(e) = os::fds::set_nonblocking(file.as_fd(), true)
+            {
+                tracing::warn!("{e}");
+            }
+            told.push(common(standin, &held));
+            asked.files.push((standin, Arc::new(file), held));
+        }
+        if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&leader) {
+            going.asked = Some(asked);
+            self.room.tell(&ToHome::Share { pid: leader, files: told, pipes: commons.pipes });
+        }
+    }
+
+    /// Home has answered: it has the files, under these numbers.
+    pub fn share(&mut self, leader: i32, result: Result<Vec<(i32, StandinId, i32)>, String>) {
+        let asked = match self.departing.states.get_mut(&leader) {
+            Some(State::Standing(_, going)) => going.asked.take(),
+            // It was called off.
+            _ => return,
+        };
+        let (Some(asked), Ok(numbers)) = (asked, &result) else {
+            return self.stay_for(leader, &result.err().unwrap_or_else(|| "home answered unasked".into()));
+        };
+        for (pid, standin, fd) in numbers {
+            if let Some(guest) = self.room.guests().get_mut(*pid) {
+                guest.numbers.insert(*standin, *fd);
+            }
+        }
+        let mut family: Vec<i32> = asked.files.iter().flat_map(|(_, _, held)| &held.places).map(|p| p.pid).collect();
+        family.sort_unstable();
+        family.dedup();
+        for pid in family {
+            if let Err(e) = self.replace_in(pid, &asked)
+                && !matches!(e, BodyError::Gone)
+            {
+                tracing::error!("process {pid} did not get its stand-ins: {e}");
+                self.kill(pid);
+            }
+        }
+        self.leave_alone(leader);
+    }
+
+    /// Puts the stand-ins into a body's table.
+    fn replace_in(&mut self, pid: i32, asked: &Asked) -> Result<(), BodyError> {
+        let host = self.room.guests().host(pid).ok_or(BodyError::Gone)?;
+        let Some(State::Standing(threads, going)) = self.departing.states.get_mut(&pid) else {
+            return Err(BodyError::Gone);
+        };
+        let at = threads.iter().position(|t| t.tid() == host).ok_or(BodyError::Gone)?;
+        let slept = going.slept.get(&host.0).copied().unwrap_or_default();
+        let stopped = threads.swap_remove(at);
+        let room = self.room.clone();
+        let (stopped, replaced) = with_inside(stopped, slept, |inside| {
+            for (_, file, held) in &asked.files {
+                let numbers: Vec<_> = held.places.iter().filter(|p| p.pid == pid).collect();
+                if numbers.is_empty() {
+                    continue;
+                }
+                room.filtering.offer(host, file.clone());
+                let (nr, args) = os::seccomp::asking_call();
+                let taken = inside.must("taking a stand-in", nr, args);
+                room.filtering.end(host);
+                let taken = taken?;
+                for place in numbers {
+                    let flags = if place.close_on_exec { libc::O_CLOEXEC as u64 } else { 0 };
+                    inside.must("placing a stand-in", libc::SYS_dup3, [taken, place.fd as u64, flags, 0, 0, 0])?;
+                }
+                inside.must("closing a stand-in", libc::SYS_close, [taken, 0, 0, 0, 0, 0])?;
+            }
+            Ok(())
+        })?;
+        if let Some(State::Standing(threads, _)) = self.departing.states.get_mut(&pid) {
+            threads.push(stopped);
+        }
+        Ok(replaced?)
+    }
+}
+
+/// Has a stopped thread make calls; then it is as it was.
+fn with_inside(
+    stopped: Stopped,
+    slept: Duration,
+    work: impl FnOnce(&mut Inside) -> Result<(), TraceError>,
+) -> Result<(Stopped, Result<(), TraceError>), BodyError> {
+    let host = stopped.tid().0;
+    let memory = Memory::of(host)?;
+    let gate = gate(&memory, &os::areas::read(host)?)?;
+    let (registers, mask) = (stopped.registers()?, stopped.mask()?);
+    let rewound = rewind(&registers, slept, |at| memory.word(at).ok());
+    // What is left of a sleep this kernel knows itself.
+    let after = if rewound.put.is_some() { registers } else { rewound.registers };
+    let mut inside = Inside::enter(stopped, memory, gate)?;
+    let done = work(&mut inside);
+    Ok((inside.leave(&after, mask)?, done))
+}
+
+fn common(standin: StandinId, held: &Held) -> Common {
+    let mut holders: Vec<i32> = held.places.iter().map(|p| p.pid).collect();
+    holders.dedup();
+    let flags = held.flags & !libc::O_CLOEXEC;
+    let what = match &held.what {
+        What::Named(file, offset) => CommonFile::Named {
+            path: file.path.clone(),
+            inode: file.inode,
+            flags: file.flags,
+            removed: file.removed,
+            offset: *offset,
+            fd: held.places.first().map_or(-1, |p| p.fd),
+        },
+        What::PipeEnd(pipe, writes) => CommonFile::PipeEnd { pipe: *pipe as u32, writes: *writes, flags },
+    };
+    Common { standin, holders, what }
+}

@@ -1,0 +1,53 @@
+//! Open files that several bodies of a room have.
+
+use super::StandinId;
+use serde::{Deserialize, Serialize};
+
+/// One of them, which home has from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Common {
+    /// What it is called in the room from now on.
+    pub standin: StandinId,
+    /// Who has it.
+    pub holders: Vec<i32>,
+    /// What it is.
+    pub what: CommonFile,
+}
+
+/// See [`Common`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CommonFile {
+    /// A file of home's.
+    Named {
+        /// Path.
+        path: Vec<u8>,
+        /// Inode number.
+        inode: u64,
+        /// O_ flags to open it with.
+        flags: i32,
+        /// It is not at that path any more.
+        removed: bool,
+        /// Offset, bytes.
+        offset: u64,
+        /// The descriptor in the body that is to leave: if its deputy has the file at this number, that is the one.
+        fd: i32,
+    },
+    /// An end of a pipe.
+    PipeEnd {
+        /// Its place in the list.
+        pipe: u32,
+        /// The end that is written to.
+        writes: bool,
+        /// O_NONBLOCK and the like.
+        flags: i32,
+    },
+}
+
+/// A pipe that several bodies have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommonPipe {
+    /// Its size, bytes.
+    pub capacity: u32,
+    /// What was written to it and not read.
+    pub content: Vec<u8>,
+}
