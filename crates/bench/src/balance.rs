@@ -30,6 +30,9 @@ pub struct Args {
     /// What is compared, of tern, static, refined, moved, opportunity; the scenario's if absent
     #[arg(long, value_delimiter = ',')]
     columns: Vec<String>,
+    /// How the policy decides (off: moves for memory alone), instead of its shipped way; the columns' names say it
+    #[arg(long, value_parser = ["off", "balance", "rotate", "opportunity"])]
+    mode: Option<String>,
     /// Runs of each row; the scenario's if absent
     #[arg(long)]
     runs: Option<u32>,
@@ -102,21 +105,21 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
             let workload = workload(&row, seed);
             for column in &columns {
                 begun += 1;
-                let name = column.name();
+                let name = args.mode.as_ref().map_or(column.name().to_owned(), |m| format!("{}-{m}", column.name()));
                 let same = |o: &Outcome| {
                     (&o.scenario, o.scale, o.pace, o.jobs, o.column.as_str(), o.seed)
-                        == (&scenario.name, scale, pace, jobs, name, seed)
+                        == (&scenario.name, scale, pace, jobs, name.as_str(), seed)
                 };
                 if done.iter().any(same) {
                     continue;
                 }
-                let ran = jobs::run(&cluster, &workload, *column, scale, memory)?;
+                let ran = jobs::run(&cluster, &workload, *column, args.mode.as_deref(), (scale, memory))?;
                 let outcome = Outcome {
                     scenario: scenario.name.clone(),
                     scale,
                     pace,
                     jobs,
-                    column: name.to_owned(),
+                    column: name,
                     seed,
                     makespan_s: ran.makespan_s,
                     fluid_s: workload.fluid_s,

@@ -2,7 +2,7 @@
 //!
 //! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use ctl::tool::{Hint, Pin};
 use crate::daemon::{Daemon, lock};
 use crate::dial::Session;
 use crate::placed::Placed;
-use crate::{Error, choice, moving, rooms};
+use crate::{Error, at_home, choice, moving, rooms};
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ impl Balance {
     }
 }
 
-/// A process of this home that is away.
+/// A process of this home.
 struct Tracked {
     began: Instant,
     node: u64,
@@ -105,19 +105,23 @@ impl Rounds {
         if !settings.moves {
             return self.tracked.clear();
         }
+        let of_owner = settings.clone();
         // Whether guests are taken here says nothing about where this home's processes may be.
         let mut settings = Settings { guests: true, ..settings };
         settings.params.move_ms = settings.params.move_ms.max(self.took_ms.min(TOOK_MAX_MS) as u32);
         self.mover.set(settings);
         let mut nodes = self.nodes();
-        let away = self.away(&nodes);
-        self.track(&away, &nodes);
+        let movable = self.movable(&nodes, &of_owner);
+        // Home is looked at as where they are, not as where they may go: they are away because somebody wanted them to be.
+        let home = self.daemon.me().id;
+        nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
+        self.track(&movable, &nodes);
         self.fill_in_lags(&mut nodes);
         let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
         sources.sort_unstable();
         sources.dedup();
         for source in sources {
-            self.decide(source, &away, &nodes);
+            self.decide(source, &movable, &nodes);
         }
     }
 
@@ -133,17 +137,20 @@ impl Rounds {
         alive.filter_map(view).collect()
     }
 
-    /// Processes of this home that the policy placed, and where they are.
-    fn away(&self, nodes: &HashMap<u64, NodeView>) -> HashMap<i32, (u64, Guest)> {
-        let mut found = HashMap::new();
+    /// Processes of this home that the policy may move, and where they are.
+    fn movable(&self, nodes: &HashMap<u64, NodeView>, settings: &Settings) -> HashMap<i32, (u64, Guest)> {
+        let (mut found, mut away) = (HashMap::new(), HashSet::new());
+        let placed = &self.daemon.balance.placed;
         for (_, steward) in rooms::stewards(&self.daemon.options.run_dir) {
             let Ok((name, true, guests)) = steward.list() else { continue };
+            away.extend(guests.iter().map(|g| g.pid));
             let Ok(member) = self.daemon.living(&name) else { continue };
             if nodes.contains_key(&member.id) {
-                let placed = guests.into_iter().filter(|g| self.daemon.balance.placed.has(g.pid));
-                found.extend(placed.map(|g| (g.pid, (member.id, g))));
+                found.extend(guests.into_iter().filter(|g| placed.has(g.pid)).map(|g| (g.pid, (member.id, g))));
             }
         }
+        let home = self.daemon.me().id;
+        found.extend(at_home::processes(settings, placed, &away).into_iter().map(|g| (g.pid, (home, g))));
         found
     }
 
@@ -195,7 +202,7 @@ impl Rounds {
             return;
         }
         let now_ms = self.daemon.uptime_ms();
-        let others = nodes.values().filter(|n| n.id != source).copied();
+        let others = nodes.values().filter(|n| n.id != source && n.id != home).copied();
         let record = self.mover.consider(now_ms, own, processes, others);
         if !matches!(record.verdict, Verdict::Move(_)) {
             return;

@@ -2,6 +2,7 @@
 
 mod admit;
 mod answers;
+mod at_home;
 mod balance;
 mod choice;
 mod client;

@@ -1,6 +1,6 @@
 //! Which processes the policy placed, and may move on: `placed.json` in the run directory, so that the next daemon knows too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,13 @@ impl Placed {
             all.add(pid, started);
         }
         found
+    }
+
+    /// Those that are known to have been placed, and live.
+    pub(crate) fn remembered(&self) -> HashSet<i32> {
+        let mut all = lock(&self.all);
+        all.started.retain(|pid, started| start_time(*pid) == Some(*started));
+        all.started.keys().filter_map(|pid| i32::try_from(*pid).ok()).collect()
     }
 
     /// Writes what has changed.

@@ -215,6 +215,24 @@ fn a_node_that_slows_down_is_left() {
 }
 
 #[test]
+fn a_user_who_opts_in_has_running_programs_sent_away() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    let busy = ["timeout", "-s", "KILL", "200", "sh", "-c", "while :; do :; done"];
+    let mut running: Vec<_> = (0..3).map(|_| lab.spawn("n1", [&AS_USER[..], &busy].concat()).unwrap()).collect();
+    eventually("they run", || load(&lab, "n1", "runnable_milli") > 2000);
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(places(&lab).is_empty(), "nobody has said that they may be moved");
+    let opted = lab.exec("n1", [&AS_USER[..], &["tern", "policy", "set", "scope=mine"]].concat()).unwrap();
+    assert!(opted.status.success(), "{}", opted.errors());
+    eventually("two of three go away", || places(&lab) == ["n2", "n3"]);
+    for child in &mut running {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
 fn pins_are_shown_by_why() {
     let lab = common::lab_of(&common::options(1));
     let mut sleeper = lab.spawn("n1", ["sh", "-c", "echo $$; exec sleep 100"]).unwrap();

@@ -80,7 +80,7 @@ pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
 fn lab(speeds: &[f64]) -> String {
     const SHARE: f64 = 0.1;
     let fast = speeds.iter().take_while(|s| **s == speeds[0]).count();
-    let mut words = format!("tern lab up --nodes {} --cpus {SHARE}", speeds.len() + 1);
+    let mut words = format!("tern lab up --nodes {} --cpus {SHARE} --pace 20", speeds.len() + 1);
     if let Some(slow) = speeds.get(fast) {
         words += &format!(" --cpus-of n{}-n{}={:.4}", fast + 2, speeds.len() + 1, SHARE * slow);
     }

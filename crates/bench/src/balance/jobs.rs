@@ -31,9 +31,16 @@ pub struct Ran {
 }
 
 /// Runs all jobs to their ends.
-pub fn run(cluster: &Cluster, work: &Workload, column: Strategy, scale: f64, memory: bool) -> Result<Ran, Error> {
+pub fn run(
+    cluster: &Cluster,
+    work: &Workload,
+    column: Strategy,
+    mode: Option<&str>,
+    (scale, memory): (f64, bool),
+) -> Result<Ran, Error> {
+    let shipped = if column == Strategy::Opportunity { "opportunity" } else { "rotate" };
     ask(&["policy", "set", if column == Strategy::Static { "moves=off" } else { "moves=on" }])?;
-    ask(&["policy", "set", if column == Strategy::Opportunity { "mode=opportunity" } else { "mode=rotate" }])?;
+    ask(&["policy", "set", &format!("mode={}", mode.unwrap_or(shipped))])?;
     let before = moves()?;
     let first_s = work.jobs.first().map_or(0.0, |job| job.at_s);
     let _background = Background::start(cluster, work, column, scale)?;

@@ -27,8 +27,11 @@ fn rows(outcomes: &[Outcome]) -> BTreeSet<u32> {
     outcomes.iter().map(|o| o.jobs).collect()
 }
 
-fn columns(outcomes: &[Outcome]) -> Vec<&'static str> {
-    ORDER.into_iter().filter(|column| outcomes.iter().any(|o| o.column == *column)).collect()
+fn columns(outcomes: &[Outcome]) -> Vec<&str> {
+    let mut columns: Vec<&str> = outcomes.iter().map(|o| o.column.as_str()).collect();
+    columns.sort_unstable_by_key(|column| (ORDER.iter().position(|known| column.starts_with(known)), *column));
+    columns.dedup();
+    columns
 }
 
 fn of<'a>(outcomes: &'a [Outcome], jobs: u32, column: &'a str) -> impl Iterator<Item = &'a Outcome> + Clone {
