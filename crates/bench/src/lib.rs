@@ -3,11 +3,16 @@
 //! `tern bench move` moves a small C program of its own. `tern bench place` and `tern bench citizen` start small guests of its own (the role `__bench-guest`) natively and placed, in turn, and print their figures side by side.
 
 mod balance;
+mod bounded;
+mod checkpoint;
 mod citizen;
 mod figures;
 mod memory;
 mod moving;
+mod pair;
+mod pairs;
 mod place;
+mod real;
 mod run;
 mod stats;
 mod stream;
@@ -39,11 +44,23 @@ enum What {
     Move(MoveArgs),
     /// The ways in which memory goes: by size, write rate and way (link rates: in labs with --rate)
     Memory(memory::Args),
+    /// Moves of real programs while they work: how many keep to the bound of their freeze, and why others do not
+    FreezeBound(bounded::Args),
+    /// Moves of real programs beside what was forecast, and what part of their memory they wait for
+    Programs(real::Args),
+    /// Many moves at once: every node of a lab to another one, beside TCP streams and checkpoints (run it outside the lab's nodes)
+    Pairs(pairs::Args),
+    /// One node's part of that
+    #[command(hide = true)]
+    Pair(pair::Args),
     /// Take what `--sink` of another node streams here
     Sink {
         /// Address and port to listen at
         #[arg(default_value = "0.0.0.0:7700")]
         at: SocketAddr,
+        /// End after the first stream
+        #[arg(long)]
+        once: bool,
     },
     /// Equal jobs on equal nodes: the policy on real processes, beside its bounds and placing in turn (Barak and La'adan, Table 1)
     Table1(balance::Args),
@@ -153,7 +170,11 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
             balance::measure(args, include_str!("../../../scenarios/speeds-random.toml"), false)
         }
         What::Usher(args) => balance::measure(args, include_str!("../../../scenarios/usher.toml"), true),
-        What::Sink { at } => stream::sink(*at).map(|()| String::new()),
+        What::FreezeBound(args) => bounded::measure(args),
+        What::Programs(args) => real::measure(args),
+        What::Pairs(args) => pairs::measure(args),
+        What::Pair(args) => pair::serve(args),
+        What::Sink { at, once } => stream::sink(*at, *once).map(|()| String::new()),
     };
     match printed {
         Ok(text) => {

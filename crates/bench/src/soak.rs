@@ -41,6 +41,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Ways that memory may go: what a process' place rules out is refused. Most moves are as users make them.
+const WAYS: [&str; 6] = ["auto", "auto", "stop", "pre", "post", "flush"];
+
 /// Between two moves.
 const PAUSE_MS: std::ops::Range<u64> = 100..1000;
 
@@ -66,10 +69,27 @@ fn since_epoch_ns() -> u64 {
 
 /// A program with what it says natively.
 #[derive(Clone, Debug)]
-struct Known {
+pub(crate) struct Known {
     program: Program,
     expected: victims::Outcome,
     native_s: f64,
+}
+
+impl Known {
+    /// For reports.
+    pub(crate) fn name(&self) -> &'static str {
+        self.program.name
+    }
+
+    /// How long it takes natively, seconds.
+    pub(crate) fn native_s(&self) -> f64 {
+        self.native_s
+    }
+}
+
+/// Starts one in an empty directory.
+pub(crate) fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
+    Victim::start(known, dir)
 }
 
 fn run(args: &Args, seed: u64) -> Result<Report, Error> {
@@ -83,7 +103,7 @@ fn run(args: &Args, seed: u64) -> Result<Report, Error> {
 }
 
 fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> Result<Report, Error> {
-    let known = natively(args, dir)?;
+    let known = known_programs(args.only.as_deref(), dir)?;
     let mut report = Report::default();
     if known.is_empty() || nodes.is_empty() {
         report.failures.push("there is nothing to run, or no node to move to".into());
@@ -118,14 +138,16 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
         if let Some(pid) = (!family.is_empty()).then(|| family[draw.below(family.len())]) {
             let place = draw.below(nodes.len() + 1);
             let place = nodes.get(place).map_or("home", String::as_str);
-            report.moved(victim.name(), place, move_to(pid, place)?);
+            let way = WAYS[draw.below(WAYS.len())];
+            report.moved(victim.name(), place, move_to(pid, place, way)?);
         }
     }
 }
 
-fn natively(args: &Args, dir: &Path) -> Result<Vec<Known>, Error> {
+/// Those that are installed, and whose names contain this; each is run once.
+pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<Known>, Error> {
     let mut known = Vec::new();
-    let wanted = |p: &&Program| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str()));
+    let wanted = |p: &&Program| only.is_none_or(|only| p.name.contains(only));
     for program in programs::ALL.iter().filter(wanted).filter(|p| p.needs.iter().all(|n| victims::is_there(n))) {
         let begun = Instant::now();
         let expected = victims::natively(program, &dir.join("native"))?;
@@ -144,9 +166,9 @@ fn other_nodes() -> Result<Vec<String>, Error> {
 }
 
 /// `tern move`: moved, or why not.
-fn move_to(pid: i32, place: &str) -> Result<Result<(), String>, Error> {
+fn move_to(pid: i32, place: &str, way: &str) -> Result<Result<(), String>, Error> {
     let out = Command::new(me()?)
-        .args(["move", &pid.to_string(), place])
+        .args(["move", &pid.to_string(), place, "--how", way, "--max-freeze", "20ms"])
         .stdin(Stdio::null())
         .output()
         .map_err(Error::system("running tern move"))?;

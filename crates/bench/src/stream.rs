@@ -30,13 +30,16 @@ pub fn measure(at: SocketAddr, bytes: u64) -> Result<Streams, Error> {
     Ok(Streams { tcp_mb_s: bytes as f64 / start.elapsed().as_secs_f64() / 1e6 })
 }
 
-/// Takes and drops what comes, one connection after the other, for ever.
-pub fn sink(at: SocketAddr) -> Result<(), Error> {
+/// Takes and drops what comes, one connection after the other, for ever, or from the first alone.
+pub fn sink(at: SocketAddr, once: bool) -> Result<(), Error> {
     let listener = TcpListener::bind(at).map_err(Error::system(format!("listening at {at}")))?;
     let mut block = vec![0; BLOCK_BYTES];
     for socket in listener.incoming() {
         let mut socket = socket.map_err(Error::system("accepting a stream"))?;
         while matches!(socket.read(&mut block), Ok(n) if n > 0) {}
+        if once {
+            break;
+        }
     }
     Ok(())
 }

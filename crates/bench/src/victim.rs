@@ -31,11 +31,20 @@ pub struct Victim {
 
 /// Compiles the program into this directory.
 pub fn compile(dir: &Path) -> Result<PathBuf, Error> {
+    compile_with(dir, &[])
+}
+
+/// The same, for nodes that have no libraries.
+pub fn compile_for_any(dir: &Path) -> Result<PathBuf, Error> {
+    compile_with(dir, &["-static"])
+}
+
+fn compile_with(dir: &Path, more: &[&str]) -> Result<PathBuf, Error> {
     let (source, program) = (dir.join("victim.c"), dir.join("victim"));
     std::fs::write(&source, include_str!("victim.c"))
         .map_err(Error::system(format!("writing {}", source.display())))?;
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source);
+    cc.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source).args(more);
     let done = cc.output().map_err(Error::system("running cc (a C compiler is needed for the moved program)"))?;
     if done.status.success() {
         return Ok(program);

@@ -9,7 +9,7 @@ const AROUND_BYTES: u64 = 16 * 4096;
 /// What goes at once else.
 const BATCH_BYTES_MAX: u64 = 256 << 10;
 /// Bytes that may be under way, so that what is asked for need not wait long behind them.
-const WINDOW_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(8 << 20);
+const WINDOW_BYTES: std::ops::RangeInclusive<u64> = (128 << 10)..=(8 << 20);
 /// So long the newest of what is under way may take to be in place, microseconds: while it takes less, more may be under way.
 const WAIT_US: u64 = 4000;
 /// Requests that are remembered: the rest comes anyway.

@@ -12,6 +12,7 @@ mod large;
 mod round_trip;
 mod shared_link;
 mod stopped;
+mod swaps;
 mod threads;
 mod timers;
 mod waits;

@@ -1,0 +1,103 @@
+//! One end of `tern bench pairs`: in a node, it starts a process, and when it is told to, sends its memory to another node in one of several ways.
+//!
+//! Standard input: size of the victim's program (8 bytes), the program, then lines that say what is to be done; each is answered by a line.
+
+use crate::victim::{MINIMAL, Shape, Victim};
+use crate::{Error, stream};
+use clap::Args as ClapArgs;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+/// A static C program is smaller.
+const PROGRAM_BYTES_MAX: u64 = 64 * MIB;
+
+/// The program that is moved.
+pub const PROGRAM: &str = "victim";
+
+/// `tern bench pair`
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The other node
+    #[arg(long)]
+    to: String,
+    /// `tern bench sink` there
+    #[arg(long)]
+    sink: SocketAddr,
+    /// Memory of the process
+    #[arg(long)]
+    mib: u64,
+    /// How it goes
+    #[arg(long, default_value = "stop")]
+    how: String,
+    /// Directory for the program: made, and removed
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+/// What one node has done.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Done {
+    /// Bytes that went.
+    pub bytes: u64,
+    /// How long that took, microseconds.
+    pub us: f64,
+    /// For how long the process stood still, microseconds.
+    pub still_us: f64,
+}
+
+/// Serves until standard input ends.
+pub fn serve(args: &Args) -> Result<String, Error> {
+    let dir = &args.dir;
+    std::fs::create_dir_all(dir).map_err(Error::system(format!("making {}", dir.display())))?;
+    let outcome = converse(args, dir);
+    let _ = std::fs::remove_dir_all(dir);
+    outcome.map(|()| String::new())
+}
+
+fn converse(args: &Args, dir: &Path) -> Result<(), Error> {
+    let failed = |doing: &str| Error::system(doing.to_owned());
+    let mut input = std::io::stdin().lock();
+    let mut size = [0; 8];
+    input.read_exact(&mut size).map_err(failed("reading the program's size"))?;
+    let program = dir.join(PROGRAM);
+    let mut file = File::create(&program).map_err(failed("making the program's file"))?;
+    let size = u64::from_le_bytes(size).min(PROGRAM_BYTES_MAX);
+    std::io::copy(&mut input.by_ref().take(size), &mut file).map_err(failed("writing the program"))?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o700)).map_err(failed("making the program executable"))?;
+    drop(file);
+    let victim = Victim::start(&program, Shape { bytes: args.mib * MIB, ..MINIMAL })?;
+    // The first moves make the room.
+    victim.relocate(&args.to, &[])?;
+    victim.relocate("home", &[])?;
+    answer("ready")?;
+    for line in input.lines() {
+        let done = match line.map_err(failed("reading what is to be done"))?.as_str() {
+            "move" => send(&victim, &args.to, &args.how)?,
+            "home" => send(&victim, "home", "stop")?,
+            "stream" => {
+                let bytes = args.mib * MIB;
+                let mb_s = stream::measure(args.sink, bytes)?.tcp_mb_s;
+                Done { bytes, us: bytes as f64 / mb_s, still_us: 0.0 }
+            }
+            _ => break,
+        };
+        answer(&serde_json::to_string(&done).unwrap_or_default())?;
+    }
+    victim.end()
+}
+
+fn answer(words: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{words}").and_then(|()| out.flush()).map_err(Error::system("answering"))
+}
+
+fn send(victim: &Victim, to: &str, how: &str) -> Result<Done, Error> {
+    let legs = victim.relocate(to, &["--how".to_owned(), how.to_owned()])?;
+    let sum = |f: fn(&ctl::moves::Leg) -> u64| legs.iter().map(f).sum::<u64>();
+    Ok(Done { bytes: sum(|l| l.page_bytes), us: sum(|l| l.total_us) as f64, still_us: sum(|l| l.freeze_us) as f64 })
+}

@@ -1,0 +1,167 @@
+//! `tern bench programs`: what moving real programs takes, beside what `tern why` had forecast; and what part of their memory they need before it has followed.
+
+use crate::run::me;
+use crate::soak::{known_programs, start};
+use crate::{Error, On};
+use clap::Args as ClapArgs;
+use ctl::moves::Leg;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// `tern bench programs`
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    on: On,
+    /// What the link between the nodes is called in the report (the lab's --rate)
+    #[arg(long, default_value = "unlimited")]
+    link: String,
+    /// Only programs whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// Into its work a program is moved after this part of the time that it needs natively.
+const MOVED_AFTER: f64 = 0.4;
+
+/// One program.
+#[derive(Debug, Serialize)]
+struct Row {
+    link: String,
+    program: &'static str,
+    /// By stop-and-copy.
+    forecast_mb: f64,
+    sent_mb: f64,
+    forecast_ms: f64,
+    freeze_ms: f64,
+    /// By post-copy: frozen, what followed, and what of it somebody waited for (with what was sent along).
+    post_freeze_ms: f64,
+    followed_mb: f64,
+    asked_share: f64,
+}
+
+/// Measures; the report.
+pub fn measure(args: &Args) -> Result<String, Error> {
+    let dir = args.on.dir.join(format!("tern-programs-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
+    let outcome = all(args, &dir);
+    let _ = std::fs::remove_dir_all(&dir);
+    let rows = outcome?;
+    Ok(if args.on.json { crate::figures::json(&rows) } else { table(&rows) })
+}
+
+fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for (number, known) in known_programs(args.only.as_deref(), dir)?.iter().enumerate() {
+        eprintln!("{}", known.name());
+        let at = |way: &str| -> Result<Option<(Forecast, Leg)>, Error> {
+            let mut victim = start(known, &dir.join(format!("{number}-{way}")))?;
+            std::thread::sleep(Duration::from_secs_f64(known.native_s() * MOVED_AFTER));
+            // The largest of its processes does the work.
+            let largest = victim.family().into_iter().max_by_key(|pid| resident(*pid));
+            let moved = largest.map(|pid| Ok::<_, Error>((forecast(pid)?, go(pid, &args.on.on, way)?))).transpose()?;
+            while victim.ended().is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Ok(moved.and_then(|(forecast, leg)| Some((forecast?, leg?))))
+        };
+        let (Some((forecast, stop)), Some((_, post))) = (at("stop")?, at("post")?) else {
+            eprintln!("{}: it could not be moved at that moment", known.name());
+            continue;
+        };
+        rows.push(Row {
+            link: args.link.clone(),
+            program: known.name(),
+            forecast_mb: forecast.bytes / 1e6,
+            sent_mb: stop.page_bytes as f64 / 1e6,
+            forecast_ms: forecast.ms,
+            freeze_ms: stop.freeze_us as f64 / 1e3,
+            post_freeze_ms: post.freeze_us as f64 / 1e3,
+            followed_mb: post.followed_bytes as f64 / 1e6,
+            asked_share: post.asked_bytes as f64 / post.followed_bytes.max(1) as f64,
+        });
+    }
+    Ok(rows)
+}
+
+fn resident(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    text.split(' ').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Forecast {
+    bytes: f64,
+    ms: f64,
+}
+
+/// What `tern why` says; `None` if the process has gone.
+fn forecast(pid: i32) -> Result<Option<Forecast>, Error> {
+    let done = Command::new(me()?)
+        .args(["why", &pid.to_string()])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::system("running tern why"))?;
+    Ok(read_forecast(&String::from_utf8_lossy(&done.stdout)))
+}
+
+fn read_forecast(text: &str) -> Option<Forecast> {
+    let line = text.lines().find(|line| line.starts_with("moving it would send"))?;
+    let words: Vec<&str> = line.split([' ', ',', '(']).filter(|w| !w.is_empty()).collect();
+    let before =
+        |unit: &str| words.iter().position(|w| *w == unit).and_then(|at| words[..at].last()?.parse::<f64>().ok());
+    let bytes = before("KiB").map(|n| n * 1024.0).or_else(|| before("MiB").map(|n| n * 1024.0 * 1024.0))?;
+    // With pre-copy the freeze of stop-and-copy comes last, in brackets.
+    let ms = words.iter().rposition(|w| *w == "about").and_then(|at| words.get(at + 1)?.parse().ok())?;
+    Some(Forecast { bytes, ms })
+}
+
+fn go(pid: i32, to: &str, way: &str) -> Result<Option<Leg>, Error> {
+    let done = Command::new(me()?)
+        .args(["move", &pid.to_string(), to, "--how", way, "--json"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::system("running tern move"))?;
+    Ok(serde_json::from_slice::<Vec<Leg>>(&done.stdout).ok().and_then(|legs| legs.into_iter().next()))
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<10} {:<18} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}\n",
+        "link", "program", "said MB", "sent MB", "said ms", "froze ms", "error", "post ms", "MB after", "needed"
+    );
+    for r in rows {
+        let _ = writeln!(
+            text,
+            "{:<10} {:<18} {:>9.2} {:>9.2} {:>9.1} {:>9.1} {:>6.0}% {:>9.1} {:>9.2} {:>6.0}%",
+            r.link,
+            r.program,
+            r.forecast_mb,
+            r.sent_mb,
+            r.forecast_ms,
+            r.freeze_ms,
+            (r.forecast_ms / r.freeze_ms - 1.0) * 100.0,
+            r.post_freeze_ms,
+            r.followed_mb,
+            r.asked_share * 100.0
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forecasts_are_read() {
+        let small = "x\nmoving it would send 160 KiB, and it would stand still for about 1.9 ms\n";
+        assert_eq!(read_forecast(small), Some(Forecast { bytes: 163_840.0, ms: 1.9 }));
+        let large = "moving it would send at least 1024 MiB, while it runs, so that it stands still for at most 100 ms if it writes slower than the link carries (about 2600.5 ms at once: --how stop)";
+        assert_eq!(read_forecast(large), Some(Forecast { bytes: 1024.0 * 1048576.0, ms: 2600.5 }));
+        assert_eq!(read_forecast("7 runs on n2"), None);
+    }
+}
