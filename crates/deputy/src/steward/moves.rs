@@ -409,8 +409,9 @@ pub fn bring_home(room: &Arc<Shared>, pid: i32) {
         if !task.moves.wait_drained(pid) {
             return;
         }
-        if let Err(e) = back::run(&task, pid, Wish::default(), Arc::default()) {
-            there.tell(&ToRoom::Stays { pid, why: e.to_string() });
+        match back::run(&task, pid, Wish::default(), Arc::default()) {
+            Ok(_) => tracing::info!("process {pid} came home for a call of its own"),
+            Err(e) => there.tell(&ToRoom::Stays { pid, why: e.to_string() }),
         }
     };
     if let Err(e) = std::thread::Builder::new().name("move".into()).spawn(bring) {

@@ -1,5 +1,6 @@
 //! The same guests, moved while they run: at the point that each has marked.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,8 @@ pub type Way = &'static [&'static str];
 #[derive(Debug, Default)]
 pub struct Moves {
     pub done: usize,
+    /// The process that was moved.
+    pub pid: i32,
     pub refused: Vec<String>,
 }
 
@@ -109,7 +112,15 @@ fn go(lab: &Lab, pid: i32, placed: bool, way: Way, moves: &mut Moves) {
             return moves.refused.push(format!("to {place}: {why}"));
         }
     }
-    moves.done += 1;
+    (moves.done, moves.pid) = (moves.done + 1, pid);
+}
+
+/// Processes that went home by themselves, as home's log says.
+fn came_home(lab: &Lab) -> HashSet<i32> {
+    const LINES: &str = "100000";
+    let text = lab.exec("n1", ["tern", "log", "-n", LINES]).map(|output| output.text()).unwrap_or_default();
+    let pid = |line: &str| line.split_once(" came home for a call")?.0.rsplit(' ').next()?.parse().ok();
+    text.lines().filter_map(pid).collect()
 }
 
 /// It is known to differ away, or to differ at times.
@@ -128,7 +139,7 @@ fn matrix_of(one_in: usize, placed: bool, way: Way, least_percent: usize) {
     let programs = program::build("");
     let only = std::env::var("TERN_GUEST").ok();
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("moved").unwrap(), 3)).unwrap();
-    let (mut complaints, mut away, mut total, mut refused) = (Vec::new(), 0, 0, Vec::new());
+    let (mut complaints, mut went, mut total, mut refused) = (Vec::new(), Vec::new(), 0, Vec::new());
     for program in
         programs.iter().skip(first).step_by(one_in).filter(|p| only.as_ref().is_none_or(|name| *name == p.name))
     {
@@ -137,7 +148,7 @@ fn matrix_of(one_in: usize, placed: bool, way: Way, least_percent: usize) {
         let (moved, moves) = run_moved(&lab, program, placed, way);
         if moves.done + moves.refused.len() > 0 {
             total += 1;
-            away += usize::from(moves.refused.is_empty());
+            went.extend(moves.refused.is_empty().then_some((moves.pid, &program.name)));
         }
         refused.extend(moves.refused.iter().map(|why| format!("{}: {why}", program.name)));
         let found = complaint(program, &native).map(|c| format!("native: {c}"));
@@ -146,7 +157,12 @@ fn matrix_of(one_in: usize, placed: bool, way: Way, least_percent: usize) {
         found.iter().for_each(|complaint| eprintln!("{complaint}; {moves:?}"));
         complaints.extend(found);
     }
-    eprintln!("{away} of {total} guests with a point went {way:?}; others:\n{}", refused.join("\n"));
+    let back = came_home(&lab);
+    let (returned, stayed): (Vec<_>, Vec<_>) = went.iter().partition(|(pid, _)| back.contains(pid));
+    let returned: Vec<&str> = returned.into_iter().map(|(_, name)| name.as_str()).collect();
+    let away = stayed.len();
+    eprintln!("{} of {total} guests with a point went {way:?}; others:\n{}", went.len(), refused.join("\n"));
+    eprintln!("{away} were there at their end; these had gone home for a call: {}", returned.join(" "));
     assert!(complaints.is_empty(), "{} of {}\n{}", complaints.len(), programs.len(), complaints.join("\n"));
     assert!(only.is_some() || away * 100 >= total * least_percent, "only {away} of {total} were moved");
 }

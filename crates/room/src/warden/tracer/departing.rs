@@ -54,6 +54,9 @@ pub struct Going {
     rate: Option<u64>,
 }
 
+/// Why what its deputy has to do first cannot be done.
+pub const STOPPED: &str = "it is stopped (by job control or SIGSTOP): continue it first";
+
 /// In the place of the signal that a held thread gets: it is to leave.
 pub const LEAVING: i32 = -1;
 
@@ -103,7 +106,10 @@ impl Tracer {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
         let mut stopped = stopped;
         if signal != libc::SIGTRAP {
-            if let Err(e) = body::end_its_call(&mut stopped) {
+            let follows = matches!(self.departing.states.get(&pid), Some(State::Stopping(_, g)) if g.leader.is_some());
+            let refused =
+                if follows { Err(BodyError::Stays(STOPPED.into())) } else { body::end_its_call(&mut stopped) };
+            if let Err(e) = refused {
                 self.stay_for(pid, &e.to_string());
                 return Ok(Some(stopped));
             }

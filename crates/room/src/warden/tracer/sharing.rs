@@ -2,7 +2,7 @@
 //! their place, and the body leaves as any other does. Should it stay after all, nobody notices.
 
 use super::Tracer;
-use super::departing::{Going, State};
+use super::departing::{Going, STOPPED, State};
 use crate::warden::sharers::{self, Commons, Held, What};
 use crate::warden::spares::Spare;
 use body::{BodyError, rewind};
@@ -35,6 +35,9 @@ impl Tracer {
             let others: Vec<i32> = commons.holders().into_iter().filter(|pid| *pid != leader).collect();
             if others.is_empty() {
                 return self.leave_alone(leader);
+            }
+            if matches!(self.departing.states.get(&leader), Some(State::Standing(_, going)) if going.stopped) {
+                return self.stay_for(leader, STOPPED);
             }
             let mut new = false;
             for pid in &others {
@@ -83,6 +86,9 @@ impl Tracer {
     }
 
     fn ask(&mut self, leader: i32, commons: Commons) {
+        if let Err(e) = os::fault::at("ask there") {
+            return self.stay_for(leader, &e.to_string());
+        }
         let mut asked = Asked { files: Vec::new() };
         let mut told = Vec::new();
         for held in commons.files {
@@ -113,6 +119,9 @@ impl Tracer {
         let (Some(asked), Ok(numbers)) = (asked, &result) else {
             return self.stay_for(leader, &result.err().unwrap_or_else(|| "home answered unasked".into()));
         };
+        if let Err(e) = os::fault::at("share there") {
+            return self.stay_for(leader, &e.to_string());
+        }
         for (pid, standin, fd) in numbers {
             if let Some(guest) = self.room.guests().get_mut(*pid) {
                 guest.numbers.insert(*standin, *fd);
