@@ -394,7 +394,11 @@ pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> 
 
 /// A rate that was set says nothing about the next one.
 fn learn(room: &Shared, wish: Wish, moved: Result<Leg, String>) -> Result<Leg, String> {
-    moved.inspect(|leg| wish.rate.is_none().then(|| room.moves.has_ended(leg)).unwrap_or_default())
+    moved.inspect(|leg| {
+        if wish.rate.is_none() {
+            room.moves.has_ended(leg);
+        }
+    })
 }
 
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
