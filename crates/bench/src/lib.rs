@@ -66,6 +66,14 @@ enum What {
     Table1(balance::Args),
     /// Jobs of random length on equal nodes, likewise (their Figure 2)
     Fig2(balance::Args),
+    /// Equal jobs beside processes that run and pause, likewise (their Figure 3)
+    Fig3(balance::Args),
+    /// Equal jobs on nodes of which half are three times slower, likewise
+    Speeds(balance::Args),
+    /// Jobs of random length on nodes of which half are three times slower, likewise
+    SpeedsRandom(balance::Args),
+    /// Jobs whose memory together is more than one node has: whether any is killed for want of memory
+    Usher(balance::Args),
 }
 
 /// `tern bench move`
@@ -154,12 +162,18 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
             false => report.table(),
         }),
         What::Memory(args) => memory::measure(args),
+        What::Table1(args) => balance::measure(args, include_str!("../../../scenarios/table1.toml"), false),
+        What::Fig2(args) => balance::measure(args, include_str!("../../../scenarios/fig2.toml"), false),
+        What::Fig3(args) => balance::measure(args, include_str!("../../../scenarios/fig3.toml"), false),
+        What::Speeds(args) => balance::measure(args, include_str!("../../../scenarios/speeds.toml"), false),
+        What::SpeedsRandom(args) => {
+            balance::measure(args, include_str!("../../../scenarios/speeds-random.toml"), false)
+        }
+        What::Usher(args) => balance::measure(args, include_str!("../../../scenarios/usher.toml"), true),
         What::FreezeBound(args) => bounded::measure(args),
         What::Programs(args) => real::measure(args),
         What::Pairs(args) => pairs::measure(args),
         What::Pair(args) => pair::serve(args),
-        What::Table1(args) => balance::measure(args, include_str!("../../../scenarios/table1.toml")),
-        What::Fig2(args) => balance::measure(args, include_str!("../../../scenarios/fig2.toml")),
         What::Sink { at, once } => stream::sink(*at, *once).map(|()| String::new()),
     };
     match printed {

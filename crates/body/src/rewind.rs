@@ -71,6 +71,9 @@ pub fn may_time_out(call: i64, args: &[u64; 6]) -> bool {
     }
 }
 
+/// The part of a futex operation that is no flag.
+const FUTEX_COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+
 /// How a call says for how long it waits at most.
 enum Timeout<'a> {
     /// A number; negative: for ever.
@@ -84,7 +87,9 @@ fn timeout(call: i64, r: &mut user_regs_struct) -> Option<Timeout<'_>> {
     Some(match call {
         libc::SYS_nanosleep => Timeout::Time(&mut r.rdi, rsi),
         libc::SYS_clock_nanosleep => Timeout::Time(&mut r.rdx, r10),
-        libc::SYS_futex | libc::SYS_semtimedop | libc::SYS_epoll_pwait2 => Timeout::Time(&mut r.r10, 0),
+        // Of all waits for a futex, this one alone says for how long; the others say until when (futex(2)).
+        libc::SYS_futex if rsi as i32 & FUTEX_COMMAND == libc::FUTEX_WAIT => Timeout::Time(&mut r.r10, 0),
+        libc::SYS_semtimedop | libc::SYS_epoll_pwait2 => Timeout::Time(&mut r.r10, 0),
         libc::SYS_rt_sigtimedwait => Timeout::Time(&mut r.rdx, 0),
         libc::SYS_io_getevents => Timeout::Time(&mut r.r8, 0),
         libc::SYS_poll => Timeout::Milliseconds(&mut r.rdx),
@@ -163,6 +168,13 @@ mod tests {
         let rewound = rewind(&r, SLEPT, five_seconds);
         let left = [&3u64.to_le_bytes()[..], &500_000_000u64.to_le_bytes()].concat();
         assert_eq!((rewound.registers.rdi, rewound.put), (0x8f00, Some((0x8f00, left.try_into().unwrap()))));
+        for (operation, rest) in [(libc::FUTEX_WAIT, 3), (libc::FUTEX_WAIT_BITSET, 5)] {
+            let mut r = stopped(libc::SYS_futex, -516);
+            (r.rsi, r.r10) = ((operation | libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u64, 0x70);
+            let rewound = rewind(&r, SLEPT, five_seconds);
+            let seconds = rewound.put.map_or(5, |(_, bytes)| bytes[0]);
+            assert_eq!((seconds, rewound.registers.rax as i64), (rest, -514));
+        }
         for (timeout, left) in [(2000i32, 500i32), (1000, 0), (-1, -1)] {
             let mut r = stopped(libc::SYS_poll, -516);
             r.rdx = u64::from(timeout as u32);

@@ -158,6 +158,8 @@ pub struct Guest {
     pub rss_bytes: u64,
     /// Threads of the body.
     pub threads: u32,
+    /// Calls that its deputy has made for it since it came.
+    pub calls: u64,
     /// Command line, arguments joined by spaces.
     pub command: String,
 }

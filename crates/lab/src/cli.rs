@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use crate::error::{Context, Error, Result, chain};
 use crate::exec::{end_like, run as run_in_node, run_at_switch};
 use crate::machine::client;
-use crate::options::{LabName, Options, node_index, parse_bits, parse_bytes, parse_delay};
+use crate::options::{LabName, Options, Share, node_index, parse_bits, parse_bytes, parse_delay};
 use crate::process::in_network;
 use crate::state::{NodeState, State, all};
 use crate::{cluster, link, teardown, up};
@@ -39,6 +39,12 @@ pub enum Command {
         /// CPU limit of each node, in cores (0.5).
         #[arg(long, value_name = "SHARE")]
         cpus: Option<f64>,
+        /// CPU limits of some nodes, which hold instead (n10-n17=0.03; may be given often).
+        #[arg(long, value_name = "NODES=SHARE")]
+        cpus_of: Vec<Share>,
+        /// The daemons' policies, and the gossip of loads, run so many times as fast as shipped: for experiments with short jobs.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        pace: u32,
         /// Memory limit of each node (512M).
         #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
         mem: Option<u64>,
@@ -129,12 +135,14 @@ pub fn run(args: Args) -> u8 {
 
 fn act(Args { name, command }: Args) -> Result<u8> {
     match command {
-        Command::Up { nodes, cpus, mem, rate, delay, foreign, vm, vm_cpu, bare } => {
+        Command::Up { nodes, cpus, cpus_of, pace, mem, rate, delay, foreign, vm, vm_cpu, bare } => {
             let foreign = foreign.iter().flat_map(|f| f.split(',')).map(str::to_owned).collect();
             let options = Options {
                 name,
                 nodes,
                 cpus,
+                cpus_of,
+                pace,
                 memory_bytes: mem,
                 rate_bits: rate,
                 delay_us: delay,

@@ -129,6 +129,7 @@ fn become_command(
         .current_dir(place)
         .env("PATH", search_path(node))
         .env("TERN_STATE", node.state_dir())
+        .env("TERN_PACE", node.pace.to_string())
         .exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Err((code, Error::System { what: format!("run {} on {}", program.to_string_lossy(), node.name), source: error }))

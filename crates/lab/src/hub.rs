@@ -228,7 +228,11 @@ impl Hub {
             let machine = self.options.is_machine(index);
             // A virtual machine's memory is limited by itself; QEMU needs more.
             let memory_bytes = self.options.memory_bytes.filter(|_| !machine);
-            let cgroups = cgroup::make(hierarchies, &Options { memory_bytes, ..self.options.clone() }, &name)?;
+            let cgroups = cgroup::make(
+                hierarchies,
+                &Options { cpus: self.options.cpus_of(index), memory_bytes, ..self.options.clone() },
+                &name,
+            )?;
             channel.send(&Task {
                 index,
                 options: self.options.clone(),
@@ -246,6 +250,7 @@ impl Hub {
                 cgroups,
                 foreign,
                 console,
+                pace: self.options.pace,
             });
         }
         for (node, channel) in nodes.iter().zip(&mut self.channels) {

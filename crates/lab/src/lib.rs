@@ -51,7 +51,7 @@ pub use api::{Lab, Output};
 pub use cli::{Args, Command, run};
 pub use error::Error;
 pub use machine::available as machines_available;
-pub use options::{LabName, Options};
+pub use options::{LabName, Options, Share};
 pub use state::{NodeState, State};
 
 /// Runs the role that `argv` (without the program's name) names, if it is one of the lab's: `__lab-hub`, `__lab-init`, `__lab-relay`,

@@ -11,6 +11,8 @@ use crate::error::Error;
 pub const MAX_NODES: u32 = 1000;
 /// The most virtual machines that a lab may have.
 const MAX_MACHINES: u32 = 8;
+/// The fastest pace of a policy.
+const PACE_MAX: u32 = 100;
 
 /// Everything that `up` needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,10 @@ pub struct Options {
     pub nodes: u32,
     /// CPU limit of each node in cores (0.5 = half a core).
     pub cpus: Option<f64>,
+    /// CPU limits of some nodes, which hold instead.
+    pub cpus_of: Vec<Share>,
+    /// How many times as fast the policies of the daemons run.
+    pub pace: u32,
     /// Memory limit of each node, bytes.
     pub memory_bytes: Option<u64>,
     /// Bandwidth of each node's link in either direction, bits per second.
@@ -44,6 +50,8 @@ impl Options {
             name,
             nodes,
             cpus: None,
+            cpus_of: Vec::new(),
+            pace: 1,
             memory_bytes: None,
             rate_bits: None,
             delay_us: None,
@@ -52,6 +60,12 @@ impl Options {
             machines: 0,
             machine_cpu: crate::machine::CPU.into(),
         }
+    }
+
+    /// CPU limit of the node of this number.
+    pub fn cpus_of(&self, index: u32) -> Option<f64> {
+        let own = self.cpus_of.iter().rev().find(|share| (share.first..=share.last).contains(&index));
+        own.map(|share| share.cpus).or(self.cpus)
     }
 
     /// Number of all nodes, machines included.
@@ -83,7 +97,11 @@ impl Options {
         if self.machines > 0 && self.memory_bytes.is_some_and(|b| b < 512 << 20) {
             return bad("--mem", format!("{:?}", self.memory_bytes), "a virtual machine needs at least 512M");
         }
-        if let Some(cpus) = self.cpus.filter(|c| !(0.01..=1024.0).contains(c)) {
+        if !(1..=PACE_MAX).contains(&self.pace) {
+            return bad("--pace", self.pace.to_string(), "a pace is from 1 to 100");
+        }
+        let shares = self.cpus.iter().chain(self.cpus_of.iter().map(|share| &share.cpus));
+        if let Some(cpus) = shares.copied().find(|c| !(0.01..=1024.0).contains(c)) {
             return bad("--cpus", cpus.to_string(), "a share is between 0.01 and 1024 cores");
         }
         if let Some(bytes) = self.memory_bytes.filter(|b| *b < 8 << 20) {
@@ -106,6 +124,39 @@ impl Options {
 pub fn node_index(node: &str) -> Option<u32> {
     let digits = node.strip_prefix('n')?;
     (digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0')).then(|| digits.parse().ok())?
+}
+
+/// CPU limit of some nodes: `n3=0.05`, `n10-n17=0.05`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The first node.
+    pub first: u32,
+    /// The last.
+    pub last: u32,
+    /// Cores of each.
+    pub cpus: f64,
+}
+
+impl FromStr for Share {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parsed = text.split_once('=').and_then(|(nodes, cpus)| {
+            let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
+            Some(Share { first: node_index(first)?, last: node_index(last)?, cpus: cpus.parse().ok()? })
+        });
+        parsed.ok_or_else(|| Error::Invalid {
+            what: "--cpus-of",
+            value: text.into(),
+            reason: "a share is written n3=0.05 or n10-n17=0.05".into(),
+        })
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n{}-n{}={}", self.first, self.last, self.cpus)
+    }
 }
 
 /// Name of a lab: 1 to 32 characters of `a-z`, `0-9` and `-`. It becomes part of file and cgroup names.

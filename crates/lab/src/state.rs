@@ -45,6 +45,8 @@ pub struct NodeState {
     pub foreign: bool,
     /// It is a virtual machine, whose console writes to this file.
     pub console: Option<PathBuf>,
+    /// How many times as fast the policy of its daemon runs.
+    pub pace: u32,
 }
 
 impl NodeState {

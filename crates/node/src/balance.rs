@@ -2,11 +2,12 @@
 //!
 //! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::policy::{Ask, Entry, Lag, Move, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
+use ::policy::{Ask, Entry, Lag, Move, Mover, NodeView, ProcessView, Refusal, Settings, Tie, Verdict};
 use ctl::moves::Wish;
 use ctl::peer::PeerRequest;
 use ctl::steward::Guest;
@@ -14,8 +15,8 @@ use ctl::tool::{Hint, Pin};
 
 use crate::daemon::{Daemon, lock};
 use crate::dial::Session;
-use crate::hosted::start_time;
-use crate::{Error, choice, moving, rooms};
+use crate::placed::Placed;
+use crate::{Error, at_home, choice, moving, rooms};
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(1);
@@ -28,35 +29,21 @@ const FAILED_FOR: Duration = Duration::from_secs(60);
 /// Moves over which their duration is smoothed, and the most that it counts, milliseconds.
 const TOOK_MOVES: f64 = 4.0;
 const TOOK_MAX_MS: f64 = 60_000.0;
-/// Most processes remembered as placed by the policy.
-const PLACED_MAX: usize = 4096;
+/// Over which a process' wants and calls are smoothed, milliseconds.
+const SMOOTHED_MS: f64 = 2000.0;
 
 /// What the parts of the daemon share about moving.
 #[derive(Default)]
 pub(crate) struct Balance {
     /// Promises to others.
     guests: Mutex<Mover>,
-    /// What the policy placed: PID and start time. What users placed by name stays there.
-    placed: Mutex<HashMap<i32, u64>>,
+    /// What the policy placed.
+    pub(crate) placed: Placed,
 }
 
 impl Balance {
-    /// This process was placed by the policy.
-    pub(crate) fn has_placed(&self, pid: i32) {
-        let mut placed = lock(&self.placed);
-        if placed.len() >= PLACED_MAX {
-            placed.retain(|pid, started| started_at(*pid) == Some(*started));
-        }
-        if let Some(started) = started_at(pid)
-            && placed.len() < PLACED_MAX
-        {
-            placed.insert(pid, started);
-        }
-    }
-
-    fn was_placed(&self, pid: i32) -> bool {
-        let started = lock(&self.placed).get(&pid).copied();
-        started.is_some() && started == started_at(pid)
+    pub(crate) fn load(run_dir: &Path) -> Balance {
+        Balance { guests: Mutex::default(), placed: Placed::load(run_dir) }
     }
 
     /// Another node asks whether its process may come.
@@ -70,11 +57,7 @@ impl Balance {
     }
 }
 
-fn started_at(pid: i32) -> Option<u64> {
-    start_time(u32::try_from(pid).ok()?)
-}
-
-/// A process of this home that is away.
+/// A process of this home.
 struct Tracked {
     began: Instant,
     node: u64,
@@ -82,6 +65,9 @@ struct Tracked {
     came_from: Option<u64>,
     seen: Instant,
     cpu_us: u64,
+    calls: u64,
+    /// Calls that home makes for it, a second, smoothed.
+    calls_per_s: f64,
     /// Share of time for which it wants a core, all threads together, smoothed.
     demand: f64,
     lag: Lag,
@@ -95,7 +81,7 @@ pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
     let work = move || {
         let mut rounds = Rounds { daemon, tracked: HashMap::new(), mover: Mover::default(), took_ms: 0.0 };
         loop {
-            std::thread::sleep(EVERY);
+            std::thread::sleep(rounds.daemon.paced(EVERY));
             rounds.round();
         }
     };
@@ -112,23 +98,30 @@ struct Rounds {
 
 impl Rounds {
     fn round(&mut self) {
+        if let Err(e) = self.daemon.balance.placed.save() {
+            tracing::warn!("what the policy placed is not remembered: {e}");
+        }
         let settings = self.daemon.policy.settings();
         if !settings.moves {
             return self.tracked.clear();
         }
+        let of_owner = settings.clone();
         // Whether guests are taken here says nothing about where this home's processes may be.
         let mut settings = Settings { guests: true, ..settings };
         settings.params.move_ms = settings.params.move_ms.max(self.took_ms.min(TOOK_MAX_MS) as u32);
         self.mover.set(settings);
         let mut nodes = self.nodes();
-        let away = self.away(&nodes);
-        self.track(&away, &nodes);
+        let movable = self.movable(&nodes, &of_owner);
+        // Home is looked at as where they are, not as where they may go: they are away because somebody wanted them to be.
+        let home = self.daemon.me().id;
+        nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
+        self.track(&movable, &nodes);
         self.fill_in_lags(&mut nodes);
         let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
         sources.sort_unstable();
         sources.dedup();
         for source in sources {
-            self.decide(source, &away, &nodes);
+            self.decide(source, &movable, &nodes);
         }
     }
 
@@ -138,23 +131,26 @@ impl Rounds {
         let alive = table.iter().filter(|k| k.alive).map(|k| k.member.id);
         let view = |id| {
             let (load, age) = table.load(id, now)?;
-            let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
+            let age_ms = u32::try_from(self.daemon.policy_ms(age)).unwrap_or(u32::MAX);
             Some((id, NodeView { age_ms, ..choice::view(id, &load, 0) }))
         };
         alive.filter_map(view).collect()
     }
 
-    /// Processes of this home that the policy placed, and where they are.
-    fn away(&self, nodes: &HashMap<u64, NodeView>) -> HashMap<i32, (u64, Guest)> {
-        let mut found = HashMap::new();
+    /// Processes of this home that the policy may move, and where they are.
+    fn movable(&self, nodes: &HashMap<u64, NodeView>, settings: &Settings) -> HashMap<i32, (u64, Guest)> {
+        let (mut found, mut away) = (HashMap::new(), HashSet::new());
+        let placed = &self.daemon.balance.placed;
         for (_, steward) in rooms::stewards(&self.daemon.options.run_dir) {
             let Ok((name, true, guests)) = steward.list() else { continue };
+            away.extend(guests.iter().map(|g| g.pid));
             let Ok(member) = self.daemon.living(&name) else { continue };
             if nodes.contains_key(&member.id) {
-                let placed = guests.into_iter().filter(|g| self.daemon.balance.was_placed(g.pid));
-                found.extend(placed.map(|g| (g.pid, (member.id, g))));
+                found.extend(guests.into_iter().filter(|g| placed.has(g.pid)).map(|g| (g.pid, (member.id, g))));
             }
         }
+        let home = self.daemon.me().id;
+        found.extend(at_home::processes(settings, placed, &away).into_iter().map(|g| (g.pid, (home, g))));
         found
     }
 
@@ -170,7 +166,7 @@ impl Rounds {
                 (tracked.came_from, tracked.node, tracked.came) = (Some(tracked.node), *node, now);
                 tracked.moves += 1;
             }
-            tracked.look(guest, speed, mean_ms, scale_ms, now);
+            tracked.look(guest, speed, (mean_ms, scale_ms), f64::from(self.daemon.options.pace), now);
         }
     }
 
@@ -196,15 +192,17 @@ impl Rounds {
         let now = Instant::now();
         let home = self.daemon.me().id;
         let here = self.tracked.iter().filter(|(_, t)| t.node == source);
-        let ready = here.filter(|(_, t)| t.failed.is_none_or(|at| now.duration_since(at) > FAILED_FOR));
+        let failed_for = self.daemon.paced(FAILED_FOR);
+        let ready = here.filter(|(_, t)| t.failed.is_none_or(|at| now.duration_since(at) > failed_for));
         let pin = |pid: i32| u32::try_from(pid).ok().and_then(|pid| self.daemon.pins.get(pid)).unwrap_or_default();
+        let age_ms = |since: Instant| self.daemon.policy_ms(now.duration_since(since));
         let processes: Vec<ProcessView> =
-            ready.filter_map(|(pid, t)| Some(t.view(*pid, home, &away.get(pid)?.1, pin(*pid), now))).collect();
+            ready.filter_map(|(pid, t)| Some(t.view(*pid, home, &away.get(pid)?.1, pin(*pid), age_ms))).collect();
         if processes.is_empty() {
             return;
         }
         let now_ms = self.daemon.uptime_ms();
-        let others = nodes.values().filter(|n| n.id != source).copied();
+        let others = nodes.values().filter(|n| n.id != source && n.id != home).copied();
         let record = self.mover.consider(now_ms, own, processes, others);
         if !matches!(record.verdict, Verdict::Move(_)) {
             return;
@@ -239,7 +237,7 @@ impl Rounds {
         let start = Instant::now();
         moving::relocate_unasked(&self.daemon, pid, Some(&target.name), Wish::default())?;
         let took = start.elapsed();
-        self.took_ms += (took.as_secs_f64() * 1e3 - self.took_ms) / TOOK_MOVES;
+        self.took_ms += (self.daemon.policy_ms(took) as f64 - self.took_ms) / TOOK_MOVES;
         tracing::info!("process {pid} moved to {} in {took:?} ({:?})", target.name, order.cause);
         Ok(())
     }
@@ -254,6 +252,8 @@ impl Tracked {
             came_from: None,
             seen: now,
             cpu_us: guest.cpu_us,
+            calls: guest.calls,
+            calls_per_s: 0.0,
             demand: 1.0,
             lag: Lag::of_newcomer(mean_ms as i32),
             moves: 0,
@@ -262,22 +262,23 @@ impl Tracked {
     }
 
     /// Takes over what the room says of it now. Who waits for a core is runnable as who has one.
-    fn look(&mut self, guest: &Guest, speed: f64, mean_ms: f64, scale_ms: f64, now: Instant) {
-        let elapsed_ms = now.duration_since(self.seen).as_secs_f64() * 1e3;
+    fn look(&mut self, guest: &Guest, speed: f64, (mean_ms, scale_ms): (f64, f64), pace: f64, now: Instant) {
+        let elapsed_ms = now.duration_since(self.seen).as_secs_f64() * 1e3 * pace;
         if elapsed_ms < 1.0 {
             return;
         }
         // After a move its new body counts from what it has used there.
-        let used_ms = guest.cpu_us.saturating_sub(self.cpu_us) as f64 / 1e3;
+        let used_ms = guest.cpu_us.saturating_sub(self.cpu_us) as f64 / 1e3 * pace;
         let runs = if guest.state == 'R' { 1.0 } else { 0.0 };
         let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
-        self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / 2000.0).exp());
+        self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
-        (self.seen, self.cpu_us) = (now, guest.cpu_us);
+        let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
+        self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
+        (self.seen, self.cpu_us, self.calls) = (now, guest.cpu_us, guest.calls);
     }
 
-    fn view(&self, pid: i32, home: u64, guest: &Guest, pin: Pin, now: Instant) -> ProcessView {
-        let ms = |since: Instant| u64::try_from(now.duration_since(since).as_millis()).unwrap_or(u64::MAX);
+    fn view(&self, pid: i32, home: u64, guest: &Guest, pin: Pin, ms: impl Fn(Instant) -> u64) -> ProcessView {
         let memory_mib = u32::try_from(guest.rss_bytes >> 20).unwrap_or(u32::MAX);
         ProcessView {
             id: u64::try_from(pid).unwrap_or(0),
@@ -290,7 +291,7 @@ impl Tracked {
             carried_mib: memory_mib,
             moves: self.moves,
             came_from: self.came_from,
-            ties: Vec::new(),
+            ties: vec![Tie { node: home, calls_per_s: self.calls_per_s as u32 }],
             pinned: pin.stay || guest.state == 'T',
             prefer_home: pin.prefer_home,
             hint: match pin.hint {

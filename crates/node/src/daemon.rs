@@ -46,6 +46,8 @@ pub struct Options {
     pub rooms_max: u32,
     /// Pretend that the wall clock is off by this much, microseconds: lets one machine show what clock skew does.
     pub clock_offset_us: i64,
+    /// The policy, and the gossip of loads, run so many times as fast (1: as shipped): what they call a millisecond is so much shorter.
+    pub pace: u32,
 }
 
 pub(crate) struct Daemon {
@@ -98,7 +100,7 @@ impl Daemon {
         let policy = Policy::load(&identity, &options.run_dir)?;
         Ok(Daemon {
             policy,
-            balance: Balance::default(),
+            balance: Balance::load(&options.run_dir),
             pins: Pins::load(&options.run_dir),
             facts: OnceLock::new(),
             rooms: Rooms::default(),
@@ -237,9 +239,19 @@ impl Daemon {
         if self.policy.takes_guests() { self.options.rooms_max } else { 0 }
     }
 
-    /// Since the daemon started, milliseconds.
+    /// Since the daemon started, the policy's milliseconds.
     pub(crate) fn uptime_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.policy_ms(self.started.elapsed())
+    }
+
+    /// A time as the policy sees it, milliseconds.
+    pub(crate) fn policy_ms(&self, time: Duration) -> u64 {
+        u64::try_from((time * self.options.pace.max(1)).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// How long such a period of the policy's is.
+    pub(crate) fn paced(&self, period: Duration) -> Duration {
+        period / self.options.pace.max(1)
     }
 
     pub(crate) fn load(&self) -> Load {

@@ -70,6 +70,12 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     if fields.next()? == "Z" { None } else { fields.nth(18)?.parse().ok() }
 }
 
+/// The parent of a process.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 mod admit;
 mod answers;
+mod at_home;
 mod balance;
 mod choice;
 mod client;
@@ -18,7 +19,8 @@ mod members;
 mod moving;
 mod pair;
 mod pins;
-pub mod placement;
+pub mod placed;
+mod placement;
 mod policy;
 mod policy_answers;
 mod rooms;

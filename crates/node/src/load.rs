@@ -1,7 +1,7 @@
 //! How busy this node is: looked at twice a second by a thread of its own.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::policy::LoadIndex;
 use ctl::facts::Load;
@@ -25,7 +25,6 @@ const REFERENCE_MILLI: u32 = 1000;
 
 /// What was seen last.
 pub(crate) struct Meter {
-    started: Instant,
     seen: Mutex<Seen>,
 }
 
@@ -41,7 +40,7 @@ struct Seen {
 
 impl Meter {
     pub(crate) fn new() -> Meter {
-        Meter { started: Instant::now(), seen: Mutex::new(Seen::default()) }
+        Meter { seen: Mutex::new(Seen::default()) }
     }
 
     /// As it is told to others; rooms are not filled in.
@@ -53,25 +52,25 @@ impl Meter {
     pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
         // The first reading is there before anybody asks.
         let share = Share::find();
-        daemon.meter.look(&share, REFERENCE_MILLI);
+        daemon.meter.look(daemon.uptime_ms(), &share, REFERENCE_MILLI);
         let work = move || {
             let speed_milli = calibrate();
             loop {
-                daemon.meter.look(&share, speed_milli);
-                std::thread::sleep(EVERY);
+                daemon.meter.look(daemon.uptime_ms(), &share, speed_milli);
+                std::thread::sleep(daemon.paced(EVERY));
             }
         };
         std::thread::Builder::new().name("load".into()).stack_size(256 << 10).spawn(work).map(drop)
     }
 
-    fn look(&self, share: &Share, speed_milli: u32) {
+    /// `now_ms`: since the daemon started, the policy's milliseconds.
+    fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) {
         let runnable = share.runnable();
         let mut seen = lock(&self.seen);
         seen.runnable += runnable;
         seen.looks += 1;
         if seen.looks >= LOOKS || seen.load.cores == 0 {
             let sample = f64::from(seen.runnable) / f64::from(seen.looks);
-            let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             seen.index.sample(sample, now_ms);
             (seen.runnable, seen.looks) = (0, 0);
         }
@@ -144,7 +143,7 @@ mod tests {
         let share = Share::find();
         let speed_milli = calibrate();
         assert!((20..50_000).contains(&speed_milli), "{speed_milli}");
-        (0..4).for_each(|_| meter.look(&share, speed_milli));
+        (0..4).for_each(|second| meter.look(1000 * second, &share, speed_milli));
         let load = meter.load();
         assert!(load.cores > 0 && load.memory_mib > 0 && load.available_mib <= load.memory_mib, "{load:?}");
         assert!(load.capacity_milli > 0 && load.capacity_milli <= load.cores * 1000, "{load:?}");

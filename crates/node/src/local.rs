@@ -208,7 +208,7 @@ fn place(
     match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
         Ok(FromSteward::Ok) => {
             if wish.on.is_none() || wish.movable {
-                daemon.balance.has_placed(peer.pid);
+                daemon.balance.placed.add(peer.pid);
             }
             Ok(())
         }

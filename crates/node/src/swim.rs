@@ -179,7 +179,8 @@ impl Task {
                 () = tokio::time::sleep_until(next.into()) => self.due(),
                 () = tokio::time::sleep_until(pulse.into()) => {
                     self.pulse();
-                    pulse = Instant::now() + if start.elapsed() < EAGER_FOR { EAGER_PULSE_EVERY } else { PULSE_EVERY };
+                    let every = if start.elapsed() < EAGER_FOR { EAGER_PULSE_EVERY } else { PULSE_EVERY };
+                    pulse = Instant::now() + every.min(self.daemon.paced(PULSE_EVERY));
                 }
             }
             self.drain();

@@ -21,6 +21,9 @@ pub struct Args {
     /// Act as if the wall clock were off by so many milliseconds
     #[arg(long, hide = true, default_value_t = 0, allow_hyphen_values = true, value_name = "MS")]
     pretend_clock_offset: i64,
+    /// Run the policy, and the gossip of loads, so many times as fast: for experiments with short jobs
+    #[arg(long, hide = true, env = "TERN_PACE", default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pace: u32,
 }
 
 pub fn main(args: &Args, dirs: &Dirs) -> u8 {
@@ -52,6 +55,7 @@ fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
         listen,
         rooms_max: args.rooms,
         clock_offset_us: args.pretend_clock_offset.saturating_mul(1000),
+        pace: args.pace,
     })?;
     Ok(())
 }

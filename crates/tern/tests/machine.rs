@@ -64,6 +64,15 @@ fn a_machine_is_a_node_like_others() {
     let doctor = lab.exec("n1", ["tern", "doctor", "n2"]).unwrap().text();
     let clock = doctor.lines().find(|l| l.starts_with("clock")).unwrap();
     assert!(clock.contains("+30") || clock.contains("+29"), "{clock}");
+    // What a program may have found here it would miss there: so it is said, for those that begin and those that run.
+    if fs::read_to_string("/proc/cpuinfo").unwrap().contains(" avx2 ") {
+        let refused = lab.exec("n1", ["tern", "run", "--on", "n2", "--", "true"]).unwrap();
+        assert!(refused.errors().contains("the CPU of n2 lacks") && refused.errors().contains("avx2"), "{refused:?}");
+        let script = "sleep 100 & tern move $! n2; echo $?; kill $!";
+        let refused = lab.exec("n1", ["sh", "-c", script]).unwrap();
+        assert!(refused.errors().contains("avx2"), "{refused:?}");
+        assert_eq!(refused.text(), "1");
+    }
     // Links are cut and healed, and daemons start anew.
     lab.cut("n1", "n2").unwrap();
     wait_for("the cut to be noticed", || !alive());

@@ -155,6 +155,84 @@ fn running_programs_go_where_there_is_room_and_leave_when_the_owner_says_so() {
 }
 
 #[test]
+fn what_a_placed_program_makes_is_moved_too_and_by_the_next_daemon() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n3", &["policy", "set", "guests=off"]);
+    eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
+    // The shell itself only waits.
+    let script = "while :; do :; done & while :; do :; done & wait";
+    let words = ["timeout", "--foreground", "-s", "KILL", "200", "tern", "run", "--", "sh", "-c", script];
+    let mut family = lab.spawn("n1", words).unwrap();
+    eventually("all are on n2", || places(&lab) == ["n2", "n2", "n2"]);
+    ok(&lab, "n3", &["policy", "set", "guests=on"]);
+    eventually("a child goes to n3", || places(&lab) == ["n2", "n2", "n3"]);
+    lab.restart_daemon("n1").unwrap();
+    ok(&lab, "n3", &["policy", "set", "guests=off"]);
+    eventually("it leaves n3", || places(&lab) == ["n2", "n2", "n2"]);
+    let rows: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
+    for row in rows.as_array().unwrap() {
+        lab.exec("n1", ["kill", "-9", &row["guest"]["pid"].to_string()]).unwrap();
+    }
+    family.wait().unwrap();
+}
+
+/// Gives a node another share of a core, as its owner may while it runs.
+fn set_quota(lab: &Lab, node: &str, cpus: f64) {
+    for group in &lab.state().node(node).unwrap().cgroups {
+        let group = if group.ends_with("init") { group.parent().unwrap() } else { group };
+        let quota_us = (100_000.0 * cpus) as u64;
+        if group.join("cpu.max").exists() {
+            std::fs::write(group.join("cpu.max"), format!("{quota_us} 100000")).unwrap();
+        } else if group.join("cpu.cfs_quota_us").exists() {
+            std::fs::write(group.join("cpu.cfs_period_us"), "100000").unwrap();
+            std::fs::write(group.join("cpu.cfs_quota_us"), quota_us.to_string()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_node_that_slows_down_is_left() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n3", &["policy", "set", "guests=off"]);
+    eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
+    let words =
+        ["timeout", "--foreground", "-s", "KILL", "200", "tern", "run", "--", "sh", "-c", "while :; do :; done"];
+    let mut job = lab.spawn("n1", words).unwrap();
+    eventually("it is on n2", || places(&lab) == ["n2"]);
+    ok(&lab, "n3", &["policy", "set", "guests=on"]);
+    // With equal nodes there is no reason to go.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(places(&lab), ["n2"]);
+    let start = Instant::now();
+    set_quota(&lab, "n2", 0.05);
+    eventually("it goes to n3", || places(&lab) == ["n3"]);
+    eprintln!("it left a node that became six times slower after {:.1} s", start.elapsed().as_secs_f64());
+    let rows: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
+    lab.exec("n1", ["kill", "-9", &rows[0]["guest"]["pid"].to_string()]).unwrap();
+    job.wait().unwrap();
+}
+
+#[test]
+fn a_user_who_opts_in_has_running_programs_sent_away() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    let busy = ["timeout", "-s", "KILL", "200", "sh", "-c", "while :; do :; done"];
+    let mut running: Vec<_> = (0..3).map(|_| lab.spawn("n1", [&AS_USER[..], &busy].concat()).unwrap()).collect();
+    eventually("they run", || load(&lab, "n1", "runnable_milli") > 2000);
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(places(&lab).is_empty(), "nobody has said that they may be moved");
+    let opted = lab.exec("n1", [&AS_USER[..], &["tern", "policy", "set", "scope=mine"]].concat()).unwrap();
+    assert!(opted.status.success(), "{}", opted.errors());
+    eventually("two of three go away", || places(&lab) == ["n2", "n3"]);
+    for child in &mut running {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
 fn pins_are_shown_by_why() {
     let lab = common::lab_of(&common::options(1));
     let mut sleeper = lab.spawn("n1", ["sh", "-c", "echo $$; exec sleep 100"]).unwrap();
@@ -194,8 +272,10 @@ fn scenarios_run_on_real_processes_and_are_resumed() {
     let (outcomes, said) = run("2");
     assert_eq!(outcomes.len(), 2);
     assert!(outcomes.iter().all(|o| o["jobs"] == 2 && o["fluid_s"] == 300.0 && o["makespan_s"].as_f64() > Some(0.0)));
-    assert_eq!(said.lines().count(), 2, "{said}");
+    // The factors come first.
+    assert!(said.starts_with("table1: time is divided by 1000 for the jobs, and by 1 for the policy"), "{said}");
+    assert_eq!(said.lines().count(), 3, "{said}");
     let (outcomes, said) = run("2,3");
-    assert_eq!((outcomes.len(), said.lines().count()), (4, 2), "{said}");
+    assert_eq!((outcomes.len(), said.lines().count()), (4, 3), "{said}");
     assert!(fails(&lab, &["bench", "table1", "--scale", "0"]).contains("from 1 to 1000"));
 }

@@ -133,6 +133,7 @@ fn list(room: &Shared) -> FromSteward {
             cpu_us: usage.map_or(0, |u| u.cpu_us) + os::process::times(*pid).map_or(0, |(cpu_us, _)| cpu_us),
             rss_bytes: usage.map_or(0, |u| u.rss_bytes),
             threads: usage.map_or(deputy.threads.len() as u32, |u| u.threads),
+            calls: deputy.calls,
             command: deputy.program.argv.iter().map(|a| String::from_utf8_lossy(a)).collect::<Vec<_>>().join(" "),
         }
     });

@@ -286,6 +286,8 @@ pub struct Deputy {
     pub refusals: VecDeque<String>,
     /// Children that never came to be in the room: their ends are not told.
     pub unborn: Vec<i32>,
+    /// Calls that were made for the body.
+    pub calls: u64,
     /// What the body used at the last report.
     pub usage: Option<BodyUsage>,
     /// Signals that its program starts with blocked.
@@ -322,6 +324,7 @@ impl Deputy {
             standins: HashMap::new(),
             refusals: VecDeque::new(),
             unborn: Vec::new(),
+            calls: 0,
             usage: None,
             blocked: 0,
             stopped: false,

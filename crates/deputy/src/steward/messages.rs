@@ -150,6 +150,7 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
     call.blocked &= JOB_STOPS;
     let Table { deputies, anchors, calls, .. } = table;
     let deputy = deputies.get_mut(&pid).ok_or(libc::ESRCH)?;
+    deputy.calls += 1;
     let job = match standins::resolve(&mut call, deputy) {
         Ok(()) => {
             let purpose = Purpose::Call { id, nr: call.nr, standin: call.standin };

@@ -11,6 +11,8 @@ pub enum Way {
     Home,
     /// From n2 to n3.
     On,
+    /// From n2 home, without a child that has files in common with it.
+    Family,
 }
 
 impl Way {
@@ -20,6 +22,7 @@ impl Way {
             Way::Pre => "pre",
             Way::Home => "home",
             Way::On => "on",
+            Way::Family => "family",
         }
     }
 }
@@ -78,6 +81,7 @@ pub enum End {
 const OUT: &[Way] = &[Way::Out, Way::On];
 const PRE: &[Way] = &[Way::Pre];
 const BACK: &[Way] = &[Way::Home, Way::On];
+const FAMILY: &[Way] = &[Way::Family];
 
 const fn phase(name: &'static str, ways: &'static [Way], there: bool, at_home: bool, past: bool) -> Phase {
     Phase { name, ways, there, at_home, past }
@@ -112,6 +116,9 @@ const PHASES: &[Phase] = &[
     phase("collect there", BACK, true, false, false),
     phase("send there", BACK, true, false, false),
     phase("leave there", BACK, true, true, true),
+    phase("ask there", FAMILY, true, false, false),
+    phase("share", FAMILY, false, false, false),
+    phase("share there", FAMILY, true, false, false),
 ];
 
 pub fn all() -> Vec<Case> {

@@ -25,12 +25,24 @@ const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 static volatile int signals;
 static void got(int signal) { signals++; }
+/* A child that ends with its parent, and has its open files. */
+static void bear(int signal) {
+    int ends[2];
+    char byte;
+    pipe(ends);
+    if (fork()) { close(ends[0]); return; }
+    close(ends[1]);
+    read(ends[0], &byte, 1);
+    _exit(0);
+}
 int main(void) {
     enum { SIZE = 1 << 18 };
     unsigned char *memory = malloc(SIZE);
     signal(SIGUSR1, got);
+    signal(SIGUSR2, bear);
     for (int i = 0; i < SIZE; i++) memory[i] = i * 7;
     for (int round = 0; signals < 3; round++) {
         for (int i = 0; i < SIZE; i++)
@@ -56,10 +68,14 @@ grown() {
 }
 $1 > said 2> errors < /dev/null & pid=$!
 grown
-case $2 in home|on) tern move $pid n2 || echo 'not away';; esac
+case $2 in home|on|family) tern move $pid n2 || echo 'not away';; esac
+if [ $2 = family ]; then
+    kill -USR2 $pid; tries=0
+    until pgrep -P $pid > /dev/null || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
+fi
 echo "$4" > $3/fault; tries=0
 until [ -e $3/set ] || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
-case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; home) to=home;; esac
+case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; home|family) to=home;; esac
 timeout -s KILL 40 tern move $pid $to > moved 2>&1 & mover=$!
 tries=0
 while kill -0 $mover 2> /dev/null && [ $tries -lt 600 ]; do

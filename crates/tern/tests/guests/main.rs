@@ -46,7 +46,6 @@ const WITHOUT_A_GUEST: &[&str] = &[
     "uprobe",
     "restart_syscall",
     // Placed processes do not fork yet.
-    "fork",
     "vfork",
     // Deliberately local: what memory nodes there are depends on the machine.
     "mbind",

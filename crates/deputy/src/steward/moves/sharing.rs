@@ -19,6 +19,7 @@ impl Move {
     /// Has all who hold these files have them here.
     pub(super) fn share(&self, files: &[Common], pipes: &[CommonPipe]) -> Result<Vec<Number>, MoveError> {
         self.check_holders(files)?;
+        os::fault::at("share")?;
         let pidfd = PidFd::open(self.pid)?;
         let opened = body::visit_at_length(self.pid, |inside| open_all(self, inside, &pidfd, files, pipes))?;
         let mut given: BTreeMap<i32, Vec<usize>> = BTreeMap::new();

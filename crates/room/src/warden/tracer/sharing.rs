@@ -86,6 +86,9 @@ impl Tracer {
     }
 
     fn ask(&mut self, leader: i32, commons: Commons) {
+        if let Err(e) = os::fault::at("ask there") {
+            return self.stay_for(leader, &e.to_string());
+        }
         let mut asked = Asked { files: Vec::new() };
         let mut told = Vec::new();
         for held in commons.files {
@@ -116,6 +119,9 @@ impl Tracer {
         let (Some(asked), Ok(numbers)) = (asked, &result) else {
             return self.stay_for(leader, &result.err().unwrap_or_else(|| "home answered unasked".into()));
         };
+        if let Err(e) = os::fault::at("share there") {
+            return self.stay_for(leader, &e.to_string());
+        }
         for (pid, standin, fd) in numbers {
             if let Some(guest) = self.room.guests().get_mut(*pid) {
                 guest.numbers.insert(*standin, *fd);

@@ -1,0 +1,100 @@
+//! The nodes that jobs run on, and how fast they are.
+
+use super::refused;
+use crate::Error;
+use crate::guest::burn;
+use crate::run::me;
+use serde_json::Value;
+use sim::Scenario;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long is waited for all nodes' loads.
+const LOADS_WITHIN: Duration = Duration::from_secs(60);
+/// Shares may differ so much from what they should be: quotas are whole milliseconds.
+const ROUNDING: f64 = 0.06;
+
+/// The cluster as it is.
+pub struct Cluster {
+    /// Names of the nodes, in the scenario's order.
+    pub nodes: Vec<String>,
+    /// Rounds of [`burn`] that a node of the scenario's speed 1 does in a second.
+    pub rounds_per_s: f64,
+    /// MiB of a node for one MiB of the scenario's.
+    pub memory: f64,
+}
+
+/// What this tool says to such a question.
+pub fn ask(words: &[&str]) -> Result<String, Error> {
+    let done = Command::new(me()?).args(words).output().map_err(Error::system("running tern"))?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        false => Err(Error::Failed {
+            command: format!("tern {}", words.join(" ")),
+            status: done.status.to_string(),
+            output: String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+        }),
+    }
+}
+
+/// The other nodes that are alive.
+pub fn others() -> Result<Vec<Value>, Error> {
+    let nodes: Vec<Value> = serde_json::from_str(&ask(&["nodes", "--json"])?).map_err(|e| refused(e.to_string()))?;
+    let mut others: Vec<Value> = nodes.into_iter().filter(|n| n["state"] == "alive" && n["here"] == false).collect();
+    let index =
+        |node: &Value| node["name"].as_str().and_then(|n| n.strip_prefix('n')?.parse().ok()).unwrap_or(u32::MAX);
+    others.sort_by_key(index);
+    Ok(others)
+}
+
+/// As many other nodes as the scenario has, with shares of a core that are to each other as its speeds are.
+pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
+    let start = Instant::now();
+    let others = loop {
+        let others = others()?;
+        // Loads of a cluster that has just begun are still on their way.
+        if others.iter().all(|n| n["load"].is_object()) || start.elapsed() > LOADS_WITHIN {
+            break others;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let wanted: Vec<f64> = scenario.nodes.iter().flat_map(|n| std::iter::repeat_n(n.speed, n.count as usize)).collect();
+    let unfit = |why: String| Err(refused(format!("{why} ({})", lab(&wanted))));
+    if others.len() != wanted.len() {
+        return unfit(format!("{} nodes beside this one are wanted, {} are there", wanted.len(), others.len()));
+    }
+    let capacity = |node: &Value| node["load"]["capacity_milli"].as_f64().unwrap_or(0.0) / 1000.0;
+    let units: Vec<f64> = others.iter().zip(&wanted).map(|(node, speed)| capacity(node) / speed).collect();
+    let unit = units.iter().sum::<f64>() / units.len().max(1) as f64;
+    if unit <= 0.0 || units.iter().any(|u| (u - unit).abs() > ROUNDING * unit) {
+        return unfit("the nodes have not the scenario's shares of a core".into());
+    }
+    let memory = |node: &Value| node["load"]["memory_mib"].as_f64().unwrap_or(0.0);
+    let least = others.iter().map(memory).fold(f64::INFINITY, f64::min);
+    let scenarios = scenario.nodes.iter().map(|n| f64::from(n.memory_mib)).fold(f64::INFINITY, f64::min);
+    let nodes = others.iter().filter_map(|n| n["name"].as_str()).map(str::to_owned).collect();
+    Ok(Cluster { nodes, rounds_per_s: rounds_per_cpu_s()? * unit, memory: least / scenarios.max(1.0) })
+}
+
+/// How such a lab is made.
+fn lab(speeds: &[f64]) -> String {
+    const SHARE: f64 = 0.1;
+    let fast = speeds.iter().take_while(|s| **s == speeds[0]).count();
+    let mut words = format!("tern lab up --nodes {} --cpus {SHARE} --pace 20", speeds.len() + 1);
+    if let Some(slow) = speeds.get(fast) {
+        words += &format!(" --cpus-of n{}-n{}={:.4}", fast + 2, speeds.len() + 1, SHARE * slow);
+    }
+    words
+}
+
+/// Rounds of [`burn`] in a second of CPU time.
+fn rounds_per_cpu_s() -> Result<f64, Error> {
+    const ROUNDS: u64 = 100_000_000;
+    let cpu_ns = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    };
+    let before_ns = cpu_ns();
+    burn(ROUNDS).map_err(Error::system("calibrating"))?;
+    Ok(ROUNDS as f64 * 1e9 / (cpu_ns() - before_ns).max(1.0))
+}

@@ -1,0 +1,171 @@
+//! One run: all jobs of a workload, and what runs beside them, as real processes.
+
+use super::cluster::{Cluster, ask, others};
+use crate::Error;
+use crate::guest::burn;
+use crate::run::me;
+use sim::{Strategy, Workload};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Nodes are asked for their memory so often.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Rounds of [`burn`] between two looks at the clock.
+const BEAT_ROUNDS: u64 = 100_000;
+/// A job grows to its size in this share of its work.
+const GROWS_IN: u64 = 8;
+const PAGE_BYTES: usize = 4096;
+const MIB: usize = 1 << 20;
+
+/// What a run showed.
+pub struct Ran {
+    /// In the scenario's seconds.
+    pub makespan_s: f64,
+    /// That the policy made.
+    pub moves: usize,
+    /// Jobs that did not end by themselves.
+    pub killed: usize,
+    /// The least memory that a node had left, MiB; only if jobs hold any.
+    pub least_free_mib: Option<u64>,
+}
+
+/// Runs all jobs to their ends.
+pub fn run(
+    cluster: &Cluster,
+    work: &Workload,
+    column: Strategy,
+    mode: Option<&str>,
+    (scale, memory): (f64, bool),
+) -> Result<Ran, Error> {
+    let shipped = if column == Strategy::Opportunity { "opportunity" } else { "rotate" };
+    ask(&["policy", "set", if column == Strategy::Static { "moves=off" } else { "moves=on" }])?;
+    ask(&["policy", "set", &format!("mode={}", mode.unwrap_or(shipped))])?;
+    let before = moves()?;
+    let first_s = work.jobs.first().map_or(0.0, |job| job.at_s);
+    let _background = Background::start(cluster, work, column, scale)?;
+    let start = Instant::now();
+    let over = AtomicBool::new(false);
+    let (ends, least_free_mib) = std::thread::scope(|scope| {
+        let watch = memory.then(|| scope.spawn(|| least_free(&over)));
+        let jobs: Vec<_> = work
+            .jobs
+            .iter()
+            .enumerate()
+            .map(|(number, job)| {
+                let rounds = ((job.work_s / scale * cluster.rounds_per_s).max(1.0) as u64).to_string();
+                let mib = ((f64::from(job.memory_mib) * cluster.memory).round().max(1.0) as u64).to_string();
+                let words = if memory { vec!["hold", &mib, &rounds] } else { vec!["burn", &rounds] };
+                let command = guest(cluster, column, number, &words);
+                let after = Duration::from_secs_f64((job.at_s - first_s) / scale);
+                command.map(|command| scope.spawn(move || finish(command, start + after)))
+            })
+            .collect();
+        let failed = || Error::System { doing: "running jobs".into(), source: std::io::Error::other("a thread died") };
+        let ends = jobs.into_iter().map(|job| job?.join().map_err(|_| failed())?).collect::<Result<Vec<_>, Error>>();
+        over.store(true, Ordering::Relaxed);
+        let least = watch.and_then(|watch| watch.join().ok().flatten());
+        ends.map(|ends| (ends, least))
+    })?;
+    let last = ends.iter().map(|(end, _)| end.duration_since(start)).max().unwrap_or_default();
+    let killed = ends.iter().filter(|(_, whole)| !whole).count();
+    if killed > 0 && !memory {
+        let output = format!("{killed} of {} did not end by themselves: tern log says why", ends.len());
+        return Err(Error::Failed { command: "jobs".into(), status: "killed".into(), output });
+    }
+    Ok(Ran { makespan_s: last.as_secs_f64() * scale, moves: moves()?.saturating_sub(before), killed, least_free_mib })
+}
+
+fn moves() -> Result<usize, Error> {
+    Ok(ask(&["log", "--decisions"])?.lines().filter(|l| l.starts_with("{\"decision\"")).count())
+}
+
+/// A process of the scenario's, begun as the column says.
+fn guest(cluster: &Cluster, column: Strategy, number: usize, words: &[&str]) -> Result<Command, Error> {
+    let me = me()?;
+    let in_turn = &cluster.nodes[number % cluster.nodes.len()];
+    let mut command = Command::new(&me);
+    command.arg("run");
+    match column {
+        Strategy::Static => drop(command.args(["--on", in_turn])),
+        Strategy::Refined => drop(command.args(["--on", in_turn, "--movable"])),
+        Strategy::Moved => drop(command.args(["--on", &cluster.nodes[0], "--movable"])),
+        Strategy::Tern | Strategy::Opportunity => {}
+    }
+    command.arg("--").arg(&me).arg("__bench-guest").args(words);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
+}
+
+/// Starts it then, and waits for its end: when that was, and whether it ended by itself.
+fn finish(mut command: Command, then: Instant) -> Result<(Instant, bool), Error> {
+    std::thread::sleep(then.saturating_duration_since(Instant::now()));
+    let status = command.spawn().and_then(|mut child| child.wait()).map_err(Error::system("running a job"))?;
+    Ok((Instant::now(), status.success()))
+}
+
+/// Looks at all nodes' memory until it is over.
+fn least_free(over: &AtomicBool) -> Option<u64> {
+    let mut least: Option<u64> = None;
+    while !over.load(Ordering::Relaxed) {
+        let told = others().unwrap_or_default();
+        let free = told.iter().filter_map(|node| node["load"]["available_mib"].as_u64()).min();
+        least = least.into_iter().chain(free).min();
+        std::thread::sleep(LOOK_EVERY);
+    }
+    least
+}
+
+/// What runs and pauses until the jobs are over: killed when this is dropped.
+struct Background(Vec<Child>);
+
+impl Background {
+    fn start(cluster: &Cluster, work: &Workload, column: Strategy, scale: f64) -> Result<Background, Error> {
+        let mut all = Background(Vec::new());
+        for (number, beats) in work.background.iter().enumerate() {
+            let beats: Vec<String> = beats.iter().map(|s| format!("{:.0}", s / scale * 1e3)).collect();
+            let mut command = guest(cluster, column, number, &["pulse", &beats.join(",")])?;
+            all.0.push(command.spawn().map_err(Error::system("starting the background"))?);
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+/// Runs and pauses in turn for so many milliseconds each, separated by commas, whatever it gets of the processor; then it ends.
+pub fn pulse(beats: &str) -> std::io::Result<f64> {
+    let start = Instant::now();
+    let mut until = Duration::ZERO;
+    for (number, beat) in beats.split(',').enumerate() {
+        until += Duration::from_millis(beat.parse().map_err(std::io::Error::other)?);
+        if number % 2 == 1 {
+            std::thread::sleep(until.saturating_sub(start.elapsed()));
+        }
+        while start.elapsed() < until {
+            burn(BEAT_ROUNDS)?;
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64)
+}
+
+/// Computes, and comes to hold so many MiB meanwhile.
+pub fn hold(mib: u64, rounds: u64) -> std::io::Result<f64> {
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    let growing = rounds / GROWS_IN;
+    for _ in 0..mib {
+        burn((growing / mib.max(1)).max(1))?;
+        let mut piece = vec![0; MIB];
+        piece.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+        held.push(piece);
+    }
+    let ns = burn((rounds - growing).max(1))?;
+    let whole = held.iter().all(|piece| piece.iter().step_by(PAGE_BYTES).all(|byte| *byte == 1));
+    if whole { Ok(ns) } else { Err(std::io::Error::other("memory has changed")) }
+}
