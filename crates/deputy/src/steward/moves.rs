@@ -13,8 +13,11 @@ mod implant;
 mod names;
 mod observe;
 mod out;
+mod picture;
 mod sharing;
 mod watch;
+
+pub use picture::picture;
 
 use super::shared::Shared;
 use body::BodyError;
