@@ -94,6 +94,13 @@ impl Options {
                 "links of virtual machines have no delay: leave out --delay",
             );
         }
+        if self.machines > 0 && self.pace > 1 {
+            return bad(
+                "--vm",
+                self.machines.to_string(),
+                "daemons of virtual machines have no pace: leave out --pace",
+            );
+        }
         if self.machines > 0 && self.memory_bytes.is_some_and(|b| b < 512 << 20) {
             return bad("--mem", format!("{:?}", self.memory_bytes), "a virtual machine needs at least 512M");
         }
@@ -276,6 +283,14 @@ mod tests {
         assert!(Options::new(name.clone(), 0).check().is_err());
         assert!(Options { foreign: vec!["n1".into()], ..Options::new(name.clone(), 3) }.check().is_err());
         assert!(Options { foreign: vec!["n4".into()], ..Options::new(name.clone(), 3) }.check().is_err());
+        assert!(Options { machines: 1, ..Options::new(name.clone(), 1) }.check().is_ok());
+        assert!(Options { machines: 9, ..Options::new(name.clone(), 1) }.check().is_err());
+        assert!(Options { machines: 1, delay_us: Some(1), ..Options::new(name.clone(), 1) }.check().is_err());
+        assert!(Options { pace: 0, ..Options::new(name.clone(), 1) }.check().is_err());
+        let shares =
+            Options { cpus: Some(0.1), cpus_of: vec!["n2-n3=0.03".parse().unwrap()], ..Options::new(name.clone(), 4) };
+        assert_eq!([1, 2, 3, 4].map(|n| shares.cpus_of(n)), [0.1, 0.03, 0.03, 0.1].map(Some));
+        assert!(["n2", "n2=x", "2=0.1", "n0=0.1"].iter().all(|bad| bad.parse::<Share>().is_err()));
         assert!(Options { cpus: Some(f64::NAN), ..Options::new(name, 3) }.check().is_err());
     }
 }

@@ -79,6 +79,16 @@ impl Choices {
 
 /// A node's load for the policy, with so much that was just placed there.
 pub(crate) fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
+    as_told(id, load, chosen_milli).bounded()
+}
+
+/// It is no machine's: what is believed of it is less than it says.
+pub(crate) fn is_absurd(load: &Load) -> bool {
+    let told = as_told(0, load, 0);
+    told != told.bounded()
+}
+
+fn as_told(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
     NodeView {
         id,
         load_milli: load.runnable_milli.saturating_add(chosen_milli),
@@ -91,7 +101,6 @@ pub(crate) fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
         guests: load.rooms_max > 0,
         age_ms: 0,
     }
-    .bounded()
 }
 
 /// The load in the middle of those that are known: stands for one that is not.

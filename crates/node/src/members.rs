@@ -1,11 +1,13 @@
 //! Who is in the cluster, as this daemon knows. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use ctl::facts::Load;
 use ctl::peer::{Member, PulseEntry};
 use gossip::{Bounds, Window};
+
+use crate::choice;
 
 /// How long a name is kept for a newcomer that was admitted but has not come yet.
 const ADMITTED_FOR: Duration = Duration::from_secs(120);
@@ -27,6 +29,8 @@ pub(crate) struct Known {
 pub(crate) struct Table {
     known: HashMap<u64, Known>,
     loads: Window<Load>,
+    /// Members that have told what no machine has: said once.
+    absurd: HashSet<u64>,
     /// Loads are timed from here.
     epoch: Instant,
 }
@@ -37,7 +41,7 @@ impl Default for Table {
         let bounds = Bounds { capacity: ctl::peer::MEMBERS_MAX, max_age_ms };
         // What was read before this daemon started has its age, too.
         let epoch = Instant::now().checked_sub(LOAD_MAX_AGE).unwrap_or_else(Instant::now);
-        Table { known: HashMap::new(), loads: Window::new(bounds), epoch }
+        Table { known: HashMap::new(), loads: Window::new(bounds), absurd: HashSet::new(), epoch }
     }
 }
 
@@ -111,6 +115,13 @@ impl Table {
     /// Takes a load reading of a member if it is newer than the one known.
     pub(crate) fn note_load(&mut self, entry: &PulseEntry, now: Instant) {
         if self.known.contains_key(&entry.id) {
+            if choice::is_absurd(&entry.load) && self.absurd.insert(entry.id) {
+                let name = self.known.get(&entry.id).map_or("", |k| k.member.name.as_str());
+                tracing::warn!(
+                    "{name} tells a load that no machine has, of which only a part is believed: {:?}",
+                    entry.load
+                );
+            }
             self.loads.note(entry.id, entry.age_ms.into(), entry.load, self.ms(now));
         }
     }
@@ -177,5 +188,19 @@ mod tests {
         assert!(table.load(3, now).is_none(), "not a member");
         table.set_alive([member(2, "n2")].into_iter(), now);
         assert!(table.load(1, now).is_none(), "what a dead node said is not passed on");
+    }
+
+    #[test]
+    fn what_no_machine_has_is_noticed() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        table.set_alive([member(1, "n1"), member(2, "n2")].into_iter(), now);
+        let sensible = Load { cores: 2, capacity_milli: 2000, speed_milli: 1000, ..Load::default() };
+        table.note_load(&PulseEntry { id: 1, age_ms: 0, load: sensible }, now);
+        assert!(table.absurd.is_empty());
+        let forged = Load { capacity_milli: u32::MAX, speed_milli: u32::MAX, ..sensible };
+        table.note_load(&PulseEntry { id: 2, age_ms: 0, load: forged }, now);
+        assert_eq!(table.absurd, HashSet::from([2]));
+        let believed = choice::view(2, &forged, 0);
+        assert!(believed.cores_milli < u32::MAX && believed.speed_milli < u32::MAX);
     }
 }

@@ -5,8 +5,10 @@ mod xstate;
 
 use crate::error::check;
 use crate::{Error, Result};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 
-pub use state::{Rseq, wait_for, wait_within};
+pub use state::{Rseq, wait_within};
 
 /// Number of a thread in the tracer's own PID namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,19 +89,48 @@ pub fn interrupt(tid: HostTid) -> std::result::Result<(), TraceError> {
 /// `struct rusage`, as the kernel wrote it (getrusage(2)).
 pub type UsageBytes = [u8; size_of::<libc::rusage>()];
 
+thread_local! {
+    /// Ends of tracees of this thread that [`wait_for`] has seen: the kernel tells them once, and [`poll`] owes them to its caller.
+    static ENDS: RefCell<VecDeque<(HostTid, i32, UsageBytes)>> = const { RefCell::new(VecDeque::new()) };
+}
+
 /// The next event of any tracee or child of this thread, and what it has used; `None` if nothing is there now.
 pub fn poll() -> Result<Option<(HostTid, Event, UsageBytes)>> {
+    if let Some((tid, status, usage)) = ENDS.with_borrow_mut(VecDeque::pop_front) {
+        return Ok(Some((tid, decode(tid, status), usage)));
+    }
+    let (tid, status, usage) = match wait4(-1, libc::WNOHANG) {
+        Err(e) if e.errno() == libc::ECHILD => return Ok(None),
+        other => other?,
+    };
+    Ok((tid > 0).then(|| (HostTid(tid), decode(HostTid(tid), status), usage)))
+}
+
+/// Waits for the next event of one tracee.
+pub fn wait_for(tid: HostTid) -> Result<Event> {
+    loop {
+        match wait4(tid.0, 0) {
+            Err(e) if e.errno() == libc::EINTR => {}
+            other => {
+                let (_, status, usage) = other?;
+                if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+                    ENDS.with_borrow_mut(|ends| ends.push_back((tid, status, usage)));
+                }
+                return Ok(decode(tid, status));
+            }
+        }
+    }
+}
+
+/// Who (0: nobody now), its status, and what it has used.
+fn wait4(which: i32, options: i32) -> Result<(i32, i32, UsageBytes)> {
     let (mut status, mut usage) = (0, [0; size_of::<libc::rusage>()]);
     // SAFETY: writes one int and one rusage.
     let waited = unsafe {
-        let options = libc::__WALL | libc::WNOHANG;
-        libc::syscall(libc::SYS_wait4, -1, &raw mut status, options, usage.as_mut_ptr())
+        let options = libc::__WALL | options;
+        libc::syscall(libc::SYS_wait4, which, &raw mut status, options, usage.as_mut_ptr())
     };
-    let tid = match check(waited, || "waiting for tracees".into()) {
-        Err(e) if e.errno() == libc::ECHILD => return Ok(None),
-        other => other? as i32,
-    };
-    Ok((tid > 0).then(|| (HostTid(tid), decode(HostTid(tid), status), usage)))
+    Ok((check(waited, || format!("waiting for {which}"))? as i32, status, usage))
 }
 
 fn decode(tid: HostTid, status: i32) -> Event {

@@ -1,6 +1,6 @@
 //! State of a stopped thread beyond its general registers (ptrace(2)).
 
-use super::{Event, HostTid, Stopped, TraceError, Traced, decode, request, xstate};
+use super::{Event, HostTid, Stopped, TraceError, Traced, decode, request, wait_for, xstate};
 use crate::error::check;
 use crate::{Error, Result};
 use std::time::{Duration, Instant};
@@ -23,19 +23,7 @@ const XSTATE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the kernel's signal mask.
 const MASK_BYTES: usize = 8;
 
-/// Waits for the next event of one tracee.
-pub fn wait_for(tid: HostTid) -> Result<Event> {
-    let mut status = 0;
-    loop {
-        // SAFETY: writes one int.
-        match check(unsafe { libc::waitpid(tid.0, &mut status, libc::__WALL) }, || format!("waiting for {}", tid.0)) {
-            Err(e) if e.errno() == libc::EINTR => {}
-            other => return other.map(|_| decode(tid, status)),
-        }
-    }
-}
-
-/// As [`wait_for`], but not for ever: `None` if nothing happened in this time.
+/// As [`super::wait_for`], but not for ever: `None` if nothing happened in this time.
 pub fn wait_within(tid: HostTid, patience: Duration) -> Result<Option<Event>> {
     /// A thread that runs stops at once; one that the scheduler keeps waiting needs no busy watcher.
     const BUSY: Duration = Duration::from_micros(200);
