@@ -52,16 +52,17 @@ pub fn without_flags(areas: &[Area]) -> Vec<Area> {
 }
 
 fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
-    let path = format!("/proc/{pid}/{file}");
-    let text = std::fs::read(&path).map_err(|e| Error::new(format!("reading {path}"), e))?;
+    let text = crate::process::slurp(pid, file)?;
     let mut areas: Vec<Area> = Vec::new();
     for line in text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
         if let Some(flags) = line.strip_prefix(b"VmFlags:") {
             let words = flags.split(|b| *b == b' ').filter_map(|w| w.try_into().ok());
             areas.last_mut().into_iter().for_each(|a| a.flags = words.clone().collect());
         } else if line[0].is_ascii_hexdigit() && !line[0].is_ascii_uppercase() {
-            let odd =
-                || Error::new(format!("understanding {path}"), std::io::Error::from(std::io::ErrorKind::InvalidData));
+            let odd = || {
+                let doing = format!("understanding /proc/{pid}/{file}");
+                Error::new(doing, std::io::Error::from(std::io::ErrorKind::InvalidData))
+            };
             areas.push(header(line).ok_or_else(odd)?);
         }
     }

@@ -10,7 +10,8 @@ fn path(pid: i32, what: &str) -> PathBuf {
 /// Most of these files fit in so much: two reads, where `std::fs::read` feels its way.
 const USUAL_BYTES: usize = 4096;
 
-fn slurp(pid: i32, what: &str) -> Result<Vec<u8>> {
+/// All of a file of /proc/PID: its size is not known before.
+pub(crate) fn slurp(pid: i32, what: &str) -> Result<Vec<u8>> {
     let failed = |e: std::io::Error| Error::new(format!("reading /proc/{pid}/{what}"), e);
     let file = std::fs::File::open(path(pid, what)).map_err(failed)?;
     let mut bytes = Vec::with_capacity(USUAL_BYTES);

@@ -14,6 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// The mounts through which the room sees its home's files.
+#[derive(Debug)]
 pub struct HomeFiles {
     /// Numbers of the mounts.
     pub mounts: Vec<u64>,
@@ -54,24 +55,22 @@ fn without_end(name: PathBuf) -> PathBuf {
     }
 }
 
-/// Memory areas with flags, for which the kernel looks at every page.
+/// What is seen of a body that runs, so that less need be looked at while it stands still.
 #[derive(Debug)]
-pub struct Looked(Vec<Area>);
+pub struct Looked {
+    /// Its memory areas with flags, for which the kernel looks at every page.
+    flagged: Vec<Area>,
+    home: HomeFiles,
+}
 
-/// With less memory the areas are read with flags in a moment, bytes.
-const LONG_BYTES: u64 = 16 << 20;
-
-/// Looks at the memory areas of a body that runs, if that takes long: it need not be done while it stands still.
+/// Looks at a body that runs.
 pub fn look(host: HostTid) -> Option<Looked> {
-    if os::process::anonymous_bytes(host.0).ok()? < LONG_BYTES {
-        return None;
-    }
-    Some(Looked(os::areas::read_with_flags(host.0).ok()?))
+    Some(Looked { flagged: os::areas::read_with_flags(host.0).ok()?, home: HomeFiles::of(host).ok()? })
 }
 
 /// With flags: as they were before it was stopped, if no area has changed since (but for a hint that was given to all of one, madvise(2), in between).
 fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyError> {
-    if let Some(Looked(flagged)) = looked
+    if let Some(Looked { flagged, .. }) = looked
         && os::areas::read(host.0)? == os::areas::without_flags(flagged)
     {
         return Ok(flagged.clone());
@@ -81,7 +80,14 @@ fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyEr
 
 /// The image of a stopped body, but for what only collecting says.
 pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>) -> Result<Image, BodyError> {
-    let home = HomeFiles::of(host)?;
+    let found;
+    let home = match looked {
+        Some(looked) => &looked.home,
+        None => {
+            found = HomeFiles::of(host)?;
+            &found
+        }
+    };
     let mut files = Files::default();
     let mut areas = areas_now(host, looked)?;
     if room.strange.get().is_some() {
@@ -101,7 +107,7 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
             Err(format!("it has {name} mapped, which is the room's own"))
         }
     })?;
-    let descriptors = descriptors(room, pid, host, &home, &mut files, &mut objects)?;
+    let descriptors = descriptors(room, pid, host, home, &mut files, &mut objects)?;
     memories_alone(room, pid, objects.memories())?;
     let mut image = Image {
         areas: memory.areas,

@@ -54,18 +54,15 @@ pub struct Commons {
     pub files: Vec<Held>,
     /// Pipes.
     pub pipes: Vec<CommonPipe>,
-}
-
-impl Commons {
-    /// Who has any of them.
-    pub fn holders(&self) -> BTreeSet<i32> {
-        self.files.iter().flat_map(|f| &f.places).map(|place| place.pid).collect()
-    }
+    /// The others who have any of them.
+    pub others: BTreeSet<i32>,
+    /// Why not all of them can be given behind a stand-in. Of those that run it need not be true.
+    pub trouble: Option<String>,
 }
 
 type Key = (u64, u64);
 
-/// What this body has in common with others. What cannot be given to all of them behind a stand-in has its reason in the error.
+/// What this body, which stands still, has in common with others.
 pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
     let mut found = Commons::default();
     let (host, others) = {
@@ -95,7 +92,9 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
         let mine = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
         let name = process::link(host.0, &format!("fd/{}", place.fd))?;
         if name.to_string_lossy().starts_with("pipe:") {
-            pipe(&mut found, mine.chain(theirs.iter().copied()).collect())?;
+            found.others.extend(theirs.iter().map(|(place, _)| place.pid));
+            let added = pipe(&mut found, mine.chain(theirs.iter().copied()).collect());
+            found.note(added);
             continue;
         }
         let all: Vec<Place> = mine.chain(theirs.iter().copied()).map(|(p, _)| p).filter(|p| is_one(place, p)).collect();
@@ -105,12 +104,25 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
         // What else is shared has its own reason to stay.
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
         if all.iter().any(|p| p.pid != pid) && is_homes && info.flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
-            let what = What::Named(possessions::named(host, place.fd, info)?, info.offset);
-            found.files.push(Held { places: all, flags: info.flags, what });
+            found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
+            let file = possessions::named(host, place.fd, info);
+            let named = file.map(|file| {
+                found.files.push(Held { places: all, flags: info.flags, what: What::Named(file, info.offset) });
+            });
+            found.note(named);
         }
     }
-    refuse_watched(&found)?;
+    let watched = refuse_watched(&found, pid);
+    found.note(watched);
     Ok(found)
+}
+
+impl Commons {
+    fn note(&mut self, result: Result<(), BodyError>) {
+        if let Err(e) = result {
+            self.trouble.get_or_insert_with(|| e.to_string());
+        }
+    }
 }
 
 fn is_one(a: &Place, b: &Place) -> bool {
@@ -170,8 +182,8 @@ fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError>
 }
 
 /// An epoll instance watches an open file, not a number: it would go on to watch what nobody has any more.
-fn refuse_watched(found: &Commons) -> Result<(), BodyError> {
-    for pid in found.holders() {
+fn refuse_watched(found: &Commons, pid: i32) -> Result<(), BodyError> {
+    for pid in found.others.iter().copied().chain([pid]) {
         let mut own = found.files.iter().flat_map(|f| &f.places).filter(|p| p.pid == pid).peekable();
         let Some(host) = own.peek().map(|p| p.host.0) else { continue };
         let common: BTreeSet<i32> = own.map(|p| p.fd).collect();

@@ -71,22 +71,27 @@ impl Tracer {
         }
         let looked = self.room.guests().host(pid).and_then(possessions::look);
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
+        let slept = self.slept(pid);
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
-        self.stop_for(pid, Going { looked, follow_bytes, rate, ..Going::default() });
+        self.stop_for(pid, Going { slept, looked, follow_bytes, rate, ..Going::default() });
         self.check_leaving(pid);
     }
 
     /// A body stands still while this one, with which it has files in common, leaves.
     pub fn pause(&mut self, pid: i32, leader: i32) {
-        self.stop_for(pid, Going { leader: Some(leader), ..Going::default() });
+        self.stop_for(pid, Going { slept: self.slept(pid), leader: Some(leader), ..Going::default() });
+    }
+
+    /// For how long its threads have been asleep; at most since it came.
+    fn slept(&self, pid: i32) -> Slept {
+        let here = self.bodies.here_for(pid);
+        let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
+        let threads = self.room.guests().threads_of(pid);
+        threads.iter().filter_map(|(host, _)| Some((host.0, slept(*host)?))).collect()
     }
 
     fn stop_for(&mut self, pid: i32, going: Going) {
         let threads = self.room.guests().threads_of(pid);
-        // At most since it came.
-        let here = self.bodies.here_for(pid);
-        let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
-        let slept = threads.iter().filter_map(|(host, _)| Some((host.0, slept(*host)?))).collect();
         // Who is about to die has stopped already.
         let dying = self.dying.take(pid);
         let running = threads.iter().filter(|(host, _)| dying.iter().all(|t| t.tid() != *host));
@@ -94,7 +99,7 @@ impl Tracer {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(dying, Going { slept, ..going }));
+        self.departing.states.insert(pid, State::Stopping(dying, going));
     }
 
     fn cannot_leave(&self, pid: i32, why: &str) {

@@ -32,15 +32,14 @@ impl Tracer {
                 Ok(commons) => commons,
                 Err(e) => return self.stay_for(leader, &e.to_string()),
             };
-            let others: Vec<i32> = commons.holders().into_iter().filter(|pid| *pid != leader).collect();
-            if others.is_empty() {
+            if commons.others.is_empty() {
                 return self.leave_alone(leader);
             }
             if matches!(self.departing.states.get(&leader), Some(State::Standing(_, going)) if going.stopped) {
                 return self.stay_for(leader, STOPPED);
             }
             let mut new = false;
-            for pid in &others {
+            for pid in &commons.others {
                 match self.departing.states.get(pid) {
                     None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) => {
                         new = true;
@@ -54,13 +53,17 @@ impl Tracer {
                 }
             }
             let stands = |pid: &i32| matches!(self.departing.states.get(pid), Some(State::Standing(..)));
-            if !others.iter().all(stands) {
+            if !commons.others.iter().all(stands) {
                 return;
             }
-            // Who stands at once may have been given a file in between.
-            if !new {
-                return self.ask(leader, commons);
+            // Who stands at once may have changed what it has in between.
+            if new {
+                continue;
             }
+            return match commons.trouble {
+                Some(why) => self.stay_for(leader, &why),
+                None => self.ask(leader, commons),
+            };
         }
     }
 
