@@ -60,6 +60,12 @@ const NOT_CARRIED: [(&[u8; 2], &str); 8] = [
     (b"sl", "sealed memory (mseal)"),
 ];
 
+/// Words of `VmFlags` that are carried, or make no difference (Documentation/filesystems/proc.rst): what may be done and could be, stacks, accounting, locks, hints.
+const KNOWN: [&[u8; 2]; 31] = [
+    b"rd", b"wr", b"ex", b"sh", b"mr", b"mw", b"me", b"ms", b"gd", b"dw", b"lo", b"lf", b"sr", b"rr", b"dc", b"de",
+    b"ac", b"nr", b"sf", b"nl", b"ar", b"wf", b"dd", b"sd", b"mm", b"hg", b"nh", b"mg", b"dp", b"pf", b"io",
+];
+
 /// Words of `VmFlags` that madvise(2) sets, and its numbers.
 const ADVICE: [(&[u8; 2], i32); 8] = [
     (b"hg", libc::MADV_HUGEPAGE),
@@ -82,6 +88,10 @@ fn carried(
     let at = || format!("{:#x}-{:#x}", area.start, area.end);
     if let Some((_, what)) = NOT_CARRIED.iter().find(|(flag, _)| area.has(flag)) {
         return stays(format!("it has {what} at {}", at()));
+    }
+    if let Some(flag) = area.flags.iter().find(|flag| !KNOWN.contains(flag)) {
+        let flag = String::from_utf8_lossy(flag);
+        return stays(format!("it has memory of a kind that is not known here (VmFlags {flag}) at {}", at()));
     }
     let content = if area.inode == 0 && !area.name.starts_with(b"/") {
         if area.shared || !(area.name.is_empty() || known_anonymous(&area.name)) {
@@ -127,8 +137,11 @@ fn known_anonymous(name: &[u8]) -> bool {
 /// Files that have no name, or are none.
 fn named(area: &areas::Area) -> Result<(), BodyError> {
     let name = String::from_utf8_lossy(&area.name);
-    if area.name.starts_with(b"/dev/zero") || area.name.starts_with(b"/SYSV") {
-        return stays(format!("it shares memory with other processes ({name})"));
+    if area.name.starts_with(b"/SYSV") {
+        return stays(format!("it has System V shared memory ({name})"));
+    }
+    if area.name.starts_with(b"/[aio]") {
+        return stays("it has asynchronous I/O (io_setup)");
     }
     if area.name.starts_with(b"/secretmem") {
         return stays("it has secret memory (memfd_secret)");
@@ -169,6 +182,7 @@ mod tests {
     fn what_is_not_known_is_refused_by_name() {
         assert!(reason(area(b"", &[b"ht"])).contains("huge"));
         assert!(reason(area(b"[invented]", &[])).contains("[invented]"));
+        assert!(reason(area(b"", &[b"rd", b"zz"])).contains("VmFlags zz"));
         assert!(reason(area(b"/secretmem (deleted)", &[])).contains("memfd_secret"));
         assert!(reason(area(b"/SYSV00000000 (deleted)", &[])).contains("SYSV"));
         assert!(reason(areas::Area { shared: true, writable: true, ..area(b"/f", &[]) }).contains("shared"));

@@ -153,7 +153,7 @@ impl Collected {
             };
             (self.process.pending, thread.pending) = (pending(true)?, pending(false)?);
         }
-        of_thread.read(taken.inside.memory(), &mut thread)?;
+        of_thread.read(taken.inside.memory(), &results, &mut thread)?;
         self.threads.push(thread);
         refused
     }
@@ -203,6 +203,7 @@ struct ProcessPlaces {
     brk: usize,
     ldt: usize,
     key: usize,
+    settings: Vec<usize>,
     /// struct statx of the working directory.
     directory: u64,
 }
@@ -218,6 +219,8 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let ldt = batch.space(8);
     let ldt = batch.may(libc::SYS_modify_ldt, [0, ldt, 8, 0, 0, 0]);
     let key = batch.may(libc::SYS_pkey_alloc, [0; 6]);
+    let ask = |(get, _): &(u8, u8)| batch.may(libc::SYS_prctl, [u64::from(*get), 0, 0, 0, 0, 0]);
+    let settings = image::SETTINGS.iter().map(ask).collect();
     let (directory, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
     // What the kernel knows: nobody is to be waited for.
     let flags = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as u64;
@@ -228,7 +231,7 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
         let to = timers + which * ACTION_BYTES as u64;
         batch.must("stopping timers", libc::SYS_setitimer, [which, none, to, 0, 0, 0]);
     }
-    ProcessPlaces { actions, timers, brk, ldt, key, directory }
+    ProcessPlaces { actions, timers, brk, ldt, key, settings, directory }
 }
 
 impl ProcessPlaces {
@@ -261,6 +264,9 @@ impl ProcessPlaces {
         if ignored & (1 << TRAP) != 0 {
             process.actions[TRAP][0] = libc::SIG_IGN as u64;
         }
+        let settings = self.settings.iter().zip(image::SETTINGS).map(|(place, (_, set))| (set, result(*place)));
+        // What this kernel does not know is not set.
+        process.settings = settings.filter(|(_, v)| *v >= 0).map(|(set, v)| (set, v as u64)).collect();
         process.cwd_inode = inside.memory().word(self.directory + STATX_INO_AT)?;
         process.layout = Layout {
             start_code: layout.start_code,
@@ -303,6 +309,7 @@ fn refuse_keys(inside: &mut Inside, key: i64) -> Result<(), BodyError> {
 struct ThreadPlaces {
     address: u64,
     stack: u64,
+    slack: usize,
 }
 
 fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
@@ -310,11 +317,13 @@ fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
     let (address, stack) = (batch.space(8), batch.space(24));
     batch.must("asking for the thread's address", libc::SYS_prctl, [PR_GET_TID_ADDRESS, address, 0, 0, 0, 0]);
     batch.must("asking for the signal stack", libc::SYS_sigaltstack, [0, stack, 0, 0, 0, 0]);
-    ThreadPlaces { address, stack }
+    let slack = batch.may(libc::SYS_prctl, [libc::PR_GET_TIMERSLACK as u64, 0, 0, 0, 0, 0]);
+    ThreadPlaces { address, stack, slack }
 }
 
 impl ThreadPlaces {
-    fn read(&self, memory: &Memory, thread: &mut Thread) -> Result<(), BodyError> {
+    fn read(&self, memory: &Memory, results: &[i64], thread: &mut Thread) -> Result<(), BodyError> {
+        thread.slack_ns = results.get(self.slack).map_or(0, |slack| (*slack).max(0) as u64);
         thread.clear_tid = memory.word(self.address)?;
         let flags = memory.word(self.stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
         thread.stack = Stack { at: memory.word(self.stack)?, flags, bytes: memory.word(self.stack + 16)? };

@@ -235,6 +235,9 @@ pub fn set_process(inside: &mut Inside, image: &Image, given: &Given) -> Result<
             batch.may(libc::SYS_prctl, args);
         }
     }
+    for (set, value) in &process.settings {
+        batch.may(libc::SYS_prctl, [u64::from(*set), *value, 0, 0, 0, 0]);
+    }
     batch.may(libc::SYS_umask, [u64::from(process.umask), 0, 0, 0, 0, 0]);
     for (which, timer) in (0..).zip(&process.itimers) {
         if timer[2..] != [0, 0] {
@@ -283,6 +286,9 @@ pub fn finish(
     batch.must("setting the thread's address", libc::SYS_set_tid_address, [thread.clear_tid, 0, 0, 0, 0, 0]);
     // Who was niced there need not have the right to be so little nice here.
     batch.may(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, i64::from(thread.nice) as u64, 0, 0, 0]);
+    if thread.slack_ns > 0 {
+        batch.may(libc::SYS_prctl, [libc::PR_SET_TIMERSLACK as u64, thread.slack_ns, 0, 0, 0, 0]);
+    }
     if thread.robust.0 != 0 {
         let args = [thread.robust.0, thread.robust.1, 0, 0, 0, 0];
         batch.must("setting robust futexes", libc::SYS_set_robust_list, args);

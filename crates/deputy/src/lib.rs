@@ -3,3 +3,5 @@
 mod blob;
 pub mod client;
 pub mod steward;
+
+pub use steward::picture;

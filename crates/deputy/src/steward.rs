@@ -19,6 +19,8 @@ mod shared;
 mod standins;
 mod stops;
 
+pub use moves::picture;
+
 pub use args::{ArgsError, StewardArgs};
 
 use std::process::ExitCode;

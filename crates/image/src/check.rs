@@ -1,7 +1,7 @@
 //! Whether an image makes sense: it comes from another machine.
 
 use crate::objects::{Memory, MemoryKind, Object, Objects};
-use crate::state::{Content, File, Image, Opened};
+use crate::state::{Content, File, Image, Opened, SETTINGS};
 use thiserror::Error;
 
 /// What does not.
@@ -20,6 +20,8 @@ pub enum Odd {
     Objects,
     #[error("its signals")]
     Signals,
+    #[error("its settings")]
+    Settings,
     #[error("its kernel's pages")]
     Vdso,
 }
@@ -62,6 +64,9 @@ pub fn check(image: &Image) -> Result<(), Odd> {
     }
     if process.timers.iter().any(|t| t.setting[1] >= NS || t.setting[3] >= NS || t.id < 0) {
         return Err(Odd::Objects);
+    }
+    if !process.settings.iter().all(|(set, _)| SETTINGS.iter().any(|(_, known)| known == set)) {
+        return Err(Odd::Settings);
     }
     if !process.exe.is_none_or(known) || !absolute(&process.cwd) {
         return Err(Odd::Files);

@@ -4,11 +4,14 @@
 mod check;
 mod objects;
 mod section;
+mod shown;
 mod state;
 
 pub use check::Odd;
 pub use objects::{Made, Memory, MemoryKind, Object, Objects, Pipe, Watched};
 pub use section::{IMAGE_BYTES_MAX, ImageError};
+pub use shown::shown;
 pub use state::{
-    Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, Stack, Thread, Timer, Vdso,
+    Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, SETTINGS, Stack, Thread, Timer,
+    Vdso,
 };

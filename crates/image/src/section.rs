@@ -11,8 +11,8 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
-const PROCESS: (u16, u16) = (1, 3);
-const THREADS: (u16, u16) = (2, 2);
+const PROCESS: (u16, u16) = (1, 4);
+const THREADS: (u16, u16) = (2, 3);
 const AREAS: (u16, u16) = (3, 2);
 const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
@@ -29,7 +29,7 @@ pub enum ImageError {
     #[error("image of {0} bytes: at most {IMAGE_BYTES_MAX} are allowed")]
     Size(usize),
     /// A section of a kind or version that is not known here.
-    #[error("the image holds state that this node does not know: section {kind}, version {version}; upgrade this node")]
+    #[error("the image holds state that is not known here: {}, version {version}; upgrade this tern", name(*kind))]
     Unknown {
         /// Its kind.
         kind: u16,
@@ -42,6 +42,13 @@ pub enum ImageError {
     /// The content contradicts itself.
     #[error("the image contradicts itself: {0}")]
     Odd(#[from] Odd),
+}
+
+/// What a section is about.
+fn name(kind: u16) -> String {
+    let known = ["process", "threads", "areas", "files", "descriptors", "objects"];
+    let known = kind.checked_sub(1).and_then(|n| known.get(usize::from(n)));
+    known.map_or_else(|| format!("section {kind}"), |name| format!("section {kind} ({name})"))
 }
 
 impl Image {
@@ -184,6 +191,46 @@ mod tests {
         }
     }
 
+    /// A generator of numbers that is the same each time (xorshift).
+    fn draw(state: &mut u64) -> usize {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state >> 11) as usize
+    }
+
+    #[test]
+    fn whatever_bytes_are_read_are_refused_or_can_be_shown() {
+        let whole = image().encode().unwrap();
+        let (mut state, mut understood) = (0x7465_726e, 0);
+        for _ in 0..20_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + draw(&mut state) % 4 {
+                let at = draw(&mut state) % bytes.len();
+                match draw(&mut state) % 3 {
+                    0 => bytes[at] = draw(&mut state) as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, [0, 1, 0x7f, 0x80, 0xff][draw(&mut state) % 5]),
+                }
+            }
+            if let Ok(image) = Image::decode(&bytes) {
+                understood += 1;
+                assert!(crate::shown(&image).starts_with("process"));
+            }
+        }
+        assert!(understood > 0);
+    }
+
+    #[test]
+    fn all_is_shown() {
+        let shown = crate::shown(&image());
+        for word in
+            ["pid 77", "/bin/true (removed)", "3 file 0 at 9", "memory 0 from 1000", "3 of 4096 bytes", "seals 1"]
+        {
+            assert!(shown.contains(word), "{word}: {shown}");
+        }
+    }
+
     #[test]
     fn what_contradicts_itself_is_refused() {
         let bad = |change: fn(&mut Image)| {
@@ -205,6 +252,7 @@ mod tests {
         bad(|i| i.areas[1].content = Content::Memory { memory: 1, offset: 0 });
         bad(|i| i.areas[1].content = Content::Memory { memory: 0, offset: 1 });
         bad(|i| i.objects.pipes[0].capacity = 2);
+        bad(|i| i.process.settings.push((38, 1)));
         bad(|i| i.process.actions.clear());
         bad(|i| i.files[0].path = b"bin\0".to_vec());
     }

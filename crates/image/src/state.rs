@@ -47,7 +47,12 @@ pub struct Process {
     pub vdso: Option<Vdso>,
     /// Signals that wait for the process, with what they carry (128 bytes each).
     pub pending: Vec<Vec<u8>>,
+    /// What it has set by prctl(2): PR_SET_ number ([`SETTINGS`]) and value.
+    pub settings: Vec<(u8, u64)>,
 }
+
+/// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE.
+pub const SETTINGS: [(u8, u8); 3] = [(42, 41), (66, 65), (68, 67)];
 
 /// timer_create(2)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +125,8 @@ pub struct Thread {
     pub clear_tid: u64,
     /// Nice value.
     pub nice: i32,
+    /// Timer slack, nanoseconds; 0: it is not known, or has none.
+    pub slack_ns: u64,
     /// Head and length of the list of robust futexes.
     pub robust: (u64, u64),
     /// Restartable sequences.

@@ -59,6 +59,8 @@ pub(crate) struct Daemon {
     pub(crate) policy: Policy,
     pub(crate) pins: Pins,
     pub(crate) balance: Balance,
+    /// What this home's moves have taken lately.
+    costs: Mutex<strategy::Costs>,
     pub(crate) swim: Swim,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
@@ -101,6 +103,7 @@ impl Daemon {
         Ok(Daemon {
             policy,
             balance: Balance::load(&options.run_dir),
+            costs: Mutex::default(),
             pins: Pins::load(&options.run_dir),
             facts: OnceLock::new(),
             rooms: Rooms::default(),
@@ -132,6 +135,16 @@ impl Daemon {
 
     pub(crate) fn set_me(&self, me: Member) {
         *lock(&self.me) = me;
+    }
+
+    /// What moves of this home's processes take, as the last ones did.
+    pub(crate) fn costs(&self) -> strategy::Costs {
+        *lock(&self.costs)
+    }
+
+    /// A process was moved.
+    pub(crate) fn has_moved(&self, leg: &ctl::moves::Leg) {
+        lock(&self.costs).moved(leg.frozen_bytes, leg.freeze_us);
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {

@@ -2,13 +2,14 @@
 
 use ctl::moves::Wish;
 use os::pages::Own;
+use strategy::Costs;
 
 /// In words; nothing of one whose memory cannot be looked at.
-pub(crate) fn forecast(pid: i32) -> Option<String> {
+pub(crate) fn forecast(pid: i32, costs: &Costs) -> Option<String> {
     let own_bytes = own_bytes(pid).filter(|bytes| *bytes > 0)?;
     let wish = Wish::default();
-    let stop_us = strategy::expected_freeze_us(own_bytes, 0, strategy::RATE_AT_FIRST);
-    Some(words(own_bytes, stop_us, strategy::choose(own_bytes, wish.max_freeze_us, strategy::RATE_AT_FIRST), wish))
+    let stop_us = costs.freeze_us(own_bytes, 0);
+    Some(words(own_bytes, stop_us, costs.choose(own_bytes, wish.max_freeze_us), wish))
 }
 
 fn own_bytes(pid: i32) -> Option<u64> {
@@ -46,6 +47,6 @@ mod tests {
                 .contains("160 KiB, and it would stand still for about 1.9 ms")
         );
         assert!(words(1 << 30, 2_600_000, strategy::Way::Pre, wish).contains("at most 100 ms"));
-        assert!(forecast(std::process::id() as i32).unwrap().contains("would send"));
+        assert!(forecast(std::process::id() as i32, &Costs::default()).unwrap().contains("would send"));
     }
 }

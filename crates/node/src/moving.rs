@@ -42,6 +42,19 @@ fn go(
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
+    let legs = go_as(daemon, tool, pid, to, wish)?;
+    // A rate that was set says nothing about the next one.
+    legs.iter().filter(|_| wish.rate.is_none()).for_each(|leg| daemon.has_moved(leg));
+    Ok(legs)
+}
+
+fn go_as(
+    daemon: &Arc<Daemon>,
+    tool: Option<BorrowedFd<'_>>,
+    pid: i32,
+    to: Option<&str>,
+    wish: Wish,
+) -> Result<Vec<Leg>, Error> {
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };

@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod absent;
+mod costs;
 mod flow;
 pub mod protocol;
 mod push;
 mod ranges;
 
 pub use absent::{Absent, Place};
+pub use costs::Costs;
 pub use flow::{Flow, RATE_LEAST};
 pub use push::Push;
 pub use ranges::{Range, Ranges};
@@ -26,12 +28,6 @@ pub enum Way {
     Pre,
 }
 
-/// What moving a process takes whatever its size, microseconds: stopping, collecting, rebuilding.
-pub const FIXED_US: u64 = 1500;
-/// What is assumed of a link over which nothing has gone yet, bytes per microsecond.
-pub const RATE_AT_FIRST: f64 = 400.0;
-/// What looking for written pages takes for each byte of memory that is there, microseconds: 45 ns a page.
-const LOOK_US_PER_BYTE: f64 = 0.045 / 4096.0;
 /// Rounds, at most.
 const ROUNDS_MAX: usize = 30;
 /// A round that leaves more than this part of what the one before left has come no nearer to the end.
@@ -40,22 +36,6 @@ const LESS: f64 = 0.85;
 const IN_VAIN_MAX: usize = 2;
 /// Below that a round's time says more of the machine than of the link, bytes.
 const TELLING_BYTES: u64 = 1 << 20;
-
-/// The way for a process with so much memory of its own, that may stand still for so long.
-pub fn choose(own_bytes: u64, max_freeze_us: u64, rate: f64) -> Way {
-    if expected_freeze_us(own_bytes, 0, rate) <= max_freeze_us { Way::Stop } else { Way::Pre }
-}
-
-/// Above so many bytes of its own, a process stands still for longer than that if all of it is sent meanwhile. `rate`: bytes per microsecond.
-pub fn stop_bytes_max(max_freeze_us: u64, rate: f64) -> u64 {
-    (max_freeze_us.saturating_sub(FIXED_US) as f64 * rate) as u64
-}
-
-/// For how long a process stands still of which so much must be sent, and so much is looked at. `rate`: bytes per microsecond.
-pub fn expected_freeze_us(to_send_bytes: u64, looked_at_bytes: u64, rate: f64) -> u64 {
-    let sending = to_send_bytes as f64 / rate.max(f64::MIN_POSITIVE);
-    (FIXED_US as f64 + sending + looked_at_bytes as f64 * LOOK_US_PER_BYTE).min(u64::MAX as f64) as u64
-}
 
 /// What is to be done after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +53,7 @@ pub enum Next {
 pub struct Rounds {
     max_freeze_us: u64,
     own_bytes: u64,
-    rate: f64,
+    costs: Costs,
     left: Option<u64>,
     rounds: usize,
     in_vain: usize,
@@ -81,26 +61,21 @@ pub struct Rounds {
 
 impl Rounds {
     /// Of a process with so much memory of its own, that may stand still for so long.
-    pub fn new(own_bytes: u64, max_freeze_us: u64) -> Rounds {
-        Rounds { max_freeze_us, own_bytes, rate: RATE_AT_FIRST, left: None, rounds: 0, in_vain: 0 }
+    pub fn new(own_bytes: u64, max_freeze_us: u64, costs: Costs) -> Rounds {
+        Rounds { max_freeze_us, own_bytes, costs, left: None, rounds: 0, in_vain: 0 }
     }
 
     /// So much was sent in this time.
     pub fn sent(&mut self, bytes: u64, took_us: u64) {
         if bytes >= TELLING_BYTES || self.rounds == 0 {
-            self.rate = bytes.max(1) as f64 / took_us.max(1) as f64;
+            self.costs = self.costs.with_rate(bytes.max(1) as f64 / took_us.max(1) as f64);
         }
         self.rounds += 1;
     }
 
-    /// Bytes per microsecond.
-    pub fn rate(&self) -> f64 {
-        self.rate
-    }
-
     /// So much must be sent again. What now?
     pub fn next(&mut self, left_bytes: u64) -> Next {
-        if expected_freeze_us(left_bytes, self.own_bytes, self.rate) <= self.max_freeze_us {
+        if self.costs.fits(left_bytes, self.own_bytes, self.max_freeze_us) {
             return Next::Freeze;
         }
         let before = self.left.replace(left_bytes);
@@ -118,7 +93,7 @@ mod tests {
 
     /// Rounds until the stop, and what is left then, of a process that writes so many bytes each microsecond, never the same page twice.
     fn simulate(own: u64, written: f64, link: f64, max_freeze_us: u64) -> (usize, Next, u64) {
-        let mut rounds = Rounds::new(own, max_freeze_us);
+        let mut rounds = Rounds::new(own, max_freeze_us, Costs::default());
         let mut left = own;
         for round in 1.. {
             let took = left as f64 / link;
@@ -148,16 +123,5 @@ mod tests {
     fn who_writes_faster_than_the_link_is_not_followed_for_ever() {
         let (rounds, end, _) = simulate(1024 * MIB, 1000.0, 500.0, 20_000);
         assert!(rounds <= 4 && end == Next::Outrun);
-    }
-
-    #[test]
-    fn small_ones_are_stopped_at_once() {
-        assert_eq!(choose(160 << 10, 100_000, RATE_AT_FIRST), Way::Stop);
-        assert_eq!(choose(1024 * MIB, 100_000, RATE_AT_FIRST), Way::Pre);
-        assert_eq!(choose(1024 * MIB, u64::MAX, RATE_AT_FIRST), Way::Stop);
-        let most = stop_bytes_max(100_000, RATE_AT_FIRST);
-        assert_eq!(choose(most, 100_000, RATE_AT_FIRST), Way::Stop);
-        assert_eq!(choose(most + 4096, 100_000, RATE_AT_FIRST), Way::Pre);
-        assert_eq!(expected_freeze_us(u64::MAX, u64::MAX, 0.0), u64::MAX);
     }
 }

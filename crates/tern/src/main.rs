@@ -3,6 +3,7 @@
 mod daemon;
 mod doctor;
 mod logging;
+mod picture;
 mod sim;
 
 use std::process::ExitCode;
@@ -46,6 +47,8 @@ enum Command {
     Soak(bench::soak::Args),
     /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes
     Sim(sim::Args),
+    /// What a process is, as a move would carry it
+    Image(picture::Args),
     /// A cluster in one machine, for trying and testing
     Lab(lab::Args),
     /// Print completions for a shell
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Tool(command) => cli::main(command, &arguments.dirs, HOST),
         Command::Daemon(args) => daemon::main(args, &arguments.dirs),
         Command::Sim(args) => sim::main(args),
+        Command::Image(args) => picture::main(args),
         Command::Bench(args) => bench::main(args, &arguments.dirs.run_dir),
         Command::Soak(args) => bench::soak::main(args),
         Command::Lab(_) => {

@@ -13,8 +13,11 @@ mod implant;
 mod names;
 mod observe;
 mod out;
+mod picture;
 mod sharing;
 mod watch;
+
+pub use picture::picture;
 
 use super::shared::Shared;
 use body::BodyError;
@@ -28,6 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use strategy::Costs;
 use strategy::protocol::{Protocol, Said, Side, Told};
 use thiserror::Error;
 use watch::Gauge;
@@ -112,6 +116,8 @@ pub struct Moves {
     /// Moves that have not ended: some may have lost their room, and put the process back.
     running: AtomicUsize,
     ended: Condvar,
+    /// What moves to this room and from it have taken lately.
+    costs: Mutex<Costs>,
     /// Processes of whose former move the room has not said the end yet.
     unsettled: Mutex<HashSet<i32>>,
 }
@@ -160,6 +166,15 @@ impl Moves {
         if let Some(under_way) = self.lock().get(&pid) {
             under_way.gauge.count_wire(bytes);
         }
+    }
+
+    /// What the next one is expected to take.
+    pub fn costs(&self) -> Costs {
+        *self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_ended(&self, leg: &Leg) {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner).moved(leg.frozen_bytes, leg.freeze_us);
     }
 
     /// Whether any move has not ended.
@@ -370,12 +385,23 @@ impl Drop for Move {
 
 /// Moves a process of this home, which runs here, to the room. `tool`: who waits for it.
 pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
-    in_a_thread(room, &room.args.host, tool, move |room, gauge| out::run(room, pid, wish, gauge))
+    let left = in_a_thread(room, &room.args.host, tool, move |room, gauge| out::run(room, pid, wish, gauge));
+    learn(room, wish, left)
 }
 
 /// Brings a process home from the room.
 pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
-    in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, gauge))
+    let came = in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, gauge));
+    learn(room, wish, came)
+}
+
+/// A rate that was set says nothing about the next one.
+fn learn(room: &Shared, wish: Wish, moved: Result<Leg, String>) -> Result<Leg, String> {
+    moved.inspect(|leg| {
+        if wish.rate.is_none() {
+            room.moves.has_ended(leg);
+        }
+    })
 }
 
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.

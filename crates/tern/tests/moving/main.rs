@@ -9,6 +9,8 @@ mod common;
 mod families;
 mod following;
 mod large;
+mod pictures;
+mod refused;
 mod round_trip;
 mod shared_link;
 mod stopped;

@@ -36,13 +36,7 @@ pub struct Rest {
 
 impl Move {
     /// Sends the memory while the process runs.
-    pub fn send_ahead(
-        &self,
-        pidfd: &PidFd,
-        observed: &Observed,
-        own_bytes: u64,
-        max_freeze_us: u64,
-    ) -> Result<Ahead, MoveError> {
+    pub fn send_ahead(&self, pidfd: &PidFd, observed: &Observed, rounds: Rounds) -> Result<Ahead, MoveError> {
         os::fault::at("ahead")?;
         let image = preliminary(self.pid, observed.image());
         let areas = image.areas.clone();
@@ -56,7 +50,7 @@ impl Move {
         })?;
         self.done("lay out there");
         let ahead = Ahead { tracker, areas, sent: Vec::new(), owed: Vec::new(), outrun: false, rounds: 0 };
-        self.rounds(ahead, Rounds::new(own_bytes, max_freeze_us))
+        self.rounds(ahead, rounds)
     }
 
     /// The process makes a userfaultfd, of which only we keep a descriptor.

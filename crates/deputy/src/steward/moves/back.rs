@@ -29,7 +29,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     let this = Move::begin(room, pid, true, wish.rate, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
-        How::Auto => strategy::stop_bytes_max(wish.max_freeze_us, strategy::RATE_AT_FIRST),
+        How::Auto => room.moves.costs().limited(wish.rate).stop_bytes_max(wish.max_freeze_us),
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
     this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate })?;

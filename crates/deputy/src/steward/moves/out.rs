@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use strategy::protocol::Told;
-use strategy::{Ranges, Way};
+use strategy::{Ranges, Rounds, Way};
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
 
@@ -84,12 +84,14 @@ impl Move {
     fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
         let areas = prepared.observed.image().areas;
         let own_bytes = body::own_runs(&Own::of(self.pid)?, &areas)?.iter().map(|(_, bytes)| bytes).sum();
-        let chosen = strategy::choose(own_bytes, wish.max_freeze_us, strategy::RATE_AT_FIRST);
+        let costs = self.room.moves.costs().limited(wish.rate);
+        let chosen = costs.choose(own_bytes, wish.max_freeze_us);
         match wish.how {
             How::Stop | How::Post | How::Flush => Ok(None),
             How::Auto if chosen == Way::Stop => Ok(None),
             How::Auto | How::Pre => {
-                Ok(Some(self.send_ahead(pidfd, &prepared.observed, own_bytes, wish.max_freeze_us)?))
+                let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs);
+                Ok(Some(self.send_ahead(pidfd, &prepared.observed, rounds)?))
             }
         }
     }

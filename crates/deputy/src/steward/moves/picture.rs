@@ -1,0 +1,28 @@
+//! What a process of this machine is, without its pages: as it would be sent.
+
+use super::MoveError;
+use super::observe::Observed;
+use image::Image;
+
+/// Looks at process `pid`, which stands still for a moment. The caller's own processes, or the superuser.
+pub fn picture(pid: i32) -> Result<Image, MoveError> {
+    let before = Observed::of(pid, None, false)?;
+    let frozen = body::freeze(pid)?;
+    let now = match Observed::of(pid, Some(&before), false) {
+        Ok(now) => now,
+        Err(e) => {
+            frozen.thaw();
+            return Err(e.into());
+        }
+    };
+    let ignored = os::process::status(pid).map_or(0, |s| s.ignored);
+    let collected = body::collect(pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
+    let mut collected = collected.map_err(|(e, threads)| {
+        threads.into_iter().for_each(|t| drop(t.detach(0)));
+        e
+    })?;
+    now.complete(&mut collected.process);
+    let image = Image { process: collected.process.clone(), threads: collected.threads.clone(), ..now.image() };
+    collected.give_back()?.into_iter().for_each(|t| drop(t.detach(0)));
+    Ok(image)
+}

@@ -1,0 +1,86 @@
+//! Kinds of state that are seldom, one by one: carried, or refused by their names; never moved half.
+
+use crate::{at_home, shared};
+
+/// What a Python program does first (`sc`: a system call, `m`: memory without a name), what it does when it may have been moved and must hold true, and the word with which
+/// it is refused; no word: it goes.
+const KINDS: &[(&str, &str, &str)] = &[
+    ("sc(425, 4, bytes(120))", "True", "io_uring"),
+    ("f = sc(447, 0); os.ftruncate(f, 4096); s = mmap.mmap(f, 4096); os.close(f)", "True", "memfd_secret"),
+    ("sc(9, 0, 4096, 3, 0x28, -1, 0)", "True", ""),
+    ("sc(9, 0, 2 << 20, 3, 0x40022, -1, 0)", "True", "hugetlbfs"),
+    ("sc(323, 1)", "True", "userfaultfd"),
+    ("sc(330, 0, 0)", "True", "pkey_alloc"),
+    ("c = ctypes.c_long(0); sc(206, 1, ctypes.byref(c))", "True", "io_setup"),
+    ("sc(154, 1, (ctypes.c_uint * 4)(0, 4096, 16, 0x51), 16)", "True", "modify_ldt"),
+    ("i = sc(29, 0, 4096, 0o1600); sc(30, i, 0, 0); sc(31, i, 0, 0)", "True", "System V"),
+    ("f = open('x', 'w'); f.close(); f = open('x'); fcntl.fcntl(f, 1024, 0)", "True", "lock"),
+    ("f = open('x', 'w'); fcntl.flock(f, 2)", "True", "lock"),
+    ("f = open('x', 'w'); fcntl.lockf(f, 2)", "True", "lock"),
+    ("f = sc(240, b'tern-test', 0o102, 0o600, None); sc(241, b'tern-test')", "os.fstat(f).st_size >= 0", ""),
+    ("k = sc(248, b'user', b'tern', b'abc', 3, -2)", "sc(250, 11, k, 0, 0) == 3", ""),
+    ("a = sc(462, m, 4096, 0)", "True", "mseal"),
+    ("sc(157, 38, 1, 0, 0, 0); sc(157, 22, 2, ctypes.byref(program(0x7fff0000)))", "True", "seccomp"),
+    ("sc(272, 0x10000000)", "True", "namespace"),
+    ("sc(157, 1, 10)", "prctl(2) == 10", ""),
+    ("sc(157, 36, 1)", "prctl(37) == 1", ""),
+    ("sc(157, 41, 1, 0, 0, 0)", "sc(157, 42, 0, 0, 0, 0) == 1", ""),
+    ("sc(157, 29, 12345)", "sc(157, 30) == 12345", ""),
+    ("sc(157, 65, 1, 0, 0, 0)", "sc(157, 66, 0, 0, 0, 0) == 1", ""),
+    ("f = os.open('/proc/self/status', os.O_RDONLY)", "b'Name' in os.read(f, 100)", ""),
+    ("os.mkdir('d'); os.chdir('d'); os.rmdir('../d')", "True", "working directory"),
+];
+
+const PROGRAM: &str = r#"
+import ctypes, fcntl, mmap, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True); libc.syscall.restype = ctypes.c_long
+libc.mmap.restype = ctypes.c_long
+m = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(4096), 3, 0x22, -1, ctypes.c_long(0)))
+def sc(n, *a):
+    a = [ctypes.c_long(x) if isinstance(x, int) else x for x in a]
+    r = libc.syscall(ctypes.c_long(n), *a)
+    if r == -1: raise OSError(ctypes.get_errno(), "call %d" % n)
+    return r
+def prctl(what):
+    v = ctypes.c_int(0); sc(157, what, ctypes.byref(v)); return v.value
+class program(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_ushort), ("at", ctypes.c_void_p)]
+    def __init__(self, answer):
+        self.code = (ctypes.c_ulonglong * 1)(6 | answer << 32); super().__init__(1, ctypes.addressof(self.code))
+try: exec(sys.argv[1])
+except OSError as e: print("absent", e, flush=True); sys.exit()
+print("up", flush=True)
+while not os.path.exists(sys.argv[3]): time.sleep(0.005)
+print(eval(sys.argv[2]), flush=True)
+"#;
+
+#[test]
+fn each_kind_is_carried_or_named() {
+    let lab = shared();
+    let mut wrong = Vec::new();
+    for (first, then, word) in KINDS {
+        let script = format!(
+            r#"
+        cat > program <<'END'{PROGRAM}END
+        python3 program "{first}" "{then}" $PWD/go > said 2>&1 & pid=$!
+        until_ '[ -s said ]'; head -1 said
+        if grep -q up said; then
+            tern move $pid n2 > moved 2>&1 && echo moved; head -1 moved
+            touch go; wait $pid; tail -1 said
+        fi"#
+        );
+        let text = at_home(&lab, &script).text();
+        let lines: Vec<&str> = text.lines().collect();
+        let right = match lines.as_slice() {
+            [absent] => absent.starts_with("absent"),
+            ["up", "moved", .., "True"] => word.is_empty(),
+            ["up", refused, "True"] => !word.is_empty() && refused.contains(word),
+            _ => false,
+        };
+        println!("{first}: {}", lines.get(1).unwrap_or(&"absent here"));
+        if !right {
+            wrong.push(format!("{first}: {text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
