@@ -13,6 +13,8 @@ pub struct Facts {
     pub cpu_model: String,
     /// CPU features that programs may use, as /proc/cpuinfo names them, sorted.
     pub cpu_features: Vec<String>,
+    /// Bytes in which programs save all registers (CPUID 0xD); 0: not known.
+    pub xsave_bytes: u32,
     /// Online CPUs.
     pub cores: u32,
     /// Memory, bytes.

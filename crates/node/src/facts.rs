@@ -119,6 +119,7 @@ pub(crate) fn read(rooms_max: u32) -> Facts {
         kernel: system.release().to_string_lossy().into_owned(),
         machine: system.machine().to_string_lossy().into_owned(),
         cpu_model: field(&cpuinfo, "model name").unwrap_or_default().to_owned(),
+        xsave_bytes: os::probe::cpu().xsave_bytes,
         cpu_features: features(field(&cpuinfo, "flags").unwrap_or_default()),
         cores: cores(),
         memory_bytes: memory_kib * 1024,

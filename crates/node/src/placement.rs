@@ -52,6 +52,16 @@ pub enum Refusal {
         /// What.
         features: String,
     },
+    /// Programs save registers in another size.
+    #[error("the CPU of {name} saves its registers in {theirs} bytes, this node's in {ours}")]
+    Xsave {
+        /// Who.
+        name: String,
+        /// Theirs.
+        theirs: u32,
+        /// This node's.
+        ours: u32,
+    },
     /// Another architecture.
     #[error("{name} is a {theirs} machine, this one {ours}")]
     Machine {
@@ -118,7 +128,7 @@ impl Refusal {
             Refusal::CannotHost { name, .. } => {
                 Some(format!("`tern doctor` on {name} says what is missing and what to do"))
             }
-            Refusal::Cpu { name, .. } => {
+            Refusal::Cpu { name, .. } | Refusal::Xsave { name, .. } => {
                 Some(format!("`tern run --on {name} --any-cpu` if the program looks for what it needs when it starts"))
             }
             Refusal::Here { .. } => Some("run it without tern, or name another node".into()),
@@ -180,6 +190,10 @@ pub fn check(home: &Facts, name: &str, there: &Survey, reused: bool) -> Result<(
     if !lacking.is_empty() {
         return Err(Refusal::Cpu { name, features: lacking.join(", ") });
     }
+    // Programs keep room for what the processor that they began on said; another would save more, over what lies behind.
+    if facts.xsave_bytes != home.xsave_bytes && facts.xsave_bytes != 0 && home.xsave_bytes != 0 {
+        return Err(Refusal::Xsave { name, theirs: facts.xsave_bytes, ours: home.xsave_bytes });
+    }
     Ok(())
 }
 
@@ -189,7 +203,7 @@ pub fn check(home: &Facts, name: &str, there: &Survey, reused: bool) -> Result<(
 /// What else speaks against the node.
 pub fn waive(verdict: Result<(), Refusal>, any_cpu: bool) -> Result<(), Refusal> {
     match verdict {
-        Err(Refusal::Cpu { .. }) if any_cpu => Ok(()),
+        Err(Refusal::Cpu { .. } | Refusal::Xsave { .. }) if any_cpu => Ok(()),
         other => other,
     }
 }
@@ -235,6 +249,15 @@ mod tests {
             refusal(&|s| s.facts.cpu_features = vec!["sse4_2".into()]),
             "the CPU of n2 lacks avx2, which this node has"
         );
+        let mut wider = survey();
+        wider.facts.xsave_bytes = 2696;
+        let home = Facts { xsave_bytes: 832, ..facts() };
+        let refused = check(&home, "n2", &wider, false);
+        assert_eq!(
+            refused.clone().unwrap_err().to_string(),
+            "the CPU of n2 saves its registers in 2696 bytes, this node's in 832"
+        );
+        assert_eq!(waive(refused, true), Ok(()));
         assert!(refusal(&|s| s.facts.rooms_max = 0).contains("accepts no guests"));
         assert!(refusal(&|s| s.load.rooms = 2).contains("full: it hosts 2 rooms"));
         assert!(refusal(&|s| s.facts.pid_max = 32768).contains("32768"));

@@ -11,8 +11,12 @@ use crate::program::{self, Program};
 use crate::run::{Scratch, arguments, complaint, run_guest};
 
 /// What is known to differ there, and why.
-const DIFFERENT: &[(&str, &str)] =
-    &[("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others")];
+const DIFFERENT: &[(&str, &str)] = &[
+    ("droppable", "MAP_DROPPABLE is newer (6.11)"),
+    ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
+    ("process_madvise", "before Linux 6.13 a process needs a capability for advice on itself"),
+    ("without_vdso", "what the kernel maps beside its code depends on its version"),
+];
 
 /// A few of every kind, for the normal run.
 const SOME: [&str; 8] =

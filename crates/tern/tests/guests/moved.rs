@@ -44,7 +44,14 @@ const DIFFERENT: &[(&str, &str)] = &[
 pub fn run_moved(lab: &Lab, program: &Program, placed: bool, way: Way) -> (Outcome, Moves) {
     let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
     let mut moves = Moves::default();
-    let command = |command| at_home(lab, scratch.path(), placed, command);
+    let command = |words| {
+        let mut command = at_home(lab, scratch.path(), placed, words);
+        // The loader saves registers for each function that it finds late, in the size of the processor that it began on.
+        if placed {
+            command.env("LD_BIND_NOW", "1");
+        }
+        command
+    };
     let outcome = run_with_points(program, command, |pid| {
         // A guest with several points is moved at the first.
         if moves.done == 0 {

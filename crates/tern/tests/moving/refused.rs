@@ -16,6 +16,12 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("i = sc(29, 0, 4096, 0o1600); sc(30, i, 0, 0); sc(31, i, 0, 0)", "True", "System V"),
     ("f = open('x', 'w'); f.close(); f = open('x'); fcntl.fcntl(f, 1024, 0)", "True", "lock"),
     ("f = open('x', 'w'); fcntl.flock(f, 2)", "True", "lock"),
+    ("import socket, stat; a = socket.socket()", "stat.S_ISSOCK(os.fstat(a.fileno()).st_mode)", ""),
+    (
+        "f = os.open('x', os.O_RDWR | os.O_CREAT); os.write(f, b'abc'); p = os.fork() or (time.sleep(9), os._exit(0))",
+        "os.fstat(f).st_size == 3 and os.kill(p, 9) is None",
+        "",
+    ),
     ("f = open('x', 'w'); fcntl.lockf(f, 2)", "True", "lock"),
     ("f = sc(240, b'tern-test', 0o102, 0o600, None); sc(241, b'tern-test')", "os.fstat(f).st_size >= 0", ""),
     ("k = sc(248, b'user', b'tern', b'abc', 3, -2)", "sc(250, 11, k, 0, 0) == 3", ""),

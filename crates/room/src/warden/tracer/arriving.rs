@@ -169,7 +169,7 @@ impl Tracer {
         body::arm_timers(&mut batch, &image.process.timers);
         inside.run(&batch)?;
         let listeners = self.listeners.clone();
-        let shown = self.room.guests().show_terminals(image.process.pid);
+        let shown = self.room.guests().show_all(image.process.pid);
         let wall = self.room.wall.get().is_some();
         let stopped = body::finish(inside, first, true, |inside| {
             give_up_capabilities(inside)?;

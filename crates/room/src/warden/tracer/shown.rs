@@ -57,12 +57,15 @@ impl crate::warden::guests::Guests {
         fd > libc::STDERR_FILENO && self.get_mut(pid).is_some_and(|g| g.shown.len() < MAX && g.shown.insert(fd))
     }
 
-    /// Terminals of a process that comes: it may have looked at them before, so it looks at all.
-    pub fn show_terminals(&mut self, pid: i32) -> Vec<i32> {
+    /// Stand-ins of a process that comes: it may have looked at what they are before, so it looks at all that there is room for, at terminals first. (Calls about other
+    /// things cost no more for it: filters that allow a call by its number alone are asked once for all.)
+    pub fn show_all(&mut self, pid: i32) -> Vec<i32> {
         let Some(guest) = self.get_mut(pid) else { return Vec::new() };
-        let fds = guest.terminals.iter().filter_map(|standin| guest.numbers.get(standin).copied());
-        let mut fds: Vec<i32> = fds.filter(|fd| *fd > libc::STDERR_FILENO).collect();
-        fds.truncate(MAX);
+        let mut all: Vec<(bool, i32)> =
+            guest.numbers.iter().map(|(standin, fd)| (!guest.terminals.contains(standin), *fd)).collect();
+        all.retain(|(_, fd)| *fd > libc::STDERR_FILENO);
+        all.sort_unstable();
+        let fds: Vec<i32> = all.into_iter().map(|(_, fd)| fd).take(MAX).collect();
         guest.shown = fds.iter().copied().collect();
         fds
     }
