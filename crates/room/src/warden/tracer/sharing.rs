@@ -41,6 +41,10 @@ impl Tracer {
             let mut new = false;
             for pid in &commons.others {
                 match self.departing.states.get(pid) {
+                    None if self.stops.is_stopped(*pid) => {
+                        return self
+                            .stay_for(leader, &format!("process {pid} has an open file in common with it: {STOPPED}"));
+                    }
                     None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) => {
                         new = true;
                         self.pause(*pid, leader);
@@ -64,6 +68,13 @@ impl Tracer {
                 Some(why) => self.stay_for(leader, &why),
                 None => self.ask(leader, commons),
             };
+        }
+    }
+
+    /// The deputy of this process is stopped: whoever waits for it to stand still waits no longer.
+    pub fn stops_for_another(&mut self, pid: i32) {
+        if matches!(self.departing.states.get(&pid), Some(State::Stopping(_, going)) if going.leader.is_some()) {
+            self.stay_for(pid, STOPPED);
         }
     }
 
