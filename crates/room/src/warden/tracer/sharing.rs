@@ -14,6 +14,9 @@ use std::time::Duration;
 use wire::ToHome;
 use wire::message::{Common, CommonFile, StandinId};
 
+/// So far below a thread's stack pointer nothing lies that is its own.
+const BELOW_STACK_BYTES: u64 = 1024;
+
 /// What home was asked to take over.
 #[derive(Debug)]
 pub struct Asked {
@@ -181,6 +184,18 @@ impl Tracer {
                     inside.must("placing a stand-in", libc::SYS_dup3, [taken, place.fd as u64, flags, 0, 0, 0])?;
                 }
                 inside.must("closing a stand-in", libc::SYS_close, [taken, 0, 0, 0, 0, 0])?;
+                for fd in held.places.iter().filter(|p| p.pid == pid && has_offset(held)).map(|p| p.fd) {
+                    if !room.guests().show(pid, fd) {
+                        continue;
+                    }
+                    let at = inside.registers().rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
+                    room.filtering.begin(host);
+                    let shown = super::shown::install(inside, at, fd);
+                    room.filtering.end(host);
+                    if shown? < 0 {
+                        room.guests().hide(pid, fd);
+                    }
+                }
             }
             Ok(())
         })?;
@@ -189,6 +204,10 @@ impl Tracer {
         }
         Ok(replaced?)
     }
+}
+
+fn has_offset(held: &Held) -> bool {
+    matches!(held.what, What::Named(..))
 }
 
 /// Has a stopped thread make calls; then it is as it was.
