@@ -6,8 +6,7 @@ use crate::class::Special;
 use crate::filter::MARK;
 use crate::when::{Cmp, When};
 
-/// Descriptors that may be stand-ins, as the first argument.
-/// The same, or the tracer has seen that it is one.
+/// Descriptors that may be stand-ins, as the first argument: by their number, or because the tracer has seen that it is one.
 const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
 /// The same as the first or second argument.
 const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]]);
