@@ -63,15 +63,16 @@ impl Action {
 /// Upper half of a descriptor in a call that was handed to the tracer first ([`shown`]): the filter then has the warden answer it.
 pub const MARK: u32 = u32::from_be_bytes(*b"tern");
 
-/// A filter beside the guest's own: calls for the attributes of this descriptor stop for the tracer.
+/// A filter beside the guest's own: calls for the attributes of this descriptor, and for its offset, stop for the tracer.
 ///
-/// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular file whatever it stands for. This one is for the few whose
-/// looks matter.
-pub fn shown(fd: u32) -> [Insn; 8] {
+/// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular file without an offset, whatever it stands for. This one is for the few
+/// for which that matters.
+pub fn shown(fd: u32) -> [Insn; 9] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let [fstat, newfstatat, statx] = STATS;
     [
         insn(emit::LOAD, 0, 0, emit::AT_NR),
+        insn(emit::IF_EQ, 3, 0, LSEEK),
         insn(emit::IF_EQ, 2, 0, fstat),
         insn(emit::IF_EQ, 1, 0, newfstatat),
         insn(emit::IF_EQ, 0, 3, statx),
@@ -84,6 +85,9 @@ pub fn shown(fd: u32) -> [Insn; 8] {
 
 /// Numbers of the calls for a descriptor's attributes.
 const STATS: [u32; 3] = [5, 262, 332];
+
+/// lseek(2).
+const LSEEK: u32 = 8;
 
 /// The flag of x32's numbers (`__X32_SYSCALL_BIT`). Also set in -1, which is no call either.
 pub const X32_BIT: u32 = 0x4000_0000;

@@ -6,9 +6,7 @@ use crate::class::Special;
 use crate::filter::MARK;
 use crate::when::{Cmp, When};
 
-/// Descriptors that may be stand-ins, as the first argument.
-const STDIO: When = When::If(&[&[Cmp::Below(0, 3)]]);
-/// The same, or the tracer has seen that it is one.
+/// Descriptors that may be stand-ins, as the first argument: by their number, or because the tracer has seen that it is one.
 const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
 /// The same as the first or second argument.
 const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]]);
@@ -45,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
     special(5, "fstat", Special::Stat, &[Fd, Out(Fixed(144))], why::STAND_IN).when(STDIO_OR_SHOWN),
     local(6, "lstat", &[Path, Out(Fixed(144))], why::PATH),
     local(7, "poll", &[InOut(Elements { count: 1, size: 8 }), Int, Int], why::READY),
-    special(8, "lseek", Special::Seek, &[Fd, Int, Int], why::STAND_IN).when(STDIO),
+    special(8, "lseek", Special::Seek, &[Fd, Int, Int], why::STAND_IN).when(STDIO_OR_SHOWN),
     special(9, "mmap", Special::SharedMapping, &[Address, Int, Flags, Flags, Fd, Int], why::SHARED_MAPPING)
         .when(MAP_SHARED_FILE),
     local(10, "mprotect", &[Address, Int, Flags], why::MEMORY),

@@ -75,6 +75,32 @@ END
     assert_eq!(text, "parent whole\nchild whole");
 }
 
+/// What is shared with a process of home's stays there, and so does its offset.
+#[test]
+fn offsets_of_files_that_stay() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        python3 -c "
+import os, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+with open('text', 'w') as f: f.write('0123456789')
+fd = os.open('text', os.O_RDONLY)
+if os.fork() == 0:
+    until('end'); os._exit(os.lseek(fd, 0, os.SEEK_CUR))
+open('up', 'w').close(); until('go')
+print(os.read(fd, 6), os.lseek(fd, -4, os.SEEK_CUR), os.read(fd, 3), os.fstat(fd).st_size)
+open('end', 'w').close(); print(os.waitstatus_to_exitcode(os.wait()[1]))
+" > said & pid=$!
+        until_ '[ -e up ]'
+        tern move $pid n2 2>&1; touch go; wait $pid; cat said"#,
+    )
+    .text();
+    assert_eq!(text, "b'012345' 2 b'234' 10\n5");
+}
+
 /// A pipe between two that part, with what it holds; and make, whose children all have its pipe of tokens.
 #[test]
 fn pipes_in_common() {

@@ -63,8 +63,8 @@ impl Tracer {
         }
         let registers = stopped.registers()?;
         let host = stopped.tid();
-        if super::shown::is_stat(registers.orig_rax) {
-            return self.mark_stat(stopped);
+        if super::shown::is_about_descriptor(registers.orig_rax) {
+            return self.mark_descriptor(stopped);
         }
         if super::deadlines::is_deadline(registers.orig_rax) {
             return self.translate_deadline(stopped);

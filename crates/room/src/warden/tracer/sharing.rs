@@ -14,6 +14,9 @@ use std::time::Duration;
 use wire::ToHome;
 use wire::message::{Common, CommonFile, StandinId};
 
+/// So far below a thread's stack pointer nothing lies that is its own.
+const BELOW_STACK_BYTES: u64 = 1024;
+
 /// What home was asked to take over.
 #[derive(Debug)]
 pub struct Asked {
@@ -41,6 +44,10 @@ impl Tracer {
             let mut new = false;
             for pid in &commons.others {
                 match self.departing.states.get(pid) {
+                    None if self.stops.is_stopped(*pid) => {
+                        return self
+                            .stay_for(leader, &format!("process {pid} has an open file in common with it: {STOPPED}"));
+                    }
                     None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) => {
                         new = true;
                         self.pause(*pid, leader);
@@ -64,6 +71,13 @@ impl Tracer {
                 Some(why) => self.stay_for(leader, &why),
                 None => self.ask(leader, commons),
             };
+        }
+    }
+
+    /// The deputy of this process is stopped: whoever waits for it to stand still waits no longer.
+    pub fn stops_for_another(&mut self, pid: i32) {
+        if matches!(self.departing.states.get(&pid), Some(State::Stopping(_, going)) if going.leader.is_some()) {
+            self.stay_for(pid, STOPPED);
         }
     }
 
@@ -170,6 +184,18 @@ impl Tracer {
                     inside.must("placing a stand-in", libc::SYS_dup3, [taken, place.fd as u64, flags, 0, 0, 0])?;
                 }
                 inside.must("closing a stand-in", libc::SYS_close, [taken, 0, 0, 0, 0, 0])?;
+                for fd in held.places.iter().filter(|p| p.pid == pid && has_offset(held)).map(|p| p.fd) {
+                    if !room.guests().show(pid, fd) {
+                        continue;
+                    }
+                    let at = inside.registers().rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
+                    room.filtering.begin(host);
+                    let shown = super::shown::install(inside, at, fd);
+                    room.filtering.end(host);
+                    if shown? < 0 {
+                        room.guests().hide(pid, fd);
+                    }
+                }
             }
             Ok(())
         })?;
@@ -178,6 +204,10 @@ impl Tracer {
         }
         Ok(replaced?)
     }
+}
+
+fn has_offset(held: &Held) -> bool {
+    matches!(held.what, What::Named(..))
 }
 
 /// Has a stopped thread make calls; then it is as it was.

@@ -1,4 +1,4 @@
-//! Descriptors that look as at home to fstat(2) and its kin.
+//! Descriptors that look as at home to fstat(2) and its kin, and to lseek(2).
 //!
 //! To the room's kernel a stand-in is a regular file. The guests' filter has home asked for the attributes of descriptors 0 to 2; for all others that would make
 //! every fstat dear. So a process that asks whether another descriptor is a terminal gets a filter more, for that one alone ([`systable::filter::shown`]): the call
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use systable::filter;
 
 /// The most filters that a process gets: every one costs every call some nanoseconds.
-const MAX: usize = 8;
+const MAX: usize = 32;
 
 /// Threads that are made to make seccomp(2), about which the guests' filter asks too: to install a filter, or to be answered by a descriptor.
 #[derive(Debug, Default)]
@@ -102,14 +102,14 @@ pub fn install(inside: &mut Inside, at: u64, fd: i32) -> Result<i64, TraceError>
     inside.call(nr, args)
 }
 
-/// The call is one for the attributes of a descriptor, which only [`install`]ed filters stop.
-pub fn is_stat(call: u64) -> bool {
-    matches!(call as i64, libc::SYS_fstat | libc::SYS_newfstatat | libc::SYS_statx)
+/// The call is one for the attributes of a descriptor or its offset, which only [`install`]ed filters stop.
+pub fn is_about_descriptor(call: u64) -> bool {
+    matches!(call as i64, libc::SYS_fstat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_lseek)
 }
 
 impl Tracer {
     /// Hands the call on to the warden: the mark goes with its descriptor, of which the kernel takes the lower half.
-    pub fn mark_stat(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
+    pub fn mark_descriptor(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
         let mut registers = stopped.registers()?;
         self.births.rewritten(stopped.tid(), registers);
         registers.rdi = registers.rdi & u64::from(u32::MAX) | u64::from(filter::MARK) << 32;

@@ -4,7 +4,7 @@
 
 use super::Tracer;
 use os::ptrace::{HostTid, Stopped, TraceError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use wire::ToHome;
 
 /// Threads that wait for home's word, by process.
@@ -13,6 +13,8 @@ pub struct Stops {
     pausing: HashMap<i32, Vec<Stopped>>,
     /// SIGCONTs that came from home.
     continued: HashMap<i32, u32>,
+    /// Processes whose deputies are stopped.
+    stopped: HashSet<i32>,
 }
 
 impl Stops {
@@ -25,10 +27,17 @@ impl Stops {
     pub fn forget(&mut self, pid: i32) {
         self.pausing.remove(&pid);
         self.continued.remove(&pid);
+        self.stopped.remove(&pid);
+    }
+
+    /// Its deputy is stopped: what that runs for it does not end before it is continued.
+    pub fn is_stopped(&self, pid: i32) -> bool {
+        self.stopped.contains(&pid)
     }
 
     /// A SIGCONT came from home.
     pub fn count(&mut self, pid: i32) {
+        self.stopped.remove(&pid);
         let count = self.continued.entry(pid).or_default();
         *count = count.wrapping_add(1);
     }
@@ -53,6 +62,8 @@ impl Tracer {
 
     /// The deputy is stopped.
     pub fn stop(&mut self, pid: i32) {
+        self.stops.stopped.insert(pid);
+        self.stops_for_another(pid);
         let pausing = self.stops.pausing.remove(&pid).unwrap_or_default();
         if pausing.is_empty()
             && let Some(host) = self.room.guests().host(pid)
