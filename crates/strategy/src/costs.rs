@@ -106,7 +106,10 @@ mod tests {
         assert_eq!(costs.choose(1024 * MIB, u64::MAX), Way::Stop);
         let most = costs.stop_bytes_max(100_000);
         assert_eq!((costs.choose(most, 100_000), costs.choose(most + 4096, 100_000)), (Way::Stop, Way::Pre));
-        assert_eq!((costs.stop_bytes_max(1), costs.with_rate(0.0).freeze_us(u64::MAX, u64::MAX)), (FOLLOWS_FROM_BYTES, u64::MAX));
+        assert_eq!(
+            (costs.stop_bytes_max(1), costs.with_rate(0.0).freeze_us(u64::MAX, u64::MAX)),
+            (FOLLOWS_FROM_BYTES, u64::MAX)
+        );
         assert_eq!(costs.limited(Some(1_000_000)).choose(MIB, 100_000), Way::Pre);
     }
 
