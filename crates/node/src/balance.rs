@@ -159,9 +159,14 @@ impl Rounds {
         self.tracked.retain(|pid, _| away.contains_key(pid));
         let mean_ms = self.mean_lag_ms();
         let scale_ms = f64::from(self.mover.params().lag_scale_ms);
+        let home = self.daemon.me().id;
         for (pid, (node, guest)) in away {
             let speed = nodes.get(node).map_or(1.0, |n| f64::from(n.speed_milli) / 1e3);
-            let tracked = self.tracked.entry(*pid).or_insert_with(|| Tracked::new(*node, guest, mean_ms, now));
+            let tracked = self.tracked.entry(*pid).or_insert_with(|| Tracked {
+                // What runs at home has not begun just now: what waits there need not be about to work.
+                demand: if *node == home && guest.state != 'R' { 0.0 } else { 1.0 },
+                ..Tracked::new(*node, guest, mean_ms, now)
+            });
             if tracked.node != *node {
                 (tracked.came_from, tracked.node, tracked.came) = (Some(tracked.node), *node, now);
                 tracked.moves += 1;

@@ -12,6 +12,10 @@ const LOOK_US_PER_BYTE: f64 = 0.045 / 4096.0;
 const RISKED: f64 = 0.6;
 /// Moves that send less, while the process stands still, tell what each takes; those that send more tell the rate, bytes.
 const SMALL_BYTES: u64 = 256 << 10;
+/// A move that takes so many times as long as expected is taken for one that does.
+const ODD: f64 = 4.0;
+/// Less is sent at once whatever has been seen of the link: while pages follow, the process is lost with either node.
+const FOLLOWS_FROM_BYTES: u64 = 1 << 20;
 /// A new measurement weighs so much.
 const NEWEST: f64 = 0.3;
 
@@ -49,6 +53,8 @@ impl Costs {
         } else {
             // Times are what adds up.
             let us_per_byte = (us - self.fixed_us).max(us / 4.0) / bytes;
+            // A pause of a machine's is not what its link takes.
+            let us_per_byte = us_per_byte.min(ODD / self.rate);
             self.rate = 1.0 / ((1.0 - NEWEST) / self.rate + NEWEST * us_per_byte);
         }
     }
@@ -72,7 +78,8 @@ impl Costs {
 
     /// With more bytes of its own a process would stand still for too long if all of it were sent meanwhile.
     pub fn stop_bytes_max(&self, max_freeze_us: u64) -> u64 {
-        ((max_freeze_us as f64 * RISKED - self.fixed_us).max(0.0) * self.rate) as u64
+        let fits = ((max_freeze_us as f64 * RISKED - self.fixed_us).max(0.0) * self.rate) as u64;
+        fits.max(FOLLOWS_FROM_BYTES)
     }
 }
 
@@ -83,6 +90,15 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
+    fn a_pause_is_no_slow_link() {
+        let mut costs = Costs::default();
+        costs.moved(MIB, 5_000_000);
+        assert!(costs.rate > RATE_AT_FIRST / 2.0);
+        (0..100).for_each(|_| costs.moved(MIB, 5_000_000));
+        assert_eq!(costs.stop_bytes_max(100_000), FOLLOWS_FROM_BYTES);
+    }
+
+    #[test]
     fn small_ones_are_stopped_at_once() {
         let costs = Costs::default();
         assert_eq!(costs.choose(160 << 10, 100_000), Way::Stop);
@@ -90,7 +106,10 @@ mod tests {
         assert_eq!(costs.choose(1024 * MIB, u64::MAX), Way::Stop);
         let most = costs.stop_bytes_max(100_000);
         assert_eq!((costs.choose(most, 100_000), costs.choose(most + 4096, 100_000)), (Way::Stop, Way::Pre));
-        assert_eq!((costs.stop_bytes_max(1), costs.with_rate(0.0).freeze_us(u64::MAX, u64::MAX)), (0, u64::MAX));
+        assert_eq!(
+            (costs.stop_bytes_max(1), costs.with_rate(0.0).freeze_us(u64::MAX, u64::MAX)),
+            (FOLLOWS_FROM_BYTES, u64::MAX)
+        );
         assert_eq!(costs.limited(Some(1_000_000)).choose(MIB, 100_000), Way::Pre);
     }
 

@@ -109,7 +109,7 @@ const TELLER: &str =
     "use Time::HiRes 'clock_gettime'; $| = 1; while (<STDIN>) { printf \"%.0f\\n\", clock_gettime(0) * 1e9 }";
 
 #[test]
-fn the_wall_clock_there_is_homes_within_a_millisecond() {
+fn the_wall_clock_there_is_homes() {
     let Some(lab) = lab(1) else { return };
     let now_ns = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
     let words = ["tern", "run", "--on", "n2", "--any-cpu", "--", "perl", "-e", TELLER];
@@ -124,11 +124,9 @@ fn the_wall_clock_there_is_homes_within_a_millisecond() {
         let mut line = String::new();
         from.read_line(&mut line).unwrap();
         let (told, heard): (i64, i64) = (line.trim().parse().unwrap(), now_ns());
-        // Whatever comes from there is not older than the question, nor younger than the answer, and never goes back.
-        assert!(
-            told >= last && told > asked - MILLISECOND_NS && told < heard + MILLISECOND_NS,
-            "{asked} {told} {heard}"
-        );
+        // Whatever comes from there is not older than the question, nor younger than the answer, and never goes back. (An emulated machine that waits for
+        // a processor of ours has a clock that goes wrong until it is corrected.)
+        assert!(told >= last && told > asked - LATE_NS && told < heard + LATE_NS, "{asked} {told} {heard}");
         last = told;
         quickest = quickest.min((heard - asked, told - (asked + heard) / 2));
     };
@@ -146,3 +144,4 @@ fn the_wall_clock_there_is_homes_within_a_millisecond() {
 }
 
 const MILLISECOND_NS: i64 = 1_000_000;
+const LATE_NS: i64 = 20 * MILLISECOND_NS;
