@@ -37,19 +37,8 @@ mod tests {
 
     #[test]
     fn only_whole_huge_pages_that_were_asked_for() {
-        let area = Area {
-            start: HUGE + 4096,
-            end: 5 * HUGE,
-            protection: 3,
-            content: Content::Anonymous,
-            shared: false,
-            grows_down: false,
-            no_reserve: false,
-            accounted: true,
-            locked: false,
-            droppable: false,
-            advice: [libc::MADV_HUGEPAGE as u8, 0, 0, 0],
-        };
+        let advice = [libc::MADV_HUGEPAGE as u8, 0, 0, 0];
+        let area = Area { advice, ..Area::anonymous(HUGE + 4096, 5 * HUGE, 3) };
         let all: Ranges = [(0, 9 * HUGE)].into_iter().collect();
         assert_eq!(wanted_huge(&[area], &all), [(2 * HUGE, 5 * HUGE)]);
         assert_eq!(wanted_huge(&[Area { advice: [0; 4], ..area }], &all), []);

@@ -122,19 +122,7 @@ mod tests {
     use super::*;
 
     fn area(start: u64, end: u64, content: Content) -> Area {
-        Area {
-            start,
-            end,
-            protection: 3,
-            content,
-            shared: false,
-            grows_down: false,
-            no_reserve: false,
-            accounted: true,
-            locked: false,
-            droppable: false,
-            advice: [0; 4],
-        }
+        Area { content, ..Area::anonymous(start, end, 3) }
     }
 
     #[test]

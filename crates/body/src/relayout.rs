@@ -58,19 +58,7 @@ mod tests {
     use super::*;
 
     fn area(start: u64, end: u64) -> Area {
-        Area {
-            start,
-            end,
-            protection: 3,
-            content: Content::Anonymous,
-            shared: false,
-            grows_down: false,
-            no_reserve: false,
-            accounted: true,
-            locked: false,
-            droppable: false,
-            advice: [0; 4],
-        }
+        Area::anonymous(start, end, 3)
     }
 
     fn file(start: u64, end: u64, offset: u64) -> Area {

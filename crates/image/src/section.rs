@@ -125,19 +125,8 @@ mod tests {
         image.process.cwd = b"/".to_vec();
         image.threads.push(Thread { tid: 77, extended: vec![0; 576], ..Thread::default() });
         image.files.push(File { path: b"/bin/true".to_vec(), inode: 5, flags: 0, removed: true });
-        image.areas.push(Area {
-            start: 0x1000,
-            end: 0x3000,
-            protection: 1,
-            content: Content::File { file: 0, offset: 4096 },
-            shared: false,
-            grows_down: false,
-            no_reserve: false,
-            accounted: false,
-            locked: false,
-            droppable: false,
-            advice: [0; 4],
-        });
+        let content = Content::File { file: 0, offset: 4096 };
+        image.areas.push(Area { content, accounted: false, ..Area::anonymous(0x1000, 0x3000, 1) });
         image.descriptors.push(Descriptor { fd: 3, close_on_exec: true, opened: Opened::File { file: 0, offset: 9 } });
         image.descriptors.push(Descriptor { fd: 4, close_on_exec: false, opened: Opened::Made(1) });
         let watched = Watched { fd: 3, events: 1, data: 7 };

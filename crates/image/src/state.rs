@@ -184,6 +184,25 @@ pub struct Area {
     pub advice: [u8; 4],
 }
 
+impl Area {
+    /// Private memory without a name, as mmap(2) makes it.
+    pub fn anonymous(start: u64, end: u64, protection: u8) -> Area {
+        Area {
+            start,
+            end,
+            protection,
+            content: Content::Anonymous,
+            shared: false,
+            grows_down: false,
+            no_reserve: false,
+            accounted: true,
+            locked: false,
+            droppable: false,
+            advice: [0; 4],
+        }
+    }
+}
+
 /// What an area shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {

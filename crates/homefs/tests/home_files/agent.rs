@@ -154,6 +154,14 @@ impl Background {
         Background(pid)
     }
 
+    /// Waits until it is asleep.
+    pub fn falls_asleep(&self) {
+        let path = format!("/proc/{}/stat", self.0);
+        while !std::fs::read_to_string(&path).unwrap().contains(") S ") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
     pub fn signal(&self, signal: i32) {
         // SAFETY: a child of ours that has not been waited for.
         unsafe { libc::kill(self.0, signal) };

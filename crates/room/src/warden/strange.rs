@@ -5,7 +5,7 @@
 //! - A process that comes finds at the old address a copy of home's code of which each function makes its call. The copy goes when it leaves.
 
 use super::guests::Guest;
-use image::{Area, Content, Image, Vdso};
+use image::{Area, Image, Vdso};
 use os::areas;
 use os::inject::Memory;
 use os::ptrace::{Stopped, TraceError};
@@ -55,19 +55,9 @@ impl Strange {
 pub fn laid_out(image: &Image, free: u64) -> Image {
     let mut here = image.clone();
     here.process.vdso = own_layout(free);
-    here.areas.extend(image.process.vdso.map(|home| Area {
-        start: home.code,
-        end: home.end,
-        protection: (libc::PROT_READ | libc::PROT_EXEC) as u8,
-        content: Content::Anonymous,
-        shared: false,
-        grows_down: false,
-        no_reserve: false,
-        accounted: false,
-        locked: false,
-        droppable: false,
-        advice: [0; 4],
-    }));
+    let protection = (libc::PROT_READ | libc::PROT_EXEC) as u8;
+    let copy = |home: Vdso| Area { accounted: false, ..Area::anonymous(home.code, home.end, protection) };
+    here.areas.extend(image.process.vdso.map(copy));
     here
 }
 

@@ -150,7 +150,7 @@ const VFORK: &str = r#"
 int main(void) {
     puts("vforking"); fflush(stdout);
     pid_t child = vfork();
-    if (!child) { sleep(4); _exit(6); }
+    if (!child) { while (access("go", F_OK)) usleep(10000); _exit(6); }
     int status;
     waitpid(child, &status, 0);
     printf("%d\n", WEXITSTATUS(status));
@@ -165,8 +165,8 @@ fn not_at_this_moment() {
     let script = format!(
         r#"
         {vfork} > said & pid=$!
-        lines said 1; sleep 0.2; tern move $pid n2 2>&1 | head -1
-        wait $pid; tail -1 said
+        until_ 'grep -q "State:.D" /proc/$pid/status'; tern move $pid n2 2>&1 | head -1
+        touch go; wait $pid; tail -1 said
         python3 -c 'import select; select.poll().poll(100000)' & pid=$!
         until_ "grep -q '^7 ' /proc/$pid/syscall"; kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'
         tern move $pid n2 2>&1 | head -1; kill -CONT $pid; tern move $pid n2 2>&1 | head -1; kill $pid

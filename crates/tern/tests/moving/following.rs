@@ -75,8 +75,8 @@ int main(void) {
     pipe(pipes);
     int c = fork();
     if (c == 0) { /* its child outlives it */
-        int d = fork();
-        if (d == 0) { sleep(1); char ok = look(3) ? 'x' : 'd'; write(pipes[1], &ok, 1); _exit(0); }
+        int own = getpid(), d = fork();
+        if (d == 0) { while (getppid() == own) usleep(1000); char ok = look(3) ? 'x' : 'd'; write(pipes[1], &ok, 1); _exit(0); }
         _exit(look(4) ? 9 : 4);
     }
     int e = fork();

@@ -153,7 +153,11 @@ mod tests {
             let (to, end) = channel();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
+                    // Nothing tells of looks that found nothing: time must pass for a few.
                     std::thread::sleep(3 * LOOK_EVERY);
+                    while calls && !gauge.is_called_off() {
+                        std::thread::yield_now();
+                    }
                     to.send(7).unwrap();
                 });
                 assert_eq!(wait(&gauge, "n2", Some(&ours), &end), Some(7));

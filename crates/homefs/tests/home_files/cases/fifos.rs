@@ -41,7 +41,7 @@ pub fn room(dir: &Path, peer: &mut Peer) {
     assert_eq!(writer.wait(), 0);
     // A reader that waits for a writer that does not come can be killed.
     let waits = Background::start(|| drop(File::open(&own)));
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    waits.falls_asleep();
     waits.signal(libc::SIGKILL);
     waits.wait();
     assert!(fs::metadata(&own).unwrap().file_type().is_fifo());

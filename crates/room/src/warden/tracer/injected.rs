@@ -106,6 +106,27 @@ impl Tracer {
 }
 
 fn perform(stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Result<Stopped, TraceError> {
+    let (stopped, done) = with_inside(stopped, slept, |inside, at| {
+        for task in tasks {
+            let done = match task {
+                Task::Signal(tid, info) => send(inside, at, pid, *tid, info)?,
+                Task::Show(fd) => super::shown::install(inside, at, *fd)?,
+            };
+            if done < 0 {
+                tracing::debug!("{task:?} in {pid}: error {}", -done);
+            }
+        }
+        Ok(())
+    })?;
+    done.map(|()| stopped)
+}
+
+/// Has a stopped thread do `work`, which is told where nothing of the thread's own lies; then the thread is as it was.
+pub fn with_inside(
+    stopped: Stopped,
+    slept: Duration,
+    work: impl FnOnce(&mut Inside, u64) -> Result<(), TraceError>,
+) -> Result<(Stopped, Result<(), TraceError>), TraceError> {
     let host = stopped.tid().0;
     let memory = Memory::of(host)?;
     let gate = gate(&memory, &os::areas::read(host)?)?;
@@ -115,16 +136,8 @@ fn perform(stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Resul
     let after = if rewound.put.is_some() { registers } else { rewound.registers };
     let at = registers.rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
     let mut inside = Inside::enter(stopped, memory, gate)?;
-    for task in tasks {
-        let done = match task {
-            Task::Signal(tid, info) => send(&mut inside, at, pid, *tid, info)?,
-            Task::Show(fd) => super::shown::install(&mut inside, at, *fd)?,
-        };
-        if done < 0 {
-            tracing::debug!("{task:?} in {pid}: error {}", -done);
-        }
-    }
-    inside.leave(&after, mask)
+    let done = work(&mut inside, at);
+    Ok((inside.leave(&after, mask)?, done))
 }
 
 fn send(inside: &mut Inside, at: u64, pid: i32, tid: Option<i32>, info: &[u8; 128]) -> Result<i64, TraceError> {

@@ -3,19 +3,14 @@
 
 use super::Tracer;
 use super::departing::{Going, STOPPED, State};
+use super::injected::with_inside;
 use crate::warden::sharers::{self, Commons, Held, What};
 use crate::warden::spares::Spare;
-use body::{BodyError, rewind};
-use os::inject::{Inside, Memory, gate};
-use os::ptrace::{Stopped, TraceError};
+use body::BodyError;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 use wire::ToHome;
 use wire::message::{Common, CommonFile, StandinId};
-
-/// So far below a thread's stack pointer nothing lies that is its own.
-const BELOW_STACK_BYTES: u64 = 1024;
 
 /// What home was asked to take over.
 #[derive(Debug)]
@@ -168,7 +163,7 @@ impl Tracer {
         let slept = going.slept.get(&host.0).copied().unwrap_or_default();
         let stopped = threads.swap_remove(at);
         let room = self.room.clone();
-        let (stopped, replaced) = with_inside(stopped, slept, |inside| {
+        let (stopped, replaced) = with_inside(stopped, slept, |inside, at| {
             for (_, file, held) in &asked.files {
                 let numbers: Vec<_> = held.places.iter().filter(|p| p.pid == pid).collect();
                 if numbers.is_empty() {
@@ -188,7 +183,6 @@ impl Tracer {
                     if !room.guests().show(pid, fd) {
                         continue;
                     }
-                    let at = inside.registers().rsp.wrapping_sub(BELOW_STACK_BYTES) & !15;
                     room.filtering.begin(host);
                     let shown = super::shown::install(inside, at, fd);
                     room.filtering.end(host);
@@ -208,24 +202,6 @@ impl Tracer {
 
 fn has_offset(held: &Held) -> bool {
     matches!(held.what, What::Named(..))
-}
-
-/// Has a stopped thread make calls; then it is as it was.
-fn with_inside(
-    stopped: Stopped,
-    slept: Duration,
-    work: impl FnOnce(&mut Inside) -> Result<(), TraceError>,
-) -> Result<(Stopped, Result<(), TraceError>), BodyError> {
-    let host = stopped.tid().0;
-    let memory = Memory::of(host)?;
-    let gate = gate(&memory, &os::areas::read(host)?)?;
-    let (registers, mask) = (stopped.registers()?, stopped.mask()?);
-    let rewound = rewind(&registers, slept, |at| memory.word(at).ok());
-    // What is left of a sleep this kernel knows itself.
-    let after = if rewound.put.is_some() { registers } else { rewound.registers };
-    let mut inside = Inside::enter(stopped, memory, gate)?;
-    let done = work(&mut inside);
-    Ok((inside.leave(&after, mask)?, done))
 }
 
 fn common(standin: StandinId, held: &Held) -> Common {
