@@ -145,6 +145,7 @@ pub fn fcntl(asked: Asked) {
     let call = plain(&asked, standin);
     match asked.args[1] as i32 {
         libc::F_SETFL => asked.ask(call, After::Here, false),
+        libc::F_SETLEASE | libc::F_GETLEASE => asked.ask(call, After::Write(Vec::new()), false),
         libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => {
             asked.ask(call, After::Write(Vec::new()), false)
         }

@@ -149,7 +149,7 @@ fn on_behalf_of(room: &Shared, request: &Request<'_>, standin: StandinId) -> Opt
 }
 
 /// The system call that the caller is in, and its arguments.
-fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i64, [u64; 6])> {
+pub fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i64, [u64; 6])> {
     let host = room.guests().host(request.header.pid as i32)?;
     let line = os::process::waiting_call(host.0)?;
     let mut words = line.split_ascii_whitespace();
