@@ -169,7 +169,7 @@ fn not_at_this_moment() {
         touch go; wait $pid; tail -1 said
         python3 -c 'import select; select.poll().poll(100000)' & pid=$!
         until_ "grep -q '^7 ' /proc/$pid/syscall"; kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'
-        tern move $pid n2 2>&1 | head -1; kill -CONT $pid; tern move $pid n2 2>&1 | head -1; kill $pid
+        tern move --how pre $pid n2 2>&1 | head -1; tern move $pid n2 2>&1 | head -1; kill -CONT $pid; tern move $pid n2 2>&1 | head -1; kill $pid
         bash -c 'sleep 0.5 & echo $! > zombie; exec sleep 1000' & pid=$!
         lines zombie 1; zombie=$(cat zombie)
         until_ 'grep -q "State:.Z" /proc/$zombie/status'; tern move $zombie n2 2>&1 | head -1
@@ -177,7 +177,8 @@ fn not_at_this_moment() {
     );
     let text = at_home(&lab, &script).text();
     let lines: Vec<&str> = text.lines().collect();
-    let wanted = ["vfork child", "6", "stopped while it waited", "waits again", "ended"];
+    let waited = "stopped while it waited";
+    let wanted = ["vfork child", "6", waited, waited, "waits again", "ended"];
     assert!(
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"
