@@ -101,6 +101,24 @@ open('end', 'w').close(); print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert_eq!(text, "b'012345' 2 b'234' 10\n5");
 }
 
+/// Children write to a file in common while their parent leaves, and end: that moment is short, so many are tried.
+#[test]
+fn children_that_write_and_end() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        seq 60 > wanted
+        for round in $(seq 30); do
+            bash -c 'for i in $(seq 60); do /bin/echo $i; done' > said & pid=$!
+            lines said $((round % 5 + 1)); tern move $pid n2; wait $pid
+            cmp said wanted
+        done"#,
+    )
+    .text();
+    assert_eq!(text, "");
+}
+
 /// A pipe between two that part, with what it holds; and make, whose children all have its pipe of tokens.
 #[test]
 fn pipes_in_common() {
