@@ -111,7 +111,7 @@ fn children_that_write_and_end() {
         seq 60 > wanted
         for round in $(seq 30); do
             bash -c 'for i in $(seq 60); do /bin/echo $i; done' > said & pid=$!
-            lines said $((round % 5 + 1)); tern move $pid n2; wait $pid
+            lines said $((round % 5 + 1)); tern move --how $([ $((round % 2)) = 1 ] && echo post || echo auto) $pid n2; wait $pid
             cmp said wanted
         done"#,
     )
