@@ -28,11 +28,11 @@ impl Report {
         }
     }
 
-    /// A program has ended.
-    pub fn program_ended(&mut self, name: &'static str, complaint: Option<String>) {
+    /// A program has ended. `history`: what was done to it, told if there is a complaint.
+    pub fn program_ended(&mut self, name: &'static str, complaint: Option<String>, history: &[String]) {
         *self.programs.entry(name).or_default() += 1;
         if let Some(complaint) = complaint {
-            eprintln!("tern soak: {name}: {complaint}");
+            eprintln!("tern soak: {name}: {complaint}\n    {}", history.join("\n    "));
             self.failures.push(format!("{name}: {complaint}"));
         }
     }
