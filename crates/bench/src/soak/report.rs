@@ -100,7 +100,7 @@ mod tests {
             report.moved("sort", "n2", Err(format!("process {pid} was not moved: why")));
         }
         report.moved("sort", "n2", Ok(()));
-        report.program_ended("sort", None);
+        report.program_ended("sort", None, &[]);
         let text = report.text();
         assert!(text.starts_with("1 moves, 2 not made, 1 programs, 0 failures"), "{text}");
         assert!(text.contains("2 times not moved: sort: process # was not moved: why"), "{text}");
