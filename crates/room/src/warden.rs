@@ -5,6 +5,7 @@ mod answers;
 mod args;
 mod calls;
 mod cargo;
+mod cpu_times;
 mod devices;
 mod following;
 mod going_home;

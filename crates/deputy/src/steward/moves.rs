@@ -15,6 +15,7 @@ mod observe;
 mod out;
 mod picture;
 mod sharing;
+mod used;
 mod watch;
 
 pub use picture::picture;

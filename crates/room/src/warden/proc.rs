@@ -160,13 +160,14 @@ fn handle(room: &Shared, request: &Request<'_>) {
 pub fn answered(room: &Shared, unique: u64, result: i64, out: &[u8]) {
     let proc = &room.proc;
     let Some(step) = proc.lock().asked.remove(&unique) else { return };
-    let done = if result < 0 { Err(-result as i32) } else { go_on(proc, unique, step, out) };
+    let done = if result < 0 { Err(-result as i32) } else { go_on(room, unique, step, out) };
     if let Err(errno) = done {
         proc.device.error(unique, errno);
     }
 }
 
-fn go_on(proc: &Proc, unique: u64, step: Step, out: &[u8]) -> Served {
+fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
+    let proc = &room.proc;
     let node = || postcard::from_bytes::<DeviceNode>(out).map_err(|_| libc::EIO);
     match step {
         Step::Lookup(path) => proc.found(unique, &path, names::attributes(0, &node()?), (0, VALID_NS)),
@@ -180,7 +181,13 @@ fn go_on(proc: &Proc, unique: u64, step: Step, out: &[u8]) -> Served {
         Step::Merge(host, what, asker) => {
             let home = String::from_utf8_lossy(out);
             let merged = match what {
-                Merged::Stat => own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker)),
+                Merged::Stat => {
+                    let away = {
+                        let guests = room.guests();
+                        guests.who(host).map_or((0, 0), |who| super::cpu_times::ticks_away(&guests, who.pid))
+                    };
+                    own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker, away))
+                }
                 Merged::Status => own::content(host, "status").map(|room| merge::status(&home, &room, asker)),
             };
             proc.open_file(unique, merged.ok_or(libc::ESRCH)?.into_bytes());

@@ -3,6 +3,7 @@
 mod arriving;
 mod births;
 mod bodies;
+mod cpu_times;
 mod deadlines;
 mod departing;
 mod dying;

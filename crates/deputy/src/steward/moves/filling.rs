@@ -59,6 +59,11 @@ impl Filling {
         Filling { image, deputy, given: Given::default(), own, cwd: None, later: Ranges::default(), copies: Vec::new() }
     }
 
+    /// What it is filled from.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
     fn first(&mut self) -> Result<&mut Inside, BodyError> {
         self.deputy.first().ok_or(BodyError::Gone)
     }

@@ -5,6 +5,7 @@ use super::following::Following;
 use super::implant;
 use super::names::Names;
 use super::observe::Observed;
+use super::used;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
@@ -218,7 +219,8 @@ impl Move {
         os::fault::at("image")?;
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let image = Image { process: collected.process.clone(), threads, ..now.image() };
+        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
+        used::add(&self.room.args.run_dir, self.pid, &mut image);
         self.send_image(&image)?;
         self.done("image");
         let (rest, later) = self.divide(&image, ahead, follow)?;

@@ -4,6 +4,7 @@
 use super::Tracer;
 use super::bodies::Phase;
 use super::sharing::Asked;
+use crate::warden::cpu_times;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::strange;
@@ -388,6 +389,7 @@ fn take_apart(
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;
     image.threads.clone_from(&collected.threads);
+    cpu_times::complete(room, &mut image);
     body::fire_again(&mut image);
     Ok((image, collected))
 }
