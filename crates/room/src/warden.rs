@@ -15,6 +15,7 @@ mod ledger;
 mod marshal;
 mod message;
 mod notices;
+mod owed;
 mod possessions;
 mod proc;
 mod readiness;

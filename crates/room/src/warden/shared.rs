@@ -31,6 +31,8 @@ pub struct Shared {
     pub memory: Memory,
     /// Open stand-ins in stock.
     pub spares: Spares,
+    /// Descriptors that threads are still to take.
+    pub owed: super::owed::Owed,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
     /// Processes that run here, and whose pages follow.
@@ -207,6 +209,7 @@ impl Shared {
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),
+            owed: super::owed::Owed::default(),
             spares: Spares::default(),
             standins,
             fifos: Fifos::default(),
@@ -308,6 +311,7 @@ impl Shared {
 
     /// A thread ended: nothing is kept for it.
     pub fn forget(&self, ended: HostTid) {
+        self.owed.take(ended);
         lock(&self.pending)
             .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { host, .. } if *host == ended));
     }

@@ -10,6 +10,7 @@ mod dying;
 mod family;
 mod held;
 mod injected;
+mod owed;
 mod porters;
 mod sharing;
 pub(crate) mod shown;

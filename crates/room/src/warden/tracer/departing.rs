@@ -162,7 +162,8 @@ impl Tracer {
     }
 
     /// The call of a thread that is to leave has ended at home with this result.
-    pub fn leave_with(&mut self, mut stopped: Stopped, result: i64) -> Result<(), TraceError> {
+    pub fn leave_with(&mut self, stopped: Stopped, result: i64) -> Result<(), TraceError> {
+        let mut stopped = self.pay(stopped, 0)?;
         if result != -i64::from(libc::EINTR) {
             let mut registers = stopped.registers()?;
             registers.rax = result as u64;
