@@ -82,7 +82,7 @@ pub struct Phase {
     pub us: u64,
 }
 
-/// One way of a move, by home's clock: from home to a node, or back. A move from node to node has two.
+/// One way of a move, by home's clock: from home to a node, back, or from node to node; through home this has two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     /// Where the process went.
@@ -104,6 +104,8 @@ pub struct Leg {
     pub followed_bytes: u64,
     /// Of those, what it asked for before it came by itself (and what was sent along).
     pub asked_bytes: u64,
+    /// On the way from a node to another node: why it went through home, and not straight there.
+    pub detour: Option<String>,
     /// Step by step; those that start with `frozen ` while it stood still.
     pub phases: Vec<Phase>,
 }

@@ -66,7 +66,7 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
         let terminal = may_be_terminal(pid, fd);
         let (standin, timed) = (same.unwrap_or_else(&mut *next_standin), is_timed(pid, fd));
-        found.push(Descriptor { fd, standin, flags, terminal, timed });
+        found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed });
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ mod dying;
 mod family;
 mod held;
 mod injected;
+mod onward;
 mod porters;
 mod sharing;
 pub(crate) mod shown;
@@ -163,6 +164,13 @@ pub enum Order {
         follow_bytes: u64,
         /// Bytes per second that its pages may take of the link, at most.
         rate: Option<u64>,
+        /// To another room, by the way that was made.
+        onward: bool,
+    },
+    /// Home wants to know what a body holds that may go to another room.
+    Outline {
+        /// The process.
+        pid: i32,
     },
     /// A body that was to leave goes on elsewhere.
     Release {
@@ -301,7 +309,8 @@ impl Tracer {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid, follow_bytes, rate } => self.recall(pid, follow_bytes, rate),
+            Order::Recall { pid, follow_bytes, rate, onward } => self.recall(pid, follow_bytes, rate, onward),
+            Order::Outline { pid } => self.outline(pid),
             Order::Release { pid } => self.vanish(pid),
         }
     }

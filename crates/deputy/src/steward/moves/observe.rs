@@ -178,7 +178,8 @@ impl Observed {
             let flags = process::fd_info(pid, *fd)?.flags;
             let terminal = place::may_be_terminal(pid, *fd);
             let timed = place::is_timed(pid, *fd);
-            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal, timed });
+            let (fd, standin) = (*fd, *standin);
+            placed.descriptors.push(wire::message::Descriptor { fd, at_home: fd, standin, flags, terminal, timed });
         }
         let taken = self.descriptors.iter().map(|d| d.fd);
         let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());
