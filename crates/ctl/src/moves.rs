@@ -26,13 +26,15 @@ pub struct Wish {
     pub max_freeze_us: u64,
     /// The CPU there may lack what this one has: the program looked for what it uses on a lesser one.
     pub any_cpu: bool,
+    /// From a node to another by way of home, and not straight there.
+    pub by_home: bool,
     /// Bytes per second that its memory may take of the link, at most.
     pub rate: Option<u64>,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, rate: None }
+        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, by_home: false, rate: None }
     }
 }
 

@@ -262,7 +262,10 @@ impl Move {
             return Err(MoveError::Unsettled);
         }
         room.moves.running.fetch_add(1, Ordering::AcqRel);
-        all.insert(pid, UnderWay { to, returning, drains: false, wanted_home: false, signals: Vec::new(), gauge: gauge.clone() });
+        all.insert(
+            pid,
+            UnderWay { to, returning, drains: false, wanted_home: false, signals: Vec::new(), gauge: gauge.clone() },
+        );
         Ok(Move {
             room: room.clone(),
             pid,
@@ -444,13 +447,7 @@ pub enum Passed {
 }
 
 /// Passes a process on to another room.
-pub fn pass(
-    room: &Arc<Shared>,
-    pid: i32,
-    beyond: Beyond,
-    wish: Wish,
-    tool: Option<OwnedFd>,
-) -> Result<Passed, String> {
+pub fn pass(room: &Arc<Shared>, pid: i32, beyond: Beyond, wish: Wish, tool: Option<OwnedFd>) -> Result<Passed, String> {
     let node = beyond.node.clone();
     let passed = in_a_thread(room, &node, tool, move |room, gauge| pass::run(room, pid, &beyond, wish, gauge));
     match passed {

@@ -30,6 +30,8 @@ pub enum Item {
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
+        /// Another room brought it.
+        onward: bool,
     },
     /// The memory of this process is to be laid out: pages come while it still runs.
     LayOut {
@@ -144,8 +146,8 @@ pub fn serve(room: &Arc<Shared>) {
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
-            Item::Rebuild { pid, gone } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid, gone),
+            Item::Rebuild { pid, gone, onward } => match incoming.remove(&pid) {
+                Some(mut one) => one.finish(room, pid, gone, onward),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Later(body) => {
@@ -219,14 +221,14 @@ impl Incoming {
         Ok(())
     }
 
-    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) {
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, onward: bool) {
         let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
         match fits.and_then(|()| self.page_later(room, pid)) {
-            Ok(()) => room.orders.give(Order::Rebuild { pid, gone }),
+            Ok(()) => room.orders.give(Order::Rebuild { pid, gone, onward }),
             Err(why) => give_up(room, pid, why),
         }
     }

@@ -117,13 +117,7 @@ pub fn add_executable(image: &mut Image, host: HostTid) {
     image.process.exe = image.files.iter().position(is_it).map(|place| place as u32);
 }
 
-fn gather(
-    room: &Shared,
-    pid: i32,
-    host: HostTid,
-    looked: Option<&Looked>,
-    alone: bool,
-) -> Result<Image, BodyError> {
+fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone: bool) -> Result<Image, BodyError> {
     let found;
     let home = match looked {
         Some(looked) => &looked.home,

@@ -150,6 +150,8 @@ pub enum Order {
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
+        /// Another room brought it: signals that wait for it are in its image alone.
+        onward: bool,
     },
     /// A body that has come, or was to leave, runs here.
     Resume {
@@ -303,7 +305,7 @@ impl Tracer {
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),
-            Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),
+            Order::Rebuild { pid, gone, onward } => self.rebuild_arriving(pid, &gone, onward),
             Order::Resume { pid } => {
                 if !self.resume_arrived(pid) {
                     self.stay(pid);

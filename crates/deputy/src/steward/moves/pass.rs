@@ -38,13 +38,7 @@ pub struct Beyond {
 }
 
 /// Passes process `pid` on.
-pub fn run(
-    room: &Arc<Shared>,
-    pid: i32,
-    beyond: &Beyond,
-    wish: Wish,
-    gauge: Arc<Gauge>,
-) -> Result<Leg, MoveError> {
+pub fn run(room: &Arc<Shared>, pid: i32, beyond: &Beyond, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     check(room, pid)?;
     let follow_bytes = match wish.how {
         How::Stop => u64::MAX,
@@ -135,12 +129,8 @@ impl Move {
         let receive = ToSteward::Receive { pid, ticket: beyond.ticket, from, outline };
         talk.send(&postcard::to_stdvec(&receive).map_err(|e| MoveError::Room(e.to_string()))?)?;
         self.expect_word(turn, &Word::Prepared)?;
-        let lane = Lane {
-            ticket: beyond.ticket,
-            node: beyond.node.clone(),
-            address: beyond.address,
-            room: beyond.room.0,
-        };
+        let lane =
+            Lane { ticket: beyond.ticket, node: beyond.node.clone(), address: beyond.address, room: beyond.room.0 };
         self.room.tell(&ToRoom::Onward { pid, order: onward::Order::Connect(lane) });
         self.expect(|heard| match heard {
             Heard::Onward(Said::Connected(result)) => Some(result),

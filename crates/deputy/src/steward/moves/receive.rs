@@ -30,20 +30,36 @@ const TURN: u32 = 0;
 pub fn receive(room: &Arc<Shared>, socket: &OwnedFd, pid: i32, (ticket, from): (Ticket, String), outline: &[u8]) {
     let Ok(socket) = socket.try_clone() else { return };
     let talk = Talk::over(socket);
-    if let Err(e) = run(room, &talk, pid, (ticket, from), outline) {
+    let refuse = |e: &MoveError| {
         tracing::info!("process {pid} does not come from another node: {e}");
         // Who has gone does not hear it.
         let _ = talk.say(&Word::Failed { why: e.to_string() });
+    };
+    let (this, outline, image) = match begin(room, &talk, pid, outline) {
+        Ok(begun) => begun,
+        Err(e) => return refuse(&e),
+    };
+    let came = this.make_empty(&outline, &image, (ticket, from)).and_then(|standins| {
+        talk.say(&Word::Prepared)?;
+        this.await_standing(&talk)?;
+        this.take(&standins)
+    });
+    match came {
+        Ok(()) => {
+            // Who has gone does without.
+            let _ = talk.say(&Word::Taken);
+            os::fault::past("taken");
+            this.tell_when_it_runs(&talk);
+        }
+        Err(e) => {
+            // Before the move ends: a steward without a room may end with it.
+            refuse(&e);
+            this.call_off_coming();
+        }
     }
 }
 
-fn run(
-    room: &Arc<Shared>,
-    talk: &Talk,
-    pid: i32,
-    (ticket, from): (Ticket, String),
-    outline: &[u8],
-) -> Result<(), MoveError> {
+fn begin(room: &Arc<Shared>, talk: &Talk, pid: i32, outline: &[u8]) -> Result<(Move, Outline, Image), MoveError> {
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
@@ -51,23 +67,7 @@ fn run(
     let image = Image::decode(&outline.image).map_err(|e| MoveError::Room(e.to_string()))?;
     let this = Move::begin(room, pid, (Side::Beyond, false), None, Arc::default())?;
     talk.listen(room, pid, TURN)?;
-    let came = this.make_empty(&outline, &image, (ticket, from)).and_then(|standins| {
-        talk.say(&Word::Prepared)?;
-        this.await_standing(talk)?;
-        Ok(standins)
-    });
-    let taken = came.and_then(|standins| this.take(&standins));
-    match taken {
-        Ok(()) => {
-            talk.say(&Word::Taken)?;
-            os::fault::past("taken");
-            this.tell_when_it_runs(talk)
-        }
-        Err(e) => {
-            this.call_off_coming();
-            Err(e)
-        }
-    }
+    Ok((this, outline, image))
 }
 
 /// Numbers of the deputy's descriptors that stay at home, and their stand-ins here.
@@ -179,20 +179,17 @@ impl Move {
         Ok(())
     }
 
-    fn tell_when_it_runs(&self, talk: &Talk) -> Result<(), MoveError> {
+    fn tell_when_it_runs(&self, talk: &Talk) {
         loop {
             match self.hear() {
                 Ok(Heard::Runs(_)) => {
                     let monotonic_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC);
                     // Who has gone does without.
                     let _ = talk.say(&Word::Runs { monotonic_ns });
-                    return Ok(());
+                    return;
                 }
                 Ok(_) => {}
-                Err(e) => {
-                    tracing::warn!("process {}: {e}", self.pid);
-                    return Ok(());
-                }
+                Err(e) => return tracing::warn!("process {}: {e}", self.pid),
             }
         }
     }

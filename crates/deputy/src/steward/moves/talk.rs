@@ -61,10 +61,7 @@ pub struct Handover {
 
 impl Handover {
     /// Of this deputy; and what its threads are reached by, in the same order.
-    pub fn of<'a>(
-        deputy: &'a Deputy,
-        signals: &[(Option<i32>, [u8; 128])],
-    ) -> (Handover, Vec<BorrowedFd<'a>>) {
+    pub fn of<'a>(deputy: &'a Deputy, signals: &[(Option<i32>, [u8; 128])]) -> (Handover, Vec<BorrowedFd<'a>>) {
         let threads = deputy.threads.iter().map(|(tid, thread)| (*tid, thread.number)).collect();
         let channels = deputy.threads.values().map(|thread| thread.channel().as_fd());
         let handover = Handover {
