@@ -17,6 +17,21 @@ pub struct CallId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StandinId(pub u32);
 
+impl StandinId {
+    /// Set in the number of what stands for a regular file: the room's kernel is told so when it opens the stand-in, before it is known what for.
+    pub const FILE: u32 = 1 << 29;
+
+    /// This number, for a regular file's stand-in.
+    pub fn of_file(self) -> StandinId {
+        StandinId(self.0 | Self::FILE)
+    }
+
+    /// It stands for a regular file.
+    pub fn is_file(self) -> bool {
+        self.0 & Self::FILE != 0
+    }
+}
+
 /// A system call to be run by a deputy thread: numbers, and what its pointers point to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
@@ -40,6 +55,8 @@ pub struct Call {
     pub inner: Vec<u32>,
     /// The stand-in whose number at home is `args[0]`.
     pub standin: Option<StandinId>,
+    /// Another one, and the argument that is its number.
+    pub also: Option<(u8, StandinId)>,
     /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
     pub blocked: u32,
     /// Where in `data` the numbers of these stand-ins go (descriptors that are passed on).

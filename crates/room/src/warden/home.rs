@@ -114,6 +114,10 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Notified { waiting, after, .. } => {
                 let here = match after {
                     After::Here | After::HereIfAbsent { .. } => result >= 0,
+                    After::Sought { standin, expected } => {
+                        let offset = u64::try_from(result).ok().filter(|to| expected.is_none_or(|here| here == *to));
+                        offset.inspect(|to| room.standins.files.begins(standin, *to)).is_some()
+                    }
                     After::WriteElseHere(_) => result < 0 && result != -i64::from(libc::EFAULT),
                     _ => false,
                 };
@@ -122,6 +126,7 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Standin(asked) if asked.what == What::Device => {
                 super::devices::answered(room, asked.unique, result, out);
             }
+            Pending::Unasked => {}
             Pending::Proc { unique, .. } => super::proc::answered(room, unique, result, out),
             // Behind the signal, whose order the tracer has already.
             Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Finish { asked, result }),

@@ -9,12 +9,13 @@ use crate::steward::{channel, place};
 use body::BodyError;
 use image::{File, Image, Object, Opened};
 use os::pidfd::PidFd;
-use os::process;
+use os::process::{self, FdInfo};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
@@ -83,7 +84,7 @@ impl Move {
     ) -> Result<Standins, MoveError> {
         os::fault::at("make empty")?;
         check_files(&image.files)?;
-        let standins = self.number(image);
+        let standins = self.number(image)?;
         let place = describe(self.pid, outline, image, &standins)?;
         let pidfd = PidFd::open(self.pid)?;
         for (fd, standin) in &standins {
@@ -103,22 +104,30 @@ impl Move {
     }
 
     /// Stand-ins for what stays at home: one for each open file.
-    fn number(&self, image: &Image) -> Standins {
+    fn number(&self, image: &Image) -> Result<Standins, MoveError> {
         let mut found = Standins::new();
-        let mut table = self.room.table();
         for descriptor in &image.descriptors {
             let Opened::Home(fd) = descriptor.opened else { continue };
             if found.contains_key(&fd) {
                 continue;
             }
             let same = found.iter().find(|(other, _)| process::same_file(self.pid, **other, fd)).map(|(_, s)| *s);
-            let standin = same.unwrap_or_else(|| {
-                table.last_standin += 1;
-                StandinId(table.last_standin)
-            });
+            let standin = match same {
+                Some(same) => same,
+                None => {
+                    let flags = process::fd_info(self.pid, fd)?.flags;
+                    place::standin_for(self.pid, fd, flags, self.next_standin())
+                }
+            };
             found.insert(fd, standin);
         }
-        found
+        Ok(found)
+    }
+
+    fn next_standin(&self) -> StandinId {
+        let mut table = self.room.table();
+        table.last_standin += 1;
+        StandinId(table.last_standin)
     }
 
     /// Waits for what `wanted` picks; the other steward may end it.
@@ -205,10 +214,15 @@ impl Move {
 /// What the room will open by these names is what the process has open.
 fn check_files(files: &[File]) -> Result<(), BodyError> {
     for file in files {
-        let path = std::path::Path::new(OsStr::from_bytes(&file.path));
-        let found = || std::fs::symlink_metadata(path).map_or(0, |m| m.ino());
-        let followed = || std::fs::metadata(path).map_or(0, |m| m.ino());
-        let same = file.inode == 0 || path.starts_with("/proc") || followed() == file.inode || found() == file.inode;
+        let path = Path::new(OsStr::from_bytes(&file.path));
+        // Home's own link to a file that stays there.
+        if path.starts_with("/proc/self/fd") {
+            return Err(BodyError::Stays("it has a file mapped that stays at home".into()));
+        }
+        let inode = |found: std::io::Result<std::fs::Metadata>| found.map_or(0, |m| m.ino());
+        // What only names a file may be a link.
+        let is_it = || inode(path.metadata()) == file.inode || inode(path.symlink_metadata()) == file.inode;
+        let same = file.inode == 0 || path.starts_with("/proc") || is_it();
         if file.removed || !same {
             return Err(BodyError::Stays(format!("its file {} has no name, or another has it now", path.display())));
         }
@@ -237,10 +251,10 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
         if let Opened::Home(at_home) = descriptor.opened
             && let Some(standin) = standins.get(&at_home)
         {
-            let flags = process::fd_info(pid, at_home)?.flags;
+            let FdInfo { flags, offset, .. } = process::fd_info(pid, at_home)?;
             let (terminal, timed) = (place::may_be_terminal(pid, at_home), place::is_timed(pid, at_home));
             let (fd, standin) = (descriptor.fd, *standin);
-            placed.descriptors.push(Descriptor { fd, at_home, standin, flags, terminal, timed });
+            placed.descriptors.push(Descriptor { fd, at_home, standin, flags, terminal, timed, offset });
         }
     }
     let taken = image.descriptors.iter().map(|d| d.fd);
