@@ -337,6 +337,8 @@ pub enum ToHome {
     Enough {
         /// The process.
         pid: i32,
+        /// Whose pages: the number that [`ToRoom::Rebuild`] gave. A body that was called off says this late, when another of its number comes.
+        loan: u32,
     },
     /// No more pages that follow are sent, for none are needed; or why not.
     Drained {
@@ -494,6 +496,8 @@ pub enum ToRoom {
         pid: i32,
         /// Pages that were sent while it ran, and are not there any more: address and bytes.
         gone: Vec<(u64, u64)>,
+        /// Who sends the pages that follow, if any do.
+        loan: u32,
     },
     /// What was sent of an image is what the process is at the moment, but for its threads: lay out its memory, pages follow. A later image may differ.
     LayOut {

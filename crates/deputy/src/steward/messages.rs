@@ -35,7 +35,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
-        ToHome::Enough { pid } => room.lenders.with(pid, body::Lender::stop),
+        ToHome::Enough { pid, loan } => room.lenders.enough(pid, loan),
         ToHome::Drained { pid, result } => drop(room.moves.tell(pid, Heard::Drained(result))),
         ToHome::Runs { pid } => drop(room.moves.tell(pid, Heard::Runs(Instant::now()))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),

@@ -41,7 +41,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
-        ToRoom::Rebuild { pid, gone } => room.cargo.give(Item::Rebuild { pid, gone, onward: false }),
+        ToRoom::Rebuild { pid, gone, loan } => room.cargo.give(Item::Rebuild { pid, gone, onward: false, loan }),
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => {

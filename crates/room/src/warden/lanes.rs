@@ -221,7 +221,9 @@ fn receive(room: &Shared, pid: i32, ticket: &Ticket, from: &mut Receiver) -> Res
             Kind::Image => (cargo::part(&body).map(|(pid, _)| pid), Item::Part(std::mem::take(&mut body)), false),
             Kind::Pages => (cargo::part(&body).map(|(pid, _)| pid), Item::Pages(std::mem::take(&mut body)), false),
             Kind::Message => match postcard::from_bytes(&body) {
-                Ok(ToRoom::Rebuild { pid, gone }) => (Some(pid), Item::Rebuild { pid, gone, onward: true }, true),
+                Ok(ToRoom::Rebuild { pid, gone, loan }) => {
+                    (Some(pid), Item::Rebuild { pid, gone, onward: true, loan }, true)
+                }
                 _ => return Err(LaneError::Odd("it says something that only home may")),
             },
             _ => return Err(LaneError::Odd("it sends something else than a process")),

@@ -115,7 +115,13 @@ impl Observed {
         let new = Others::of(new);
         let moved = self.descriptors.iter().zip(&self.seen);
         let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
-        Ok(!files.map(|(_, (fd, info))| (fd, info)).any(|(fd, info)| new.have(pid, *fd, info)))
+        for (fd, info) in files.map(|(_, seen)| seen) {
+            // Who has it no more may have written to it after its offset was seen: a child that has ended since.
+            if new.have(pid, *fd, info) || process::fd_info(pid, *fd)?.offset != info.offset {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn again(&self, pid: i32, others: Vec<i32>) -> Result<Observed, BodyError> {

@@ -234,7 +234,8 @@ impl Move {
         os::fault::at("rebuild")?;
         let injected = collected.first().and_then(|inside| inside.region()).map(|at| (at, at + body::REGION_BYTES));
         let following = self.follow(later, &image.areas, all_memory(now, injected))?;
-        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
+        let loan = following.as_ref().map_or(0, Following::loan);
+        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone, loan });
         Ok(following)
     }
 

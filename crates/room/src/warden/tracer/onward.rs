@@ -90,7 +90,8 @@ fn send(
     };
     body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
     body::each_content(host.0, image, send_pages)?;
-    let end = postcard::to_stdvec(&ToRoom::Rebuild { pid, gone: Vec::new() });
+    // Nothing follows.
+    let end = postcard::to_stdvec(&ToRoom::Rebuild { pid, gone: Vec::new(), loan: 0 });
     let end = end.map_err(|e| BodyError::Stays(e.to_string()))?;
     way.link.send(Kind::Message, 0, 0, &[&end]).map_err(lost)
 }
