@@ -7,7 +7,7 @@ use lab::Lab;
 
 /// `on PID NODE` moves, and prints where the process went, and whether by way of home.
 const TOOLS: &str = r#"
-on() { tern move --json $1 $2 | python3 -c '
+on() { tern move --how stop --json $1 $2 | python3 -c '
 import json, sys
 legs = json.load(sys.stdin)
 print(*(leg["to"] for leg in legs), legs[0]["detour"] or "")'; }
