@@ -11,6 +11,7 @@ mod following;
 mod going_home;
 mod guests;
 mod home;
+mod lanes;
 mod ledger;
 mod marshal;
 mod message;

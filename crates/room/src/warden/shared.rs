@@ -33,6 +33,8 @@ pub struct Shared {
     pub spares: Spares,
     /// Descriptors that threads are still to take.
     pub owed: super::owed::Owed,
+    /// Ways to other rooms and from them.
+    pub lanes: super::lanes::Lanes,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
     /// Processes that run here, and whose pages follow.
@@ -203,6 +205,7 @@ impl Shared {
             orders,
             memory,
             cargo,
+            lanes: super::lanes::Lanes::default(),
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             lenders: body::Lenders::default(),

@@ -10,6 +10,7 @@ mod families;
 mod following;
 mod in_flight;
 mod large;
+mod onward;
 mod pictures;
 mod refused;
 mod round_trip;
