@@ -4,6 +4,7 @@
 use super::Tracer;
 use super::bodies::Phase;
 use super::sharing::Asked;
+use crate::warden::calls::standing;
 use crate::warden::cpu_times;
 use crate::warden::lanes::Out;
 use crate::warden::possessions::{self, Looked};
@@ -385,6 +386,11 @@ fn take_apart(
         Ok(image) => image,
         Err(e) => return Err((e, threads)),
     };
+    for descriptor in image.descriptors.iter().filter(|d| matches!(d.opened, image::Opened::Home(_))) {
+        if let Some(standin) = room.standin_of(host, descriptor.fd) {
+            standing::align(room, host, descriptor.fd, standin);
+        }
+    }
     let describe = || {
         os::fault::at("collect there")?;
         let unclaimed = room.guests().get(pid).is_some_and(|g| g.unclaimed.values().any(|kept| !kept.is_empty()));
