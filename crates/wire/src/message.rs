@@ -1,6 +1,7 @@
 //! Messages that are not FUSE: what is placed, forwarded, signalled, and how it ended.
 
 mod common;
+pub mod onward;
 mod place;
 
 pub use common::{Common, CommonFile, CommonPipe};
@@ -15,6 +16,21 @@ pub struct CallId(pub u64);
 /// A descriptor of a deputy that a body holds through a stand-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StandinId(pub u32);
+
+impl StandinId {
+    /// Set in the number of what stands for a regular file: the room's kernel is told so when it opens the stand-in, before it is known what for.
+    pub const FILE: u32 = 1 << 29;
+
+    /// This number, for a regular file's stand-in.
+    pub fn of_file(self) -> StandinId {
+        StandinId(self.0 | Self::FILE)
+    }
+
+    /// It stands for a regular file.
+    pub fn is_file(self) -> bool {
+        self.0 & Self::FILE != 0
+    }
+}
 
 /// A system call to be run by a deputy thread: numbers, and what its pointers point to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +55,8 @@ pub struct Call {
     pub inner: Vec<u32>,
     /// The stand-in whose number at home is `args[0]`.
     pub standin: Option<StandinId>,
+    /// Another one, and the argument that is its number.
+    pub also: Option<(u8, StandinId)>,
     /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
     pub blocked: u32,
     /// Where in `data` the numbers of these stand-ins go (descriptors that are passed on).
@@ -286,6 +304,13 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
+    /// Of a process that goes on to another room.
+    Onward {
+        /// The process.
+        pid: i32,
+        /// What.
+        said: onward::Said,
+    },
     /// A body that is to leave, and stands still, has open files in common with others, which stand still too: from now on home has them, behind stand-ins
     /// (answered by [`ToRoom::Shared`]).
     Share {
@@ -506,6 +531,15 @@ pub enum ToRoom {
         follow_bytes: u64,
         /// Bytes per second that its pages may take of the link, at most.
         rate: Option<u64>,
+        /// All goes to the other room ([`onward::Order::Connect`]), and nothing follows: a body with `follow_bytes` of its own goes on at once.
+        onward: bool,
+    },
+    /// Of a process that goes on to another room.
+    Onward {
+        /// The process.
+        pid: i32,
+        /// What is to be done.
+        order: onward::Order,
     },
     /// To [`ToHome::Share`]: process, stand-in, and the number of the deputy's descriptor, of each that has one; or why not.
     Shared {

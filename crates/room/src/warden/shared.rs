@@ -31,6 +31,8 @@ pub struct Shared {
     pub memory: Memory,
     /// Open stand-ins in stock.
     pub spares: Spares,
+    /// Ways to other rooms and from them.
+    pub lanes: super::lanes::Lanes,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
     /// Processes that run here, and whose pages follow.
@@ -71,6 +73,8 @@ pub enum Pending {
         /// Home has been asked. Before that it must not be told that the caller was interrupted: it would not know of what.
         asked: bool,
     },
+    /// Nothing: no guest waits for it.
+    Unasked,
     /// Answer a request for a stand-in.
     Standin(super::standins::Asked),
     /// Answer a request for something of /proc.
@@ -199,6 +203,7 @@ impl Shared {
             orders,
             memory,
             cargo,
+            lanes: super::lanes::Lanes::default(),
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             lenders: body::Lenders::default(),
@@ -328,7 +333,7 @@ impl Shared {
             | Pending::Missed { host, .. }
             | Pending::Held { host, .. } => threads.iter().any(|(thread, _)| thread == host),
             // The tracer forgets it with the thread.
-            Pending::Birth { .. } => false,
+            Pending::Birth { .. } | Pending::Unasked => false,
         };
         let abandoned: Vec<Pending> = lock(&self.pending).extract_if(|_, p| of_process(p)).map(|(_, p)| p).collect();
         for pending in abandoned {

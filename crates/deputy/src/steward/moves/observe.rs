@@ -194,10 +194,12 @@ impl Observed {
         let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
         let (mut placed, _) = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
         for (fd, standin) in standins {
-            let flags = process::fd_info(pid, *fd)?.flags;
-            let terminal = place::may_be_terminal(pid, *fd);
-            let timed = place::is_timed(pid, *fd);
-            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal, timed });
+            let FdInfo { flags, offset, .. } = process::fd_info(pid, *fd)?;
+            let (terminal, timed) = (place::may_be_terminal(pid, *fd), place::is_timed(pid, *fd));
+            let (fd, standin) = (*fd, *standin);
+            let at_home = fd;
+            let descriptor = wire::message::Descriptor { fd, at_home, standin, flags, terminal, timed, offset };
+            placed.descriptors.push(descriptor);
         }
         let taken = self.descriptors.iter().map(|d| d.fd);
         let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());

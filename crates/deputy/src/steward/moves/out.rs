@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
-use strategy::protocol::Told;
+use strategy::protocol::{Side, Told};
 use strategy::{Ranges, Rounds, Way};
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
@@ -44,7 +44,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let this = Move::begin(room, pid, false, wish.rate, gauge)?;
+    let this = Move::begin(room, pid, (Side::Home, false), wish.rate, gauge)?;
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
@@ -110,7 +110,11 @@ impl Move {
             table.last_standin += at_home.len() as u32;
             first
         };
-        let standins: Vec<_> = at_home.iter().map(|(fd, n)| (*fd, StandinId(first + *n as u32))).collect();
+        let standin = |(fd, n): &(i32, usize)| {
+            let flags = os::process::fd_info(self.pid, *fd)?.flags;
+            Ok((*fd, place::standin_for(self.pid, *fd, flags, StandinId(first + *n as u32))))
+        };
+        let standins = at_home.iter().map(standin).collect::<os::Result<Vec<_>>>()?;
         let names = Names::of_removed(&self.room, self.pid, &observed.files, &observed.removed())?;
         let place = observed.place(self.pid, &standins, &names)?;
         self.hold_watched(&observed, &standins)?;
