@@ -89,7 +89,10 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
 pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
     let mut image = gather(room, pid, host, None, false)?;
     add_executable(&mut image, host);
-    image.areas = Vec::new();
+    // They may have changed while the kernel listed them.
+    if !image.areas.windows(2).all(|w| w[0].end <= w[1].start) {
+        image.areas.clear();
+    }
     image.objects.pipes.iter_mut().for_each(|pipe| pipe.content = Vec::new());
     // No image makes sense without these.
     image.process.pid = pid;
