@@ -46,7 +46,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
         return Err(MoveError::Moving);
     }
     let this = Move::begin(room, pid, (Side::Home, false), wish.rate, gauge)?;
-    let pidfd = PidFd::open(pid)?;
+    let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
         if matches!(moved, Err(MoveError::Changed)) {
@@ -102,7 +102,7 @@ impl Move {
         os::fault::at("prepare")?;
         let observed = match observed {
             Some(observed) => observed,
-            None => Observed::of(self.pid, None, false)?,
+            None => Observed::of_running(self.pid)?,
         };
         let at_home = observed.at_home(self.pid);
         let first = {
@@ -221,6 +221,7 @@ impl Move {
         let threads = collected.threads.clone();
         let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
         used::add(&self.room.args.run_dir, self.pid, &mut image);
+        body::find_keys(self.pid, &mut image)?;
         self.send_image(&image)?;
         self.done("image");
         let (rest, later) = self.divide(&image, ahead, follow)?;

@@ -90,8 +90,10 @@ pub fn seek(asked: Asked) {
         libc::SEEK_CUR => before.map(|before| before.wrapping_add(asked.args[1])),
         _ => None,
     };
-    // What is made twice goes too far: its result must not get lost, and is not the kernel's to make once more.
-    if asked.args[2] as i32 == libc::SEEK_CUR && asked.args[1] != 0 {
+    // What is made twice goes too far: its result must not get lost, and is not the kernel's to make once more. (A call that was handed to the tracer first cannot be answered by it
+    // again: at its end it stops anyway, and then not a second time.)
+    let marked = asked.args[0] >> 32 != 0;
+    if !marked && asked.args[2] as i32 == libc::SEEK_CUR && asked.args[1] != 0 {
         return asked.ask(call, After::Write(Vec::new()), true);
     }
     asked.ask(call, After::Sought { standin, expected }, false);
