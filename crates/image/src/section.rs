@@ -159,8 +159,8 @@ mod tests {
         bytes.extend([99, 0, 1, 0, 0, 0, 0, 0]);
         assert_eq!(Image::decode(&bytes), Err(ImageError::Unknown { kind: 99, version: 1 }));
         let mut bytes = image().encode().unwrap();
-        bytes[10] = 7;
-        assert_eq!(Image::decode(&bytes), Err(ImageError::Unknown { kind: 1, version: 7 }));
+        bytes[10] = 99;
+        assert_eq!(Image::decode(&bytes), Err(ImageError::Unknown { kind: 1, version: 99 }));
     }
 
     #[test]
