@@ -19,6 +19,15 @@ pub struct Ask {
     pub scale_ms: u32,
 }
 
+impl Ask {
+    /// Where it runs now, as it will be when it has gone.
+    pub fn without(&self) -> NodeView {
+        let NodeView { load_milli, free_mib, .. } = self.from;
+        let load_milli = load_milli.saturating_sub(self.process.demand_milli);
+        NodeView { load_milli, free_mib: free_mib.saturating_add(self.process.memory_mib), ..self.from }.bounded()
+    }
+}
+
 /// Why it may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
