@@ -77,7 +77,12 @@ impl Tracked {
         }
         // After a move its new body counts from what it has used there.
         let used_ms = guest.cpu_us.saturating_sub(self.cpu_us) as f64 / 1e3 * pace;
-        let runs = if guest.state == 'R' { 1.0 } else { 0.0 };
+        let runs = match (self.going, guest.state) {
+            // It stands still because it is moved, not because it wants nothing: else who is moved often would seem to lack nothing, and be moved more.
+            (Some(_), _) => self.demand.min(f64::from(guest.threads.max(1))),
+            (None, 'R') => 1.0,
+            (None, _) => 0.0,
+        };
         let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
         self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
@@ -109,5 +114,42 @@ impl Tracked {
             },
             in_scope: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn guest(state: char, cpu_us: u64) -> Guest {
+        Guest { pid: 7, uid: 0, state, cpu_us, rss_bytes: 0, threads: 1, calls: 0, command: String::new() }
+    }
+
+    #[test]
+    fn who_is_being_moved_still_wants_to_run() {
+        let begin = Instant::now();
+        let at = |s: u64| begin + Duration::from_secs(s);
+        let mut moving = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+        moving.going = Some(2);
+        moving.look(&guest('t', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        let mut waiting = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+        waiting.look(&guest('R', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        assert_eq!((moving.demand_milli(), moving.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()));
+        let mut idle = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+        idle.look(&guest('S', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        assert!(idle.demand_milli() < 200 && idle.lag.ms() == 0, "{}", idle.lag.ms());
+    }
+
+    #[test]
+    fn where_it_goes_counts_before_it_is_there() {
+        let now = Instant::now();
+        let mut tracked = Tracked::new(1, &guest('R', 0), 1.0, 0.0, now);
+        tracked.going = Some(2);
+        assert_eq!((tracked.node, tracked.expected()), (1, 2));
+        tracked.has_moved(2, now);
+        assert_eq!((tracked.node, tracked.expected(), tracked.came_from, tracked.moves), (2, 2, Some(1), 1));
+        tracked.has_moved(2, now);
+        assert_eq!(tracked.moves, 1);
     }
 }
