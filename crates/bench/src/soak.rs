@@ -116,7 +116,7 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
     loop {
         running.retain_mut(|victim| match victim.ended() {
             Some(complaint) => {
-                report.program_ended(victim.name(), complaint);
+                report.program_ended(victim.name(), complaint, victim.history());
                 false
             }
             None => true,
@@ -133,13 +133,18 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
         }
         let pause_ms = PAUSE_MS.start + draw.below((PAUSE_MS.end - PAUSE_MS.start) as usize) as u64;
         std::thread::sleep(Duration::from_millis(pause_ms / args.at_once as u64));
-        let victim = &running[draw.below(running.len())];
+        let chosen = draw.below(running.len());
+        let victim = &mut running[chosen];
         let family = victim.family();
         if let Some(pid) = (!family.is_empty()).then(|| family[draw.below(family.len())]) {
             let place = draw.below(nodes.len() + 1);
             let place = nodes.get(place).map_or("home", String::as_str);
             let way = WAYS[draw.below(WAYS.len())];
-            report.moved(victim.name(), place, move_to(pid, place, way)?);
+            let name = victims::comm(pid);
+            victim.note(&format!("{pid} ({name}) to {place}, {way}"));
+            let result = move_to(pid, place, way)?;
+            victim.note(result.as_ref().map_or_else(|why| why.as_str(), |()| "moved"));
+            report.moved(victim.name(), place, result);
         }
     }
 }

@@ -110,7 +110,12 @@ pub fn stop_one(tid: HostTid) -> Result<Stopped, BodyError> {
         return Err(BodyError::Gone);
     }
     // Should it not stop, the kernel lets it go when this thread ends.
-    stop(tid)?.map(|(stopped, _)| stopped).ok_or(BodyError::Gone)
+    let (mut stopped, with_group) = stop(tid)?.ok_or(BodyError::Gone)?;
+    if with_group && let Err(e) = end_its_call(&mut stopped) {
+        let _ = stopped.detach(0);
+        return Err(e);
+    }
+    Ok(stopped)
 }
 
 /// A thread that job control has stopped, and not we alone: what that does to its call, it has done.

@@ -7,6 +7,7 @@ use image::{Area, Content, Thread};
 use os::inject::Memory;
 use os::pages::{Own, subtract};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use strategy::{Push, Range, Ranges};
@@ -49,6 +50,7 @@ fn used_first(thread: &Thread) -> Vec<Range> {
 /// Sends what may follow.
 #[derive(Debug)]
 pub struct Lender {
+    loan: u32,
     state: Mutex<State>,
     changed: Condvar,
     begun: Instant,
@@ -66,16 +68,20 @@ struct State {
 
 /// Those at work, by process.
 #[derive(Debug, Default)]
-pub struct Lenders(Mutex<HashMap<i32, Arc<Lender>>>);
+pub struct Lenders {
+    last: AtomicU32,
+    all: Mutex<HashMap<i32, Arc<Lender>>>,
+}
 
 impl Lenders {
     fn lock(&self) -> MutexGuard<'_, HashMap<i32, Arc<Lender>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One for this process' pages.
     pub fn begin(&self, pid: i32, later: Ranges) -> Arc<Lender> {
-        let lender = Arc::new(Lender::new(later));
+        let loan = 1 + self.last.fetch_add(1, Ordering::Relaxed);
+        let lender = Arc::new(Lender { loan, ..Lender::new(later) });
         self.lock().insert(pid, lender.clone());
         lender
     }
@@ -84,6 +90,15 @@ impl Lenders {
     pub fn with(&self, pid: i32, tell: impl FnMut(&Lender)) {
         let lender = self.lock().get(&pid).cloned();
         lender.as_deref().into_iter().for_each(tell);
+    }
+
+    /// No more of what this one sends is needed. Its process may have another by now.
+    pub fn enough(&self, pid: i32, loan: u32) {
+        self.with(pid, |lender| {
+            if lender.loan == loan {
+                lender.stop();
+            }
+        });
     }
 
     /// Nobody takes pages any more.
@@ -121,7 +136,12 @@ impl Lender {
     /// Of these pages; nothing goes unasked before [`Lender::push`].
     pub fn new(later: Ranges) -> Lender {
         let state = State { push: Push::new(later), pushing: false, looked: false, stopped: false };
-        Lender { state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
+        Lender { loan: 0, state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
+    }
+
+    /// Its number: a process that is moved again has another.
+    pub fn loan(&self) -> u32 {
+        self.loan
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -243,6 +263,18 @@ mod tests {
 
     fn area(start: u64, end: u64) -> Area {
         Area::anonymous(start, end, 3)
+    }
+
+    #[test]
+    fn what_a_body_says_that_was_called_off_does_not_end_the_next_loan() {
+        let lenders = Lenders::default();
+        let first = lenders.begin(7, Ranges::default());
+        lenders.end(7);
+        let second = lenders.begin(7, Ranges::default());
+        lenders.enough(7, first.loan());
+        assert!(!second.lock().stopped);
+        lenders.enough(7, second.loan());
+        assert!(second.lock().stopped);
     }
 
     #[test]

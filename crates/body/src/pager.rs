@@ -92,13 +92,18 @@ impl Pager {
     /// Pages that the process never had: they are not missing.
     pub fn vacate(&self, runs: &[Run]) {
         let mut state = self.lock();
+        let before = state.spaces.len();
         for (at, length) in runs {
             state.spaces.iter_mut().for_each(|space| space.vacate((*at, at + length)));
         }
         state.spaces.retain(|s| !s.absent.is_empty());
-        if state.spaces.is_empty() {
-            os::fds::wake(self.bell.as_fd());
-        }
+        self.tell_if(state.spaces.len() < before);
+    }
+
+    /// Nobody waits for it any more, or will.
+    pub fn retire(&self) {
+        self.lock().end.get_or_insert(Ok(()));
+        os::fds::wake(self.bell.as_fd());
     }
 
     /// It will not come.
@@ -133,6 +138,13 @@ impl Pager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The thread that serves watches a memory no more when it hears that nothing is missing there; before, it would not be let go.
+    fn tell_if(&self, changed: bool) {
+        if changed {
+            os::fds::wake(self.bell.as_fd());
+        }
+    }
+
     /// Puts pages that have these addresses there wherever they are missed. `put`: into a memory, pages with this address there, at these addresses.
     fn place(&self, there: Range, put: impl Fn(&Userfault, u64, Range) -> os::Result<Put>) {
         loop {
@@ -141,6 +153,7 @@ impl Pager {
                 if state.end.is_some() {
                     return;
                 }
+                let before = state.spaces.len();
                 let mut tried = Tried::Done;
                 let mut failed = None;
                 state.spaces.retain_mut(|space| match space.place(there, &put) {
@@ -157,9 +170,7 @@ impl Pager {
                 if let Some(why) = failed {
                     state.end = Some(Err(why));
                 }
-                if state.spaces.is_empty() || state.end.is_some() {
-                    os::fds::wake(self.bell.as_fd());
-                }
+                self.tell_if(state.spaces.len() < before || state.end.is_some());
                 tried
             };
             if tried == Tried::Done {

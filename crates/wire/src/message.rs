@@ -16,6 +16,21 @@ pub struct CallId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StandinId(pub u32);
 
+impl StandinId {
+    /// Set in the number of what stands for a regular file: the room's kernel is told so when it opens the stand-in, before it is known what for.
+    pub const FILE: u32 = 1 << 29;
+
+    /// This number, for a regular file's stand-in.
+    pub fn of_file(self) -> StandinId {
+        StandinId(self.0 | Self::FILE)
+    }
+
+    /// It stands for a regular file.
+    pub fn is_file(self) -> bool {
+        self.0 & Self::FILE != 0
+    }
+}
+
 /// A system call to be run by a deputy thread: numbers, and what its pointers point to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
@@ -39,6 +54,8 @@ pub struct Call {
     pub inner: Vec<u32>,
     /// The stand-in whose number at home is `args[0]`.
     pub standin: Option<StandinId>,
+    /// Another one, and the argument that is its number.
+    pub also: Option<(u8, StandinId)>,
     /// Stops of job control that the thread blocks (bit n-1 for signal n): a terminal asks.
     pub blocked: u32,
     /// Where in `data` the numbers of these stand-ins go (descriptors that are passed on).
@@ -312,6 +329,8 @@ pub enum ToHome {
     Enough {
         /// The process.
         pid: i32,
+        /// Whose pages: the number that [`ToRoom::Rebuild`] gave. A body that was called off says this late, when another of its number comes.
+        loan: u32,
     },
     /// No more pages that follow are sent, for none are needed; or why not.
     Drained {
@@ -469,6 +488,8 @@ pub enum ToRoom {
         pid: i32,
         /// Pages that were sent while it ran, and are not there any more: address and bytes.
         gone: Vec<(u64, u64)>,
+        /// Who sends the pages that follow, if any do.
+        loan: u32,
     },
     /// What was sent of an image is what the process is at the moment, but for its threads: lay out its memory, pages follow. A later image may differ.
     LayOut {

@@ -55,7 +55,7 @@ for i in 1 2 3; do LC_ALL=C sort -S 8M --parallel=2 -k1,1n in > out; md5sum < ou
     program(
         "xz round trip",
         &["xz", "seq", "md5sum"],
-        r#"seq 1 400000 > in; for i in 1 2; do xz -k -$i -T2 in; xz -dc in.xz > out; cmp in out && md5sum < in.xz; rm in.xz; done"#,
+        r#"seq 1 400000 > in; for i in 1 2; do xz -k -$i -T2 in; xz -dc in.xz > out; cmp in out && md5sum < in && md5sum < in.xz; rm in.xz; done"#,
     ),
     program(
         "zstd round trip",

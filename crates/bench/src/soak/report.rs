@@ -28,11 +28,11 @@ impl Report {
         }
     }
 
-    /// A program has ended.
-    pub fn program_ended(&mut self, name: &'static str, complaint: Option<String>) {
+    /// A program has ended. `history`: what was done to it, told if there is a complaint.
+    pub fn program_ended(&mut self, name: &'static str, complaint: Option<String>, history: &[String]) {
         *self.programs.entry(name).or_default() += 1;
         if let Some(complaint) = complaint {
-            eprintln!("tern soak: {name}: {complaint}");
+            eprintln!("tern soak: {name}: {complaint}\n    {}", history.join("\n    "));
             self.failures.push(format!("{name}: {complaint}"));
         }
     }
@@ -100,7 +100,7 @@ mod tests {
             report.moved("sort", "n2", Err(format!("process {pid} was not moved: why")));
         }
         report.moved("sort", "n2", Ok(()));
-        report.program_ended("sort", None);
+        report.program_ended("sort", None, &[]);
         let text = report.text();
         assert!(text.starts_with("1 moves, 2 not made, 1 programs, 0 failures"), "{text}");
         assert!(text.contains("2 times not moved: sort: process # was not moved: why"), "{text}");

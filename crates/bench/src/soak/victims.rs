@@ -28,6 +28,7 @@ pub struct Victim {
     known: Known,
     dir: PathBuf,
     begun: Instant,
+    history: Vec<String>,
 }
 
 /// Whether a program is on the PATH.
@@ -68,12 +69,22 @@ impl Victim {
     /// Starts one in an empty directory.
     pub fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
         let child = spawn(&known.program, dir)?;
-        Ok(Victim { child, known: known.clone(), dir: dir.to_owned(), begun: Instant::now() })
+        Ok(Victim { child, known: known.clone(), dir: dir.to_owned(), begun: Instant::now(), history: Vec::new() })
     }
 
     /// For reports.
     pub fn name(&self) -> &'static str {
         self.known.program.name
+    }
+
+    /// Keeps what was done to it, to be told should it fail.
+    pub fn note(&mut self, deed: &str) {
+        self.history.push(format!("{:.3} {deed}", self.begun.elapsed().as_secs_f64()));
+    }
+
+    /// What was done to it: seconds since its start, and the deed.
+    pub fn history(&self) -> &[String] {
+        &self.history
     }
 
     /// It and all its descendants.
@@ -136,4 +147,9 @@ fn shortened(text: &str) -> String {
 fn parent(pid: i32) -> Option<i32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The name of a process, as ps shows it; empty if it has ended.
+pub fn comm(pid: i32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }

@@ -34,7 +34,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
-        ToHome::Enough { pid } => room.lenders.with(pid, body::Lender::stop),
+        ToHome::Enough { pid, loan } => room.lenders.enough(pid, loan),
         ToHome::Drained { pid, result } => drop(room.moves.tell(pid, Heard::Drained(result))),
         ToHome::Runs { pid } => drop(room.moves.tell(pid, Heard::Runs(Instant::now()))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
@@ -124,12 +124,32 @@ pub fn pages_pushed(room: &Shared, body: &[u8], wire_bytes: u32) {
     room.tell(&ToRoom::Filled { pid: pages.pid });
 }
 
+/// What is done with a file that stays home; local calls to all others.
+const OF_FILES: [i64; 15] = [
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_fchmod,
+    libc::SYS_fchown,
+    libc::SYS_utimensat,
+    libc::SYS_fstatfs,
+    libc::SYS_fgetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_flock,
+];
+
 /// Calls that a room may ask for. The hosting node has the body in its hands, so it may do what the body may; but the deputy must not be made to
 /// change what the steward relies on.
 fn may_be_forwarded(nr: u32) -> bool {
     use systable::Class;
     let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll | libc::SYS_openat);
     transfer
+        || OF_FILES.contains(&i64::from(nr))
         || systable::row(nr).is_some_and(|row| {
             matches!(row.class, Class::Home | Class::Special(_))
                 && row.class != Class::Special(systable::Special::Clone)

@@ -56,8 +56,8 @@ pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
 fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result<Vec<Descriptor>> {
     let mut found: Vec<Descriptor> = Vec::new();
     for fd in process::descriptors(pid)? {
-        let flags = match process::fd_info(pid, fd) {
-            Ok(info) if info.flags & libc::O_CLOEXEC == 0 => info.flags,
+        let info = match process::fd_info(pid, fd) {
+            Ok(info) if info.flags & libc::O_CLOEXEC == 0 => info,
             Ok(_) => continue,
             // The tool's own: it is closing them while this looks.
             Err(e) if e.errno() == libc::ENOENT => continue,
@@ -65,10 +65,19 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         };
         let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
         let terminal = may_be_terminal(pid, fd);
-        let (standin, timed) = (same.unwrap_or_else(&mut *next_standin), is_timed(pid, fd));
-        found.push(Descriptor { fd, standin, flags, terminal, timed });
+        let standin = same.unwrap_or_else(|| standin_for(pid, fd, info.flags, next_standin()));
+        let (flags, offset, timed) = (info.flags, info.offset, is_timed(pid, fd));
+        found.push(Descriptor { fd, standin, flags, terminal, timed, offset });
     }
     Ok(found)
+}
+
+/// The number of the stand-in for a descriptor, which says whether that is a regular file.
+pub fn standin_for(pid: i32, fd: i32, flags: i32, number: StandinId) -> StandinId {
+    let is_file = flags & libc::O_PATH == 0
+        && rustix::fs::stat(format!("/proc/{pid}/fd/{fd}"))
+            .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::RegularFile);
+    if is_file { number.of_file() } else { number }
 }
 
 /// A socket with a time limit.

@@ -55,6 +55,11 @@ pub fn resolve(call: &mut Call, deputy: &Deputy) -> Result<(), StandinId> {
     if let Some(standin) = call.standin {
         call.args[0] = number(standin)? as u64;
     }
+    if let Some((at, standin)) = call.also
+        && let Some(argument) = call.args.get_mut(usize::from(at))
+    {
+        *argument = number(standin)? as u64;
+    }
     for (at, standin) in &call.passed {
         let at = *at as usize;
         if let Some(word) = call.data.get_mut(at..at + 4) {

@@ -231,6 +231,11 @@ fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
     for descriptor in &place.descriptors {
         if let Entry::Vacant(place) = opened.entry(descriptor.standin) {
             let file = open_standin(directory.as_fd(), descriptor.standin, descriptor.flags)?;
+            if descriptor.standin.is_file() {
+                let at = rustix::fs::SeekFrom::Start(descriptor.offset);
+                rustix::fs::seek(&file, at)
+                    .map_err(|e| Error::new("setting a file's offset", std::io::Error::from(e)))?;
+            }
             place.insert(move_up(file.as_fd(), base)?);
         }
     }

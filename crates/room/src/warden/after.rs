@@ -29,6 +29,13 @@ pub enum After {
         /// Its number.
         nr: u32,
     },
+    /// Home's open file is somewhere else now: so is the hosting kernel's, if it comes to the same offset. (It does not if others have moved home's.)
+    Sought {
+        /// What stands for it.
+        standin: StandinId,
+        /// Where the kernel here comes to, if that is known.
+        expected: Option<u64>,
+    },
     /// A thread here gets the nice value that its deputy has.
     Nice {
         /// The thread.
@@ -66,7 +73,7 @@ impl After {
     pub fn takes_time(&self, result: i64) -> bool {
         match self {
             After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
-            After::Here => false,
+            After::Here | After::Sought { .. } => false,
             After::Nice { .. } | After::Descriptor(_) | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
             After::Series(_) | After::HereIfAbsent { .. } => true,
@@ -80,7 +87,7 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
     Some(match after {
         After::Write(back) | After::WriteElseHere(back) if write(host, &back, out) => result,
         After::Write(_) | After::WriteElseHere(_) => -i64::from(libc::EFAULT),
-        After::Here => result,
+        After::Here | After::Sought { .. } => result,
         After::Nice { host, value } => {
             // SAFETY: numbers only. A thread that is gone needs none.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, host.0 as libc::id_t, value.clamp(0, 19)) };

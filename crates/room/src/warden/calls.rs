@@ -3,7 +3,7 @@
 mod ioctl;
 mod prctl;
 mod socket;
-mod standing;
+pub mod standing;
 
 use super::after::After;
 use super::going_home;
@@ -318,10 +318,12 @@ impl Asked {
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late, so who makes
     /// them does it there.
     fn shared_mapping(self) {
+        // What this kernel would keep of a file that stays home nobody would tell it to forget.
+        let is_kept = self.standin(4).is_some_and(StandinId::is_file);
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
         let open_for_writing = os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
             .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
-        if writable && open_for_writing && !self.is_memory(self.args[4] as i32) {
+        if is_kept || (writable && open_for_writing && !self.is_memory(self.args[4] as i32)) {
             let Asked { room, waiting, who, nr, .. } = self;
             going_home::go(&room, who.pid, waiting, nr, libc::ENODEV);
         } else {

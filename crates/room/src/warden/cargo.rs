@@ -30,6 +30,8 @@ pub enum Item {
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
+        /// Who sends what follows.
+        loan: u32,
     },
     /// The memory of this process is to be laid out: pages come while it still runs.
     LayOut {
@@ -110,8 +112,8 @@ pub fn serve(room: &Arc<Shared>) {
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
-            Item::Rebuild { pid, gone } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid, gone),
+            Item::Rebuild { pid, gone, loan } => match incoming.remove(&pid) {
+                Some(mut one) => one.finish(room, pid, gone, loan),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Later(body) => {
@@ -158,7 +160,7 @@ impl Incoming {
     }
 
     /// Who brings the pages that are not here yet. It is asked to from now on: rebuilding the body touches its memory.
-    fn page_later(&mut self, room: &Arc<Shared>, pid: i32) -> Result<(), String> {
+    fn page_later(&mut self, room: &Arc<Shared>, pid: i32, loan: u32) -> Result<(), String> {
         let later = std::mem::take(&mut self.later);
         if later.is_empty() {
             return Ok(());
@@ -170,18 +172,18 @@ impl Incoming {
         let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
         body::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
         let huge = body::wanted_huge(&image.areas, &later);
-        let pager = following::start(room, pid, memory, later, huge).map_err(|e| e.to_string())?;
-        room.following.give(Followed::Begins { pid, pager });
+        let pager = following::start(room, pid, loan, memory, later, huge).map_err(|e| e.to_string())?;
+        room.following.give(Followed::Begins { pid, loan, pager });
         Ok(())
     }
 
-    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) {
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, loan: u32) {
         let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
-        match fits.and_then(|()| self.page_later(room, pid)) {
+        match fits.and_then(|()| self.page_later(room, pid, loan)) {
             Ok(()) => room.orders.give(Order::Rebuild { pid, gone }),
             Err(why) => {
                 room.orders.give(Order::Kill { pid });

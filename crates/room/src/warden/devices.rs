@@ -64,6 +64,11 @@ impl Devices {
         self.lock().dev = dev;
     }
 
+    /// Files of this device are the room's stand-ins.
+    pub fn is_on(&self, (major, minor): (u32, u32)) -> bool {
+        self.lock().dev == rustix::fs::makedev(major, minor)
+    }
+
     /// Home is asked this.
     pub fn asked(&self, id: CallId, nr: u32) {
         if attributes::are_asked_by(nr) {
@@ -107,7 +112,8 @@ fn try_serve(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
         Opcode::Opendir => Some(ask(room, request, node, Look::Names, Step::List)),
         Opcode::Readdir => Some(list(room, request)),
         Opcode::Releasedir => Some(close_listing(room, request)),
-        Opcode::Statfs | Opcode::Getxattr | Opcode::Listxattr => Some(Err(libc::ENOSYS)),
+        // ENOSYS would be said of the whole file system, stand-ins of files among it.
+        Opcode::Statfs | Opcode::Getxattr | Opcode::Listxattr => Some(Err(libc::EOPNOTSUPP)),
         // Names below /dev are made and removed at home.
         _ => Some(Err(libc::EPERM)),
     }

@@ -18,6 +18,8 @@ pub enum Followed {
     Begins {
         /// It.
         pid: i32,
+        /// Who sends them.
+        loan: u32,
         /// Brings its pages.
         pager: Arc<Pager>,
     },
@@ -31,6 +33,8 @@ pub enum Followed {
     Complete {
         /// It.
         pid: i32,
+        /// Who has sent them.
+        loan: u32,
     },
     /// What is missing of this process will not come.
     Broken {
@@ -65,13 +69,18 @@ impl Following {
 /// Serves for ever.
 pub fn serve(room: &Shared) {
     let Some(from) = room.following.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-    let mut pagers: HashMap<i32, Arc<Pager>> = HashMap::new();
+    let mut pagers: HashMap<i32, (u32, Arc<Pager>)> = HashMap::new();
     for followed in from {
         match followed {
-            Followed::Begins { pid, pager } => drop(pagers.insert(pid, pager)),
+            Followed::Begins { pid, loan, pager } => {
+                // A body of this number was called off: home has another for it.
+                if let Some((_, old)) = pagers.insert(pid, (loan, pager)) {
+                    old.retire();
+                }
+            }
             Followed::Pushed(body) => {
                 let Some((pages, zeros)) = wire::cargo::pushed(&body) else { continue };
-                if let Some(pager) = pagers.get(&pages.pid) {
+                if let Some((_, pager)) = pagers.get(&pages.pid) {
                     pager.put_zeros(&zeros);
                     pager.put(&pages.runs, pages.bytes);
                 }
@@ -79,14 +88,18 @@ pub fn serve(room: &Shared) {
             }
             Followed::Vacant(body) => {
                 let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
-                if let Some(pager) = pagers.get(&pid) {
+                if let Some((_, pager)) = pagers.get(&pid) {
                     pager.vacate(&runs);
                 }
             }
-            Followed::Ended => pagers.values().for_each(|pager| pager.look_again()),
-            Followed::Complete { pid } => drop(pagers.remove(&pid)),
+            Followed::Ended => pagers.values().for_each(|(_, pager)| pager.look_again()),
+            Followed::Complete { pid, loan } => {
+                if pagers.get(&pid).is_some_and(|(current, _)| *current == loan) {
+                    pagers.remove(&pid);
+                }
+            }
             Followed::Broken { pid, why } => {
-                if let Some(pager) = pagers.get(&pid) {
+                if let Some((_, pager)) = pagers.get(&pid) {
                     pager.fail(&why);
                 }
             }
@@ -102,10 +115,11 @@ fn make_huge(room: &Shared, pid: i32, wanted: &[Range]) {
     }
 }
 
-/// Has the pages of a body brought that are not here yet. `huge`: of these, what shall be huge pages.
+/// Has the pages of a body brought that are not here yet. `loan`: who sends them; `huge`: of these, what shall be huge pages.
 pub fn start(
     room: &Arc<Shared>,
     pid: i32,
+    loan: u32,
     memory: Userfault,
     later: Ranges,
     huge: Vec<Range>,
@@ -115,7 +129,7 @@ pub fn start(
     let ended = move |result: Result<(), String>| {
         match result {
             Ok(()) => {
-                ending.tell(&ToHome::Enough { pid });
+                ending.tell(&ToHome::Enough { pid, loan });
                 make_huge(&ending, pid, &huge);
             }
             Err(why) => {
@@ -124,7 +138,7 @@ pub fn start(
                 ending.cargo.give(Item::Forget { pid });
             }
         }
-        ending.following.give(Followed::Complete { pid });
+        ending.following.give(Followed::Complete { pid, loan });
     };
     Pager::start(memory, later, want, ended)
 }

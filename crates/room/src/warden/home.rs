@@ -38,7 +38,7 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
-        ToRoom::Rebuild { pid, gone } => room.cargo.give(Item::Rebuild { pid, gone }),
+        ToRoom::Rebuild { pid, gone, loan } => room.cargo.give(Item::Rebuild { pid, gone, loan }),
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
@@ -97,6 +97,10 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Notified { waiting, after, .. } => {
                 let here = match after {
                     After::Here | After::HereIfAbsent { .. } => result >= 0,
+                    After::Sought { standin, expected } => {
+                        let offset = u64::try_from(result).ok().filter(|to| expected.is_none_or(|here| here == *to));
+                        offset.inspect(|to| room.standins.files.begins(standin, *to)).is_some()
+                    }
                     After::WriteElseHere(_) => result < 0 && result != -i64::from(libc::EFAULT),
                     _ => false,
                 };
@@ -105,6 +109,7 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Standin(asked) if asked.what == What::Device => {
                 super::devices::answered(room, asked.unique, result, out);
             }
+            Pending::Unasked => {}
             Pending::Proc { unique, .. } => super::proc::answered(room, unique, result, out),
             // Behind the signal, whose order the tracer has already.
             Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Finish { asked, result }),

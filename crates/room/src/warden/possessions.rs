@@ -1,6 +1,8 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
+use super::calls::standing;
 use super::shared::Shared;
+use super::standins;
 use super::strange;
 use body::{BodyError, Files, Gathered};
 use homefs::removed::is_made_up;
@@ -100,6 +102,11 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
     let mut objects = Gathered::default();
     let memory = body::memory(host.0, &areas, &mut files, &mut objects, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
+        if let Some(fd) = kept_at_home(room, pid, area) {
+            // Home's own link to the very file, whatever its name is now.
+            let path = format!("/proc/self/fd/{fd}").into_bytes();
+            return Ok(File { path, inode: 0, flags: libc::O_RDONLY, removed: false });
+        }
         if home.devices.contains(&area.device) {
             let (path, flags) = (area.name.clone(), libc::O_RDONLY);
             Ok(File { removed: is_made_up(&path), path, inode: area.inode, flags })
@@ -124,6 +131,12 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
     Ok(image)
 }
 
+/// The deputy's descriptor of the file that stays home and that this area shows.
+fn kept_at_home(room: &Shared, pid: i32, area: &Area) -> Option<i32> {
+    let standin = room.devices.is_on(area.device).then(|| standins::standin(area.inode)).flatten()?;
+    room.guests().get(pid)?.numbers.get(&standin).copied()
+}
+
 fn descriptors(
     room: &Shared,
     pid: i32,
@@ -138,6 +151,7 @@ fn descriptors(
         let info = process::fd_info(host.0, fd)?;
         let opened = match room.standins.standin(info.mount_id, info.inode) {
             Some(standin) => {
+                standing::align(room, host, fd, standin);
                 let guests = room.guests();
                 let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
                 Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)

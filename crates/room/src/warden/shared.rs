@@ -71,6 +71,8 @@ pub enum Pending {
         /// Home has been asked. Before that it must not be told that the caller was interrupted: it would not know of what.
         asked: bool,
     },
+    /// Nothing: no guest waits for it.
+    Unasked,
     /// Answer a request for a stand-in.
     Standin(super::standins::Asked),
     /// Answer a request for something of /proc.
@@ -328,7 +330,7 @@ impl Shared {
             | Pending::Missed { host, .. }
             | Pending::Held { host, .. } => threads.iter().any(|(thread, _)| thread == host),
             // The tracer forgets it with the thread.
-            Pending::Birth { .. } => false,
+            Pending::Birth { .. } | Pending::Unasked => false,
         };
         let abandoned: Vec<Pending> = lock(&self.pending).extract_if(|_, p| of_process(p)).map(|(_, p)| p).collect();
         for pending in abandoned {

@@ -2,6 +2,7 @@
 //!
 //! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's descriptor is recognised.
 
+pub mod files;
 mod locks;
 
 use super::answers::Answers;
@@ -25,7 +26,7 @@ use zerocopy::IntoBytes;
 
 /// Bytes of one read or write: a packet to the deputy carries them.
 const IO_BYTES: u32 = 128 << 10;
-/// Attributes of a stand-in never change.
+/// Attributes of a stand-in never change, but for those of files.
 const FOR_EVER_S: u64 = 1 << 32;
 /// The size that a stand-in shows: no offset is behind its end.
 const HUGE: u64 = 1 << 62;
@@ -42,6 +43,8 @@ pub struct Device {
     timed: Mutex<HashSet<StandinId>>,
     /// Held while a request is taken and served.
     serving: Mutex<()>,
+    /// Those that stand for regular files.
+    pub files: files::Files,
 }
 
 /// What the kernel waits for.
@@ -71,6 +74,8 @@ pub enum What {
     },
     /// About /dev: [`super::devices`] knows.
     Device,
+    /// About a regular file: [`files`] knows.
+    File,
 }
 
 fn node(standin: StandinId) -> u64 {
@@ -92,6 +97,7 @@ impl Device {
             opens: Mutex::default(),
             timed: Mutex::default(),
             serving: Mutex::default(),
+            files: files::Files::default(),
         }
     }
 
@@ -132,12 +138,18 @@ impl Device {
             *self.opens.lock().unwrap_or_else(PoisonError::into_inner).entry(standin).or_default() += 1;
         }
         // NOFLUSH: this process holds some of these files, and could not die if its death had to wait for an answer of its own.
-        let open_flags = DIRECT_IO | STREAM | PARALLEL_DIRECT_WRITES | NOFLUSH;
+        let open_flags = DIRECT_IO | PARALLEL_DIRECT_WRITES | NOFLUSH;
+        // What has no offset.
+        let stream = if standin.is_some_and(StandinId::is_file) { 0 } else { STREAM };
+        let open_flags = open_flags | stream;
         self.value(unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
     }
 
     /// Ends a request that home has answered.
     pub fn finish(&self, asked: Asked, result: i64, out: &[u8]) {
+        if asked.what == What::File {
+            return files::answered(self, asked.unique, result, out);
+        }
         match (asked.what, usize::try_from(result)) {
             (_, Err(_)) => self.error(asked.unique, -result as i32),
             (What::Read, Ok(n)) => {
@@ -148,7 +160,7 @@ impl Device {
             (What::Write, Ok(n)) => self.value(asked.unique, &WriteOut { size: n as u32, padding: 0 }),
             (What::Lock { asks: false }, Ok(_)) => self.error(asked.unique, 0),
             (What::Lock { asks: true }, Ok(_)) => self.value(asked.unique, &LkOut { lk: locks::lock_of(out) }),
-            (What::Device, Ok(_)) => {}
+            (What::Device | What::File, Ok(_)) => {}
             (What::Poll(standin), Ok(revents)) => {
                 self.wake(self.readiness.returned(standin, revents as u16));
                 self.value(asked.unique, &PollOut { revents: revents as u32, padding: 0 });
@@ -248,13 +260,17 @@ fn handle(room: &Shared, request: &Request<'_>) {
     }
     let unique = request.header.unique;
     let device = &room.standins;
+    if let Some(done) = files::serve(room, request) {
+        return done.unwrap_or_else(|errno| device.error(unique, errno));
+    }
     let done = match request.opcode {
         Some(Opcode::Init) => {
             request.args().take().map(|init: InitIn| device.value(unique, &init_reply(&init))).map_err(|_| libc::EPROTO)
         }
         Some(Opcode::Lookup) => lookup(request).map(|entry| device.value(unique, &entry)),
         Some(Opcode::Getattr) => {
-            let out = AttrOut { attr_valid: FOR_EVER_S, attr: attributes(request.header.nodeid), ..AttrOut::default() };
+            let attr_valid = attributes_valid_s(standin(request.header.nodeid));
+            let out = AttrOut { attr_valid, attr: attributes(request.header.nodeid), ..AttrOut::default() };
             device.value(unique, &out);
             Ok(())
         }
@@ -280,6 +296,11 @@ fn handle(room: &Shared, request: &Request<'_>) {
             Ok(())
         }
         Some(Opcode::Setattr) => Err(libc::EINVAL),
+        // ENOSYS would be said of the whole file system, stand-ins of files among it.
+        Some(Opcode::Fallocate) => Err(libc::ESPIPE),
+        Some(Opcode::Getxattr | Opcode::Listxattr | Opcode::Setxattr | Opcode::Removexattr | Opcode::Statfs) => {
+            Err(libc::EOPNOTSUPP)
+        }
         _ => Err(libc::ENOSYS),
     };
     if let Err(errno) = done {
@@ -321,7 +342,12 @@ fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
 /// What a lookup yields that finds a stand-in, this time.
 pub fn entry(standin: StandinId) -> EntryOut {
     let nodeid = node(standin);
-    EntryOut { nodeid, attr_valid: FOR_EVER_S, attr: attributes(nodeid), ..EntryOut::default() }
+    EntryOut { nodeid, attr_valid: attributes_valid_s(Some(standin)), attr: attributes(nodeid), ..EntryOut::default() }
+}
+
+/// For how long its attributes hold: a file's change at home.
+fn attributes_valid_s(standin: Option<StandinId>) -> u64 {
+    if standin.is_some_and(StandinId::is_file) { 0 } else { FOR_EVER_S }
 }
 
 /// Who asks for a stand-in, and what it stands for.
@@ -399,6 +425,10 @@ fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
 
 fn interrupt(room: &Shared, request: &Request<'_>) {
     let Ok(arguments) = request.args().take::<proto::InterruptIn>() else { return };
+    // What is done with a file is soon done, and no signal ends it.
+    if room.standins.files.is_asked(arguments.unique) {
+        return;
+    }
     if let Some(id) = room.asked_by(arguments.unique) {
         room.tell(&ToHome::Cancel { id });
     }
@@ -417,6 +447,7 @@ fn release(room: &Shared, request: &Request<'_>) {
     room.guests().forget(standin);
     room.standins.readiness.forget(standin);
     room.standins.set_timed(standin, false);
+    room.standins.files.forget(standin);
     room.tell(&ToHome::Close { standin });
 }
 

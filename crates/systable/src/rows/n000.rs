@@ -8,8 +8,6 @@ use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument: by their number, or because the tracer has seen that it is one.
 const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
-/// The same as the first or second argument.
-const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]]);
 /// `MAP_SHARED` or `MAP_SHARED_VALIDATE` without `MAP_ANONYMOUS`.
 const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
 /// The disposition is set, not only asked for.
@@ -77,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
     local(37, "alarm", &[Int], why::TIMER),
     local(38, "setitimer", &[Int, In(Fixed(32)), Out(Fixed(32))], why::TIMER),
     local(39, "getpid", &[], why::OWN_PID),
-    special(40, "sendfile", Special::Splice, &[Fd, Fd, InOut(Fixed(8)), Int], why::STAND_IN).when(STDIO_EITHER),
+    special(40, "sendfile", Special::Splice, &[Fd, Fd, InOut(Fixed(8)), Int], why::COPY),
     special(41, "socket", Special::Socket, &[Int, Int, Int], why::SOCKET),
     special(42, "connect", Special::Socket, &[Fd, In(Arg(2)), Int], why::SOCKET),
     special(43, "accept", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4))], why::SOCKET),

@@ -9,8 +9,6 @@ use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument; or the tracer has seen that it is one.
 const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
-/// The same as the first or third argument.
-const STDIO_FROM_TO: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(2, 3)]]);
 /// Limits are set, or another process' limits are asked for.
 const SETS_OR_OTHER: When = When::Unless(&[&[Cmp::Is(0, 0), Cmp::Null(2)]]);
 
@@ -47,9 +45,8 @@ pub(super) const ROWS: &[Row] = &[
         "copy_file_range",
         Special::Splice,
         &[Fd, InOut(Fixed(8)), Fd, InOut(Fixed(8)), Int, Flags],
-        why::STAND_IN,
-    )
-    .when(STDIO_FROM_TO),
+        why::COPY,
+    ),
     local(327, "preadv2", &[Fd, IovOut(2), Int, Int, Int, Flags], why::STREAM),
     local(328, "pwritev2", &[Fd, IovIn(2), Int, Int, Int, Flags], why::STREAM),
     local(329, "pkey_mprotect", &[Address, Int, Flags, Int], why::MEMORY),

@@ -33,6 +33,7 @@ pub const SOCKET_DATA: &str =
     "a socket is a stand-in for the home's; one of a socket pair is the body's own, and served by the hosting kernel";
 pub const PAIR: &str = "a new pair is the bodies' own";
 pub const STAND_IN: &str = "a stand-in (descriptors 0 to 2) must look like what it stands for";
+pub const COPY: &str = "of files that stay home, home makes the copy: the room's kernel would keep what it copied";
 pub const GONE: &str = "no kernel has it (any more)";
 pub const NEVER: &str = "numbers that were never given to a call";
 pub const SHARED_MAPPING: &str =

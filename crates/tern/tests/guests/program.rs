@@ -21,6 +21,8 @@ pub struct Program {
     pub end: End,
     /// It runs on a terminal.
     pub terminal: bool,
+    /// Its standard input is a file.
+    pub reads_file: bool,
 }
 
 fn sources(folder: &str) -> Vec<PathBuf> {
@@ -77,6 +79,7 @@ fn program(source: PathBuf, into: &Path) -> (PathBuf, Program) {
         calls,
         end: end(&text),
         terminal: field(&text, "terminal").is_some(),
+        reads_file: field(&text, "input") == Some("file"),
         name,
     };
     (source, program)

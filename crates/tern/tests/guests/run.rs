@@ -57,11 +57,29 @@ pub fn arguments(program: &Program) -> Vec<String> {
 
 /// Runs a guest by this command, on a terminal if it wants one.
 pub fn run_guest(program: &Program, command: &mut Command) -> Outcome {
-    if program.terminal { crate::terminal::run_on_terminal(command) } else { run(command) }
+    if program.terminal {
+        return crate::terminal::run_on_terminal(command);
+    }
+    if !program.reads_file {
+        return run(command);
+    }
+    let scratch = Scratch::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let path = scratch.path().join("input");
+    std::fs::write(&path, input()).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    run_with(command, file.into())
+}
+
+fn input() -> Vec<u8> {
+    (0..INPUT_BYTES).map(|i| (i * 31 % 251) as u8).collect()
 }
 
 /// Runs a command to its end with the guests' input.
 pub fn run(command: &mut Command) -> Outcome {
+    run_with(command, Stdio::piped())
+}
+
+fn run_with(command: &mut Command, stdin: Stdio) -> Outcome {
     // Whatever this test was started with is not the guest's.
     // SAFETY: one system call between fork and exec.
     unsafe {
@@ -70,13 +88,12 @@ pub fn run(command: &mut Command) -> Outcome {
             _ => Err(std::io::Error::last_os_error()),
         });
     }
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
     let (stdout, stderr) = (Reader::start(child.stdout.take()), Reader::start(child.stderr.take()));
     std::thread::spawn(move || {
-        let input: Vec<u8> = (0..INPUT_BYTES).map(|i| (i * 31 % 251) as u8).collect();
         // A guest that does not read all of it is in its right.
-        let _ = stdin.map(|mut pipe| pipe.write_all(&input));
+        let _ = stdin.map(|mut pipe| pipe.write_all(&input()));
     });
     let end = end(wait(&mut child));
     Outcome { stdout: stdout.text(), stderr: stderr.text(), end }

@@ -101,6 +101,24 @@ open('end', 'w').close(); print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert_eq!(text, "b'012345' 2 b'234' 10\n5");
 }
 
+/// Children write to a file in common while their parent leaves, and end: that moment is short, so many are tried.
+#[test]
+fn children_that_write_and_end() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        seq 60 > wanted
+        for round in $(seq 30); do
+            bash -c 'for i in $(seq 60); do /bin/echo $i; done' > said & pid=$!
+            lines said $((round % 5 + 1)); tern move --how $([ $((round % 2)) = 1 ] && echo post || echo auto) $pid n2; wait $pid
+            cmp said wanted
+        done"#,
+    )
+    .text();
+    assert_eq!(text, "");
+}
+
 /// A pipe between two that part, with what it holds; and make, whose children all have its pipe of tokens.
 #[test]
 fn pipes_in_common() {
@@ -169,7 +187,7 @@ fn not_at_this_moment() {
         touch go; wait $pid; tail -1 said
         python3 -c 'import select; select.poll().poll(100000)' & pid=$!
         until_ "grep -q '^7 ' /proc/$pid/syscall"; kill -STOP $pid; until_ 'grep -q "State:.T" /proc/$pid/status'
-        tern move $pid n2 2>&1 | head -1; kill -CONT $pid; tern move $pid n2 2>&1 | head -1; kill $pid
+        tern move --how pre $pid n2 2>&1 | head -1; tern move $pid n2 2>&1 | head -1; kill -CONT $pid; tern move $pid n2 2>&1 | head -1; kill $pid
         bash -c 'sleep 0.5 & echo $! > zombie; exec sleep 1000' & pid=$!
         lines zombie 1; zombie=$(cat zombie)
         until_ 'grep -q "State:.Z" /proc/$zombie/status'; tern move $zombie n2 2>&1 | head -1
@@ -177,7 +195,8 @@ fn not_at_this_moment() {
     );
     let text = at_home(&lab, &script).text();
     let lines: Vec<&str> = text.lines().collect();
-    let wanted = ["vfork child", "6", "stopped while it waited", "waits again", "ended"];
+    let waited = "stopped while it waited";
+    let wanted = ["vfork child", "6", waited, waited, "waits again", "ended"];
     assert!(
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"

@@ -106,4 +106,6 @@ pub struct Descriptor {
     pub terminal: bool,
     /// A socket with a time limit: a call on it that a signal interrupts is over.
     pub timed: bool,
+    /// Offset of the open file, bytes.
+    pub offset: u64,
 }

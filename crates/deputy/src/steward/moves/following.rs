@@ -36,6 +36,11 @@ impl Following {
         &self.all
     }
 
+    /// The number by which the room knows it.
+    pub fn loan(&self) -> u32 {
+        self.lender.loan()
+    }
+
     /// It was not moved.
     pub fn call_off(self, room: &Shared) {
         self.lender.stop();

@@ -115,7 +115,13 @@ impl Observed {
         let new = Others::of(new);
         let moved = self.descriptors.iter().zip(&self.seen);
         let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
-        Ok(!files.map(|(_, (fd, info))| (fd, info)).any(|(fd, info)| new.have(pid, *fd, info)))
+        for (fd, info) in files.map(|(_, seen)| seen) {
+            // Who has it no more may have written to it after its offset was seen: a child that has ended since.
+            if new.have(pid, *fd, info) || process::fd_info(pid, *fd)?.offset != info.offset {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn again(&self, pid: i32, others: Vec<i32>) -> Result<Observed, BodyError> {
@@ -175,10 +181,10 @@ impl Observed {
         let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
         let (mut placed, _) = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
         for (fd, standin) in standins {
-            let flags = process::fd_info(pid, *fd)?.flags;
-            let terminal = place::may_be_terminal(pid, *fd);
-            let timed = place::is_timed(pid, *fd);
-            placed.descriptors.push(wire::message::Descriptor { fd: *fd, standin: *standin, flags, terminal, timed });
+            let FdInfo { flags, offset, .. } = process::fd_info(pid, *fd)?;
+            let (terminal, timed) = (place::may_be_terminal(pid, *fd), place::is_timed(pid, *fd));
+            let (fd, standin) = (*fd, *standin);
+            placed.descriptors.push(wire::message::Descriptor { fd, standin, flags, terminal, timed, offset });
         }
         let taken = self.descriptors.iter().map(|d| d.fd);
         let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());

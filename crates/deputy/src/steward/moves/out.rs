@@ -110,7 +110,11 @@ impl Move {
             table.last_standin += at_home.len() as u32;
             first
         };
-        let standins: Vec<_> = at_home.iter().map(|(fd, n)| (*fd, StandinId(first + *n as u32))).collect();
+        let standin = |(fd, n): &(i32, usize)| {
+            let flags = os::process::fd_info(self.pid, *fd)?.flags;
+            Ok((*fd, place::standin_for(self.pid, *fd, flags, StandinId(first + *n as u32))))
+        };
+        let standins = at_home.iter().map(standin).collect::<os::Result<Vec<_>>>()?;
         let names = Names::of_removed(&self.room, self.pid, &observed.files, &observed.removed())?;
         let place = observed.place(self.pid, &standins, &names)?;
         self.hold_watched(&observed, &standins)?;
@@ -230,7 +234,8 @@ impl Move {
         os::fault::at("rebuild")?;
         let injected = collected.first().and_then(|inside| inside.region()).map(|at| (at, at + body::REGION_BYTES));
         let following = self.follow(later, &image.areas, all_memory(now, injected))?;
-        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone });
+        let loan = following.as_ref().map_or(0, Following::loan);
+        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone, loan });
         Ok(following)
     }
 

@@ -3,7 +3,7 @@
 use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
-use crate::warden::marshal::Back;
+use crate::warden::marshal::{Back, DATA_BYTES_MAX};
 use crate::warden::tracer::Order;
 use wire::message::{Call, StandinId};
 
@@ -65,8 +65,30 @@ fn shape(request: u32) -> Option<Shape> {
         0x1260 | 0x1262 => Shape::Out(8),           // BLKGETSIZE, BLKRAGET
         0x1268 => Shape::Out(4),                    // BLKSSZGET
         0x8008_1272 => Shape::Out(8),               // BLKGETSIZE64
+        // Of files (linux/fs.h): FIGETBSZ; FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_GETVERSION: their size is said wrongly; FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR
+        2 => Shape::InOut(4),
+        0x8008_6601 | 0x8008_7601 => Shape::Out(4),
+        0x4008_6602 => Shape::In(4),
+        0x801c_581f => Shape::Out(28),
+        0x401c_5820 => Shape::In(28),
         _ => return None,
     })
+}
+
+/// FS_IOC_FIEMAP: `struct fiemap` and as many extents as it has room for (linux/fiemap.h).
+fn extents(asked: &Asked) -> Option<Shape> {
+    const FIEMAP: u32 = 0xc020_660b;
+    const COUNT_AT: usize = 24;
+    const HEAD_BYTES: usize = 32;
+    const EXTENT_BYTES: usize = 56;
+    let mut head = [0; HEAD_BYTES];
+    if asked.args[1] as u32 != FIEMAP || guest_memory::read(asked.waiting.host_tid.0, asked.args[2], &mut head).is_err()
+    {
+        return None;
+    }
+    let count = u32::from_le_bytes(head[COUNT_AT..COUNT_AT + 4].try_into().ok()?) as usize;
+    let bytes = HEAD_BYTES + count.checked_mul(EXTENT_BYTES)?;
+    (bytes <= DATA_BYTES_MAX).then_some(Shape::InOut(bytes))
 }
 
 /// Who asks this wants to know whether a descriptor is a terminal (isatty(3), ttyname(3)), and may look at it more closely. `true`: the call is made again.
@@ -89,7 +111,8 @@ pub fn serve(asked: Asked) {
     }
     let mut call = Call { standin: Some(standin), ..Call::new(libc::SYS_ioctl, asked.args) };
     let mut back = Vec::new();
-    let (reads, writes, bytes) = match shape(request) {
+    let shape = shape(request).or_else(|| extents(&asked));
+    let (reads, writes, bytes) = match shape {
         Some(Shape::Number) => (false, false, 0),
         Some(Shape::In(bytes)) => (true, false, bytes),
         Some(Shape::Out(bytes)) => (false, true, bytes),

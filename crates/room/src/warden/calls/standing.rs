@@ -4,6 +4,8 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
+use crate::warden::shared::{Pending, Shared};
+use os::ptrace::HostTid;
 use std::os::unix::ffi::OsStringExt;
 use wire::message::{Call, StandinId};
 
@@ -79,13 +81,54 @@ fn stat_path(asked: Asked, path: Vec<u8>, pointer: usize, bytes: usize) {
 pub fn seek(asked: Asked) {
     let Some(standin) = asked.standin(0) else { return asked.here() };
     let call = plain(&asked, standin);
-    asked.ask(call, After::Write(Vec::new()), false);
+    if asked.nr as i64 != libc::SYS_lseek || !standin.is_file() {
+        return asked.ask(call, After::Write(Vec::new()), false);
+    }
+    let before = align(&asked.room, asked.waiting.host_tid, asked.args[0] as i32, standin);
+    let expected = match asked.args[2] as i32 {
+        libc::SEEK_SET => Some(asked.args[1]),
+        libc::SEEK_CUR => before.map(|before| before.wrapping_add(asked.args[1])),
+        _ => None,
+    };
+    asked.ask(call, After::Sought { standin, expected }, false);
 }
 
-/// Copies inside the kernel: programs fall back to read and write when told that it cannot be done.
+/// Has home hear of a seek that was made here alone, through another number of the same open file. The kernel's offset here.
+pub fn align(room: &Shared, host: HostTid, fd: i32, standin: StandinId) -> Option<u64> {
+    let offset = os::process::fd_info(host.0, fd).ok().map(|info| info.offset).filter(|_| standin.is_file())?;
+    if let Some(to) = room.standins.files.sought_here(standin, offset) {
+        let who = room.guests().who(host)?;
+        let args = [0, to, libc::SEEK_SET as u64, 0, 0, 0];
+        let call = Call { standin: Some(standin), ..Call::new(libc::SYS_lseek, args) };
+        room.call_home(who, call, Pending::Unasked);
+    }
+    Some(offset)
+}
+
+/// Copies inside the kernel: between two descriptors of home's they are made there. Else programs fall back to read and write when told that it cannot be done: what the
+/// room's kernel would copy of a file of home's it would keep, and home's offset would not move.
 pub fn splice(asked: Asked) {
-    let standin = (0..4).any(|i| asked.standin(i).is_some());
-    if standin { asked.value(-i64::from(libc::EINVAL)) } else { asked.here() }
+    let to = match asked.nr as i64 {
+        libc::SYS_splice | libc::SYS_copy_file_range => 2,
+        libc::SYS_vmsplice => 0,
+        _ => 1,
+    };
+    match (asked.standin(0), asked.standin(to)) {
+        (None, None) => asked.here(),
+        (Some(first), Some(second)) if to != 0 => match asked.pack() {
+            Ok((call, back)) => {
+                let call = Call { standin: Some(first), also: Some((to as u8, second)), ..call };
+                asked.ask(call, After::Write(back), true);
+            }
+            Err(errno) => asked.value(-i64::from(errno)),
+        },
+        (first, second) => {
+            let is_standard = |at: usize| asked.args[at] as u32 <= libc::STDERR_FILENO as u32;
+            let standard = (first.is_some() && is_standard(0)) || (second.is_some() && is_standard(to));
+            let file = first.is_some_and(StandinId::is_file) || second.is_some_and(StandinId::is_file);
+            if standard || file { asked.value(-i64::from(libc::EINVAL)) } else { asked.here() }
+        }
+    }
 }
 
 /// linux/fcntl.h

@@ -8,7 +8,7 @@ use wire::message::StandinId;
 const FIRST: u64 = 1 << 40;
 /// Stand-ins of devices have numbers from here on: home gives out those below, and the rest of the room those above.
 const FIRST_STANDIN: u32 = 1 << 30;
-const LAST_STANDIN: u32 = (1 << 31) - 1;
+const LAST_STANDIN: u32 = (FIRST_STANDIN | StandinId::FILE) - 1;
 /// The most paths that are remembered: more than any /dev has.
 const PATHS_MAX: usize = 1 << 16;
 

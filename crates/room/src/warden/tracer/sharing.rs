@@ -104,13 +104,22 @@ impl Tracer {
         let mut asked = Asked { files: Vec::new() };
         let mut told = Vec::new();
         for held in commons.files {
-            let Some(Spare { standin, file }) = self.room.spares.take() else {
+            let spare = match held.what {
+                What::Named(..) => self.room.spares.take_for_file(),
+                What::PipeEnd(..) => self.room.spares.take(),
+            };
+            let Some(Spare { standin, file }) = spare else {
                 return self.stay_for(leader, "there is no stand-in left for a file that it has in common with others");
             };
             if held.flags & libc::O_NONBLOCK != 0
                 && let Err(e) = os::fds::set_nonblocking(file.as_fd(), true)
             {
                 tracing::warn!("{e}");
+            }
+            if let What::Named(_, offset) = held.what {
+                let at = rustix::fs::SeekFrom::Start(offset);
+                rustix::fs::seek(&file, at).map_or_else(|e| tracing::warn!("a stand-in's offset: {e}"), drop);
+                self.room.standins.files.begins(standin, offset);
             }
             told.push(common(standin, &held));
             asked.files.push((standin, Arc::new(file), held));

@@ -61,8 +61,8 @@ impl crate::warden::guests::Guests {
     /// things cost no more for it: filters that allow a call by its number alone are asked once for all.)
     pub fn show_all(&mut self, pid: i32) -> Vec<i32> {
         let Some(guest) = self.get_mut(pid) else { return Vec::new() };
-        let mut all: Vec<(bool, i32)> =
-            guest.numbers.iter().map(|(standin, fd)| (!guest.terminals.contains(standin), *fd)).collect();
+        let first = |standin| !guest.terminals.contains(standin) && !standin.is_file();
+        let mut all: Vec<(bool, i32)> = guest.numbers.iter().map(|(standin, fd)| (first(standin), *fd)).collect();
         all.retain(|(_, fd)| *fd > libc::STDERR_FILENO);
         all.sort_unstable();
         let fds: Vec<i32> = all.into_iter().map(|(_, fd)| fd).take(MAX).collect();
