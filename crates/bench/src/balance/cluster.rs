@@ -14,7 +14,7 @@ const LOADS_WITHIN: Duration = Duration::from_secs(60);
 /// Shares may differ so much from what they should be: quotas are whole milliseconds.
 const ROUNDING: f64 = 0.06;
 /// How long the jobs run that tell the nodes' speeds, seconds.
-const TRIED_S: f64 = 4.0;
+const TRIED_S: f64 = 2.0;
 
 /// The cluster as it is.
 pub struct Cluster {
