@@ -24,7 +24,7 @@ pub struct Report {
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
-    /// `out`, `home`, `on` (from node to node).
+    /// `out`, `home`, `on` (straight from node to node), `round` (from node to node by way of home).
     way: &'static str,
     moves: usize,
     /// As the daemons saw it: from before the first thread was stopped until home knew that it runs there.
@@ -98,17 +98,20 @@ struct Sample {
 
 impl Bench<'_> {
     fn round_trips(&mut self, name: &str, shape: Shape, moves: u32) -> Result<(), Error> {
+        let around = ["--by-home".to_owned()];
         let mut victim = Victim::start(self.program, shape)?;
-        let (mut out, mut on, mut home) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut out, mut on, mut by_home, mut home) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for round in 0..=moves {
-            let mut legs = vec![(&mut out, self.args.on.on.as_str())];
+            let first = self.args.on.on.as_str();
+            let mut legs = vec![(&mut out, first, &[][..])];
             if let Some(third) = &self.args.then {
-                legs.push((&mut on, third.as_str()));
+                legs.push((&mut on, third.as_str(), &[][..]));
+                legs.push((&mut by_home, first, &around[..]));
             }
-            legs.push((&mut home, "home"));
-            for (samples, to) in legs {
+            legs.push((&mut home, "home", &[][..]));
+            for (samples, to, more) in legs {
                 victim.gap_us()?;
-                let legs = victim.relocate(to, &[])?;
+                let legs = victim.relocate(to, more)?;
                 std::thread::sleep(PAUSE);
                 let gap_us = victim.gap_us()?;
                 // The first round makes the room, and fills caches.
@@ -121,7 +124,7 @@ impl Bench<'_> {
             }
         }
         victim.end()?;
-        for (way, samples) in [("out", out), ("on", on), ("home", home)] {
+        for (way, samples) in [("out", out), ("on", on), ("round", by_home), ("home", home)] {
             if !samples.is_empty() {
                 self.rows.push(row(name, way, &samples));
             }

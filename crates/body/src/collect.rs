@@ -30,7 +30,7 @@ struct Taken {
 }
 
 /// Pending signals that are carried of each thread and of the process.
-const PENDING_MAX: usize = 128;
+const PENDING_MAX: usize = 4096;
 const SIGNALS: u64 = 64;
 const MASK_BYTES: u64 = 8;
 const ACTION_BYTES: usize = 32;

@@ -326,7 +326,8 @@ pub fn requeue(inside: &mut Inside, image: &Image, more: &[(Option<i32>, [u8; 12
     let mut batch = inside.batch();
     for (tid, info) in shared.chain(own).chain(more) {
         if batch.room() < info.len() {
-            break;
+            inside.run(&batch)?;
+            batch = inside.batch();
         }
         let signal = info.first().copied().unwrap_or(0);
         let at = batch.put(info);

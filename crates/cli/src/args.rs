@@ -233,6 +233,9 @@ pub struct Move {
     /// Also to a node whose CPU lacks something that this one has: for programs that have not looked for it, or have looked on a lesser one
     #[arg(long)]
     pub any_cpu: bool,
+    /// From a node to another by way of home, and not straight there
+    #[arg(long)]
+    pub by_home: bool,
     /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,

@@ -17,7 +17,8 @@ const HOME: &str = "home";
 /// Moves a process, and waits until nothing is left to do.
 pub(crate) fn relocate(run_dir: &Path, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
-    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze, any_cpu: args.any_cpu, rate: args.rate };
+    let (any_cpu, by_home) = (args.any_cpu, args.by_home);
+    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze, any_cpu, by_home, rate: args.rate };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
     let socket = client::begin(run_dir, &Request::Move { pid: args.pid, to, wish }, &[])?;
     let mut display = Display::new(args.progress);

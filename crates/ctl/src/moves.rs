@@ -26,13 +26,15 @@ pub struct Wish {
     pub max_freeze_us: u64,
     /// The CPU there may lack what this one has: the program looked for what it uses on a lesser one.
     pub any_cpu: bool,
+    /// From a node to another by way of home, and not straight there.
+    pub by_home: bool,
     /// Bytes per second that its memory may take of the link, at most.
     pub rate: Option<u64>,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, rate: None }
+        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, by_home: false, rate: None }
     }
 }
 
@@ -82,7 +84,7 @@ pub struct Phase {
     pub us: u64,
 }
 
-/// One way of a move, by home's clock: from home to a node, or back. A move from node to node has two.
+/// One way of a move, by home's clock: from home to a node, back, or from node to node; through home this has two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     /// Where the process went.
@@ -104,6 +106,8 @@ pub struct Leg {
     pub followed_bytes: u64,
     /// Of those, what it asked for before it came by itself (and what was sent along).
     pub asked_bytes: u64,
+    /// On the way from a node to another node: why it went through home, and not straight there.
+    pub detour: Option<String>,
     /// Step by step; those that start with `frozen ` while it stood still.
     pub phases: Vec<Phase>,
 }

@@ -26,6 +26,11 @@ pub fn steward_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
     rooms_dir(run_dir).join(format!("{room}.steward"))
 }
 
+/// Socket of the warden of a room that is hosted here.
+pub fn warden_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
+    rooms_dir(run_dir).join(format!("{room}.warden"))
+}
+
 /// Directory of logs.
 pub fn log_dir(run_dir: &Path) -> PathBuf {
     run_dir.join("log")

@@ -23,7 +23,7 @@ impl std::fmt::Debug for RoomId {
 }
 
 /// The first bytes on every TCP connection to a daemon, in plain, before the TLS handshake: they decide who speaks TLS on this socket.
-/// 32 bytes: `b"tern"`, version (u16 LE), kind (u16 LE), room id (16 bytes; zero for control), 8 bytes zero.
+/// 32 bytes: `b"tern"`, version (u16 LE), kind (u16 LE), room id (16 bytes; zero if there is none), 8 bytes zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preamble {
     /// Daemon to daemon.
@@ -32,6 +32,8 @@ pub enum Preamble {
     Join,
     /// A warden to the steward of this room; the daemon hands the socket over.
     Room(RoomId),
+    /// A warden of another node to the warden of this room, which is hosted here, with a process that moves; likewise.
+    Lane(RoomId),
 }
 
 /// Version of the preamble and of everything behind it.
@@ -49,6 +51,7 @@ impl Preamble {
             Preamble::Control => (1u16, [0; 16]),
             Preamble::Join => (2, [0; 16]),
             Preamble::Room(id) => (3, id.0),
+            Preamble::Lane(id) => (4, id.0),
         };
         out[6..8].copy_from_slice(&kind.to_le_bytes());
         out[8..24].copy_from_slice(&room);
@@ -66,6 +69,7 @@ impl Preamble {
             (1, r) if r == [0; 16] => Some(Preamble::Control),
             (2, r) if r == [0; 16] => Some(Preamble::Join),
             (3, r) => Some(Preamble::Room(RoomId(r))),
+            (4, r) => Some(Preamble::Lane(RoomId(r))),
             _ => None,
         }
     }
@@ -106,6 +110,39 @@ pub enum ToSteward {
         /// How its memory shall go.
         wish: Wish,
     },
+    /// Pass this process on to another room of this home, straight from node to node. Answered likewise, or by [`FromSteward::Detour`].
+    Pass {
+        /// Home PID.
+        pid: i32,
+        /// How its memory shall go.
+        wish: Wish,
+        /// The other room; its steward is this home's too.
+        to: Onward,
+    },
+    /// Steward to steward, for [`ToSteward::Pass`]: a process comes to your room from another one. What follows on this connection the two agree on.
+    Receive {
+        /// Home PID.
+        pid: i32,
+        /// Who is let into the room with it: a number that only the two rooms know.
+        ticket: [u8; 16],
+        /// Node that hosts it now.
+        from: String,
+        /// What it holds, as its room says.
+        outline: Vec<u8>,
+    },
+}
+
+/// Another room, to which a process goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Onward {
+    /// It.
+    pub room: RoomId,
+    /// Name of the node that hosts it.
+    pub node: String,
+    /// Where its daemon listens.
+    pub address: std::net::SocketAddr,
+    /// A number that nobody can guess: who shows it is let in with the process.
+    pub ticket: [u8; 16],
 }
 
 /// Steward to daemon: answers.
@@ -132,8 +169,13 @@ pub enum FromSteward {
         /// The reason, in words.
         reason: String,
     },
-    /// To [`ToSteward::Move`] and [`ToSteward::Recall`].
+    /// To [`ToSteward::Move`], [`ToSteward::Recall`] and [`ToSteward::Pass`].
     Moved(Leg),
+    /// To [`ToSteward::Pass`]: it runs where it was, and cannot go straight from node to node, in words; through home it may.
+    Detour {
+        /// Why.
+        why: String,
+    },
     /// To [`ToSteward::Traffic`]: both directions together, since the room was made.
     Traffic {
         /// Frames.
@@ -183,7 +225,7 @@ mod tests {
 
     #[test]
     fn preamble_round_trip_and_refusal() {
-        for p in [Preamble::Control, Preamble::Join, Preamble::Room(RoomId([7; 16]))] {
+        for p in [Preamble::Control, Preamble::Join, Preamble::Room(RoomId([7; 16])), Preamble::Lane(RoomId([8; 16]))] {
             assert_eq!(Preamble::decode(&p.encode()), Some(p));
         }
         let mut bad = Preamble::Control.encode();

@@ -5,11 +5,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use ctl::moves::{How, Leg, Wish};
-use ctl::steward::ToSteward;
+use ctl::steward::{Onward, ToSteward};
 use packet::Peer;
 
 use crate::daemon::Daemon;
-use crate::steward::Steward;
+use crate::steward::{Passed, Steward};
 use crate::{Error, choice, rooms};
 
 /// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is told how far that is, and may call it off.
@@ -72,15 +72,36 @@ fn go_as(
             Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?])
         }
         (None, Some(to)) => Ok(vec![out(daemon, tool, pid, to, wish)?]),
-        (Some((_, steward)), Some(to)) => {
-            // The room there is made while it still runs.
-            let (_, there) = choice::choose(daemon, Some(to), wish.any_cpu)?;
-            let back = steward.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?;
-            let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
-            let out = there.relocate(&ToSteward::Move { pid, wish }, tool).map_err(half)?;
-            Ok(vec![back, out])
-        }
+        (Some((_, steward)), Some(to)) => on(daemon, tool, pid, (&steward, to), wish),
     }
+}
+
+/// From node to node: straight there, or by way of home if that cannot be.
+fn on(
+    daemon: &Arc<Daemon>,
+    tool: Option<BorrowedFd<'_>>,
+    pid: i32,
+    (from, to): (&Steward, &str),
+    wish: Wish,
+) -> Result<Vec<Leg>, Error> {
+    let failed = |why: String| Error::NotMoved { pid, why };
+    // The room there is made while it still runs.
+    let (_, there) = choice::choose(daemon, Some(to), wish.any_cpu)?;
+    let why = if wish.by_home {
+        "it was asked for".to_owned()
+    } else {
+        let address = daemon.living_soon(to)?.address;
+        let beyond = Onward { room: there.room(), node: to.to_owned(), address, ticket: rand::random() };
+        match from.pass((pid, wish), beyond, tool).map_err(failed)? {
+            Passed::There(leg) => return Ok(vec![leg]),
+            Passed::Detour(why) => why,
+        }
+    };
+    tracing::info!("process {pid} goes to {to} through home: {why}");
+    let back = from.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?;
+    let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
+    let out = there.relocate(&ToSteward::Move { pid, wish }, tool).map_err(half)?;
+    Ok(vec![Leg { detour: Some(why), ..back }, out])
 }
 
 /// The lesser of the user's rate and the owner's.

@@ -1,6 +1,6 @@
-//! The TCP port: members, newcomers, and wardens on their way to a steward.
+//! The TCP port: members, newcomers, and wardens on their way to a steward or to another warden.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,7 @@ async fn connection(daemon: &Arc<Daemon>, mut stream: TcpStream) -> Result<(), S
         Some(Preamble::Control) => member(daemon, stream).await,
         Some(Preamble::Join) => newcomer(daemon, stream).await,
         Some(Preamble::Room(room)) => warden(daemon, stream, room),
+        Some(Preamble::Lane(room)) => lane(daemon, stream, room),
         None => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "not a daemon's preamble").into()),
     }
 }
@@ -165,5 +166,19 @@ fn warden(daemon: &Arc<Daemon>, stream: TcpStream, room: RoomId) -> Result<(), S
     socket.set_nonblocking(false)?;
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || rooms::arrived(&daemon, room, &OwnedFd::from(socket)));
+    Ok(())
+}
+
+/// Hands the bare socket to the warden of a room that is hosted here, which verifies who it is.
+fn lane(daemon: &Arc<Daemon>, stream: TcpStream, room: RoomId) -> Result<(), StreamError> {
+    let path = ctl::paths::warden_socket(&daemon.options.run_dir, room);
+    let socket = stream.into_std()?;
+    socket.set_nonblocking(false)?;
+    tokio::task::spawn_blocking(move || {
+        let handed = packet::connect(&path).and_then(|warden| packet::send(warden.as_fd(), &[1], &[socket.as_fd()]));
+        if let Err(e) = handed {
+            tracing::info!("a process that comes to room {room} is not let in: {e}");
+        }
+    });
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ctl::moves::Leg;
+use ctl::moves::{Leg, Wish};
 use ctl::paths::steward_socket;
-use ctl::steward::{FromSteward, Guest, RoomId, ToSteward};
+use ctl::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
 
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -17,14 +17,25 @@ const START_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_BYTES: usize = 1 << 20;
 
 /// A connection to a steward.
-pub(crate) struct Steward(OwnedFd);
+pub(crate) struct Steward {
+    socket: OwnedFd,
+    room: RoomId,
+}
+
+/// How a process was passed on.
+pub(crate) enum Passed {
+    /// It runs there.
+    There(Leg),
+    /// It runs where it was, and can only go through home: why.
+    Detour(String),
+}
 
 impl Steward {
     /// Fails at once if nobody serves the room.
     pub(crate) fn connect(run_dir: &Path, room: RoomId) -> io::Result<Steward> {
         let socket = packet::connect(&steward_socket(run_dir, room))?;
         packet::set_timeout(&socket, Some(ANSWER_WITHIN))?;
-        Ok(Steward(socket))
+        Ok(Steward { socket, room })
     }
 
     /// Waits for one that is starting.
@@ -47,11 +58,11 @@ impl Steward {
 
     fn send(&self, message: &ToSteward, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = postcard::to_allocvec(message).map_err(io::Error::other)?;
-        packet::send(self.0.as_fd(), &bytes, descriptors)
+        packet::send(self.socket.as_fd(), &bytes, descriptors)
     }
 
     fn answer(&self) -> io::Result<FromSteward> {
-        let answer = packet::receive(self.0.as_fd(), ANSWER_BYTES)?;
+        let answer = packet::receive(self.socket.as_fd(), ANSWER_BYTES)?;
         if answer.bytes.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -70,9 +81,31 @@ impl Steward {
 
     /// Moves a process to the room or home from it, however long that takes: a steward that ends is noticed, and a step in vain ends by itself. `tool`: who waits.
     pub(crate) fn relocate(&self, message: &ToSteward, tool: Option<BorrowedFd<'_>>) -> Result<Leg, String> {
-        packet::set_timeout(&self.0, None).map_err(|e| e.to_string())?;
+        packet::set_timeout(&self.socket, None).map_err(|e| e.to_string())?;
         match self.ask(message, tool.as_slice()) {
             Ok(FromSteward::Moved(leg)) => Ok(leg),
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Err("the steward gave an unexpected answer".into()),
+            Err(e) => Err(format!("the steward does not answer: {e}")),
+        }
+    }
+
+    /// The room that it is the steward of.
+    pub(crate) fn room(&self) -> RoomId {
+        self.room
+    }
+
+    /// Moves a process straight to another room. As [`Steward::relocate`].
+    pub(crate) fn pass(
+        &self,
+        (pid, wish): (i32, Wish),
+        to: Onward,
+        tool: Option<BorrowedFd<'_>>,
+    ) -> Result<Passed, String> {
+        packet::set_timeout(&self.socket, None).map_err(|e| e.to_string())?;
+        match self.ask(&ToSteward::Pass { pid, wish, to }, tool.as_slice()) {
+            Ok(FromSteward::Moved(leg)) => Ok(Passed::There(leg)),
+            Ok(FromSteward::Detour { why }) => Ok(Passed::Detour(why)),
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),
             Err(e) => Err(format!("the steward does not answer: {e}")),

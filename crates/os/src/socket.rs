@@ -40,6 +40,15 @@ pub fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd> {
         .map_err(|e| Error::new("accepting a connection", e))
 }
 
+/// Connects to the listening socket at `path`.
+pub fn connect(path: &Path) -> Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let failed = |e| Error::new(format!("connecting to {}", path.display()), e);
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(failed)?;
+    connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
+    Ok(socket)
+}
+
 /// Sends one packet made of `parts`, with `fds`. `flags` are send(2)'s.
 pub fn send(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>], flags: i32) -> Result<()> {
     let mut control = [0u64; (16 + 4 * FDS_MAX).div_ceil(8) + 1];

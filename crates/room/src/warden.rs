@@ -10,6 +10,7 @@ mod following;
 mod going_home;
 mod guests;
 mod home;
+mod lanes;
 mod ledger;
 mod marshal;
 mod message;

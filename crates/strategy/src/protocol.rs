@@ -1,5 +1,6 @@
 //! The agreement of home and a room on where a process runs: who has it, and what the room still owes an answer to. Home decides, in one step that cannot fail: before this
-//! commit point whatever fails leaves the process where it was, after it nothing brings it back. (Room to room goes through home, as two moves.)
+//! commit point whatever fails leaves the process where it was, after it nothing brings it back. From room to room home has two of these, one with each room: it hands the
+//! process from one to the other in between ([`Protocol::passed`], [`Protocol::taken`]).
 //!
 //! Messages travel in order both ways, so an answer that is still owed is the end of everything that belongs to the move before: until it came, a new move would take what
 //! was said of the old one for its own.
@@ -11,6 +12,8 @@ pub enum Side {
     Home,
     /// The room.
     Room,
+    /// Another room of the same home.
+    Beyond,
 }
 
 /// What home tells a room that concerns who runs.
@@ -61,6 +64,16 @@ impl Protocol {
         self.owner = Side::Home;
     }
 
+    /// The commit point of a way to another room, for the one that it leaves.
+    pub fn passed(&mut self) {
+        self.owner = Side::Beyond;
+    }
+
+    /// The same for the room that it comes to: home alone decides when it runs there.
+    pub fn taken(&mut self) {
+        self.owner = Side::Home;
+    }
+
     /// This is about to be told.
     ///
     /// # Errors
@@ -70,9 +83,11 @@ impl Protocol {
             (Told::Recall, Side::Room, Side::Room) => self.owed = Some(Said::Whole),
             // It stays in the room, or begins there. Of what was sent meanwhile the end is owed still.
             (Told::Resume, Side::Room, Side::Room) => {}
-            (Told::Resume, Side::Home, Side::Home) => self.owner = Side::Room,
-            // It stays at home, or has come there.
-            (Told::Release, _, Side::Home) => self.owed = Some(Said::Left),
+            (Told::Resume, Side::Home | Side::Beyond, Side::Home) => self.owner = Side::Room,
+            // It stays at home or in the other room, or has come there.
+            (Told::Release, Side::Home | Side::Room, Side::Home) | (Told::Release, _, Side::Beyond) => {
+                self.owed = Some(Said::Left);
+            }
             _ => return Err(Disorder(told)),
         }
         Ok(())
@@ -205,7 +220,7 @@ mod tests {
             self.to_home.clear();
             match self.protocol.owner() {
                 Side::Home => self.home_runs = true,
-                Side::Room => self.dead = true,
+                Side::Room | Side::Beyond => self.dead = true,
             }
             self.step = Step::Done;
         }
@@ -256,6 +271,141 @@ mod tests {
         }
     }
 
+    /// A move from one room to another: home between the two, and what is on its way to each and from it.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct Across {
+        from: End,
+        to: End,
+        step: Step,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct End {
+        protocol: Protocol,
+        body: Body,
+        stands: bool,
+        to_room: VecDeque<Told>,
+        to_home: VecDeque<Said>,
+        cut: bool,
+    }
+
+    impl End {
+        fn begin(side: Side, body: Body) -> End {
+            let (to_room, to_home) = (VecDeque::new(), VecDeque::new());
+            End { protocol: Protocol::new(side), body, stands: false, to_room, to_home, cut: false }
+        }
+
+        fn tell(&mut self, told: Told) {
+            self.protocol.tell(told).unwrap();
+            if !self.cut {
+                self.to_room.push_back(told);
+            }
+        }
+
+        fn obeys(&mut self) {
+            match self.to_room.pop_front() {
+                Some(Told::Recall) => {
+                    self.body = Body::Still;
+                    self.to_home.push_back(Said::Whole);
+                }
+                Some(Told::Resume) => self.body = Body::Runs,
+                Some(Told::Release) => {
+                    self.body = Body::None;
+                    self.to_home.push_back(Said::Left);
+                }
+                None => {}
+            }
+        }
+
+        fn hears(&mut self) {
+            if let Some(said) = self.to_home.pop_front() {
+                self.protocol.hear(said);
+            }
+        }
+
+        fn loses_link(&mut self) {
+            (self.cut, self.body) = (true, Body::None);
+            self.to_room.clear();
+            self.to_home.clear();
+        }
+
+        fn is_settled(&self) -> bool {
+            self.cut || self.protocol.is_settled() && self.to_room.is_empty() && self.to_home.is_empty()
+        }
+    }
+
+    impl Across {
+        fn goes_on(&mut self) {
+            match self.step {
+                Step::Prepare => {
+                    self.from.tell(Told::Recall);
+                    self.step = Step::Commit;
+                }
+                // All was sent, and stands there.
+                Step::Commit if self.from.protocol.is_settled() && self.to.stands && !self.to.cut && !self.from.cut => {
+                    self.from.protocol.passed();
+                    self.to.protocol.taken();
+                    self.to.tell(Told::Resume);
+                    self.from.tell(Told::Release);
+                    self.step = Step::Settle;
+                }
+                Step::CallOff => {
+                    self.from.tell(Told::Resume);
+                    self.to.tell(Told::Release);
+                    self.step = Step::Settle;
+                }
+                Step::Settle if self.from.is_settled() && self.to.is_settled() => self.step = Step::Done,
+                _ => {}
+            }
+        }
+
+        fn next(&self) -> Vec<Across> {
+            let with = |change: fn(&mut Across)| {
+                let mut next = self.clone();
+                change(&mut next);
+                next
+            };
+            let mut all = vec![
+                with(Across::goes_on),
+                with(|world| world.from.obeys()),
+                with(|world| world.to.obeys()),
+                with(|world| world.from.hears()),
+                with(|world| world.to.hears()),
+                with(|world| world.from.loses_link()),
+                with(|world| world.to.loses_link()),
+                // What the one room has sent is rebuilt in the other.
+                with(|world| world.to.stands |= world.from.body == Body::Still && world.to.body == Body::Still),
+            ];
+            if matches!(self.step, Step::Prepare | Step::Commit) {
+                all.push(with(|world| world.step = Step::CallOff));
+            }
+            all
+        }
+    }
+
+    #[test]
+    fn never_two_bodies_and_never_none_from_room_to_room() {
+        let (from, to) = (End::begin(Side::Room, Body::Runs), End::begin(Side::Beyond, Body::Still));
+        let (mut seen, mut todo) = (HashSet::new(), vec![Across { from, to, step: Step::Prepare }]);
+        let mut gone_on = false;
+        while let Some(world) = todo.pop() {
+            let running = [&world.from, &world.to].iter().filter(|end| end.body == Body::Runs).count();
+            assert!(running <= 1, "{world:?}");
+            if world.step == Step::Done {
+                // Who has it decides; with its room it dies.
+                let owner = if world.to.protocol.owner() == Side::Room { &world.to } else { &world.from };
+                assert_eq!(running, usize::from(!owner.cut), "{world:?}");
+                gone_on |= world.to.body == Body::Runs;
+                // Nothing is left of it in the other.
+                assert!(world.from.body == Body::None || world.to.body == Body::None, "{world:?}");
+            }
+            if seen.insert(world.clone()) {
+                todo.extend(world.next());
+            }
+        }
+        assert!(seen.len() > 100 && gone_on, "{}", seen.len());
+    }
+
     #[test]
     fn what_would_be_wrong_is_refused() {
         let mut out = Protocol::new(Side::Home);
@@ -270,6 +420,17 @@ mod tests {
         home.hear(Said::Whole);
         home.arrived();
         assert_eq!(home.tell(Told::Resume), Err(Disorder(Told::Resume)));
+        let mut on = Protocol::new(Side::Beyond);
+        // The other room has it.
+        assert_eq!(on.tell(Told::Resume), Err(Disorder(Told::Resume)));
+        on.taken();
+        // Nobody else has it any more.
+        assert_eq!(on.tell(Told::Release), Err(Disorder(Told::Release)));
+        on.tell(Told::Resume).unwrap();
+        let mut left = Protocol::new(Side::Room);
+        left.passed();
+        assert_eq!(left.tell(Told::Resume), Err(Disorder(Told::Resume)));
+        left.tell(Told::Release).unwrap();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Messages that are not FUSE: what is placed, forwarded, signalled, and how it ended.
 
 mod common;
+pub mod onward;
 mod place;
 
 pub use common::{Common, CommonFile, CommonPipe};
@@ -303,6 +304,13 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
+    /// Of a process that goes on to another room.
+    Onward {
+        /// The process.
+        pid: i32,
+        /// What.
+        said: onward::Said,
+    },
     /// A body that is to leave, and stands still, has open files in common with others, which stand still too: from now on home has them, behind stand-ins
     /// (answered by [`ToRoom::Shared`]).
     Share {
@@ -523,6 +531,15 @@ pub enum ToRoom {
         follow_bytes: u64,
         /// Bytes per second that its pages may take of the link, at most.
         rate: Option<u64>,
+        /// All goes to the other room ([`onward::Order::Connect`]), and nothing follows: a body with `follow_bytes` of its own goes on at once.
+        onward: bool,
+    },
+    /// Of a process that goes on to another room.
+    Onward {
+        /// The process.
+        pid: i32,
+        /// What is to be done.
+        order: onward::Order,
     },
     /// To [`ToHome::Share`]: process, stand-in, and the number of the deputy's descriptor, of each that has one; or why not.
     Shared {

@@ -1,6 +1,6 @@
 //! The steward's socket: what the local daemon wants.
 
-use super::moves;
+use super::moves::{self, Beyond, Passed};
 use super::privileged::Order;
 use super::setup;
 use super::shared::{RoomState, Shared};
@@ -36,11 +36,14 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
 }
 
 fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
-    let mut packet = vec![0; 64 << 10];
+    let mut packet = vec![0; moves::PACKET_BYTES];
     while let Ok((n, fds)) = os::socket::receive(socket.as_fd(), &mut packet, 0)
         && n > 0
     {
         let answer = match postcard::from_bytes(&packet[..n]) {
+            Ok(ToSteward::Receive { pid, ticket, from, outline }) => {
+                return moves::receive(room, socket, pid, (ticket, from), &outline);
+            }
             Ok(message) => obey(room, message, fds).unwrap_or_else(|reason| FromSteward::Failed { reason }),
             Err(e) => FromSteward::Failed { reason: format!("malformed message: {e}") },
         };
@@ -74,6 +77,14 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
         }
         ToSteward::Move { pid, wish } => moves::out(room, pid, wish, fds.next()).map(FromSteward::Moved),
         ToSteward::Recall { pid, wish } => moves::home(room, pid, wish, fds.next()).map(FromSteward::Moved),
+        ToSteward::Pass { pid, wish, to } => {
+            let beyond = Beyond { room: to.room, address: to.address, node: to.node, ticket: to.ticket };
+            moves::pass(room, pid, beyond, wish, fds.next()).map(|passed| match passed {
+                Passed::There(leg) => FromSteward::Moved(leg),
+                Passed::Detour(why) => FromSteward::Detour { why },
+            })
+        }
+        ToSteward::Receive { .. } => Err("that is no order of a daemon's".into()),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());

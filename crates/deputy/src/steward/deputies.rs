@@ -358,6 +358,11 @@ impl Deputy {
         self.threads.values().all(rests)
     }
 
+    /// As [`Deputy::is_idle`], and no thread is about to end.
+    pub fn is_settled(&self) -> bool {
+        self.is_idle() && self.threads.values().all(|t| !t.leaving)
+    }
+
     /// A thread that runs this call for `tid`; any other if that is not known.
     pub fn thread(&mut self, tid: i32) -> Option<&mut Thread> {
         let stays = self.threads.get(&tid).is_some_and(|t| !t.leaving);

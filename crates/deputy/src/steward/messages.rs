@@ -31,6 +31,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::Leaving { pid, own_bytes } => drop(room.moves.tell(pid, Heard::Leaving(own_bytes))),
         ToHome::Share { pid, files, pipes } => drop(room.moves.tell(pid, Heard::Share(files, pipes))),
+        ToHome::Onward { pid, said } => drop(room.moves.tell(pid, Heard::Onward(said))),
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),

@@ -13,12 +13,19 @@ mod implant;
 mod names;
 mod observe;
 mod out;
+mod pass;
 mod picture;
+mod receive;
 mod sharing;
+mod talk;
 mod watch;
 
+pub use pass::Beyond;
 pub use picture::picture;
+pub use receive::receive;
+pub use talk::PACKET_BYTES;
 
+use super::privileged::Order;
 use super::shared::Shared;
 use body::BodyError;
 use course::Course;
@@ -68,6 +75,12 @@ pub enum MoveError {
     /// It is not there.
     #[error("it is not away in this room")]
     NotAway,
+    /// It was given away.
+    #[error("it was on its way to another room, and may have ended: {0}")]
+    Lost(String),
+    /// A fault of the program's.
+    #[error("moving it failed unexpectedly (the log says where)")]
+    Unexpected,
 }
 
 impl From<os::Error> for MoveError {
@@ -105,6 +118,14 @@ pub enum Heard {
     Complete(Result<(), String>),
     /// Nothing is left of the body there.
     Left,
+    /// Of a way to another room.
+    Onward(wire::message::onward::Said),
+    /// The other steward says so, in this try.
+    Beyond(u32, talk::Word),
+    /// It gives a deputy.
+    Given(Box<talk::Given>),
+    /// It says nothing more in this try.
+    Silence(u32),
     /// The body runs there.
     Runs(Instant),
 }
@@ -129,6 +150,8 @@ struct UnderWay {
     returning: bool,
     /// It runs where it is to be, and its pages follow.
     drains: bool,
+    /// Its body waits to come home.
+    wanted_home: bool,
     gauge: Arc<Gauge>,
     signals: Vec<(Option<i32>, [u8; 128])>,
 }
@@ -226,7 +249,7 @@ impl Move {
     fn begin(
         room: &Arc<Shared>,
         pid: i32,
-        returning: bool,
+        (from_side, returning): (Side, bool),
         rate: Option<u64>,
         gauge: Arc<Gauge>,
     ) -> Result<Move, MoveError> {
@@ -239,7 +262,10 @@ impl Move {
             return Err(MoveError::Unsettled);
         }
         room.moves.running.fetch_add(1, Ordering::AcqRel);
-        all.insert(pid, UnderWay { to, returning, drains: false, signals: Vec::new(), gauge: gauge.clone() });
+        all.insert(
+            pid,
+            UnderWay { to, returning, drains: false, wanted_home: false, signals: Vec::new(), gauge: gauge.clone() },
+        );
         Ok(Move {
             room: room.clone(),
             pid,
@@ -249,7 +275,7 @@ impl Move {
             bulk: RefCell::new(Bulk::new(rate)),
             heard: RefCell::default(),
             on_the_way: Cell::new(0),
-            protocol: Cell::new(Protocol::new(if returning { Side::Room } else { Side::Home })),
+            protocol: Cell::new(Protocol::new(from_side)),
         })
     }
 
@@ -289,8 +315,12 @@ impl Move {
     }
 
     fn hear(&self) -> Result<Heard, MoveError> {
+        self.hear_within(STEP_WITHIN)
+    }
+
+    fn hear_within(&self, patience: Duration) -> Result<Heard, MoveError> {
         let kept = self.heard.borrow_mut().pop_front();
-        kept.map_or_else(|| self.hear_next(), Ok)
+        kept.map_or_else(|| self.hear_next(patience), Ok)
     }
 
     /// So many bytes of pages are on their way.
@@ -308,7 +338,7 @@ impl Move {
     fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
         self.check_wanted()?;
         while self.on_the_way.get() > 0 && self.on_the_way.get() + bytes > wire::cargo::WINDOW_BYTES {
-            match self.hear_next()? {
+            match self.hear_next(STEP_WITHIN)? {
                 Heard::Taken(taken) => self.on_the_way.set(self.on_the_way.get().saturating_sub(taken)),
                 other => self.heard.borrow_mut().push_back(other),
             }
@@ -317,8 +347,8 @@ impl Move {
         Ok(())
     }
 
-    fn hear_next(&self) -> Result<Heard, MoveError> {
-        let patience = os::fault::patience(STEP_WITHIN);
+    fn hear_next(&self, patience: Duration) -> Result<Heard, MoveError> {
+        let patience = os::fault::patience(patience);
         let heard = self.from.recv_timeout(patience);
         heard.inspect(|heard| self.note(heard)).map_err(|e| {
             MoveError::Silent(match e {
@@ -352,6 +382,21 @@ impl Move {
         }
     }
 
+    /// Signals wait from now on: the room is about to be told to stop the body.
+    fn hold_signals(&self) {
+        if let Some(under_way) = self.room.moves.lock().get_mut(&self.pid) {
+            under_way.returning = true;
+        }
+    }
+
+    /// These came before those that wait.
+    fn put_signals_back(&self, mut signals: Vec<(Option<i32>, [u8; 128])>) {
+        if let Some(under_way) = self.room.moves.lock().get_mut(&self.pid) {
+            signals.append(&mut under_way.signals);
+            under_way.signals = signals;
+        }
+    }
+
     /// It stays away: signals that waited go to it, and those that come from now on.
     fn send_signals_on(&self) {
         let mut all = self.room.moves.lock();
@@ -372,10 +417,14 @@ impl Drop for Move {
         let mut all = self.room.moves.lock();
         self.from.try_iter().for_each(|heard| self.note(&heard));
         // A room that is gone has forgotten it already, and says nothing more.
-        if all.remove(&self.pid).is_some() && !self.protocol.get().is_settled() {
+        let ended = all.remove(&self.pid);
+        if ended.is_some() && !self.protocol.get().is_settled() {
             self.room.moves.unsettled().insert(self.pid);
         }
         drop(all);
+        if ended.is_some_and(|ended| ended.wanted_home) {
+            self.room.poller.order(Order::BringHome { pid: self.pid });
+        }
         self.room.moves.running.fetch_sub(1, Ordering::AcqRel);
         // It may have waited for this alone to end.
         self.room.poller.wake();
@@ -386,13 +435,32 @@ impl Drop for Move {
 /// Moves a process of this home, which runs here, to the room. `tool`: who waits for it.
 pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
     let left = in_a_thread(room, &room.args.host, tool, move |room, gauge| out::run(room, pid, wish, gauge));
-    learn(room, wish, left)
+    learn(room, wish, left.map_err(|e| e.to_string()))
+}
+
+/// How a process was passed on.
+pub enum Passed {
+    /// It runs there.
+    There(Leg),
+    /// It runs here, and can only go through home, in words.
+    Detour(String),
+}
+
+/// Passes a process on to another room.
+pub fn pass(room: &Arc<Shared>, pid: i32, beyond: Beyond, wish: Wish, tool: Option<OwnedFd>) -> Result<Passed, String> {
+    let node = beyond.node.clone();
+    let passed = in_a_thread(room, &node, tool, move |room, gauge| pass::run(room, pid, &beyond, wish, gauge));
+    match passed {
+        Ok(leg) => learn(room, wish, Ok(leg)).map(Passed::There),
+        Err(e) if pass::is_final(&e) => Err(e.to_string()),
+        Err(e) => Ok(Passed::Detour(e.to_string())),
+    }
 }
 
 /// Brings a process home from the room.
 pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
     let came = in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, gauge));
-    learn(room, wish, came)
+    learn(room, wish, came.map_err(|e| e.to_string()))
 }
 
 /// A rate that was set says nothing about the next one.
@@ -406,8 +474,12 @@ fn learn(room: &Shared, wish: Wish, moved: Result<Leg, String>) -> Result<Leg, S
 
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
 pub fn bring_home(room: &Arc<Shared>, pid: i32) {
-    // It is on its way already: its call was interrupted, and made again.
-    if room.moves.lock().get(&pid).is_some_and(|u| !u.drains) || !room.table().deputies.contains_key(&pid) {
+    if let Some(under_way) = room.moves.lock().get_mut(&pid).filter(|u| !u.drains) {
+        // On its way home it is stopped in its call, which is made again there; else it may be that it goes on waiting here.
+        under_way.wanted_home = !under_way.returning;
+        return;
+    }
+    if !room.table().deputies.contains_key(&pid) {
         return;
     }
     let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
@@ -431,7 +503,7 @@ fn in_a_thread(
     to: &str,
     tool: Option<OwnedFd>,
     run: impl FnOnce(&Arc<Shared>, Arc<Gauge>) -> Result<Leg, MoveError> + Send + 'static,
-) -> Result<Leg, String> {
+) -> Result<Leg, MoveError> {
     let (there, gauge) = (room.clone(), Arc::<Gauge>::default());
     let (ended, end) = channel();
     let moves = {
@@ -440,7 +512,6 @@ fn in_a_thread(
         move || drop(ended.send(run(&there, gauge)))
     };
     let thread = std::thread::Builder::new().name("move".into()).spawn(moves);
-    thread.map_err(|e| format!("no thread to move it: {e}"))?;
-    let ended = watch::wait(&gauge, to, tool.as_ref(), &end);
-    ended.ok_or("moving it failed unexpectedly (the log says where)")?.map_err(|e| e.to_string())
+    thread.map_err(|e| MoveError::Silent(format!("no thread to move it: {e}")))?;
+    watch::wait(&gauge, to, tool.as_ref(), &end).ok_or(MoveError::Unexpected)?
 }

@@ -67,7 +67,7 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         let terminal = may_be_terminal(pid, fd);
         let standin = same.unwrap_or_else(|| standin_for(pid, fd, info.flags, next_standin()));
         let (flags, offset, timed) = (info.flags, info.offset, is_timed(pid, fd));
-        found.push(Descriptor { fd, standin, flags, terminal, timed, offset });
+        found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset });
     }
     Ok(found)
 }

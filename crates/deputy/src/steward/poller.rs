@@ -83,6 +83,14 @@ impl Poller {
         self.forget(key);
     }
 
+    /// Waits no more for any source of a process, whose open files live on elsewhere.
+    pub fn remove_process<'a>(&self, pid: i32, files: impl Iterator<Item = BorrowedFd<'a>>) {
+        for fd in files {
+            let _ = epoll::delete(&self.epoll, fd);
+        }
+        self.forget_process(pid);
+    }
+
     /// Forgets a source whose descriptor is closed.
     pub fn forget(&self, key: u64) {
         self.lock().sources.remove(&key);

@@ -51,6 +51,20 @@ pub enum Order {
         /// Told when it is none of the room's.
         done: Sender<()>,
     },
+    /// Another steward is to have this deputy.
+    Yield {
+        /// It.
+        pid: i32,
+        /// Gets it, if it is there still.
+        done: Sender<Option<Box<Deputy>>>,
+    },
+    /// It has it.
+    Disown {
+        /// The process.
+        pid: i32,
+        /// Told when it does not end with this steward any more.
+        done: Sender<()>,
+    },
     /// All pages of a process that was dismissed are at home.
     Settled {
         /// It.
@@ -161,6 +175,13 @@ impl Privileged {
                 self.dismiss(pid, memory);
                 let _ = done.send(());
             }
+            Order::Yield { pid, done } => {
+                let _ = done.send(self.give_up(pid).map(Box::new));
+            }
+            Order::Disown { pid, done } => {
+                self.heir.dismiss(pid);
+                let _ = done.send(());
+            }
             Order::Settled { pid, done } => {
                 self.heir.settle(pid);
                 let _ = done.send(());
@@ -198,14 +219,29 @@ impl Privileged {
         Ok(())
     }
 
-    /// The process goes on at home by itself: nothing of it is watched, and nothing is told to it.
-    fn dismiss(&mut self, pid: i32, memory: Option<OwnedFd>) {
-        // What it has told already: signals that it has taken, and that nobody else will.
+    /// What a deputy has told already: signals that it has taken, and that nobody else will.
+    fn listen_once_more(&mut self, pid: i32) {
         let tids: Vec<i32> =
             self.room.table().deputies.get(&pid).into_iter().flat_map(|d| d.threads.keys().copied()).collect();
         for tid in tids {
             self.listen_to(pid, tid);
         }
+    }
+
+    /// It is not this room's any more; what it tells from now on, the other hears. Until that has it, it still ends with this steward.
+    fn give_up(&mut self, pid: i32) -> Option<Deputy> {
+        self.listen_once_more(pid);
+        let mut table = self.room.table();
+        table.calls.retain(|_, (p, _)| *p != pid);
+        let deputy = table.deputies.remove(&pid)?;
+        let files = [deputy.pidfd.as_fd()].into_iter().chain(deputy.threads.values().map(|t| t.channel().as_fd()));
+        self.room.poller.remove_process(pid, files);
+        Some(deputy)
+    }
+
+    /// The process goes on at home by itself: nothing of it is watched, and nothing is told to it.
+    fn dismiss(&mut self, pid: i32, memory: Option<OwnedFd>) {
+        self.listen_once_more(pid);
         self.room.poller.forget_process(pid);
         let mut table = self.room.table();
         match (memory, table.deputies.get(&pid)) {

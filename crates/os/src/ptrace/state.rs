@@ -122,11 +122,21 @@ impl Stopped {
             flags: u32,
             count: i32,
         }
-        let mut infos = vec![[0u8; 128]; max];
-        let which = Which { offset: 0, flags: if shared { PTRACE_PEEKSIGINFO_SHARED } else { 0 }, count: max as i32 };
-        let n = request(PTRACE_PEEKSIGINFO, self.tid, &raw const which as usize, infos.as_mut_ptr() as usize)?;
-        infos.truncate(n as usize);
-        Ok(infos)
+        // Mostly there are none.
+        const AT_ONCE: usize = 32;
+        let flags = if shared { PTRACE_PEEKSIGINFO_SHARED } else { 0 };
+        let mut found = Vec::new();
+        let mut some = [[0u8; 128]; AT_ONCE];
+        while found.len() < max {
+            let which = Which { offset: found.len() as u64, flags, count: AT_ONCE as i32 };
+            let n =
+                request(PTRACE_PEEKSIGINFO, self.tid, &raw const which as usize, some.as_mut_ptr() as usize)? as usize;
+            found.extend(some.iter().take(n));
+            if n < AT_ONCE {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Makes the interrupted call again whose end its registers show: it is stopped where that begins. All its signals are blocked.

@@ -1,19 +1,19 @@
-//! Processes on their way in: parts of images and pages, in the order in which home sent them. A thread of its own, for writing a page may need a file from home.
+//! Processes on their way in: parts of images and pages, in the order in which home or another room sent them. A thread of its own, for writing a page may need a file from home.
 
 use super::following::{self, Followed};
 use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
 use body::Window;
-use image::{Image, Opened};
+use image::Image;
 use os::inject::Memory;
 use os::userfault::Userfault;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use strategy::Ranges;
 use wire::ToHome;
-use wire::cargo::Pages;
+use wire::cargo::{Pages, WINDOW_BYTES};
 
 /// What came.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub enum Item {
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
+        /// Another room brought it.
+        onward: bool,
         /// Who sends what follows.
         loan: u32,
     },
@@ -38,6 +40,13 @@ pub enum Item {
         /// It.
         pid: i32,
     },
+    /// What was to come of this process over a way of its own does not.
+    Lost {
+        /// It.
+        pid: i32,
+        /// In words.
+        why: String,
+    },
     /// It will not come, or was killed.
     Forget {
         /// It.
@@ -45,25 +54,54 @@ pub enum Item {
     },
 }
 
+impl Item {
+    fn bytes(&self) -> usize {
+        match self {
+            Item::Part(body) | Item::Pages(body) | Item::Later(body) => body.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// The way to the thread.
 #[derive(Debug)]
 pub struct Cargo {
     to: Sender<Item>,
     from: Mutex<Option<Receiver<Item>>>,
+    /// Bytes that wait here.
+    waiting: Mutex<usize>,
+    taken: Condvar,
 }
 
 impl Default for Cargo {
     fn default() -> Cargo {
         let (to, from) = channel();
-        Cargo { to, from: Mutex::new(Some(from)) }
+        Cargo { to, from: Mutex::new(Some(from)), waiting: Mutex::default(), taken: Condvar::new() }
     }
 }
 
 impl Cargo {
     /// Puts one at the end.
     pub fn give(&self, item: Item) {
+        *self.waiting() += item.bytes();
         // The thread ends with the room.
         let _ = self.to.send(item);
+    }
+
+    /// Waits while too much lies here. Home does not send more than it may, but other rooms send as fast as they can.
+    pub fn make_way(&self) {
+        let full = |waiting: &mut usize| *waiting as u64 > WINDOW_BYTES;
+        drop(self.taken.wait_while(self.waiting(), full).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, usize> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn took(&self, bytes: usize) {
+        let mut waiting = self.waiting();
+        *waiting = waiting.saturating_sub(bytes);
+        self.taken.notify_all();
     }
 }
 
@@ -91,20 +129,18 @@ pub fn serve(room: &Arc<Shared>) {
     os::namespace::touch_files_as(ID_BASE, ID_BASE);
     let mut incoming: HashMap<i32, Incoming> = HashMap::new();
     for item in from {
+        let bytes = item.bytes();
         match item {
             Item::Part(body) => {
-                let Some((pid, bytes)) = wire::cargo::part(&body) else { continue };
-                let all = &mut incoming.entry(pid).or_default().bytes;
-                if all.len() + bytes.len() <= image::IMAGE_BYTES_MAX {
-                    all.extend_from_slice(bytes);
+                if let Some((pid, bytes)) = wire::cargo::part(&body) {
+                    incoming.entry(pid).or_default().add(bytes);
                 }
             }
             Item::Pages(body) => {
-                let Some(pages) = wire::cargo::pages(&body) else { continue };
-                if let Some(one) = incoming.get_mut(&pages.pid) {
-                    one.write(room, &pages);
+                if let Some(pages) = wire::cargo::pages(&body) {
+                    incoming.get_mut(&pages.pid).into_iter().for_each(|one| one.write(room, &pages));
+                    room.tell(&ToHome::Taken { pid: pages.pid, bytes: pages.bytes.len() as u64 });
                 }
-                room.tell(&ToHome::Taken { pid: pages.pid, bytes: pages.bytes.len() as u64 });
             }
             Item::LayOut { pid } => {
                 let one = incoming.entry(pid).or_default();
@@ -112,22 +148,32 @@ pub fn serve(room: &Arc<Shared>) {
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
-            Item::Rebuild { pid, gone, loan } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid, gone, loan),
+            Item::Rebuild { pid, gone, onward, loan } => match incoming.remove(&pid) {
+                Some(mut one) => one.finish(room, pid, gone, (onward, loan)),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Later(body) => {
-                let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
-                if let Some(one) = incoming.get_mut(&pid) {
-                    one.expect_later(room, pid, &runs);
+                if let Some((pid, runs)) = wire::cargo::later(&body) {
+                    incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_later(room, pid, &runs));
                 }
+            }
+            Item::Lost { pid, why } => {
+                incoming.remove(&pid);
+                give_up(room, pid, why);
             }
             Item::Forget { pid } => drop(incoming.remove(&pid)),
         }
+        room.cargo.took(bytes);
     }
 }
 
 impl Incoming {
+    fn add(&mut self, bytes: &[u8]) {
+        if self.bytes.len() + bytes.len() <= image::IMAGE_BYTES_MAX {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
     /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit.
     fn map(&mut self, room: &Arc<Shared>, pid: i32) -> &Result<Laid, String> {
         if !self.bytes.is_empty() || self.mapped.is_none() {
@@ -177,26 +223,28 @@ impl Incoming {
         Ok(())
     }
 
-    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, loan: u32) {
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, (onward, loan): (bool, u32)) {
         let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
         match fits.and_then(|()| self.page_later(room, pid, loan)) {
-            Ok(()) => room.orders.give(Order::Rebuild { pid, gone }),
-            Err(why) => {
-                room.orders.give(Order::Kill { pid });
-                room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
-            }
+            Ok(()) => room.orders.give(Order::Rebuild { pid, gone, onward }),
+            Err(why) => give_up(room, pid, why),
         }
     }
 }
 
+/// It does not come: what there is of its body goes.
+fn give_up(room: &Shared, pid: i32, why: String) {
+    room.orders.give(Order::Kill { pid });
+    room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
+}
+
 fn lay_out(room: &Arc<Shared>, pid: i32, bytes: &[u8]) -> Result<Laid, String> {
     let image = Arc::new(Image::decode(bytes).map_err(|e| e.to_string())?);
-    if image.process.pid != pid || image.descriptors.iter().any(|d| matches!(d.opened, Opened::Home(fd) if fd != d.fd))
-    {
+    if image.process.pid != pid {
         return Err("the image is not this process'".into());
     }
     let (answer, answered) = channel();

@@ -53,7 +53,7 @@ impl Guest {
     /// One whose deputy holds these, and that ignores these signals.
     pub fn new(descriptors: &[Descriptor], ignored: u64, child_flags: u64) -> Guest {
         Guest {
-            numbers: descriptors.iter().map(|d| (d.standin, d.fd)).collect(),
+            numbers: descriptors.iter().map(|d| (d.standin, d.at_home)).collect(),
             terminals: descriptors.iter().filter(|d| d.terminal).map(|d| d.standin).collect(),
             unclaimed: HashMap::new(),
             ignored,

@@ -4,17 +4,19 @@ use super::after::{self, After};
 use super::cargo::Item;
 use super::following::Followed;
 use super::going_home;
+use super::lanes;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
 use super::tracer::Order;
 use body::Lender;
 use os::seccomp::Answer;
+use std::sync::Arc;
 use wire::ToRoom;
-use wire::message::CallId;
+use wire::message::{CallId, onward};
 
 /// Obeys one message. `false`: the room is to end.
-pub fn obey(room: &Shared, message: ToRoom) -> bool {
+pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
     match message {
         ToRoom::Clock { realtime_ns, .. } => match room.wall.get() {
             Some(wall) => wall.heard(realtime_ns),
@@ -32,27 +34,42 @@ pub fn obey(room: &Shared, message: ToRoom) -> bool {
             Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
         },
         ToRoom::Kill { pid } => {
+            room.lanes.end(pid);
             room.cargo.give(Item::Forget { pid });
             room.orders.give(Order::Kill { pid });
         }
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
-        ToRoom::Rebuild { pid, gone, loan } => room.cargo.give(Item::Rebuild { pid, gone, loan }),
+        ToRoom::Rebuild { pid, gone, loan } => room.cargo.give(Item::Rebuild { pid, gone, onward: false, loan }),
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
-        ToRoom::Resume { pid } => room.orders.give(Order::Resume { pid }),
+        ToRoom::Resume { pid } => {
+            room.lanes.end(pid);
+            room.orders.give(Order::Resume { pid });
+        }
         ToRoom::Stays { pid, why } => {
             going_home::stay(room, pid, &why);
             room.orders.give(Order::DieHere { pid });
         }
-        ToRoom::Recall { pid, follow_bytes, rate } => room.orders.give(Order::Recall { pid, follow_bytes, rate }),
+        ToRoom::Recall { pid, follow_bytes, rate, onward } => {
+            room.orders.give(Order::Recall { pid, follow_bytes, rate, onward });
+        }
+        ToRoom::Onward { pid, order } => match order {
+            onward::Order::Outline => room.orders.give(Order::Outline { pid }),
+            onward::Order::Connect(lane) => lanes::connect(room, pid, lane),
+            onward::Order::Admit { ticket, from } => room.lanes.admit(pid, ticket, from),
+        },
         ToRoom::Shared { pid, result } => room.orders.give(Order::Shared { pid, result }),
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
         ToRoom::Filled { pid } => room.lenders.with(pid, Lender::arrived),
         ToRoom::Broken { pid, why } => room.following.give(Followed::Broken { pid, why }),
-        ToRoom::Release { pid } => room.orders.give(Order::Release { pid }),
+        ToRoom::Release { pid } => {
+            room.lanes.end(pid);
+            room.cargo.give(Item::Forget { pid });
+            room.orders.give(Order::Release { pid });
+        }
         ToRoom::Report => report::tell(room),
         ToRoom::Close => return false,
     }

@@ -82,6 +82,44 @@ fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyEr
 
 /// The image of a stopped body, but for what only collecting says.
 pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>) -> Result<Image, BodyError> {
+    gather(room, pid, host, looked, true)
+}
+
+/// What a body that runs holds: enough to make an empty one like it. What it has in common with others will be told apart when it stands still.
+pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
+    let mut image = gather(room, pid, host, None, false)?;
+    add_executable(&mut image, host);
+    image.areas = Vec::new();
+    image.objects.pipes.iter_mut().for_each(|pipe| pipe.content = Vec::new());
+    // No image makes sense without these.
+    image.process.pid = pid;
+    image.process.actions = vec![[0; 4]; 64];
+    image.threads = vec![image::Thread { tid: pid, ..Default::default() }];
+    Ok(image)
+}
+
+/// An empty body that was made for `outline` will do for a body that is this.
+pub fn is_served(image: &Image, outline: &Image) -> bool {
+    let opened = |image: &Image| {
+        let without_offset = |opened| match opened {
+            Opened::File { file, .. } => Opened::File { file, offset: 0 },
+            other => other,
+        };
+        image.descriptors.iter().map(|d| (d.fd, without_offset(d.opened))).collect::<Vec<_>>()
+    };
+    let known = |image: &Image| (image.process.cwd.clone(), image.process.exe, image.objects.made.len());
+    image.files == outline.files && opened(image) == opened(outline) && known(image) == known(outline)
+}
+
+/// The file that it executes, which home knows of its processes, and another room does not. It is mapped, so its number is known without asking home.
+pub fn add_executable(image: &mut Image, host: HostTid) {
+    let Ok(path) = process::link(host.0, "exe") else { return };
+    let path = without_end(path).into_os_string().into_vec();
+    let is_it = |file: &File| file.path == path && file.flags == libc::O_RDONLY;
+    image.process.exe = image.files.iter().position(is_it).map(|place| place as u32);
+}
+
+fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone: bool) -> Result<Image, BodyError> {
     let found;
     let home = match looked {
         Some(looked) => &looked.home,
@@ -114,8 +152,10 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
             Err(format!("it has {name} mapped, which is the room's own"))
         }
     })?;
-    let descriptors = descriptors(room, pid, host, home, &mut files, &mut objects)?;
-    memories_alone(room, pid, objects.memories())?;
+    let descriptors = descriptors(room, pid, host, (home, alone), &mut files, &mut objects)?;
+    if alone {
+        memories_alone(room, pid, objects.memories())?;
+    }
     let mut image = Image {
         areas: memory.areas,
         files: files.list().to_vec(),
@@ -141,7 +181,7 @@ fn descriptors(
     room: &Shared,
     pid: i32,
     host: HostTid,
-    home: &HomeFiles,
+    (home, is_alone): (&HomeFiles, bool),
     files: &mut Files,
     objects: &mut Gathered,
 ) -> Result<Vec<Descriptor>, BodyError> {
@@ -159,7 +199,9 @@ fn descriptors(
             None => match found.iter().find(|d| process::same_file(host.0, d.fd, fd)) {
                 Some(same) => same.opened,
                 None => {
-                    alone(room, pid, host, fd, &info)?;
+                    if is_alone {
+                        alone(room, pid, host, fd, &info)?;
+                    }
                     match objects.describe(host.0, &pidfd, fd)? {
                         Some(object) => Opened::Made(object),
                         None => home_file(host, fd, &info, home, files)?,

@@ -20,6 +20,7 @@ use os::ptrace::HostTid;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use wire::message::Home;
@@ -52,6 +53,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let group = limit(RoomId(args.room), porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
+    let lanes = take_lanes(args, &room.shared, identity)?;
     let wall = Wall::needed(clocks.ahead_ns);
     if wall.is_some() || home.vdso != os::vdso::own() {
         let _ = room.shared.strange.set(Strange::new(&home.vdso));
@@ -78,10 +80,24 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     tracing::info!("room ends: {why}");
     // SAFETY: the porter is this process' child and not waited for: the number is its own.
     unsafe { libc::kill(porter.0, libc::SIGKILL) };
+    let _ = std::fs::remove_file(lanes);
     if let Some(group) = group {
         group.end(EMPTY_WITHIN)?;
     }
     Ok(())
+}
+
+/// Other nodes may bring processes; where the daemon hands their sockets over.
+fn take_lanes(args: &WardenArgs, room: &Arc<Shared>, identity: identity::Identity) -> Result<PathBuf, WardenError> {
+    let path = ctl::paths::warden_socket(&args.run_dir, RoomId(args.room));
+    let listener = os::socket::listen(&path)?;
+    room.lanes.set_identity(identity);
+    let room = room.clone();
+    std::thread::Builder::new()
+        .name("lanes".into())
+        .spawn(move || super::lanes::serve(&room, &listener))
+        .map_err(|e| os::Error::new("starting a thread", e))?;
+    Ok(path)
 }
 
 fn connect(args: &WardenArgs, identity: &identity::Identity) -> Result<(link::Sender, Receiver), WardenError> {
@@ -292,7 +308,7 @@ fn trace(
 }
 
 /// One message from home, at its place in the order.
-pub fn obey(room: &Shared, bytes: &[u8]) -> bool {
+pub fn obey(room: &Arc<Shared>, bytes: &[u8]) -> bool {
     match postcard::from_bytes::<ToRoom>(bytes) {
         Ok(message) => home::obey(room, message),
         Err(e) => {

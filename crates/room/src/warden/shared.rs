@@ -31,6 +31,8 @@ pub struct Shared {
     pub memory: Memory,
     /// Open stand-ins in stock.
     pub spares: Spares,
+    /// Ways to other rooms and from them.
+    pub lanes: super::lanes::Lanes,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
     /// Processes that run here, and whose pages follow.
@@ -201,6 +203,7 @@ impl Shared {
             orders,
             memory,
             cargo,
+            lanes: super::lanes::Lanes::default(),
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             lenders: body::Lenders::default(),

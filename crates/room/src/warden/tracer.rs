@@ -9,6 +9,7 @@ mod dying;
 mod family;
 mod held;
 mod injected;
+mod onward;
 mod porters;
 mod sharing;
 pub(crate) mod shown;
@@ -149,6 +150,8 @@ pub enum Order {
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
+        /// Another room brought it: signals that wait for it are in its image alone.
+        onward: bool,
     },
     /// A body that has come, or was to leave, runs here.
     Resume {
@@ -163,6 +166,13 @@ pub enum Order {
         follow_bytes: u64,
         /// Bytes per second that its pages may take of the link, at most.
         rate: Option<u64>,
+        /// To another room, by the way that was made.
+        onward: bool,
+    },
+    /// Home wants to know what a body holds that may go to another room.
+    Outline {
+        /// The process.
+        pid: i32,
     },
     /// A body that was to leave goes on elsewhere.
     Release {
@@ -295,13 +305,14 @@ impl Tracer {
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),
-            Order::Rebuild { pid, gone } => self.rebuild_arriving(pid, &gone),
+            Order::Rebuild { pid, gone, onward } => self.rebuild_arriving(pid, &gone, onward),
             Order::Resume { pid } => {
                 if !self.resume_arrived(pid) {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid, follow_bytes, rate } => self.recall(pid, follow_bytes, rate),
+            Order::Recall { pid, follow_bytes, rate, onward } => self.recall(pid, follow_bytes, rate, onward),
+            Order::Outline { pid } => self.outline(pid),
             Order::Release { pid } => self.vanish(pid),
         }
     }

@@ -132,7 +132,7 @@ impl Waiting {
         self.changed.notify_one();
     }
 
-    fn serve(&self, room: &Shared, client: &Client) {
+    fn serve(&self, room: &Arc<Shared>, client: &Client) {
         while let Some((seq, message)) = self.take() {
             client.wait_applied(seq);
             obey(room, &message);

@@ -9,8 +9,10 @@ pub enum Way {
     Pre,
     /// From n2 home.
     Home,
-    /// From n2 to n3.
+    /// Straight from n2 to n3.
     On,
+    /// From n2 to n3 by way of home.
+    Around,
     /// From n2 home, without a child that has files in common with it.
     Family,
 }
@@ -22,6 +24,7 @@ impl Way {
             Way::Pre => "pre",
             Way::Home => "home",
             Way::On => "on",
+            Way::Around => "around",
             Way::Family => "family",
         }
     }
@@ -47,15 +50,29 @@ impl Kind {
     }
 }
 
+/// Who reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The steward; of the room that it leaves, if there are two.
+    Home,
+    /// The steward of the room that it comes to from another one.
+    Beyond,
+    /// The room; the one that it leaves, if there are two.
+    Room,
+    /// The room that it comes to from another one.
+    Third,
+}
+
+use Place::{Beyond, Home, Room, Third};
+
 /// A point of the protocol, as the code names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
     pub name: &'static str,
     ways: &'static [Way],
-    /// In the room, not at home.
-    there: bool,
-    /// It goes out: home still has it; or it comes home, which has it again.
-    at_home: bool,
+    place: Place,
+    /// Who meets the fault does not have it: home still has it or has it again, or another room.
+    elsewhere: bool,
     /// Nothing can fail any more.
     past: bool,
 }
@@ -78,47 +95,66 @@ pub enum End {
     MayTrap,
 }
 
-const OUT: &[Way] = &[Way::Out, Way::On];
+const OUT: &[Way] = &[Way::Out, Way::Around];
 const PRE: &[Way] = &[Way::Pre];
-const BACK: &[Way] = &[Way::Home, Way::On];
+const BACK: &[Way] = &[Way::Home, Way::Around];
+const ON: &[Way] = &[Way::On];
 const FAMILY: &[Way] = &[Way::Family];
 
-const fn phase(name: &'static str, ways: &'static [Way], there: bool, at_home: bool, past: bool) -> Phase {
-    Phase { name, ways, there, at_home, past }
+const fn phase(name: &'static str, ways: &'static [Way], place: Place, elsewhere: bool, past: bool) -> Phase {
+    Phase { name, ways, place, elsewhere, past }
 }
 
 const PHASES: &[Phase] = &[
-    phase("prepare", OUT, false, true, false),
-    phase("ahead", PRE, false, true, false),
-    phase("round", PRE, false, true, false),
-    phase("freeze", OUT, false, true, false),
-    phase("observe", OUT, false, true, false),
-    phase("image", OUT, false, true, false),
-    phase("pages", OUT, false, true, false),
-    phase("rebuild", OUT, false, true, false),
-    phase("implant", OUT, false, true, false),
-    phase("adopt", OUT, false, true, false),
-    phase("commit", OUT, false, true, false),
-    phase("committed", OUT, false, false, true),
-    phase("deputy", OUT, false, false, true),
-    phase("map there", OUT, true, true, false),
-    phase("pages there", OUT, true, true, false),
-    phase("rebuild there", OUT, true, true, false),
-    phase("resume there", OUT, true, false, true),
-    phase("recall", BACK, false, false, false),
-    phase("stop deputy", BACK, false, false, false),
-    phase("fill", BACK, false, false, false),
-    phase("take descriptors", BACK, false, false, false),
-    phase("arrived", BACK, false, false, true),
-    phase("dismissed", BACK, false, true, true),
-    phase("home", BACK, false, true, true),
-    phase("recall there", BACK, true, false, false),
-    phase("collect there", BACK, true, false, false),
-    phase("send there", BACK, true, false, false),
-    phase("leave there", BACK, true, true, true),
-    phase("ask there", FAMILY, true, false, false),
-    phase("share", FAMILY, false, false, false),
-    phase("share there", FAMILY, true, false, false),
+    phase("prepare", OUT, Home, true, false),
+    phase("ahead", PRE, Home, true, false),
+    phase("round", PRE, Home, true, false),
+    phase("freeze", OUT, Home, true, false),
+    phase("observe", OUT, Home, true, false),
+    phase("image", OUT, Home, true, false),
+    phase("pages", OUT, Home, true, false),
+    phase("rebuild", OUT, Home, true, false),
+    phase("implant", OUT, Home, true, false),
+    phase("adopt", OUT, Home, true, false),
+    phase("commit", OUT, Home, true, false),
+    phase("committed", OUT, Home, false, true),
+    phase("deputy", OUT, Home, false, true),
+    phase("map there", OUT, Room, true, false),
+    phase("pages there", OUT, Room, true, false),
+    phase("rebuild there", OUT, Room, true, false),
+    phase("resume there", OUT, Room, false, true),
+    phase("recall", BACK, Home, false, false),
+    phase("stop deputy", BACK, Home, false, false),
+    phase("fill", BACK, Home, false, false),
+    phase("take descriptors", BACK, Home, false, false),
+    phase("arrived", BACK, Home, false, true),
+    phase("dismissed", BACK, Home, true, true),
+    phase("home", BACK, Home, true, true),
+    phase("recall there", BACK, Room, false, false),
+    phase("collect there", BACK, Room, false, false),
+    phase("send there", BACK, Room, false, false),
+    phase("leave there", BACK, Room, true, true),
+    phase("outline", ON, Home, false, false),
+    phase("outline there", ON, Room, false, false),
+    phase("make empty", ON, Beyond, true, false),
+    phase("connect there", ON, Room, false, false),
+    phase("recall", ON, Home, false, false),
+    phase("recall there", ON, Room, false, false),
+    phase("collect there", ON, Room, false, false),
+    phase("send there", ON, Room, false, false),
+    phase("map there", ON, Third, true, false),
+    phase("pages there", ON, Third, true, false),
+    phase("rebuild there", ON, Third, true, false),
+    phase("stands", ON, Beyond, true, false),
+    phase("switch", ON, Home, false, false),
+    phase("take", ON, Beyond, true, false),
+    phase("taken", ON, Beyond, false, true),
+    phase("switched", ON, Home, true, true),
+    phase("resume there", ON, Third, false, true),
+    phase("leave there", ON, Room, true, true),
+    phase("ask there", FAMILY, Room, false, false),
+    phase("share", FAMILY, Home, false, false),
+    phase("share there", FAMILY, Room, false, false),
 ];
 
 pub fn all() -> Vec<Case> {
@@ -138,20 +174,27 @@ pub fn all() -> Vec<Case> {
 impl Case {
     /// The node that has the fault.
     pub fn node(&self) -> &'static str {
-        match (self.phase.there, self.way) {
-            (false, _) => "n1",
+        match self.phase.place {
+            Home | Beyond => "n1",
+            Third => "n3",
             // On its way out it comes to n3.
-            (true, Way::On) if self.phase.ways == OUT => "n3",
-            (true, _) => "n2",
+            Room if self.way == Way::Around && self.phase.ways == OUT => "n3",
+            Room => "n2",
         }
     }
 
     /// The loss of a node ends what is there.
     pub fn end(&self) -> End {
-        if self.kind == Kind::Kill && !self.phase.there {
+        let steward = match self.phase.place {
+            Home => true,
+            // Who has been given the deputy.
+            Beyond => matches!(self.phase.name, "take" | "taken"),
+            Room | Third => false,
+        };
+        if self.kind == Kind::Kill && steward {
             return End::MayTrap;
         }
         let lost = matches!(self.kind, Kind::Disconnect | Kind::Kill);
-        if lost && !self.phase.at_home { End::MayDie } else { End::Goes }
+        if lost && !self.phase.elsewhere { End::MayDie } else { End::Goes }
     }
 }

@@ -24,6 +24,10 @@ pub struct Moves {
     /// The process that was moved.
     pub pid: i32,
     pub refused: Vec<String>,
+    /// From node to node by way of home, and why.
+    pub detours: Vec<String>,
+    /// From node to node.
+    pub onward: usize,
 }
 
 /// What is known to differ away, and why.
@@ -115,10 +119,12 @@ fn go(lab: &Lab, pid: i32, placed: bool, way: Way, moves: &mut Moves) {
             _ => How::Auto,
         };
         // A guest is placed where it cannot find what only other CPUs have.
-        if let Err(why) = move_to(lab, pid, node, Wish { how, any_cpu: placed, ..Wish::default() }) {
-            return moves.refused.push(format!("to {place}: {why}"));
+        match move_to(lab, pid, node, Wish { how, any_cpu: placed, ..Wish::default() }) {
+            Ok(legs) => moves.detours.extend(legs.into_iter().filter_map(|leg| leg.detour)),
+            Err(why) => return moves.refused.push(format!("to {place}: {why}")),
         }
     }
+    moves.onward = way.windows(2).filter(|w| w.iter().all(|place| !place.starts_with("home"))).count();
     (moves.done, moves.pid) = (moves.done + 1, pid);
 }
 
@@ -147,6 +153,7 @@ fn matrix_of(one_in: usize, placed: bool, way: Way, least_percent: usize) {
     let only = std::env::var("TERN_GUEST").ok();
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("moved").unwrap(), 3)).unwrap();
     let (mut complaints, mut went, mut total, mut refused) = (Vec::new(), Vec::new(), 0, Vec::new());
+    let (mut onward, mut detours) = (0, Vec::new());
     for program in
         programs.iter().skip(first).step_by(one_in).filter(|p| only.as_ref().is_none_or(|name| *name == p.name))
     {
@@ -157,6 +164,8 @@ fn matrix_of(one_in: usize, placed: bool, way: Way, least_percent: usize) {
             total += 1;
             went.extend(moves.refused.is_empty().then_some((moves.pid, &program.name)));
         }
+        onward += moves.onward;
+        detours.extend(moves.detours.iter().map(|why| format!("{}: {why}", program.name)));
         refused.extend(moves.refused.iter().map(|why| format!("{}: {why}", program.name)));
         let found = complaint(program, &native).map(|c| format!("native: {c}"));
         let found = found.or_else(|| difference(program, &native, &moved));
@@ -170,6 +179,7 @@ fn matrix_of(one_in: usize, placed: bool, way: Way, least_percent: usize) {
     let away = stayed.len();
     eprintln!("{} of {total} guests with a point went {way:?}; others:\n{}", went.len(), refused.join("\n"));
     eprintln!("{away} were there at their end; these had gone home for a call: {}", returned.join(" "));
+    eprintln!("{} of {onward} moves from node to node went by way of home:\n{}", detours.len(), detours.join("\n"));
     assert!(complaints.is_empty(), "{} of {}\n{}", complaints.len(), programs.len(), complaints.join("\n"));
     assert!(only.is_some() || away * 100 >= total * least_percent, "only {away} of {total} were moved");
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use ctl::codec::encode;
-use ctl::moves::Wish;
+use ctl::moves::{Leg, Wish};
 use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
 use lab::Lab;
 
 /// Moves process `pid` of n1 to a node or `home`; else the reason in words.
-pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: Wish) -> Result<(), String> {
+pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: Wish) -> Result<Vec<Leg>, String> {
     let to = (place != "home").then(|| place.to_owned());
     let socket = ctl::paths::daemon_socket(&lab.root("n1").unwrap().join("run/tern"));
     let socket = packet::connect(&socket).map_err(|e| format!("no daemon: {e}"))?;
@@ -21,7 +21,8 @@ pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: Wish) -> Result<(), Strin
         match assembly.take(&packet.bytes).map_err(|e| e.to_string())? {
             Some(Answer::Failed { reason, .. }) => return Err(reason),
             Some(Answer::Progress(_)) => {}
-            Some(_) => return Ok(()),
+            Some(Answer::Moved { legs }) => return Ok(legs),
+            Some(other) => return Err(format!("an odd answer: {other:?}")),
             None if packet.bytes.is_empty() => return Err("the daemon closed the connection".into()),
             None => {}
         }

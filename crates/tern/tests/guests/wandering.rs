@@ -55,7 +55,7 @@ fn step(lab: &Lab, program: &Program, draw: &mut Draw, moves: &mut Moves) {
         return;
     }
     match move_to(lab, family[which % family.len()], place, Wish { how, ..Wish::default() }) {
-        Ok(()) => moves.done.push(place),
+        Ok(_) => moves.done.push(place),
         Err(why) => moves.refused.push(why),
     }
 }

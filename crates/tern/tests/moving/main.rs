@@ -9,6 +9,7 @@ mod common;
 mod families;
 mod following;
 mod large;
+mod onward;
 mod pictures;
 mod refused;
 mod round_trip;

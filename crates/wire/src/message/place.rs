@@ -96,8 +96,10 @@ pub struct Credentials {
 /// One descriptor of a deputy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
-    /// Number, in deputy and body.
+    /// Number in the body.
     pub fd: i32,
+    /// Number in the deputy: the same, but for what has come to be in another room.
+    pub at_home: i32,
     /// Its stand-in; equal descriptions (same open file) have equal numbers.
     pub standin: StandinId,
     /// O_ flags of the open file.

@@ -12,7 +12,7 @@ use image::Image;
 use os::areas::Area;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use strategy::protocol::Told;
+use strategy::protocol::{Side, Told};
 use wire::ToRoom;
 
 /// SIGKILL and SIGSTOP.
@@ -26,13 +26,13 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
-    let this = Move::begin(room, pid, true, wish.rate, gauge)?;
+    let this = Move::begin(room, pid, (Side::Room, true), wish.rate, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
         How::Auto => room.moves.costs().limited(wish.rate).stop_bytes_max(wish.max_freeze_us),
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
-    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate })?;
+    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate, onward: false })?;
     match this.receive() {
         Ok(rest) => {
             os::fault::past("home");

@@ -298,7 +298,7 @@ type Signal = (Option<i32>, [u8; 128]);
 /// Signals that have come since the deputy was stopped, and that the kernel drops when their action is set to what ignores them, though the program blocks them and may
 /// take them yet (do_sigaction in kernel/signal.c).
 fn will_be_dropped(inside: &Inside, image: &Image) -> Result<Vec<Signal>, BodyError> {
-    const WAITING_MAX: usize = 128;
+    const WAITING_MAX: usize = 4096;
     const IGNORED_BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
     let ignores = |info: &[u8; 128]| {
         let signal = i32::from(info[0]);

@@ -184,7 +184,9 @@ impl Observed {
             let FdInfo { flags, offset, .. } = process::fd_info(pid, *fd)?;
             let (terminal, timed) = (place::may_be_terminal(pid, *fd), place::is_timed(pid, *fd));
             let (fd, standin) = (*fd, *standin);
-            placed.descriptors.push(wire::message::Descriptor { fd, standin, flags, terminal, timed, offset });
+            let at_home = fd;
+            let descriptor = wire::message::Descriptor { fd, at_home, standin, flags, terminal, timed, offset };
+            placed.descriptors.push(descriptor);
         }
         let taken = self.descriptors.iter().map(|d| d.fd);
         let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
-use strategy::protocol::Told;
+use strategy::protocol::{Side, Told};
 use strategy::{Ranges, Rounds, Way};
 use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
@@ -44,7 +44,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let this = Move::begin(room, pid, false, wish.rate, gauge)?;
+    let this = Move::begin(room, pid, (Side::Home, false), wish.rate, gauge)?;
     let pidfd = PidFd::open(pid)?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {

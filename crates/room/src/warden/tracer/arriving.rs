@@ -118,11 +118,11 @@ impl Tracer {
     }
 
     /// All pages are there, or follow: the rest of its state.
-    pub fn rebuild_arriving(&mut self, pid: i32, gone: &[body::Run]) {
+    pub fn rebuild_arriving(&mut self, pid: i32, gone: &[body::Run], onward: bool) {
         let rebuilt = match self.arriving.states.remove(&pid) {
             Some(State::Mapped(arrival, given, mut inside, image)) => {
                 let discarded = body::discard(&mut inside, gone);
-                let rebuilt = discarded.and_then(|()| self.rebuild(*inside, &image, &arrival, &given));
+                let rebuilt = discarded.and_then(|()| self.rebuild(*inside, (&image, onward), &arrival, &given));
                 rebuilt.map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
@@ -139,7 +139,7 @@ impl Tracer {
     fn rebuild(
         &mut self,
         mut inside: Inside,
-        image: &Image,
+        (image, onward): (&Image, bool),
         arrival: &Arrival,
         given: &Given,
     ) -> Result<Vec<Stopped>, BodyError> {
@@ -165,6 +165,10 @@ impl Tracer {
             done.push(body::finish(beside, thread, false, give_up_capabilities)?);
         }
         body::make_timers(host.0, &mut inside, image)?;
+        // Of one that comes from home, its deputy has them.
+        if onward {
+            body::requeue(&mut inside, image, &[])?;
+        }
         let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);
         inside.run(&batch)?;

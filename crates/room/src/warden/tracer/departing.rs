@@ -4,6 +4,7 @@
 use super::Tracer;
 use super::bodies::Phase;
 use super::sharing::Asked;
+use crate::warden::lanes::Out;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::strange;
@@ -22,6 +23,8 @@ use wire::{Kind, ToHome, cargo};
 #[derive(Debug, Default)]
 pub struct Departing {
     pub(super) states: HashMap<i32, State>,
+    /// What home was told of those that may go to another room.
+    pub(super) outlines: HashMap<i32, Image>,
 }
 
 /// How far one is.
@@ -52,6 +55,8 @@ pub struct Going {
     follow_bytes: u64,
     /// Bytes per second that its pages may take of the link, at most.
     rate: Option<u64>,
+    /// It goes to another room, which has made a body that holds this, and by this way.
+    onward: Option<(Image, Out)>,
 }
 
 /// Why what its deputy has to do first cannot be done.
@@ -62,7 +67,8 @@ pub const LEAVING: i32 = -1;
 
 impl Tracer {
     /// A body is to leave.
-    pub fn recall(&mut self, pid: i32, follow_bytes: u64, rate: Option<u64>) {
+    pub fn recall(&mut self, pid: i32, follow_bytes: u64, rate: Option<u64>, onward: bool) {
+        let outline = self.departing.outlines.remove(&pid);
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
@@ -71,9 +77,19 @@ impl Tracer {
         }
         let looked = self.room.guests().host(pid).and_then(possessions::look);
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
+        if onward && own_bytes.is_none_or(|bytes| bytes >= follow_bytes) {
+            return self.cannot_leave(pid, "it has too much memory to stand still for all of it");
+        }
+        let onward = match onward {
+            true => match outline.zip(self.room.lanes.out(pid)) {
+                Some(both) => Some(both),
+                None => return self.cannot_leave(pid, "there is no way to the other room"),
+            },
+            false => None,
+        };
         let slept = self.slept(pid);
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
-        self.stop_for(pid, Going { slept, looked, follow_bytes, rate, ..Going::default() });
+        self.stop_for(pid, Going { slept, looked, follow_bytes, rate, onward, ..Going::default() });
         self.check_leaving(pid);
     }
 
@@ -102,7 +118,7 @@ impl Tracer {
         self.departing.states.insert(pid, State::Stopping(dying, going));
     }
 
-    fn cannot_leave(&self, pid: i32, why: &str) {
+    pub(super) fn cannot_leave(&self, pid: i32, why: &str) {
         self.room.tell(&ToHome::Whole { pid, result: Err(why.to_owned()) });
     }
 
@@ -217,6 +233,9 @@ impl Tracer {
                 self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
                 let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
                 let bulk = RefCell::new(Bulk::new(going.rate));
+                if let Some((outline, way)) = &going.onward {
+                    return self.send_onward(pid, host, outline, image, (way.clone(), bulk.into_inner()));
+                }
                 let send = move || {
                     room.windows.open(pid);
                     let later = send(&room, pid, host, &image, follow_bytes, &bulk);
@@ -384,6 +403,9 @@ fn take_apart(
     let collected =
         body::collect(host.0, threads, &areas, ignored, &going.slept, |tid| Ok(os::process::inner_tid(tid)?))?;
     let mut image = image;
+    if going.onward.is_some() {
+        possessions::add_executable(&mut image, host);
+    }
     let named = std::mem::replace(&mut image.process, collected.process.clone());
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;

@@ -25,7 +25,7 @@ pub struct Signals {
 type Early = (Option<i32>, [u8; 128]);
 
 /// The most signals that are kept for one process whose program does not run yet.
-const EARLY_MAX: usize = 64;
+const EARLY_MAX: usize = 4096;
 
 /// Marks a siginfo of ours: si_code SI_QUEUE, and this in the upper half of the value. The lower one numbers the ticket.
 const TICKET_MARK: u64 = 0x7465_726e << 32;

@@ -1,0 +1,289 @@
+//! From this room to another one of this home: an empty body is made there while the process still runs here; then it is stopped, goes straight from node to node, and stands there. The
+//! commit point: this steward gives the deputy, which is neither filled nor woken, to the other ([`super::receive`]). Until then the body can go on here.
+
+use super::talk::{Handover, Talk, Word};
+use super::watch::Gauge;
+use super::{Heard, Move, MoveError};
+use crate::steward::deputies::{Deputy, Phase};
+use crate::steward::privileged::Order;
+use crate::steward::shared::Shared;
+use body::BodyError;
+use ctl::moves::{How, Leg, Stage, Wish};
+use ctl::steward::{RoomId, ToSteward};
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use strategy::protocol::{Side, Told};
+use wire::ToRoom;
+use wire::message::onward::{self, Lane, Said};
+
+/// How often it is tried with a process whose open files change meanwhile.
+const TRIES_MAX: u32 = 3;
+/// How long nothing may come of a process that stands still: then the way between the nodes counts as broken, and the process goes through home.
+const QUIET_MAX: Duration = Duration::from_secs(5);
+/// How long deputy threads may take to do what they were told last.
+const IDLE_WITHIN: Duration = Duration::from_secs(2);
+
+/// The room that a process goes to.
+#[derive(Clone, Debug)]
+pub struct Beyond {
+    /// It.
+    pub room: RoomId,
+    /// Where the daemon of the node listens that hosts it.
+    pub address: SocketAddr,
+    /// Its name.
+    pub node: String,
+    /// Who is let in there with it.
+    pub ticket: onward::Ticket,
+}
+
+/// Passes process `pid` on.
+pub fn run(room: &Arc<Shared>, pid: i32, beyond: &Beyond, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
+    check(room, pid)?;
+    let follow_bytes = match wish.how {
+        How::Stop => u64::MAX,
+        How::Auto => room.moves.costs().limited(wish.rate).stop_bytes_max(wish.max_freeze_us),
+        How::Pre | How::Post | How::Flush => {
+            return Err(BodyError::Stays("pages that follow do so by way of home".into()).into());
+        }
+    };
+    let this = Move::begin(room, pid, (Side::Room, false), wish.rate, gauge)?;
+    let mut turn = 0;
+    loop {
+        turn += 1;
+        match this.pass(beyond, turn, follow_bytes, wish.rate) {
+            Err(MoveError::Changed) if turn < TRIES_MAX => {}
+            other => return other,
+        }
+    }
+}
+
+/// Whether home is no way either.
+pub fn is_final(e: &MoveError) -> bool {
+    matches!(
+        e,
+        MoveError::CalledOff | MoveError::Moving | MoveError::Unsettled | MoveError::NotAway | MoveError::Lost(_)
+    ) || matches!(e, MoveError::Body(BodyError::Gone))
+}
+
+/// What cannot be passed on, and may go home.
+fn check(room: &Shared, pid: i32) -> Result<(), MoveError> {
+    {
+        let table = room.table();
+        let deputy = table.deputies.get(&pid).filter(|d| d.phase == Phase::Away).ok_or(MoveError::NotAway)?;
+        if deputy.lends || deputy.misses.is_some() {
+            return Err(BodyError::Stays("some of its pages are at home still".into()).into());
+        }
+        if deputy.stopped || deputy.stopping {
+            return Err(BodyError::Stays("it is stopped".into()).into());
+        }
+    }
+    if room.files.get().is_some_and(|files| files.holds_locks(pid)) {
+        return Err(BodyError::Stays("it has locked a file while it was away".into()).into());
+    }
+    Ok(())
+}
+
+impl Move {
+    fn pass(&self, beyond: &Beyond, turn: u32, follow_bytes: u64, rate: Option<u64>) -> Result<Leg, MoveError> {
+        let mut ticket = beyond.ticket;
+        // Nothing of an earlier try is let in.
+        ticket[0] ^= turn as u8;
+        let talk = Talk::begin(&ctl::paths::steward_socket(&self.room.args.run_dir, beyond.room))?;
+        talk.listen(&self.room, self.pid, turn)?;
+        let gone = self
+            .prepare_beyond(&talk, &Beyond { ticket, ..beyond.clone() }, turn)
+            .and_then(|()| self.stop_and_send(turn, follow_bytes, rate))
+            .and_then(|()| self.switch(&talk, turn));
+        match gone {
+            Ok(()) => self.await_end(turn).map(|()| self.leg(&beyond.node, "stop")),
+            Err(e) => {
+                talk.end();
+                if self.protocol.get().owner() == Side::Room {
+                    self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
+                    self.send_signals_on();
+                    if !self.protocol.get().is_settled() {
+                        let _ = self.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
+                    }
+                }
+                // The other has nothing of it any more then.
+                let _ = self.expect(|heard| matches!(heard, Heard::Silence(t) if t == turn).then_some(Ok(())));
+                Err(e)
+            }
+        }
+    }
+
+    /// An empty body is made there, and the way to it.
+    fn prepare_beyond(&self, talk: &Talk, beyond: &Beyond, turn: u32) -> Result<(), MoveError> {
+        let pid = self.pid;
+        os::fault::at("outline")?;
+        self.room.tell(&ToRoom::Onward { pid, order: onward::Order::Outline });
+        let outline = loop {
+            match self.hear()? {
+                Heard::Onward(Said::Outline(result)) => break result.map_err(MoveError::Room)?,
+                _ => self.check_wanted()?,
+            }
+        };
+        let outline = postcard::to_stdvec(&outline).map_err(|e| MoveError::Room(e.to_string()))?;
+        let from = self.room.args.host.clone();
+        let receive = ToSteward::Receive { pid, ticket: beyond.ticket, from, outline };
+        talk.send(&postcard::to_stdvec(&receive).map_err(|e| MoveError::Room(e.to_string()))?)?;
+        self.expect_word(turn, &Word::Prepared)?;
+        let lane =
+            Lane { ticket: beyond.ticket, node: beyond.node.clone(), address: beyond.address, room: beyond.room.0 };
+        self.room.tell(&ToRoom::Onward { pid, order: onward::Order::Connect(lane) });
+        self.expect(|heard| match heard {
+            Heard::Onward(Said::Connected(result)) => Some(result),
+            _ => None,
+        })?;
+        self.done("prepare");
+        self.check_wanted()
+    }
+
+    fn expect_word(&self, turn: u32, wanted: &Word) -> Result<(), MoveError> {
+        self.expect(|heard| match heard {
+            Heard::Beyond(t, Word::Failed { why }) if t == turn => Some(Err(why)),
+            Heard::Beyond(t, word) if t == turn && word == *wanted => Some(Ok(())),
+            Heard::Silence(t) if t == turn => Some(Err("the other room has ended".into())),
+            _ => None,
+        })
+    }
+
+    /// The body stands still, and all of it is there.
+    fn stop_and_send(&self, turn: u32, follow_bytes: u64, rate: Option<u64>) -> Result<(), MoveError> {
+        os::fault::at("recall")?;
+        let pid = self.pid;
+        self.hold_signals();
+        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate, onward: true })?;
+        let (mut whole, mut stands, mut changed) = (false, false, false);
+        while !whole || !stands {
+            let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };
+            match heard? {
+                Heard::Leaving(own_bytes) => {
+                    self.done("look there");
+                    self.gauge.begin(Stage::Still, own_bytes);
+                    self.course.borrow_mut().freeze();
+                }
+                Heard::Share(files, pipes) => {
+                    let result = self.share(&files, &pipes).map_err(|e| e.to_string());
+                    self.room.tell(&ToRoom::Shared { pid, result });
+                    self.done("share");
+                }
+                Heard::Onward(Said::Passed { bytes, wire_bytes }) => {
+                    self.count(bytes);
+                    self.gauge.count_wire(wire_bytes);
+                    self.check_wanted()?;
+                }
+                Heard::Onward(Said::Changed) => changed = true,
+                Heard::Whole(Ok(())) => {
+                    self.done("send");
+                    whole = true;
+                }
+                Heard::Whole(Err(_)) if changed => return Err(MoveError::Changed),
+                Heard::Whole(Err(why)) => return Err(MoveError::Room(why)),
+                Heard::Beyond(t, Word::Stands) if t == turn => stands = true,
+                Heard::Beyond(t, Word::Failed { why }) if t == turn => return Err(MoveError::Room(why)),
+                Heard::Silence(t) if t == turn => return Err(MoveError::Silent("the other room has ended".into())),
+                _ => {}
+            }
+        }
+        self.done("rebuild there");
+        self.check_wanted()
+    }
+
+    /// The commit point.
+    fn switch(&self, talk: &Talk, turn: u32) -> Result<(), MoveError> {
+        os::fault::at("switch")?;
+        self.has_room()?;
+        self.wait_settled()?;
+        check(&self.room, self.pid)?;
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Yield { pid: self.pid, done });
+        let deputy = is_done.recv().ok().flatten().ok_or(BodyError::Gone)?;
+        let signals = self.take_signals();
+        let (handover, channels) = Handover::of(&deputy, &signals);
+        let given = talk.give(handover, &channels);
+        drop(channels);
+        if let Err(e) = given.and_then(|()| self.await_taken(turn)) {
+            self.put_signals_back(signals);
+            self.keep_deputy(*deputy)?;
+            return Err(e);
+        }
+        let mut protocol = self.protocol.get();
+        protocol.passed();
+        self.protocol.set(protocol);
+        os::fault::past("switched");
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Disown { pid: self.pid, done });
+        let _ = is_done.recv();
+        drop(deputy);
+        self.done("switch");
+        self.decide(Told::Release, &ToRoom::Release { pid: self.pid })
+    }
+
+    /// An error: it was not taken. If nothing is said of it, it may be yet, or it ends as one does whose steward dies: it must not go on here.
+    fn await_taken(&self, turn: u32) -> Result<(), MoveError> {
+        loop {
+            match self.hear() {
+                Ok(Heard::Beyond(t, Word::Failed { why })) if t == turn => return Err(MoveError::Room(why)),
+                Ok(Heard::Beyond(t, Word::Taken)) if t == turn => return Ok(()),
+                Ok(Heard::Silence(t)) if t == turn => {
+                    // Whoever hears of its end next, hears it again.
+                    self.heard.borrow_mut().push_back(Heard::Silence(t));
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(e) => {
+                    tracing::warn!("process {} was given to another steward: {e}", self.pid);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Nobody else has it: it is this room's as before.
+    fn keep_deputy(&self, deputy: Deputy) -> Result<(), MoveError> {
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
+        is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))
+    }
+
+    /// Until the deputy has done what it was told.
+    fn wait_settled(&self) -> Result<(), MoveError> {
+        let begun = Instant::now();
+        while !self.room.table().deputies.get(&self.pid).is_none_or(Deputy::is_settled) {
+            if begun.elapsed() > IDLE_WITHIN {
+                return Err(BodyError::Stays("its deputy is busy".into()).into());
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        Ok(())
+    }
+
+    /// Nothing is left of it here, and it runs there.
+    fn await_end(&self, turn: u32) -> Result<(), MoveError> {
+        let (mut left, mut runs) = (false, false);
+        while !left || !runs {
+            match self.hear() {
+                Ok(Heard::Left) => left = true,
+                Ok(Heard::Beyond(t, Word::Runs { monotonic_ns })) if t == turn => {
+                    let ago = os::namespace::clock_ns(libc::CLOCK_MONOTONIC) - monotonic_ns;
+                    let ago = Duration::from_nanos(u64::try_from(ago).unwrap_or(0));
+                    let now = Instant::now();
+                    self.course.borrow_mut().thaw(now.checked_sub(ago).unwrap_or(now));
+                    self.done("run there");
+                    runs = true;
+                }
+                Ok(Heard::Silence(t)) if t == turn && !runs => {
+                    return Err(MoveError::Lost("the steward of the room that it was to go to has ended".into()));
+                }
+                Ok(_) => {}
+                // This room is not needed any more.
+                Err(_) if runs => break,
+                Err(e) => return Err(MoveError::Lost(e.to_string())),
+            }
+        }
+        self.done("leave");
+        Ok(())
+    }
+}

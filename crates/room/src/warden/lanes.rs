@@ -1,0 +1,240 @@
+//! Ways from this room to others of the same home, and from them: over these a process moves straight from node to node. Home tells both rooms a ticket; the warden that
+//! has the process connects to the other node's daemon, which hands the bare socket on to the warden there ([`serve`]).
+
+use super::cargo::Item;
+use super::shared::Shared;
+use ctl::steward::{Preamble, RoomId};
+use identity::Identity;
+use link::{LinkError, Receiver, Sender};
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+use wire::message::onward::{Hello, Lane, Said, Ticket};
+use wire::{Kind, ToHome, ToRoom, cargo};
+
+/// How long another node may take to be reached.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long who has connected may take to say what it brings.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// Connections that are served at once; more are closed.
+const SERVED_MAX: usize = 16;
+
+/// Why a process does not come over such a way.
+#[derive(Debug, Error)]
+pub enum LaneError {
+    /// The socket.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The encrypted link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Who it is.
+    #[error(transparent)]
+    Identity(#[from] identity::Error),
+    /// What came is not what was agreed.
+    #[error("{0}")]
+    Odd(&'static str),
+    /// The kernel.
+    #[error(transparent)]
+    Os(#[from] os::Error),
+}
+
+/// All of them, by process.
+#[derive(Default)]
+pub struct Lanes {
+    identity: OnceLock<Identity>,
+    ways: Mutex<Ways>,
+    served: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Ways {
+    /// Being made, or made.
+    out: HashMap<i32, (Ticket, Option<Out>)>,
+    /// Who may bring it; and, when it does, over which socket.
+    coming: HashMap<i32, Coming>,
+}
+
+/// A way to another room.
+#[derive(Clone)]
+pub struct Out {
+    /// To it.
+    pub link: Arc<Sender>,
+    socket: Arc<TcpStream>,
+}
+
+impl std::fmt::Debug for Out {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Out").field(&self.socket).finish()
+    }
+}
+
+struct Coming {
+    ticket: Ticket,
+    from: String,
+    socket: Option<TcpStream>,
+}
+
+impl Lanes {
+    fn ways(&self) -> MutexGuard<'_, Ways> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This node's certificate.
+    pub fn set_identity(&self, identity: Identity) {
+        // Set once, when the room is made.
+        let _ = self.identity.set(identity);
+    }
+
+    fn identity(&self) -> Result<&Identity, LaneError> {
+        self.identity.get().ok_or(LaneError::Odd("the room is not made yet"))
+    }
+
+    /// The way that process `pid` is to take.
+    pub fn out(&self, pid: i32) -> Option<Out> {
+        self.ways().out.get(&pid).and_then(|(_, out)| out.clone())
+    }
+
+    /// This process may be brought.
+    pub fn admit(&self, pid: i32, ticket: Ticket, from: String) {
+        self.ways().coming.insert(pid, Coming { ticket, from, socket: None });
+    }
+
+    /// Whatever way this process had, it is not needed any more.
+    pub fn end(&self, pid: i32) {
+        let mut ways = self.ways();
+        let out = ways.out.remove(&pid).and_then(|(_, out)| out);
+        let coming = ways.coming.remove(&pid).and_then(|coming| coming.socket);
+        drop(ways);
+        // Whoever waits in it goes on.
+        out.into_iter().for_each(|out| drop(out.socket.shutdown(Shutdown::Both)));
+        coming.into_iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
+    }
+
+    /// Does this while the process may still be brought by who has this ticket.
+    fn if_coming(&self, pid: i32, ticket: &Ticket, act: impl FnOnce()) -> Result<(), LaneError> {
+        let ways = self.ways();
+        match ways.coming.get(&pid) {
+            Some(coming) if coming.ticket == *ticket => {
+                act();
+                Ok(())
+            }
+            _ => Err(LaneError::Odd("the process is not expected any more")),
+        }
+    }
+}
+
+/// Makes the way to another room in a thread of its own, and tells home.
+pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
+    room.lanes.ways().out.insert(pid, (lane.ticket, None));
+    let task = room.clone();
+    let connect = move || {
+        let made = reach(&task, pid, &lane);
+        let result = made.as_ref().map(drop).map_err(|e| format!("reaching {} at {}: {e}", lane.node, lane.address));
+        if let (Ok(out), Some((ticket, place))) = (made, task.lanes.ways().out.get_mut(&pid))
+            && *ticket == lane.ticket
+        {
+            *place = Some(out);
+        }
+        task.tell(&ToHome::Onward { pid, said: Said::Connected(result) });
+    };
+    if let Err(e) = std::thread::Builder::new().name("lane".into()).spawn(connect) {
+        let result = Err(format!("no thread to reach another node: {e}"));
+        room.tell(&ToHome::Onward { pid, said: Said::Connected(result) });
+    }
+}
+
+fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<Out, LaneError> {
+    os::fault::at("connect there")?;
+    let identity = room.lanes.identity()?;
+    let mut socket = TcpStream::connect_timeout(&lane.address, CONNECT_WITHIN)?;
+    socket.write_all(&Preamble::Lane(RoomId(lane.room)).encode())?;
+    let name = identity::server_name(&identity::NodeName::new(lane.node.as_str())?)?;
+    let kept = socket.try_clone()?;
+    let (link, _, _) = link::connect(socket, identity.client_config(), name)?;
+    let hello = Hello { version: wire::VERSION, pid, ticket: lane.ticket };
+    let hello = postcard::to_stdvec(&hello).map_err(|_| LaneError::Odd("what is brought cannot be said"))?;
+    link.send(Kind::Message, 0, 0, &[&hello])?;
+    Ok(Out { link: Arc::new(link), socket: Arc::new(kept) })
+}
+
+/// Takes sockets from this node's daemon, for ever.
+pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
+    while let Ok(daemon) = os::socket::accept(listener.as_fd()) {
+        let Ok((_, mut handed)) = os::socket::receive(daemon.as_fd(), &mut [0; 1], 0) else { continue };
+        let Some(socket) = handed.pop().map(TcpStream::from) else { continue };
+        if room.lanes.served.fetch_add(1, Ordering::AcqRel) >= SERVED_MAX {
+            room.lanes.served.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!("too many nodes bring processes at once");
+            continue;
+        }
+        let task = room.clone();
+        let take = move || {
+            if let Err(e) = take_in(&task, socket) {
+                tracing::info!("a process that another node brings: {e}");
+            }
+            task.lanes.served.fetch_sub(1, Ordering::AcqRel);
+        };
+        if std::thread::Builder::new().name("lane".into()).spawn(take).is_err() {
+            room.lanes.served.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+fn take_in(room: &Shared, socket: TcpStream) -> Result<(), LaneError> {
+    let kept = socket.try_clone()?;
+    let (_link, mut from, certificates) = link::accept(socket, room.lanes.identity()?.server_config())?;
+    let peer = identity::peer_node(Some(&certificates))?;
+    kept.set_read_timeout(Some(HELLO_WITHIN))?;
+    let mut body = Vec::new();
+    let head = from.receive(&mut body)?;
+    let hello = postcard::from_bytes::<Hello>(&body).ok().filter(|_| head.kind == Kind::Message);
+    let Hello { version, pid, ticket } = hello.ok_or(LaneError::Odd("it does not say what it brings"))?;
+    if version != wire::VERSION {
+        return Err(LaneError::Odd("it speaks another version of the room protocol: upgrade one of the nodes"));
+    }
+    kept.set_read_timeout(None)?;
+    {
+        let mut ways = room.lanes.ways();
+        let coming = ways.coming.get_mut(&pid);
+        let coming = coming.filter(|c| c.ticket == ticket && c.from == peer.as_str() && c.socket.is_none());
+        coming.ok_or(LaneError::Odd("nobody expects what it brings"))?.socket = Some(kept);
+    }
+    receive(room, pid, &ticket, &mut from).inspect_err(|e| {
+        // Home waits to hear that it stands.
+        let why = format!("its way from {peer}: {e}");
+        let _ = room.lanes.if_coming(pid, &ticket, || room.cargo.give(Item::Lost { pid, why }));
+    })
+}
+
+/// Image and pages, until all is there.
+fn receive(room: &Shared, pid: i32, ticket: &Ticket, from: &mut Receiver) -> Result<(), LaneError> {
+    let mut body = Vec::new();
+    loop {
+        let head = from.receive(&mut body)?;
+        let (whose, item, ends) = match head.kind {
+            Kind::Image => (cargo::part(&body).map(|(pid, _)| pid), Item::Part(std::mem::take(&mut body)), false),
+            Kind::Pages => (cargo::part(&body).map(|(pid, _)| pid), Item::Pages(std::mem::take(&mut body)), false),
+            Kind::Message => match postcard::from_bytes(&body) {
+                Ok(ToRoom::Rebuild { pid, gone, loan }) => {
+                    (Some(pid), Item::Rebuild { pid, gone, onward: true, loan }, true)
+                }
+                _ => return Err(LaneError::Odd("it says something that only home may")),
+            },
+            _ => return Err(LaneError::Odd("it sends something else than a process")),
+        };
+        if whose != Some(pid) {
+            return Err(LaneError::Odd("it sends another process"));
+        }
+        room.cargo.make_way();
+        room.lanes.if_coming(pid, ticket, || room.cargo.give(item))?;
+        if ends {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A process that goes from one room to another of the same home: home says how, and switches; its image and pages go straight from node to node, over a link of their own
+//! ([`Hello`], then frames as on the way from home, with [`crate::ToRoom::Rebuild`] at their end).
+
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// What only the two rooms of one move know.
+pub type Ticket = [u8; 16];
+
+/// The way to another room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// Whom it lets in there.
+    pub ticket: Ticket,
+    /// Name of the node that hosts the room.
+    pub node: String,
+    /// Where its daemon listens.
+    pub address: SocketAddr,
+    /// The room.
+    pub room: [u8; 16],
+}
+
+/// First message on such a way: what is brought.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`crate::VERSION`].
+    pub version: u32,
+    /// The process.
+    pub pid: i32,
+    /// Who is let in.
+    pub ticket: Ticket,
+}
+
+/// What a running body holds: enough to make an empty one like it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    /// An image (crate `image`) with files, descriptors, objects, working directory, umask and executable alone.
+    pub image: Vec<u8>,
+    /// Signals that it ignores (bit n-1 for signal n).
+    pub ignored: u64,
+    /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
+    pub child_flags: u64,
+}
+
+/// Bytes that an outline may have: it fits a packet.
+pub const OUTLINE_BYTES_MAX: usize = 128 << 10;
+
+/// Home to one of the two rooms.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// To the one that it leaves: say what it holds ([`Said::Outline`]).
+    Outline,
+    /// To the same: make the way to the other room ([`Said::Connected`]).
+    Connect(Lane),
+    /// To the other: who shows this ticket, and is this node, brings it.
+    Admit {
+        /// Shown first.
+        ticket: Ticket,
+        /// Name of the node.
+        from: String,
+    },
+}
+
+/// One of the two rooms to home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Said {
+    /// To [`Order::Outline`].
+    Outline(Result<Outline, String>),
+    /// To [`Order::Connect`].
+    Connected(Result<(), String>),
+    /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`] follows.
+    Changed,
+    /// Pages were sent.
+    Passed {
+        /// Bytes of pages.
+        bytes: u64,
+        /// What they were on the wire.
+        wire_bytes: u64,
+    },
+}
