@@ -127,6 +127,7 @@ fn carried(
         locked: area.has(b"lo"),
         droppable: area.has(b"dp"),
         advice,
+        key: area.key,
     })
 }
 

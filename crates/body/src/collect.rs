@@ -2,6 +2,7 @@
 
 use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
+use crate::keys;
 use crate::rebuild::free_place;
 use crate::rewind::{RESTART_BLOCK, rewind};
 use crate::timers;
@@ -202,7 +203,7 @@ struct ProcessPlaces {
     timers: u64,
     brk: usize,
     ldt: usize,
-    key: usize,
+    keys: Vec<usize>,
     settings: Vec<usize>,
     /// struct statx of the working directory.
     directory: u64,
@@ -218,7 +219,7 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let brk = batch.may(libc::SYS_brk, [0; 6]);
     let ldt = batch.space(8);
     let ldt = batch.may(libc::SYS_modify_ldt, [0, ldt, 8, 0, 0, 0]);
-    let key = batch.may(libc::SYS_pkey_alloc, [0; 6]);
+    let keys = keys::ask(batch);
     let ask = |(get, _): &(u8, u8)| batch.may(libc::SYS_prctl, [u64::from(*get), 0, 0, 0, 0, 0]);
     let settings = image::SETTINGS.iter().map(ask).collect();
     let (directory, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
@@ -231,7 +232,7 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
         let to = timers + which * ACTION_BYTES as u64;
         batch.must("stopping timers", libc::SYS_setitimer, [which, none, to, 0, 0, 0]);
     }
-    ProcessPlaces { actions, timers, brk, ldt, key, settings, directory }
+    ProcessPlaces { actions, timers, brk, ldt, keys, settings, directory }
 }
 
 impl ProcessPlaces {
@@ -281,9 +282,10 @@ impl ProcessPlaces {
             env_start: layout.env_start,
             env_end: layout.env_end,
         };
-        let refused = match refuse_keys(inside, result(self.key)) {
-            Ok(()) if result(self.ldt) > 0 => stays("it has segments of its own (modify_ldt)"),
-            other => other,
+        process.keys = keys::answered(self.keys.iter().map(|place| result(*place)));
+        let refused = match result(self.ldt) > 0 {
+            true => stays("it has segments of its own (modify_ldt)"),
+            false => Ok(()),
         };
         Ok((process, refused))
     }
@@ -295,14 +297,6 @@ fn four_words(bytes: &[u8]) -> [u64; 4] {
         *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     }
     found
-}
-
-/// The kernel gives the lowest protection key that is free: anything but 1 (0 is everybody's) means that the program has some.
-fn refuse_keys(inside: &mut Inside, key: i64) -> Result<(), BodyError> {
-    if key > 0 {
-        inside.must("freeing a protection key", libc::SYS_pkey_free, [key as u64, 0, 0, 0, 0, 0])?;
-    }
-    if key > 1 { stays("it has memory protection keys (pkey_alloc)") } else { Ok(()) }
 }
 
 /// Where the answers about a thread will lie.

@@ -10,6 +10,7 @@ mod files;
 mod freeze;
 mod give;
 mod huge;
+mod keys;
 mod lender;
 mod memories;
 mod missing;
@@ -31,6 +32,7 @@ pub use files::Files;
 pub use freeze::{Frozen, Slept, end_its_call, freeze};
 pub use give::give;
 pub use huge::{make_huge, wanted_huge};
+pub use keys::find_keys;
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent, own_in, part_later};
 pub use memories::{
     Window, each_content, is_memory, make as make_memories, mappers, put as put_pages, settle as settle_memories,

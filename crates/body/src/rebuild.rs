@@ -2,6 +2,7 @@
 
 use crate::collect::{registers, stack_bytes};
 use crate::error::{BodyError, stays};
+use crate::keys::set_keys;
 use crate::memories::Window;
 use crate::pages::Run;
 use crate::relayout::changes;
@@ -173,6 +174,9 @@ fn map(batch: &mut Batch, area: &Area, given: &Given) {
     let protection = u64::from(area.protection);
     // What was writable once is mapped so, and then protected: the kernel counts it.
     let was_writable = area.accounted && !area.shared && protection & libc::PROT_WRITE as u64 == 0;
+    // The kernel would take a key for what can only be executed: one of the program's, perhaps.
+    let has_key = area.key != 0 && protection == libc::PROT_EXEC as u64;
+    let protection = if has_key { libc::PROT_NONE as u64 } else { protection };
     let first = protection | if was_writable { libc::PROT_WRITE as u64 } else { 0 };
     batch.must("mapping memory", libc::SYS_mmap, [area.start, bytes, first, flags as u64, fd as u64, offset]);
     if was_writable {
@@ -212,9 +216,10 @@ fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
     stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")
 }
 
-/// Sets what the threads share: signal actions, timers, where things lie. `exe`: the program's file is told too, if the kernel lets.
+/// Sets what the threads share: protection keys, signal actions, timers, where things lie. `exe`: the program's file is told too, if the kernel lets.
 pub fn set_process(inside: &mut Inside, image: &Image, given: &Given) -> Result<(), BodyError> {
     let process = &image.process;
+    set_keys(inside, image)?;
     let mut batch = inside.batch();
     for (signal, action) in (1..).zip(&process.actions) {
         if signal == libc::SIGKILL as u64 || signal == libc::SIGSTOP as u64 {

@@ -100,7 +100,8 @@ fn areas(image: &Image) -> Result<(), Odd> {
             Content::Memory { memory, offset } => known(memory) && offset.is_multiple_of(PAGE),
             Content::File { file, offset } => (file as usize) < image.files.len() && offset.is_multiple_of(PAGE),
         };
-        range(a.start, a.end) && content && a.protection < 8
+        let key = a.key == 0 || (a.key < 16 && image.process.keys & 1 << a.key != 0);
+        range(a.start, a.end) && content && key && a.protection < 8
     });
     if apart && each { Ok(()) } else { Err(Odd::Areas) }
 }

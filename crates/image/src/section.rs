@@ -11,9 +11,9 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
-const PROCESS: (u16, u16) = (1, 4);
+const PROCESS: (u16, u16) = (1, 6);
 const THREADS: (u16, u16) = (2, 3);
-const AREAS: (u16, u16) = (3, 2);
+const AREAS: (u16, u16) = (3, 3);
 const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
 const OBJECTS: (u16, u16) = (6, 2);

@@ -90,7 +90,8 @@ fn area(a: &Area) -> String {
     let words: String = words.iter().filter(|(on, _)| *on).map(|(_, word)| format!(", {word}")).collect();
     let advice: Vec<u8> = a.advice.iter().copied().filter(|advice| *advice != 0).collect();
     let advice = if advice.is_empty() { String::new() } else { format!(", advice {advice:?}") };
-    format!("{:x}-{:x} {rights}{} {content}{words}{advice}", a.start, a.end, if a.shared { 's' } else { 'p' })
+    let key = if a.key == 0 { String::new() } else { format!(", key {}", a.key) };
+    format!("{:x}-{:x} {rights}{} {content}{words}{advice}{key}", a.start, a.end, if a.shared { 's' } else { 'p' })
 }
 
 fn file((n, f): (u32, &File)) -> String {

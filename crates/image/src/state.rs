@@ -49,6 +49,8 @@ pub struct Process {
     pub pending: Vec<Vec<u8>>,
     /// What it has set by prctl(2): PR_SET_ number ([`SETTINGS`]) and value.
     pub settings: Vec<(u8, u64)>,
+    /// Protection keys that it has (pkey_alloc(2)): bit n for key n, 1 to 15.
+    pub keys: u16,
 }
 
 /// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE.
@@ -182,6 +184,8 @@ pub struct Area {
     pub droppable: bool,
     /// MADV_ numbers that apply to it.
     pub advice: [u8; 4],
+    /// Protection key (pkey_mprotect(2)).
+    pub key: u8,
 }
 
 impl Area {
@@ -199,6 +203,7 @@ impl Area {
             locked: false,
             droppable: false,
             advice: [0; 4],
+            key: 0,
         }
     }
 }

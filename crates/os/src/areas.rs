@@ -27,6 +27,8 @@ pub struct Area {
     pub name: Vec<u8>,
     /// The two-letter words of `VmFlags`; empty if they were not asked for.
     pub flags: Vec<[u8; 2]>,
+    /// Protection key (pkeys(7)); 0, everybody's, if flags were not asked for.
+    pub key: u8,
 }
 
 impl Area {
@@ -48,7 +50,7 @@ pub fn read_with_flags(pid: i32) -> Result<Vec<Area>> {
 
 /// These as [`read`] lists them.
 pub fn without_flags(areas: &[Area]) -> Vec<Area> {
-    areas.iter().map(|area| Area { flags: Vec::new(), ..area.clone() }).collect()
+    areas.iter().map(|area| Area { flags: Vec::new(), key: 0, ..area.clone() }).collect()
 }
 
 fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
@@ -58,6 +60,9 @@ fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
         if let Some(flags) = line.strip_prefix(b"VmFlags:") {
             let words = flags.split(|b| *b == b' ').filter_map(|w| w.try_into().ok());
             areas.last_mut().into_iter().for_each(|a| a.flags = words.clone().collect());
+        } else if let Some(key) = line.strip_prefix(b"ProtectionKey:") {
+            let key = std::str::from_utf8(key).ok().and_then(|key| key.trim().parse().ok());
+            areas.last_mut().into_iter().for_each(|a| a.key = key.unwrap_or(u8::MAX));
         } else if line[0].is_ascii_hexdigit() && !line[0].is_ascii_uppercase() {
             let odd = || {
                 let doing = format!("understanding /proc/{pid}/{file}");
@@ -93,6 +98,7 @@ fn header(line: &[u8]) -> Option<Area> {
         inode: inode.parse().ok()?,
         name: unescape(&name[padding..]),
         flags: Vec::new(),
+        key: 0,
     })
 }
 

@@ -149,7 +149,7 @@ fn garbage_closes_its_connection_and_nothing_else() {
         bytes.resize(32, 0);
         bytes
     };
-    for hello in [Vec::new(), preamble(1), preamble(2), preamble(3), preamble(9)] {
+    for hello in [Vec::new(), preamble(1), preamble(2), preamble(3), preamble(4), preamble(9)] {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let _ = stream.write_all(&[hello, noise.clone()].concat());

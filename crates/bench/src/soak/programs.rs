@@ -100,4 +100,82 @@ n=$(echo $sum | tr 0-9 a-j | wc -c); echo $i $sum $n; done; (exit 3); echo $?"#,
         &["awk"],
         r#"exec awk 'BEGIN { for (r = 0; r < 8; r++) { for (i = 0; i < 200000; i++) s = (s * 1103 + i) % 1000003; print r, s; fflush() } }'"#,
     ),
+    program(
+        "make",
+        &["make", "gcc"],
+        r#"for f in $(seq 24); do printf 'int f%d(int a) { for (int k = 0; k < 99; k++) a = a * 31 + k; return a %% %d; }\n' $f $((f + 7)) > f$f.c; done
+printf '#include <stdio.h>\nint f7(int), f24(int);\nint main(void) { printf("%%d %%d\\n", f7(5), f24(6)); }\n' > main.c
+printf 'prog: $(patsubst %%.c,%%.o,$(wildcard *.c))\n\tgcc -o $@ $^\n%%.o: %%.c\n\tgcc -O2 -c -o $@ $<\n' > Makefile
+for i in 1 2; do make -s -j4 && ./prog; rm *.o; done"#,
+    ),
+    program(
+        "ffmpeg",
+        &["ffmpeg", "md5sum"],
+        r#"for i in 1 2; do ffmpeg -v error -nostdin -y -f lavfi -i testsrc=d=12:s=320x240 -c:v mpeg4 -bitexact -threads 4 out.avi; md5sum < out.avi; done"#,
+    ),
+    program(
+        "redis",
+        &["redis-server", "redis-cli", "redis-benchmark"],
+        r#"redis-server --port 0 --unixsocket ./socket --save '' --daemonize no > log & server=$!
+until redis-cli -s ./socket ping 2> errors | grep -q PONG; do sleep 0.05; done
+for i in 1 2 3; do redis-benchmark -s ./socket -n 12000 -c 8 -q -t incr > rates; redis-cli -s ./socket get counter:__rand_int__; done
+redis-cli -s ./socket shutdown nosave; wait $server; echo $?"#,
+    ),
+    program(
+        "java",
+        &["java", "javac"],
+        r#"cat > Sums.java <<'END'
+import java.util.*;
+import java.util.stream.*;
+public class Sums {
+    public static void main(String[] args) throws Exception {
+        for (int round = 0; round < 6; round++) {
+            long[] sums = new long[4];
+            Thread[] all = new Thread[4];
+            for (int n = 0; n < 4; n++) {
+                int me = n;
+                all[n] = new Thread(() -> { long x = me + 1; for (int i = 0; i < 8000000; i++) x = x * 6364136223846793005L + i; sums[me] = x; });
+                all[n].start();
+            }
+            for (Thread t : all) t.join();
+            Map<Integer, List<Integer>> kept = IntStream.range(0, 300000).boxed().collect(Collectors.groupingBy(i -> i % 97));
+            System.out.println(round + " " + Arrays.toString(sums) + " " + kept.get(13).size());
+        }
+    }
+}
+END
+javac Sums.java && exec java -Xmx128m Sums"#,
+    ),
+    program(
+        "node",
+        &["node"],
+        r#"exec node -e '
+const { Worker } = require("worker_threads");
+const work = n => new Promise(done => new Worker(`
+const { parentPort } = require("worker_threads"); let x = ${n};
+for (let i = 0; i < 6e6; i++) x = (x * 16807 + i) % 2147483647; parentPort.postMessage(x);`, { eval: true }).on("message", done));
+(async () => { for (let round = 0; round < 5; round++) {
+    const sums = await Promise.all([1, 2, 3].map(n => work(n + round)));
+    const sorted = Array.from({ length: 100000 }, (_, i) => (i * 7919) % 100003).sort((a, b) => a - b);
+    console.log(round, sums, sorted[5000]);
+} })();'"#,
+    ),
+    program(
+        "tmux with an interactive bash",
+        &["tmux", "bash", "grep"],
+        r#"tmux() { command tmux -S ./socket -f /dev/null "$@"; }
+tmux -D > log 2>&1 & server=$!
+until tmux new-session -d -x 80 -y 50 'PS1="> " bash --norc --noprofile -i' 2> errors; do sleep 0.05; done
+shows() { until tmux capture-pane -p | grep -q "$1"; do sleep 0.05; done; }
+shows '^>'
+for i in $(seq 8); do
+tmux send-keys "echo begun $i; sleep 100 &" Enter; shows "^begun $i"
+tmux send-keys 'jobs | cut -c1-30; fg' Enter; shows '^sleep 100$'
+tmux send-keys C-z; shows 'Stopped'
+tmux send-keys 'kill %1; wait; echo ended $?' Enter; shows '^ended'
+tmux send-keys 'history | tail -n 2 | head -n 1' Enter; shows 'kill %1; wait; echo ended'
+tmux send-keys C-l; until ! tmux capture-pane -p | grep -q '^ended'; do sleep 0.05; done; echo round $i
+done
+tmux kill-server; wait $server; echo ended"#,
+    ),
 ];

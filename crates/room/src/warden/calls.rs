@@ -71,10 +71,7 @@ fn offer(waiting: &Waiting, file: BorrowedFd<'_>) {
 impl Asked {
     fn serve(self) {
         match (self.row.class, self.row.served) {
-            (Class::GoHome, Served::Later(errno)) if !going_home::is_tried(self.nr) => {
-                let Asked { room, waiting, who, nr, .. } = self;
-                going_home::go(&room, who.pid, waiting, nr, i32::from(errno.0));
-            }
+            (Class::GoHome, Served::Later(errno)) if !going_home::is_tried(self.nr) => self.go_home(i32::from(errno.0)),
             (_, Served::Later(errno)) => self.refuse(i32::from(errno.0)),
             (Class::Local | Class::Unused, _) => self.local(),
             (Class::Home, _) => self.forward(),
@@ -105,6 +102,12 @@ impl Asked {
             Special::SignalFd => self.signal_fd(),
             Special::Nice => self.nice(),
         }
+    }
+
+    /// Home alone can make the call. `errno`: what it returns if the process cannot go there.
+    fn go_home(self, errno: i32) {
+        let Asked { room, waiting, who, nr, .. } = self;
+        going_home::go(&room, who.pid, waiting, nr, errno);
     }
 
     /// A local call that was handed over all the same: a reading of the wall clock, if the node's is wrong.

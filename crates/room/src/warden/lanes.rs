@@ -238,3 +238,27 @@ fn receive(room: &Shared, pid: i32, ticket: &Ticket, from: &mut Receiver) -> Res
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_not_announced_brings_nothing() {
+        let lanes = Lanes::default();
+        let brought = |pid, ticket| {
+            let mut done = false;
+            let let_in = lanes.if_coming(pid, &[ticket; 16], || done = true);
+            assert_eq!(let_in.is_ok(), done);
+            done
+        };
+        assert!(!brought(7, 1));
+        lanes.admit(7, [1; 16], "n2".into());
+        assert!(brought(7, 1) && !brought(7, 2) && !brought(8, 1));
+        // Announced anew, the old one is worth nothing.
+        lanes.admit(7, [2; 16], "n2".into());
+        assert!(!brought(7, 1) && brought(7, 2));
+        lanes.end(7);
+        assert!(!brought(7, 2) && lanes.out(7).is_none());
+    }
+}

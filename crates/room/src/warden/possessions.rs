@@ -89,7 +89,10 @@ pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>)
 pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
     let mut image = gather(room, pid, host, None, false)?;
     add_executable(&mut image, host);
-    image.areas = Vec::new();
+    // They may have changed while the kernel listed them.
+    if !image.areas.windows(2).all(|w| w[0].end <= w[1].start) {
+        image.areas.clear();
+    }
     image.objects.pipes.iter_mut().for_each(|pipe| pipe.content = Vec::new());
     // No image makes sense without these.
     image.process.pid = pid;
@@ -187,6 +190,8 @@ fn descriptors(
 ) -> Result<Vec<Descriptor>, BodyError> {
     let pidfd = PidFd::open(host.0)?;
     let mut found: Vec<Descriptor> = Vec::new();
+    // Those of the room's own, each open file once, in the kernel's order of them.
+    let mut distinct: Vec<(i32, Opened)> = Vec::new();
     for fd in process::descriptors(host.0)? {
         let info = process::fd_info(host.0, fd)?;
         let opened = match room.standins.standin(info.mount_id, info.inode) {
@@ -196,16 +201,18 @@ fn descriptors(
                 let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
                 Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)
             }
-            None => match found.iter().find(|d| process::same_file(host.0, d.fd, fd)) {
-                Some(same) => same.opened,
-                None => {
+            None => match distinct.binary_search_by(|(d, _)| process::order_of_files(host.0, *d, fd)) {
+                Ok(same) => distinct[same].1,
+                Err(place) => {
                     if is_alone {
                         alone(room, pid, host, fd, &info)?;
                     }
-                    match objects.describe(host.0, &pidfd, fd)? {
+                    let opened = match objects.describe(host.0, &pidfd, fd)? {
                         Some(object) => Opened::Made(object),
                         None => home_file(host, fd, &info, home, files)?,
-                    }
+                    };
+                    distinct.insert(place, (fd, opened));
+                    opened
                 }
             },
         };

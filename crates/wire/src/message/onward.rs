@@ -34,7 +34,7 @@ pub struct Hello {
 /// What a running body holds: enough to make an empty one like it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
-    /// An image (crate `image`) with files, descriptors, objects, working directory, umask and executable alone.
+    /// An image (crate `image`) with files, descriptors, objects, working directory, umask and executable alone; and with its memory areas, if these are few.
     pub image: Vec<u8>,
     /// Signals that it ignores (bit n-1 for signal n).
     pub ignored: u64,

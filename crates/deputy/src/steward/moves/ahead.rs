@@ -159,7 +159,7 @@ fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be.
-fn preliminary(pid: i32, mut image: Image) -> Image {
+pub(super) fn preliminary(pid: i32, mut image: Image) -> Image {
     const SIGNALS: usize = 64;
     image.process.pid = pid;
     image.descriptors.clear();

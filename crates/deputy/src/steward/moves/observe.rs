@@ -39,6 +39,19 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// Looks at process `pid`, which runs: what it closes meanwhile is looked for again.
+    pub fn of_running(pid: i32) -> Result<Observed, BodyError> {
+        let vanished = |e: &BodyError| matches!(e, BodyError::Os(e) if e.errno() == libc::ENOENT);
+        let mut seen = Observed::of(pid, None, false);
+        for _ in 1..LISTED_MAX {
+            match &seen {
+                Err(e) if vanished(e) => seen = Observed::of(pid, None, false),
+                _ => break,
+            }
+        }
+        seen
+    }
+
     /// Looks at process `pid`. `before`: what it was; its areas are understood anew only if they have changed.
     ///
     /// `watched`: a userfaultfd that it has is ours.
@@ -260,7 +273,9 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     }
     for namespace in ["mnt", "pid", "pid_for_children", "net", "uts", "ipc", "user", "time"] {
         let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
-        if of(&pid.to_string()) != of("self") {
+        // Who ends has none any more.
+        let Some(its) = of(&pid.to_string()) else { return Err(BodyError::Gone) };
+        if of("self") != Some(its) {
             return stays(&format!("it lives in another {namespace} namespace (a container)"));
         }
     }
@@ -270,7 +285,7 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// A process that runs may change its memory while the kernel lists it: then areas come twice, or not at all.
+/// A process that runs may change its memory while the kernel lists it: then areas come twice, or not at all. It may close descriptors, too.
 const LISTED_MAX: usize = 40;
 
 /// The areas without and with flags. Of one list: two that were made one after the other need not be of one moment, even if a third is like the first.

@@ -45,7 +45,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
         return Err(MoveError::Moving);
     }
     let this = Move::begin(room, pid, (Side::Home, false), wish.rate, gauge)?;
-    let pidfd = PidFd::open(pid)?;
+    let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
         if matches!(moved, Err(MoveError::Changed)) {
@@ -101,7 +101,7 @@ impl Move {
         os::fault::at("prepare")?;
         let observed = match observed {
             Some(observed) => observed,
-            None => Observed::of(self.pid, None, false)?,
+            None => Observed::of_running(self.pid)?,
         };
         let at_home = observed.at_home(self.pid);
         let first = {
@@ -218,7 +218,8 @@ impl Move {
         os::fault::at("image")?;
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
-        let image = Image { process: collected.process.clone(), threads, ..now.image() };
+        let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
+        body::find_keys(self.pid, &mut image)?;
         self.send_image(&image)?;
         self.done("image");
         let (rest, later) = self.divide(&image, ahead, follow)?;

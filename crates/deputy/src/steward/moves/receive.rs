@@ -1,5 +1,6 @@
 //! A process comes to this room from another one of this home: the steward of that one drives ([`super::pass`]), and gives the deputy when the body stands here.
 
+use super::ahead::preliminary;
 use super::talk::{Given, Handover, Talk, Word};
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
@@ -100,7 +101,21 @@ impl Move {
             Heard::Placed(result) => Some(result),
             _ => None,
         })?;
+        self.lay_out_ahead(image)?;
         Ok(standins)
+    }
+
+    /// Its memory, as it is now: at the stop only what has changed needs to be done.
+    fn lay_out_ahead(&self, image: &Image) -> Result<(), MoveError> {
+        if image.areas.is_empty() {
+            return Ok(());
+        }
+        self.send_image(&preliminary(self.pid, image.clone()))?;
+        self.room.tell(&ToRoom::LayOut { pid: self.pid });
+        self.await_word(|heard| match heard {
+            Heard::LaidOut(result) => Some(result),
+            _ => None,
+        })
     }
 
     /// Stand-ins for what stays at home: one for each open file.

@@ -4,7 +4,7 @@
 use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::{self, After, Made};
-use crate::warden::message::{Envelope, Header, Incoming, Outgoing, Piece, Series};
+use crate::warden::message::{Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
 use std::sync::Arc;
 use wire::ToHome;
 use wire::message::{Call, StandinId};
@@ -156,6 +156,7 @@ fn send(asked: Asked, standin: StandinId, envelope: &Envelope, pieces: &[Piece],
     match Outgoing::first(&asked.room, (asked.waiting.host_tid, asked.who), standin, envelope, pieces, flags) {
         Ok((call, outgoing)) => asked.ask(call, After::Sent(Box::new(outgoing)), true),
         Err((errno, "")) => asked.value(-i64::from(errno)),
+        Err((errno, OPENED_HERE)) => asked.go_home(errno),
         Err((errno, why)) => asked.refuse_for(errno, why),
     }
 }
@@ -221,13 +222,14 @@ fn receive_message(asked: Asked, standin: StandinId) {
 fn several(asked: Asked, standin: StandinId, receives: bool) {
     let host = asked.waiting.host_tid;
     let series = Series::new(host, asked.who, standin, &asked.args, receives);
-    let first = series.and_then(|mut series| match series.count {
+    let first = series.map_err(|errno| (errno, "")).and_then(|mut series| match series.count {
         0 => Ok(None),
-        _ => series.next(&asked.room, host, receives).map(|call| Some((call, series))).map_err(|(errno, _)| errno),
+        _ => series.next(&asked.room, host, receives).map(|call| Some((call, series))),
     });
     match first {
         Ok(Some((call, series))) => asked.ask(call, After::Series(Box::new(series)), true),
         Ok(None) => asked.value(0),
-        Err(errno) => asked.value(-i64::from(errno)),
+        Err((errno, OPENED_HERE)) => asked.go_home(errno),
+        Err((errno, _)) => asked.value(-i64::from(errno)),
     }
 }

@@ -33,6 +33,9 @@ fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
+/// Why a descriptor cannot be passed from here: at home, where its file is opened when the process comes, it can.
+pub const OPENED_HERE: &str = "a descriptor of the room's own cannot be passed through a socket of the home";
+
 /// Names the stand-ins among the descriptors that a guest passes on, in the control messages that begin at `from`.
 pub fn pass(
     room: &Shared,
@@ -47,10 +50,7 @@ pub fn pass(
             if os::process::fd_info(host.0, fd).is_err() {
                 return Err((libc::EBADF, ""));
             }
-            let standin = room.standin_of(host, fd).ok_or((
-                libc::EOPNOTSUPP,
-                "passing a descriptor of the room's own through a socket of the home is not served yet",
-            ))?;
+            let standin = room.standin_of(host, fd).ok_or((libc::EOPNOTSUPP, OPENED_HERE))?;
             passed.push((at as u32, standin));
         }
     }

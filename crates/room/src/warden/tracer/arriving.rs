@@ -119,13 +119,18 @@ impl Tracer {
 
     /// All pages are there, or follow: the rest of its state.
     pub fn rebuild_arriving(&mut self, pid: i32, gone: &[body::Run], onward: bool) {
-        let rebuilt = match self.arriving.states.remove(&pid) {
-            Some(State::Mapped(arrival, given, mut inside, image)) => {
+        const ABSENT: &str = "its memory is not laid out";
+        let Some(state) = self.arriving.states.remove(&pid) else {
+            // Home has called it off meanwhile: it is vanishing, and that is told when it has.
+            return self.room.tell(&ToHome::Rebuilt { pid, result: Err(ABSENT.into()) });
+        };
+        let rebuilt = match state {
+            State::Mapped(arrival, given, mut inside, image) => {
                 let discarded = body::discard(&mut inside, gone);
                 let rebuilt = discarded.and_then(|()| self.rebuild(*inside, (&image, onward), &arrival, &given));
                 rebuilt.map_err(|e| e.to_string())
             }
-            _ => Err("its memory is not laid out".into()),
+            _ => Err(ABSENT.to_owned()),
         };
         let result = rebuilt.map(|threads| drop(self.arriving.states.insert(pid, State::Stands(threads))));
         if result.is_err() {

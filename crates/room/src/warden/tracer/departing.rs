@@ -14,6 +14,7 @@ use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -436,6 +437,11 @@ fn send(
     bulk: &RefCell<Bulk>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
+    let mut image = Cow::Borrowed(image);
+    if image.process.keys != 0 || image.areas.iter().any(|a| a.key != 0) {
+        body::find_keys(host.0, image.to_mut())?;
+    }
+    let image = &*image;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;

@@ -26,12 +26,18 @@ impl Tracer {
         os::fault::at("outline there")?;
         let host = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid));
         let host = host.ok_or_else(|| BodyError::Stays("it does not run there".into()))?;
-        let image = possessions::outline(&self.room, pid, host)?;
+        let mut image = possessions::outline(&self.room, pid, host)?;
         let (ignored, child_flags) = {
             let guests = self.room.guests();
             guests.get(pid).map(|guest| (guest.ignored, guest.child_flags)).unwrap_or_default()
         };
-        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        let encode = |image: &Image| image.encode().map_err(|e| BodyError::Stays(e.to_string()));
+        let mut bytes = encode(&image)?;
+        if bytes.len() > OUTLINE_BYTES_MAX {
+            // Its memory can be laid out later, too.
+            image.areas.clear();
+            bytes = encode(&image)?;
+        }
         if bytes.len() > OUTLINE_BYTES_MAX {
             return Err(BodyError::Stays("it holds too many files for one message".into()));
         }
