@@ -283,7 +283,7 @@ fn balance_is_calm_and_a_newcomer_is_not_flooded() {
     };
     let mut all: Vec<_> = ["n2", "n3"].iter().flat_map(|node| [node; 3]).map(|node| busy(node)).collect();
     let is_busy = |node: &&str| (2500..u64::MAX).contains(&load(&lab, node, "runnable_milli"));
-    eventually("both are busy", || ["n2", "n3"].iter().all(|node| is_busy(&node)));
+    eventually("both are busy", || ["n2", "n3"].iter().all(is_busy));
     eventually("nothing moves for a minute of the policy's", || {
         let before = arrivals(&lab).len();
         std::thread::sleep(Duration::from_secs(60) / PACE);
