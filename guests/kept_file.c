@@ -67,7 +67,11 @@ static void size(int other) {
     CHECK(fallocate(other, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 8192) == 0);
     CHECK(pread(0, b, 4, 9000) == 4 && ftruncate(0, BYTES) == 0);
     SAY("%d%d%d%d", b[0], b[1], b[2], b[3]);
-    SAY("data at %ld, no more at %ld", (long)lseek(other, 100, SEEK_DATA), (long)lseek(0, BYTES - 1, SEEK_HOLE));
+    SAY("data at %ld", (long)lseek(other, 100, SEEK_DATA));
+    // Whether allocated space that was not written is a hole, depends on what is still in memory.
+    off_t hole = lseek(0, BYTES - 1, SEEK_HOLE);
+    CHECK(hole == BYTES - 1 || hole == BYTES);
+    FAILS(ENXIO, lseek(other, BYTES, SEEK_DATA));
     CHECK(fsync(0) == 0 && fdatasync(other) == 0 && sync_file_range(other, 0, 0, SYNC_FILE_RANGE_WRITE) == 0);
     CHECK(posix_fadvise(0, 0, 0, POSIX_FADV_WILLNEED) == 0 && posix_fadvise(other, 0, 0, POSIX_FADV_SEQUENTIAL) == 0);
     CHECK(readahead(other, 0, 4096) == 0);
@@ -90,7 +94,8 @@ static void attributes(int other) {
     SAY("mode %o, times %ld.%ld %ld.%ld, links %d", s.st_mode & 07777, (long)s.st_atim.tv_sec, s.st_atim.tv_nsec,
         (long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec, (int)s.st_nlink);
     times[0].tv_nsec = UTIME_OMIT, times[1].tv_nsec = UTIME_NOW;
-    CHECK(futimens(0, times) == 0 && fstat(other, &s) == 0 && s.st_atim.tv_sec == 1000 && s.st_mtim.tv_sec > 1000000000);
+    CHECK(futimens(0, times) == 0 && fstat(other, &s) == 0);
+    SAY("times %ld, %s", (long)s.st_atim.tv_sec, s.st_mtim.tv_sec > 1000000000 ? "now" : "then");
     char value[16] = {0}, names[64] = {0};
     CHECK(fsetxattr(other, "user.a", "value", 5, 0) == 0 && fgetxattr(0, "user.a", value, 16) == 5);
     SAY("%s, %ld bytes", value, (long)fgetxattr(other, "user.a", 0, 0));
@@ -157,11 +162,12 @@ int main(int argc, char **argv) {
     SAY("mapped: %x, own page %c, the file's %d", before, map[4096], part[0] == 'M');
     GUEST_POINT();
     SAY("mapped: %x %x, own page %c", sum(map + 8192, 20000), sum(part, 8192), map[4096]);
-    CHECK(write(1, "", 0) == 0 && pwrite(0, map + 30000, 10, 0) == 10);
-    work(other);
     // The last page ends with the file.
     SAY("end: %x", sum(map + BYTES - 100, 100));
-    CHECK(munmap(map, BYTES) == 0);
+    CHECK(write(1, "", 0) == 0 && pwrite(0, map + 30000, 10, 0) == 10 && munmap(map, BYTES) == 0);
+    // A mapping that is made anew at home counts as an access there.
+    CHECK(munmap(part, 8192) == 0);
+    work(other);
     CHECK(kill(holder, SIGKILL) == 0 && waitpid(holder, 0, 0) == holder);
     char b[10];
     CHECK(lseek(0, 20, SEEK_SET) == 20 && read(other, b, 10) == 10);

@@ -6,7 +6,7 @@ use crate::keys;
 use crate::rebuild::free_place;
 use crate::rewind::{RESTART_BLOCK, rewind};
 use crate::timers;
-use image::{Layout, Process, Rseq, Stack, Thread};
+use image::{Layout, Process, Rseq, Stack, Thread, Used};
 use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
@@ -196,6 +196,8 @@ fn from_outside(
 /// statx(2): its size, and where the inode number is.
 const STATX_BYTES: usize = 256;
 const STATX_INO_AT: u64 = 32;
+/// getrusage(2)
+const USAGE_BYTES: usize = 144;
 
 /// Where the answers about a process will lie.
 struct ProcessPlaces {
@@ -207,6 +209,9 @@ struct ProcessPlaces {
     settings: Vec<usize>,
     /// struct statx of the working directory.
     directory: u64,
+    /// struct rusage, and what the process' clock of CPU time shows.
+    usage: u64,
+    clock: u64,
 }
 
 /// The timers stand still from here on: one that ended here too would be seen twice. [`Collected::give_back`] sets them going.
@@ -227,12 +232,15 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let flags = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as u64;
     let here = i64::from(libc::AT_FDCWD) as u64;
     batch.may(libc::SYS_statx, [here, empty, flags, u64::from(libc::STATX_INO), directory, 0]);
+    let (usage, clock) = (batch.space(USAGE_BYTES), batch.space(16));
+    batch.may(libc::SYS_getrusage, [libc::RUSAGE_SELF as u64, usage, 0, 0, 0, 0]);
+    batch.may(libc::SYS_clock_gettime, [libc::CLOCK_PROCESS_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
     let (timers, none) = (batch.space(3 * ACTION_BYTES), batch.space(ACTION_BYTES));
     for which in 0..3 {
         let to = timers + which * ACTION_BYTES as u64;
         batch.must("stopping timers", libc::SYS_setitimer, [which, none, to, 0, 0, 0]);
     }
-    ProcessPlaces { actions, timers, brk, ldt, keys, settings, directory }
+    ProcessPlaces { actions, timers, brk, ldt, keys, settings, directory, usage, clock }
 }
 
 impl ProcessPlaces {
@@ -268,6 +276,10 @@ impl ProcessPlaces {
         let settings = self.settings.iter().zip(image::SETTINGS).map(|(place, (_, set))| (set, result(*place)));
         // What this kernel does not know is not set.
         process.settings = settings.filter(|(_, v)| *v >= 0).map(|(set, v)| (set, v as u64)).collect();
+        // The clock is exact; how much of that was the kernel's, it guesses from ticks.
+        let system_ns =
+            inside.memory().word(self.usage + 16)? * 1_000_000_000 + inside.memory().word(self.usage + 24)? * 1000;
+        process.used = Used { user_ns: time_ns(inside.memory(), self.clock)?.saturating_sub(system_ns), system_ns };
         process.cwd_inode = inside.memory().word(self.directory + STATX_INO_AT)?;
         process.layout = Layout {
             start_code: layout.start_code,
@@ -291,6 +303,11 @@ impl ProcessPlaces {
     }
 }
 
+/// `struct timespec`
+fn time_ns(memory: &Memory, at: u64) -> Result<u64, BodyError> {
+    Ok(memory.word(at)? * 1_000_000_000 + memory.word(at + 8)?)
+}
+
 fn four_words(bytes: &[u8]) -> [u64; 4] {
     let mut found = [0; 4];
     for (word, bytes) in found.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -304,6 +321,7 @@ struct ThreadPlaces {
     address: u64,
     stack: u64,
     slack: usize,
+    clock: u64,
 }
 
 fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
@@ -312,12 +330,15 @@ fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
     batch.must("asking for the thread's address", libc::SYS_prctl, [PR_GET_TID_ADDRESS, address, 0, 0, 0, 0]);
     batch.must("asking for the signal stack", libc::SYS_sigaltstack, [0, stack, 0, 0, 0, 0]);
     let slack = batch.may(libc::SYS_prctl, [libc::PR_GET_TIMERSLACK as u64, 0, 0, 0, 0, 0]);
-    ThreadPlaces { address, stack, slack }
+    let clock = batch.space(16);
+    batch.may(libc::SYS_clock_gettime, [libc::CLOCK_THREAD_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
+    ThreadPlaces { address, stack, slack, clock }
 }
 
 impl ThreadPlaces {
     fn read(&self, memory: &Memory, results: &[i64], thread: &mut Thread) -> Result<(), BodyError> {
         thread.slack_ns = results.get(self.slack).map_or(0, |slack| (*slack).max(0) as u64);
+        thread.used_ns = time_ns(memory, self.clock)?;
         thread.clear_tid = memory.word(self.address)?;
         let flags = memory.word(self.stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
         thread.stack = Stack { at: memory.word(self.stack)?, flags, bytes: memory.word(self.stack + 16)? };

@@ -13,5 +13,5 @@ pub use section::{IMAGE_BYTES_MAX, ImageError};
 pub use shown::shown;
 pub use state::{
     Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, SETTINGS, Stack, Thread, Timer,
-    Vdso,
+    Used, Vdso,
 };

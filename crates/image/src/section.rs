@@ -11,8 +11,8 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
-const PROCESS: (u16, u16) = (1, 6);
-const THREADS: (u16, u16) = (2, 3);
+const PROCESS: (u16, u16) = (1, 7);
+const THREADS: (u16, u16) = (2, 4);
 const AREAS: (u16, u16) = (3, 3);
 const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
@@ -159,8 +159,8 @@ mod tests {
         bytes.extend([99, 0, 1, 0, 0, 0, 0, 0]);
         assert_eq!(Image::decode(&bytes), Err(ImageError::Unknown { kind: 99, version: 1 }));
         let mut bytes = image().encode().unwrap();
-        bytes[10] = 7;
-        assert_eq!(Image::decode(&bytes), Err(ImageError::Unknown { kind: 1, version: 7 }));
+        bytes[10] = 99;
+        assert_eq!(Image::decode(&bytes), Err(ImageError::Unknown { kind: 1, version: 99 }));
     }
 
     #[test]

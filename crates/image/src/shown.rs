@@ -52,6 +52,7 @@ fn process(out: &mut String, p: &Process) {
         format!("code {:x}-{:x}, data {:x}-{:x}", l.start_code, l.end_code, l.start_data, l.end_data),
         format!("heap {:x}-{:x}, stack {:x}", l.start_brk, l.brk, l.start_stack),
         format!("arguments {:x}-{:x}, environment {:x}-{:x}", l.arg_start, l.arg_end, l.env_start, l.env_end),
+        format!("CPU time {} ms, {} ms of it away", p.used.total_ns() / 1_000_000, p.used_away.total_ns() / 1_000_000),
         format!("settings (prctl) {:?}", p.settings),
         format!("auxiliary vector {} bytes, vDSO {vdso}", p.auxv.len()),
     ];

@@ -47,10 +47,37 @@ pub struct Process {
     pub vdso: Option<Vdso>,
     /// Signals that wait for the process, with what they carry (128 bytes each).
     pub pending: Vec<Vec<u8>>,
+    /// CPU time that it has used, everywhere ...
+    pub used: Used,
+    /// ... and as much of that as home's kernel did not count: it ran on other nodes.
+    pub used_away: Used,
     /// What it has set by prctl(2): PR_SET_ number ([`SETTINGS`]) and value.
     pub settings: Vec<(u8, u64)>,
     /// Protection keys that it has (pkey_alloc(2)): bit n for key n, 1 to 15.
     pub keys: u16,
+}
+
+/// CPU time, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "as getrusage(2) has them")]
+pub struct Used {
+    pub user_ns: u64,
+    pub system_ns: u64,
+}
+
+impl Used {
+    /// Both together.
+    pub fn total_ns(self) -> u64 {
+        self.user_ns.saturating_add(self.system_ns)
+    }
+
+    /// This and more.
+    pub fn and(self, more: Used) -> Used {
+        Used {
+            user_ns: self.user_ns.saturating_add(more.user_ns),
+            system_ns: self.system_ns.saturating_add(more.system_ns),
+        }
+    }
 }
 
 /// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE.
@@ -133,6 +160,10 @@ pub struct Thread {
     pub robust: (u64, u64),
     /// Restartable sequences.
     pub rseq: Rseq,
+    /// CPU time that it has used, everywhere, nanoseconds ...
+    pub used_ns: u64,
+    /// ... and on other nodes than home.
+    pub used_away_ns: u64,
     /// Signals that wait for the thread, with what they carry (128 bytes each).
     pub pending: Vec<Vec<u8>>,
 }

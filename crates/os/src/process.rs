@@ -130,6 +130,15 @@ pub fn ticks(pid: i32) -> Result<(u64, u64)> {
     times.next().zip(times.next()).ok_or_else(|| odd(pid, "stat"))
 }
 
+/// When the process began, ticks since the machine did: with its number, which process it is.
+pub fn began(pid: i32) -> Result<u64> {
+    const BEGAN_AT: usize = 19;
+    let text = slurp(pid, "stat")?;
+    let text = String::from_utf8_lossy(&text);
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    fields.split_whitespace().nth(BEGAN_AT).and_then(|f| f.parse().ok()).ok_or_else(|| odd(pid, "stat"))
+}
+
 /// The process is stopped by a signal, whose effect SIGCONT ends. False of one that is gone.
 pub fn is_stopped(pid: i32) -> bool {
     const STATE_AT: usize = 2;

@@ -5,9 +5,11 @@
 //! the filter (`seccomp_cache_prepare` in `kernel/seccomp.c`).
 
 mod clocks;
+mod cpu;
 mod emit;
 
 pub use clocks::{WALL_CLOCKS, clocks};
+pub use cpu::cpu_times;
 pub use emit::{MAX_INSNS, Program, program};
 
 use crate::class::Class;

@@ -18,6 +18,7 @@ mod picture;
 mod receive;
 mod sharing;
 mod talk;
+mod used;
 mod watch;
 
 pub use pass::Beyond;

@@ -6,6 +6,7 @@ mod socket;
 pub mod standing;
 
 use super::after::After;
+use super::cpu_times;
 use super::going_home;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
@@ -177,7 +178,11 @@ impl Asked {
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
             room.devices.asked(id, call.nr);
-            room.ledger.asked(id, who.pid, &call, || os::process::ticks(caller.host_tid.0).unwrap_or_default());
+            room.ledger.asked(id, who.pid, &call, || {
+                let (user, system) = os::process::ticks(caller.host_tid.0).unwrap_or_default();
+                let (user_before, system_before) = cpu_times::ticks_before(&room.guests(), who.pid);
+                (user + user_before, system + system_before)
+            });
             // A terminal does not stop those who block its signals.
             let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
             room.ask(id, who, Call { blocked, ..call });

@@ -1,5 +1,6 @@
 //! Who lives in the room: threads by the hosting kernel's number and by the home's.
 
+use super::cpu_times::Before;
 use super::spares::Spare;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
@@ -36,6 +37,8 @@ pub struct Guest {
     pub shown: HashSet<i32>,
     /// Where it has a copy of the code of home's kernel (`strange.rs`).
     pub vdso: Option<image::Vdso>,
+    /// CPU time that it had used when it came.
+    pub before: Option<Arc<Before>>,
     /// Its program runs: what it does is no more what the porter does for it.
     pub runs: bool,
 }
@@ -61,6 +64,7 @@ impl Guest {
             reads_signals: false,
             shown: HashSet::new(),
             vdso: None,
+            before: None,
             runs: false,
         }
     }
@@ -75,7 +79,7 @@ impl Guest {
 
     /// A child of this one, as fork(2) makes it.
     pub fn child(&self) -> Guest {
-        Guest { unclaimed: HashMap::new(), ..self.clone() }
+        Guest { unclaimed: HashMap::new(), before: None, ..self.clone() }
     }
 
     /// Whether a stand-in may stand for a terminal.

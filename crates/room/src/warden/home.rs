@@ -116,7 +116,7 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                     After::Here | After::HereIfAbsent { .. } => result >= 0,
                     After::Sought { standin, expected } => {
                         let offset = u64::try_from(result).ok().filter(|to| expected.is_none_or(|here| here == *to));
-                        offset.inspect(|to| room.standins.files.begins(standin, *to)).is_some()
+                        offset.inspect(|to| room.standins.files.will_be_at(standin, *to)).is_some()
                     }
                     After::WriteElseHere(_) => result < 0 && result != -i64::from(libc::EFAULT),
                     _ => false,

@@ -1,6 +1,5 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
-use super::calls::standing;
 use super::shared::Shared;
 use super::standins;
 use super::strange;
@@ -196,7 +195,6 @@ fn descriptors(
         let info = process::fd_info(host.0, fd)?;
         let opened = match room.standins.standin(info.mount_id, info.inode) {
             Some(standin) => {
-                standing::align(room, host, fd, standin);
                 let guests = room.guests();
                 let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
                 Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)

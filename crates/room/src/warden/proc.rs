@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::ToHome;
-use wire::message::{DeviceName, DeviceNode, Look};
+use wire::message::{DeviceName, DeviceNode, Look, StandinId};
 
 /// How long the kernel may believe what was said of a process: long enough for one look at it, too short to be noticed.
 const VALID_NS: u32 = 20_000_000;
@@ -53,6 +53,8 @@ enum Step {
     Lookup(Vec<u8>),
     Attributes(u64),
     Text,
+    /// A file that stays at home is opened again: under the name that it has there, or, if it has none, by this link.
+    Again(String),
     List,
     Content,
     /// To be put together with what this process' kernel says.
@@ -160,13 +162,14 @@ fn handle(room: &Shared, request: &Request<'_>) {
 pub fn answered(room: &Shared, unique: u64, result: i64, out: &[u8]) {
     let proc = &room.proc;
     let Some(step) = proc.lock().asked.remove(&unique) else { return };
-    let done = if result < 0 { Err(-result as i32) } else { go_on(proc, unique, step, out) };
+    let done = if result < 0 { Err(-result as i32) } else { go_on(room, unique, step, out) };
     if let Err(errno) = done {
         proc.device.error(unique, errno);
     }
 }
 
-fn go_on(proc: &Proc, unique: u64, step: Step, out: &[u8]) -> Served {
+fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
+    let proc = &room.proc;
     let node = || postcard::from_bytes::<DeviceNode>(out).map_err(|_| libc::EIO);
     match step {
         Step::Lookup(path) => proc.found(unique, &path, names::attributes(0, &node()?), (0, VALID_NS)),
@@ -175,12 +178,22 @@ fn go_on(proc: &Proc, unique: u64, step: Step, out: &[u8]) -> Served {
             proc.device.value(unique, &AttrOut { attr_valid_nsec: VALID_NS, attr, ..AttrOut::default() });
         }
         Step::Text => proc.device.bytes(unique, out),
+        Step::Again(link) if !out.starts_with(b"/") || out.ends_with(b" (deleted)") => {
+            proc.device.bytes(unique, link.as_bytes());
+        }
+        Step::Again(_) => proc.device.bytes(unique, out),
         Step::List => proc.open_listing(unique, postcard::from_bytes(out).map_err(|_| libc::EIO)?),
         Step::Content => proc.open_file(unique, out.to_vec()),
         Step::Merge(host, what, asker) => {
             let home = String::from_utf8_lossy(out);
             let merged = match what {
-                Merged::Stat => own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker)),
+                Merged::Stat => {
+                    let away = {
+                        let guests = room.guests();
+                        guests.who(host).map_or((0, 0), |who| super::cpu_times::ticks_away(&guests, who.pid))
+                    };
+                    own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker, away))
+                }
                 Merged::Status => own::content(host, "status").map(|room| merge::status(&home, &room, asker)),
             };
             proc.open_file(unique, merged.ok_or(libc::ESRCH)?.into_bytes());
@@ -356,11 +369,28 @@ impl Asked<'_> {
     /// A descriptor: what stays at home is called as it is called there.
     fn descriptor(&self, pid: i32, fd: i32) -> Served {
         let Some(text) = self.shown(pid, &format!("fd/{fd}"), fd.to_string().as_bytes())? else {
-            return self.answer_text(format!("../../{HIDDEN}/{pid}/fd/{fd}").as_bytes());
+            return self.follow(pid, fd);
         };
-        let Some(standin) = self.room.standin_of(self.host(pid)?, fd) else { return self.answer_text(&text) };
+        match self.room.standin_of(self.host(pid)?, fd) {
+            Some(standin) => self.ask_name(pid, standin, Step::Text),
+            None => self.answer_text(&text),
+        }
+    }
+
+    /// Whoever follows the link comes to the very file; but what stays at home is to be opened anew there, with an offset of its own.
+    fn follow(&self, pid: i32, fd: i32) -> Served {
+        let link = format!("../../{HIDDEN}/{pid}/fd/{fd}");
+        let host = self.host(pid)?;
+        let may = self.asker.is_some() && self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?);
+        match self.room.standin_of(host, fd).filter(|standin| may && standin.is_file()) {
+            Some(standin) => self.ask_name(pid, standin, Step::Again(link)),
+            None => self.answer_text(link.as_bytes()),
+        }
+    }
+
+    fn ask_name(&self, pid: i32, standin: StandinId, step: Step) -> Served {
         let unique = self.unique();
-        self.proc().lock().asked.insert(unique, Step::Text);
+        self.proc().lock().asked.insert(unique, step);
         let id = self.room.expect(Pending::Proc { pid, unique });
         self.room.tell(&ToHome::NameOf { id, standin });
         Ok(())

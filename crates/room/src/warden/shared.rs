@@ -31,6 +31,8 @@ pub struct Shared {
     pub memory: Memory,
     /// Open stand-ins in stock.
     pub spares: Spares,
+    /// Descriptors that threads are still to take.
+    pub owed: super::owed::Owed,
     /// Ways to other rooms and from them.
     pub lanes: super::lanes::Lanes,
     /// Processes on their way in.
@@ -210,6 +212,7 @@ impl Shared {
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),
+            owed: super::owed::Owed::default(),
             spares: Spares::default(),
             standins,
             fifos: Fifos::default(),
@@ -311,6 +314,7 @@ impl Shared {
 
     /// A thread ended: nothing is kept for it.
     pub fn forget(&self, ended: HostTid) {
+        self.owed.take(ended);
         lock(&self.pending)
             .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { host, .. } if *host == ended));
     }

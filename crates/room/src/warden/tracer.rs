@@ -3,6 +3,7 @@
 mod arriving;
 mod births;
 mod bodies;
+mod cpu_times;
 mod deadlines;
 mod departing;
 mod dying;
@@ -10,6 +11,7 @@ mod family;
 mod held;
 mod injected;
 mod onward;
+mod owed;
 mod porters;
 mod sharing;
 pub(crate) mod shown;

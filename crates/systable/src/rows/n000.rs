@@ -16,7 +16,7 @@ const SETS_ACTION: When = When::Unless(&[&[Cmp::Null(1)]]);
 const OF_CHILDREN: When = When::If(&[&[Cmp::Is(0, u32::MAX)]]);
 /// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
 const NOT_CLOEXEC: When = When::Unless(&[&[Cmp::Is(1, 0x5451)], &[Cmp::Is(1, 0x5450)]]);
-/// `F_SETFL`, for of a stand-in the flags are the home's open file's; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_NOTIFY`;
+/// `F_SETFL`, for of a stand-in the flags are the home's open file's; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_GETLEASE`, `F_NOTIFY`;
 /// `F_SETPIPE_SZ` and `F_GETPIPE_SZ` of a stand-in.
 const FCNTL_OWNER: When = When::If(&[
     &[Cmp::Is(1, 4)],
@@ -27,6 +27,7 @@ const FCNTL_OWNER: When = When::If(&[
     &[Cmp::Is(1, 15)],
     &[Cmp::Is(1, 16)],
     &[Cmp::Is(1, 1024)],
+    &[Cmp::Is(1, 1025)],
     &[Cmp::Is(1, 1026)],
     &[Cmp::Is(1, 1031), Cmp::Below(0, 3)],
     &[Cmp::Is(1, 1032), Cmp::Below(0, 3)],

@@ -28,7 +28,6 @@ const SHORT: Duration = Duration::from_secs(50);
 /// What differs if its process is moved at other moments than at its point.
 const DIFFERENT: &[(&str, &str)] = &[
     ("posix_timers", "how often a timer has overrun before a move, the kernel does not tell"),
-    ("rights", "descriptors that come with a message are lost if their receiver leaves the room at that moment"),
     ("udp", "a recvmmsg that is stopped says how many messages it has so far"),
     ("socket_big", "a large write that is stopped says what it has written, as it does after SIGSTOP and SIGCONT"),
 ];

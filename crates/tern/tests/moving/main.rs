@@ -8,6 +8,7 @@ mod clocks;
 mod common;
 mod families;
 mod following;
+mod in_flight;
 mod large;
 mod onward;
 mod pictures;

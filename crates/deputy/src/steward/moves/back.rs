@@ -1,6 +1,7 @@
 //! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
 
 use super::filling::Filling;
+use super::used::Away;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::Phase;
@@ -208,6 +209,7 @@ impl Move {
                 return Err(e.into());
             }
         };
+        let away = Away::of(self.pid, filling.image());
         os::fault::past("arrived");
         self.arrived();
         let (done, is_done) = mpsc::channel();
@@ -222,6 +224,8 @@ impl Move {
                 threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;
                 self.done("finish");
                 self.course.borrow_mut().thaw(Instant::now());
+                // One that is gone uses no more.
+                away.into_iter().for_each(|away| away.keep(&self.room.args.run_dir, self.pid));
                 Ok(rest)
             }
             Err(e) => {

@@ -59,6 +59,11 @@ impl Filling {
         Filling { image, deputy, given: Given::default(), own, cwd: None, later: Ranges::default(), copies: Vec::new() }
     }
 
+    /// What it is filled from.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
     fn first(&mut self) -> Result<&mut Inside, BodyError> {
         self.deputy.first().ok_or(BodyError::Gone)
     }
@@ -66,6 +71,7 @@ impl Filling {
     /// Opens the files with the deputy's own rights, and lays the memory out.
     pub fn prepare(&mut self, room: &Shared, pid: i32) -> Result<(), BodyError> {
         os::fault::at("fill")?;
+        keeps_its_locks(room, pid, &self.image)?;
         let Filling { image, deputy, given, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
         names::open(room, pid, inside, &image.files, &mut given.files)?;
@@ -290,6 +296,26 @@ impl Filling {
         }
         Ok(done)
     }
+}
+
+/// A process loses its record locks of a file when it closes any descriptor of it (fcntl_locking(2)): so none of what is opened now, and closed when it has been mapped or placed,
+/// may be a file that the deputy has locked.
+fn keeps_its_locks(room: &Shared, pid: i32, image: &Image) -> Result<(), BodyError> {
+    let files: Vec<i32> = match room.table().deputies.get(&pid) {
+        Some(deputy) => deputy.standins.iter().filter(|(s, _)| s.is_file()).flat_map(|(_, fds)| fds.clone()).collect(),
+        None => Vec::new(),
+    };
+    for fd in files {
+        let info = os::process::fd_info(pid, fd)?;
+        let own = format!("/proc/self/fd/{fd}").into_bytes();
+        let again = |file: &&image::File| file.path == own || (file.inode == info.inode && !file.removed);
+        if info.locked && image.files.iter().any(|file| again(&file)) {
+            let name = os::process::link(pid, &format!("fd/{fd}"))?;
+            let why = format!("it holds a lock on {} and has it mapped, or opened again", name.display());
+            return Err(BodyError::Stays(why));
+        }
+    }
+    Ok(())
 }
 
 /// For which thread, if it is for one, and what it carries.

@@ -353,9 +353,15 @@ fn descriptors(pid: i32, files: &mut Files, gathered: &mut Gathered) -> Result<D
     let mut others = None;
     // Numbers of files' descriptors, each open file once, in the kernel's order of them.
     let mut distinct: Vec<(i32, Opened)> = Vec::new();
-    for fd in process::descriptors(pid)? {
-        let info = process::fd_info(pid, fd)?;
-        let kind = kind(pid, fd, &info)?;
+    let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
+    let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
+    let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
+    for (fd, info) in all {
+        let kind = match locked.contains(&(info.mount_id, info.inode)) && is_file(pid, fd) {
+            // A process does not lock itself out, through whatever descriptor; and its locks are the deputy's to keep.
+            true => Kind::AtHome,
+            false => kind(pid, fd, &info)?,
+        };
         let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
             (_, Kind::AtHome) => Opened::Home(fd),
             (Ok(same), _) => distinct[same].1,
@@ -434,6 +440,10 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         return Ok(Kind::File(opened_file(pid, fd, info, &target)?));
     }
     Ok(Kind::AtHome)
+}
+
+fn is_file(pid: i32, fd: i32) -> bool {
+    std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|m| m.is_file())
 }
 
 /// A file that tells of the home's kernel: there it must be read.

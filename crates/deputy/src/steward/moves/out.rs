@@ -5,6 +5,7 @@ use super::following::Following;
 use super::implant;
 use super::names::Names;
 use super::observe::Observed;
+use super::used;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
@@ -219,6 +220,7 @@ impl Move {
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
+        used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
         self.send_image(&image)?;
         self.done("image");

@@ -90,13 +90,19 @@ pub fn seek(asked: Asked) {
         libc::SEEK_CUR => before.map(|before| before.wrapping_add(asked.args[1])),
         _ => None,
     };
+    // What is made twice goes too far: its result must not get lost, and is not the kernel's to make once more. (A call that was handed to the tracer first cannot be answered by it
+    // again: at its end it stops anyway, and then not a second time.)
+    let marked = asked.args[0] >> 32 != 0;
+    if !marked && asked.args[2] as i32 == libc::SEEK_CUR && asked.args[1] != 0 {
+        return asked.ask(call, After::Write(Vec::new()), true);
+    }
     asked.ask(call, After::Sought { standin, expected }, false);
 }
 
 /// Has home hear of a seek that was made here alone, through another number of the same open file. The kernel's offset here.
 pub fn align(room: &Shared, host: HostTid, fd: i32, standin: StandinId) -> Option<u64> {
     let offset = os::process::fd_info(host.0, fd).ok().map(|info| info.offset).filter(|_| standin.is_file())?;
-    if let Some(to) = room.standins.files.sought_here(standin, offset) {
+    if let Some(to) = room.standins.files.looked_at(standin, offset) {
         let who = room.guests().who(host)?;
         let args = [0, to, libc::SEEK_SET as u64, 0, 0, 0];
         let call = Call { standin: Some(standin), ..Call::new(libc::SYS_lseek, args) };
@@ -145,6 +151,7 @@ pub fn fcntl(asked: Asked) {
     let call = plain(&asked, standin);
     match asked.args[1] as i32 {
         libc::F_SETFL => asked.ask(call, After::Here, false),
+        libc::F_SETLEASE | libc::F_GETLEASE => asked.ask(call, After::Write(Vec::new()), false),
         libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => {
             asked.ask(call, After::Write(Vec::new()), false)
         }

@@ -2,6 +2,7 @@
 
 use super::super::after::adopt;
 use super::super::guests::Waiting;
+use super::super::owed::Due;
 use super::super::shared::Shared;
 use super::{Incoming, half, word};
 use os::ptrace::HostTid;
@@ -57,22 +58,32 @@ pub fn pass(
     Ok(passed)
 }
 
-/// Gives a guest the descriptors that came with a message. `true`: not all could be given.
-pub fn receive(room: &Shared, incoming: &Incoming, waiting: Option<&Waiting>, control: &mut Vec<u8>) -> bool {
+/// Gives a guest the descriptors that came with a message; those that it cannot be given, because it was interrupted, it takes when it stands still (`tracer/owed.rs`). `true`: not
+/// all could be given.
+pub fn receive(
+    room: &Shared,
+    incoming: &Incoming,
+    (host, waiting): (HostTid, Option<&Waiting>),
+    control: &mut Vec<u8>,
+) -> bool {
     for range in descriptors(control) {
         for at in range.step_by(4) {
             let fd = half(control, at) as i32;
-            let given = adopt(room, incoming.who, fd, false).zip(waiting).and_then(|(spare, waiting)| {
-                let given = Given { file: spare.file.as_fd(), close_on_exec: incoming.close_on_exec, answers: false };
+            let Some(spare) = adopt(room, incoming.who, fd, false) else {
+                control.clear();
+                return true;
+            };
+            let close_on_exec = incoming.close_on_exec;
+            let given = waiting.and_then(|waiting| {
+                let given = Given { file: spare.file.as_fd(), close_on_exec, answers: false };
                 os::seccomp::give(waiting.listener.as_fd(), waiting.id, given).ok().flatten()
             });
-            match given {
-                Some(number) => control[at..at + 4].copy_from_slice(&number.to_le_bytes()),
-                None => {
-                    control.clear();
-                    return true;
-                }
-            }
+            let number = given.unwrap_or_else(|| {
+                let number_at = incoming.control.at.wrapping_add(at as u64);
+                room.owed.add(host, Due { file: spare.file, close_on_exec, number_at });
+                -1
+            });
+            control[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
     }
     false

@@ -82,7 +82,7 @@ impl Incoming {
         }
     }
 
-    /// Puts everything where it belongs; the result of the guest's call. Descriptors can be given only while it waits.
+    /// Puts everything where it belongs; the result of the guest's call.
     pub fn deliver(&self, room: &Shared, host: HostTid, waiting: Option<&Waiting>, result: i64, out: &[u8]) -> i64 {
         let write = |to: u64, bytes: &[u8]| guest_memory::write(host.0, to, bytes).is_ok();
         let mut whole = self.payload(out, result).all(|(to, bytes)| write(to, bytes));
@@ -98,7 +98,7 @@ impl Incoming {
             let control_at = NAME_AT + NAME_BYTES_MAX;
             let bytes = (word(out, CONTROL_BYTES) as usize).min(self.control_room());
             let mut received = out.get(control_at..control_at + bytes).unwrap_or(&[]).to_vec();
-            let lost = control::receive(room, self, waiting, &mut received);
+            let lost = control::receive(room, self, (host, waiting), &mut received);
             let flags = half(out, FLAGS) | if lost { libc::MSG_CTRUNC as u32 } else { 0 };
             let field = |offset: usize| at.wrapping_add(offset as u64);
             whole &= self.name.at == 0 || write(field(NAME_BYTES), &name_bytes.to_le_bytes());

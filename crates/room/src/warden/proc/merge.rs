@@ -7,6 +7,8 @@ mod field {
     /// flags, minflt, cminflt, majflt, cmajflt
     pub const FLAGS: usize = 9;
     pub const UTIME: usize = 14;
+    pub const STIME: usize = 15;
+    pub const CUTIME: usize = 16;
     pub const CSTIME: usize = 17;
     pub const STARTTIME: usize = 22;
     pub const EXIT_SIGNAL: usize = 38;
@@ -25,8 +27,8 @@ pub struct Asker {
     pub is_itself: bool,
 }
 
-/// /proc/PID/stat.
-pub fn stat(home: &str, room: &str, asker: Asker) -> Option<String> {
+/// /proc/PID/stat. `away`: ticks of user and system time that neither of them counted.
+pub fn stat(home: &str, room: &str, asker: Asker, away: (u64, u64)) -> Option<String> {
     let (of_home, of_room) = (fields(home)?, fields(room)?);
     let mut merged = Vec::with_capacity(of_home.len());
     for at in 1..=of_home.len().min(of_room.len()) {
@@ -35,7 +37,9 @@ pub fn stat(home: &str, room: &str, asker: Asker) -> Option<String> {
             _ if !asker.may_see_all && SECRET.iter().any(|range| range.contains(&at)) => "0".to_owned(),
             field::COMM => room.to_owned(),
             field::STATE => state(home, room, asker).to_owned(),
-            field::UTIME..=field::CSTIME => sum(home, room),
+            field::UTIME => sum(&sum(home, room), &away.0.to_string()),
+            field::STIME => sum(&sum(home, room), &away.1.to_string()),
+            field::CUTIME..=field::CSTIME => sum(home, room),
             field::STARTTIME | field::EXIT_SIGNAL | field::EXIT_CODE => home.to_owned(),
             field::FLAGS.. => room.to_owned(),
             _ => home.to_owned(),
@@ -131,16 +135,16 @@ mod tests {
 
     #[test]
     fn who_is_homes_and_what_is_the_rooms() {
-        let merged = stat(HOME, ROOM, ALL).unwrap();
+        let merged = stat(HOME, ROOM, ALL, (1, 2)).unwrap();
         let fields = fields(&merged).unwrap();
         assert_eq!(&fields[..8], ["50", "(a ) b)", "R", "7", "50", "6", "34816", "60"]);
-        assert_eq!(&fields[13..22], ["105", "56", "7", "8", "25", "5", "3", "0", "1234"]);
+        assert_eq!(&fields[13..22], ["106", "58", "7", "8", "25", "5", "3", "0", "1234"]);
         assert_eq!((fields[25], fields[37], fields[38]), ("11", "17", "1"));
     }
 
     #[test]
     fn addresses_are_for_few() {
-        let closed = stat(HOME, ROOM, Asker::default()).unwrap();
+        let closed = stat(HOME, ROOM, Asker::default(), (0, 0)).unwrap();
         assert_eq!(&fields(&closed).unwrap()[24..31], ["18446744073709551615", "0", "0", "0", "0", "0", "0"]);
     }
 
@@ -166,8 +170,8 @@ mod tests {
 
     #[test]
     fn odd_lines_are_no_trouble() {
-        assert_eq!(stat("", ROOM, ALL), None);
-        assert_eq!(stat("1 )(", ROOM, ALL), None);
+        assert_eq!(stat("", ROOM, ALL, (0, 0)), None);
+        assert_eq!(stat("1 )(", ROOM, ALL, (0, 0)), None);
         assert_eq!(status("", "", ALL), "");
     }
 }

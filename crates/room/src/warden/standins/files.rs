@@ -16,6 +16,7 @@ use homefs::proto::{
 use os::ptrace::HostTid;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use wire::message::{Call, StandinId};
 
 /// What is known of them.
@@ -28,9 +29,19 @@ pub struct Files {
 struct State {
     /// Requests that home answers, by their numbers: what its answers are for, one after the other.
     asked: HashMap<u64, (StandinId, VecDeque<Step>)>,
-    /// The kernel's offset here that means home's.
-    offsets: HashMap<StandinId, u64>,
+    offsets: HashMap<StandinId, Offset>,
 }
+
+/// The kernel's offset here that means home's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Offset {
+    here: u64,
+    /// What it was, and may still be: the kernel was told to make a seek, and does so in a moment.
+    before: Option<(u64, Instant)>,
+}
+
+/// For so long a seek may be under way that the kernel was told to make.
+const SEEK_WITHIN: Duration = Duration::from_millis(50);
 
 /// What one answer of home's is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +80,31 @@ impl Files {
     /// The kernel's offset of a stand-in is this now, and means the same as home's.
     pub fn begins(&self, standin: StandinId, offset: u64) {
         if standin.is_file() {
-            self.with(|state| state.offsets.insert(standin, offset));
+            self.with(|state| state.offsets.insert(standin, Offset { here: offset, before: None }));
         }
+    }
+
+    /// The kernel will make a seek that home has made, and come to this offset.
+    pub fn will_be_at(&self, standin: StandinId, offset: u64) {
+        self.with(|state| {
+            let before = state.offsets.get(&standin).map(|offset| (offset.here, Instant::now()));
+            state.offsets.insert(standin, Offset { here: offset, before });
+        });
+    }
+
+    /// As [`Files::sought_here`], of an offset that was looked at in between: a seek that home knows of may not have been made here yet.
+    pub fn looked_at(&self, standin: StandinId, offset: u64) -> Option<u64> {
+        let waits =
+            |o: &Offset| o.before.is_some_and(|(before, since)| before == offset && since.elapsed() < SEEK_WITHIN);
+        let is_late = self.with(|state| state.offsets.get(&standin).is_some_and(waits));
+        if is_late { None } else { self.sought_here(standin, offset) }
     }
 
     /// The kernel's offset is this: home's is to be set to it if that is returned, for a seek was made here alone.
     pub fn sought_here(&self, standin: StandinId, offset: u64) -> Option<u64> {
-        let before = self.with(|state| state.offsets.insert(standin, offset)).unwrap_or(0);
-        (standin.is_file() && before != offset).then_some(offset)
+        let now = Offset { here: offset, before: None };
+        let known = self.with(|state| state.offsets.insert(standin, now)).unwrap_or_default();
+        (standin.is_file() && known.here != offset).then_some(offset)
     }
 
     /// It is open no more.
@@ -149,7 +177,7 @@ fn on_behalf_of(room: &Shared, request: &Request<'_>, standin: StandinId) -> Opt
 }
 
 /// The system call that the caller is in, and its arguments.
-fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i64, [u64; 6])> {
+pub fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i64, [u64; 6])> {
     let host = room.guests().host(request.header.pid as i32)?;
     let line = os::process::waiting_call(host.0)?;
     let mut words = line.split_ascii_whitespace();
@@ -302,10 +330,10 @@ pub fn answered(device: &Device, unique: u64, result: i64, out: &[u8]) {
             state.asked.remove(&unique);
         }
         if let (Step::Read(Some(from)) | Step::Written(Some(from)), Ok(n)) = (step, u64::try_from(result)) {
-            state.offsets.insert(standin, from.wrapping_add(n));
+            state.offsets.insert(standin, Offset { here: from.wrapping_add(n), before: None });
         }
-        if let (Step::Sought, Ok(at)) = (step, u64::try_from(result)) {
-            state.offsets.insert(standin, at);
+        if let (Step::Sought, Ok(here)) = (step, u64::try_from(result)) {
+            state.offsets.insert(standin, Offset { here, before: None });
         }
         Some((standin, step))
     });
@@ -393,5 +421,11 @@ mod tests {
         files.begins(file, 10);
         assert_eq!((files.sought_here(file, 10), files.sought_here(file, 4)), (None, Some(4)));
         assert_eq!((files.sought_here(file, 4), files.sought_here(StandinId(3), 7)), (None, None));
+        // The kernel is about to seek.
+        files.will_be_at(file, 50);
+        assert_eq!(
+            (files.looked_at(file, 4), files.looked_at(file, 50), files.looked_at(file, 4)),
+            (None, None, Some(4))
+        );
     }
 }

@@ -1,9 +1,12 @@
 //! Locks of files that stay home: they are the deputy's.
 
-use super::{What, ask, asker};
+use super::{What, ask, asker, files};
 use crate::warden::shared::Shared;
 use homefs::proto::{FileLock, LK_FLOCK, LkIn, Opcode, Request};
 use wire::message::Call;
+
+/// Commands of fcntl(2) about locks that belong to the open file.
+const OF_OPEN_FILES: [i32; 3] = [libc::F_OFD_GETLK, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
 
 /// Has the deputy set a lock, or ask for one.
 pub fn serve(room: &Shared, request: &Request<'_>, opcode: Opcode) -> Result<(), i32> {
@@ -20,10 +23,16 @@ pub fn serve(room: &Shared, request: &Request<'_>, opcode: Opcode) -> Result<(),
         let operation = operation | if waits { 0 } else { libc::LOCK_NB };
         Call { standin, ..Call::new(libc::SYS_flock, [0, operation as u64, 0, 0, 0, 0]) }
     } else {
-        let command = match opcode {
-            Opcode::Getlk => libc::F_GETLK,
-            Opcode::Setlkw => libc::F_SETLKW,
-            _ => libc::F_SETLK,
+        // The kernel does not say whose the lock is to be: the process', or the open file's.
+        let of_file =
+            files::current_call(room, request).is_some_and(|(_, _, args)| OF_OPEN_FILES.contains(&(args[1] as i32)));
+        let command = match (opcode, of_file) {
+            (Opcode::Getlk, false) => libc::F_GETLK,
+            (Opcode::Getlk, true) => libc::F_OFD_GETLK,
+            (Opcode::Setlkw, false) => libc::F_SETLKW,
+            (Opcode::Setlkw, true) => libc::F_OFD_SETLKW,
+            (_, false) => libc::F_SETLK,
+            (_, true) => libc::F_OFD_SETLK,
         };
         let data = flock_bytes(&arguments.lk);
         let out_bytes = data.len() as u32;

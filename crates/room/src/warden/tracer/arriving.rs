@@ -3,6 +3,7 @@
 
 use super::Tracer;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
+use crate::warden::cpu_times::Before;
 use crate::warden::setup::ID_BASE;
 use crate::warden::shared::Shared;
 use crate::warden::strange;
@@ -177,6 +178,9 @@ impl Tracer {
         let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);
         inside.run(&batch)?;
+        if let Some(guest) = self.room.guests().get_mut(image.process.pid) {
+            guest.before = Some(Arc::new(Before::of(image)));
+        }
         let listeners = self.listeners.clone();
         let shown = self.room.guests().show_all(image.process.pid);
         let wall = self.room.wall.get().is_some();
@@ -341,6 +345,12 @@ fn give_up_capabilities(inside: &mut Inside) -> Result<(), BodyError> {
     Ok(())
 }
 
+/// A filter as it lies in memory.
+fn instructions(filter: &[systable::filter::Insn]) -> Vec<u8> {
+    let bytes = |i: &systable::filter::Insn| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat();
+    filter.iter().flat_map(bytes).collect()
+}
+
 /// The filter, for all threads, behind those for descriptors that are shown; the number of its listener.
 fn confine(inside: &mut Inside, shown: &[i32], wall: bool) -> Result<i32, BodyError> {
     let mut batch = inside.batch();
@@ -351,6 +361,11 @@ fn confine(inside: &mut Inside, shown: &[i32], wall: bool) -> Result<i32, BodyEr
         let (nr, args) = os::seccomp::install_more_call(program);
         batch.must("showing a descriptor", nr, args);
     }
+    let cpu_times = systable::filter::cpu_times();
+    let at = batch.put(&instructions(&cpu_times));
+    let program = batch.put(&[(cpu_times.len() as u64).to_le_bytes(), at.to_le_bytes()].concat());
+    let (nr, args) = os::seccomp::install_more_call(program);
+    batch.must("having its clocks completed", nr, args);
     let program: Vec<u8> = filter(wall)
         .iter()
         .flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat())

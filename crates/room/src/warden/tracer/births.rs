@@ -66,6 +66,9 @@ impl Tracer {
         if super::shown::is_about_descriptor(registers.orig_rax) {
             return self.mark_descriptor(stopped);
         }
+        if super::cpu_times::is_reading(registers.orig_rax) {
+            return stopped.resume_to_call_end();
+        }
         if super::deadlines::is_deadline(registers.orig_rax) {
             return self.translate_deadline(stopped);
         }
@@ -199,6 +202,9 @@ impl Tracer {
         let mut registers = stopped.registers()?;
         let result = registers.rax as i64;
         self.signal_taken(host, result);
+        if result == 0 {
+            self.complete_cpu_time(host, &registers);
+        }
         let process = self.births.rewritten.remove(&host);
         if let Some(original) = &process {
             family::put_back(&mut registers, original);

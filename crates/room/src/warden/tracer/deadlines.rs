@@ -50,6 +50,15 @@ fn set_argument(registers: &mut Registers, argument: usize, value: u64) {
     }
 }
 
+/// The clock of a call that may be one of CPU time.
+fn clock(host: HostTid, registers: &Registers) -> Option<i32> {
+    match registers.orig_rax as i64 {
+        libc::SYS_clock_nanosleep => Some(registers.rdi as i32),
+        libc::SYS_timer_settime => os::process::timer_clock(host.0, registers.rdi as i32),
+        _ => None,
+    }
+}
+
 /// Whether the timer that the call sets goes by the wall clock.
 fn by_wall_clock(host: HostTid, registers: &Registers) -> bool {
     let clock = match registers.orig_rax as i64 {
@@ -94,14 +103,20 @@ impl Tracer {
     }
 
     fn translated(&self, host: HostTid, registers: &Registers) -> Option<(usize, Vec<u8>)> {
-        let wall = self.room.wall.get()?;
-        let deadline = deadline(registers).filter(|_| by_wall_clock(host, registers))?;
+        let deadline = deadline(registers)?;
+        let here_ns: &dyn Fn(i64) -> i64 = match self.cpu_time_before(host, clock(host, registers).unwrap_or(0)) {
+            Some(before_ns) => &move |ns: i64| ns.saturating_sub_unsigned(before_ns),
+            None => {
+                let wall = self.room.wall.get().filter(|_| by_wall_clock(host, registers))?;
+                &move |ns: i64| wall.here_ns(ns)
+            }
+        };
         let mut structure = vec![0; deadline.bytes];
         guest_memory::read(host.0, deadline.at, &mut structure).ok()?;
         let time = structure.get_mut(deadline.time_at..)?;
         // Zero stops a timer; what is no time is refused by the kernel.
         let at_home_ns = from_timespec(time).filter(|ns| *ns != 0)?;
-        time.copy_from_slice(&timespec(wall.here_ns(at_home_ns).max(1)));
+        time.copy_from_slice(&timespec(here_ns(at_home_ns).max(1)));
         Some((deadline.argument, structure))
     }
 }

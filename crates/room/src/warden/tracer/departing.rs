@@ -4,6 +4,8 @@
 use super::Tracer;
 use super::bodies::Phase;
 use super::sharing::Asked;
+use crate::warden::calls::standing;
+use crate::warden::cpu_times;
 use crate::warden::lanes::Out;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
@@ -178,7 +180,8 @@ impl Tracer {
     }
 
     /// The call of a thread that is to leave has ended at home with this result.
-    pub fn leave_with(&mut self, mut stopped: Stopped, result: i64) -> Result<(), TraceError> {
+    pub fn leave_with(&mut self, stopped: Stopped, result: i64) -> Result<(), TraceError> {
+        let mut stopped = self.pay(stopped, 0)?;
         if result != -i64::from(libc::EINTR) {
             let mut registers = stopped.registers()?;
             registers.rax = result as u64;
@@ -384,6 +387,11 @@ fn take_apart(
         Ok(image) => image,
         Err(e) => return Err((e, threads)),
     };
+    for descriptor in image.descriptors.iter().filter(|d| matches!(d.opened, image::Opened::Home(_))) {
+        if let Some(standin) = room.standin_of(host, descriptor.fd) {
+            standing::align(room, host, descriptor.fd, standin);
+        }
+    }
     let describe = || {
         os::fault::at("collect there")?;
         let unclaimed = room.guests().get(pid).is_some_and(|g| g.unclaimed.values().any(|kept| !kept.is_empty()));
@@ -411,6 +419,7 @@ fn take_apart(
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;
     image.threads.clone_from(&collected.threads);
+    cpu_times::complete(room, &mut image);
     body::fire_again(&mut image);
     Ok((image, collected))
 }

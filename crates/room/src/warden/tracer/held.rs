@@ -64,7 +64,8 @@ impl Tracer {
         Ok(())
     }
 
-    fn release(&mut self, mut stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
+    fn release(&mut self, stopped: Stopped, signal: i32, result: i64) -> Result<(), TraceError> {
+        let mut stopped = self.pay(stopped, signal)?;
         let mut registers = stopped.registers()?;
         let done = result != -i64::from(libc::EINTR);
         let is_socket = || {
