@@ -27,6 +27,9 @@ pub struct Args {
     /// Numbers of jobs; the scenario's rows if absent
     #[arg(long, value_delimiter = ',')]
     rows: Vec<u32>,
+    /// So many nodes, of the scenario's kinds in proportion
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    nodes: Option<u32>,
     /// What is compared, of tern, static, refined, moved, opportunity; the scenario's if absent
     #[arg(long, value_delimiter = ',')]
     columns: Vec<String>,
@@ -55,6 +58,7 @@ pub struct Args {
 #[serde(default)]
 struct Outcome {
     scenario: String,
+    nodes: u32,
     scale: f64,
     /// How many times as fast the daemons' policies ran.
     pace: f64,
@@ -82,6 +86,9 @@ fn refused(why: impl Into<String>) -> Error {
 /// Runs all that is not there yet; a table, or JSON. `memory`: jobs hold the memory that the scenario says, as a share of their node's.
 pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Error> {
     let mut scenario = Scenario::parse(scenario).map_err(|e| refused(e.to_string()))?;
+    if let Some(nodes) = args.nodes {
+        scenario = scenario.with_nodes(nodes);
+    }
     // A node's share of a core is one core that is slower.
     scenario.nodes.iter_mut().for_each(|nodes| nodes.cores = 1.0);
     let pace: f64 = std::env::var(PACE).ok().and_then(|pace| pace.parse().ok()).unwrap_or(1.0);
@@ -91,12 +98,15 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
     }
     let columns = columns(args, &scenario)?;
     let cluster = cluster::find(&scenario)?;
+    scenario = scenario.with_speeds(&cluster.rates);
+    let nodes = scenario.node_count();
     let rows = if args.rows.is_empty() { scenario.rows.clone() } else { args.rows.clone() };
     let runs = args.runs.unwrap_or(scenario.runs);
     let mut done = args.resume.as_deref().map_or_else(Vec::new, earlier);
     eprintln!(
-        "{}: time is divided by {scale} for the jobs, and by {pace} for the policy and its gossip",
-        scenario.name
+        "{}: time is divided by {scale} for the jobs, and by {pace} for the policy and its gossip; a job alone gets {:.1} % of its node's share, and bounds are by that",
+        scenario.name,
+        cluster.share * 100.0
     );
     let (all, mut begun) = (rows.len() * runs as usize * columns.len(), 0);
     for jobs in rows {
@@ -107,8 +117,8 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
                 begun += 1;
                 let name = args.mode.as_ref().map_or(column.name().to_owned(), |m| format!("{}-{m}", column.name()));
                 let same = |o: &Outcome| {
-                    (&o.scenario, o.scale, o.pace, o.jobs, o.column.as_str(), o.seed)
-                        == (&scenario.name, scale, pace, jobs, name.as_str(), seed)
+                    (&o.scenario, o.nodes, o.scale, o.pace, o.jobs, o.column.as_str(), o.seed)
+                        == (&scenario.name, nodes, scale, pace, jobs, name.as_str(), seed)
                 };
                 if done.iter().any(same) {
                     continue;
@@ -116,6 +126,7 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
                 let ran = jobs::run(&cluster, &workload, *column, args.mode.as_deref(), (scale, memory))?;
                 let outcome = Outcome {
                     scenario: scenario.name.clone(),
+                    nodes,
                     scale,
                     pace,
                     jobs,
@@ -134,7 +145,7 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
             }
         }
     }
-    done.retain(|o| (&o.scenario, o.scale, o.pace) == (&scenario.name, scale, pace));
+    done.retain(|o| (&o.scenario, o.nodes, o.scale, o.pace) == (&scenario.name, nodes, scale, pace));
     if let Some(path) = &args.svg {
         let plot = report::plot(&scenario.name, &done);
         fs::write(path, plot).map_err(Error::system(format!("writing {}", path.display())))?;

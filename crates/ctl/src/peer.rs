@@ -58,6 +58,13 @@ pub enum PeerRequest {
         /// Which, from where, and why.
         ask: policy::Ask,
     },
+    /// What came of a promise to [`PeerRequest::Admit`].
+    Settle {
+        /// The process that was to come.
+        process: u64,
+        /// It has; else it will not.
+        has_come: bool,
+    },
 }
 
 /// Answers.

@@ -272,6 +272,12 @@ impl Daemon {
         Load { rooms, rooms_max: self.rooms_max(), ..self.meter.load() }
     }
 
+    /// This node as it judges by itself: what it tells others is higher for a while when something has ended.
+    pub(crate) fn own_view(&self) -> ::policy::NodeView {
+        let load = Load { runnable_milli: self.meter.own_milli(), ..self.load() };
+        crate::choice::view(self.me().id, &load, 0)
+    }
+
     /// Looks for the others, unless that is under way.
     pub(crate) fn enter_again(self: &Arc<Self>) {
         if self.table().iter().next().is_some() && !self.entering.swap(true, Ordering::Relaxed) {

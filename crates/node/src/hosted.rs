@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ctl::paths::rooms_dir;
+use ctl::paths::{rooms_dir, warden_socket};
 use ctl::steward::RoomId;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,8 @@ pub(crate) fn living(run_dir: &Path) -> Vec<Hosted> {
         let hosted: Option<Hosted> = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let alive = hosted.filter(Hosted::is_alive);
         if alive.is_none() {
+            // The warden removes its socket itself, unless it was killed.
+            let _ = fs::remove_file(warden_socket(run_dir, id));
             let _ = fs::remove_file(path);
         }
         alive

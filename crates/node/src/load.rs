@@ -17,8 +17,8 @@ const LOOKS: u32 = 2;
 /// Steps of one calibration (some milliseconds), and how many are made; the fastest counts.
 const STEPS: u64 = 3_000_000;
 const CALIBRATIONS: u32 = 5;
-/// The stolen share of this much of the past counts, in looks: a lasting one, not a moment's.
-const STEAL_LOOKS: f64 = 10.0;
+/// The stolen share of this much of the past counts, in samples: a lasting one, not a moment's.
+const STEAL_SAMPLES: f64 = 5.0;
 
 /// Speed until it is measured.
 const REFERENCE_MILLI: u32 = 1000;
@@ -48,6 +48,16 @@ impl Meter {
         lock(&self.seen).load
     }
 
+    /// For decisions of this node's own, thousandths.
+    pub(crate) fn own_milli(&self) -> u32 {
+        lock(&self.seen).index.own_milli()
+    }
+
+    /// A process has come that wants so much of a core, thousandths: it counts before it is measured.
+    pub(crate) fn has_come(&self, demand_milli: u32) {
+        lock(&self.seen).index.shift(f64::from(demand_milli) / 1e3);
+    }
+
     /// Measures until the daemon ends.
     pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
         // The first reading is there before anybody asks.
@@ -69,11 +79,12 @@ impl Meter {
         let mut seen = lock(&self.seen);
         seen.runnable += runnable;
         seen.looks += 1;
-        if seen.looks >= LOOKS || seen.load.cores == 0 {
-            let sample = f64::from(seen.runnable) / f64::from(seen.looks);
-            seen.index.sample(sample, now_ms);
-            (seen.runnable, seen.looks) = (0, 0);
+        if seen.looks < LOOKS && seen.load.cores != 0 {
+            return;
         }
+        let sample = f64::from(seen.runnable) / f64::from(seen.looks);
+        seen.index.sample(sample, now_ms);
+        (seen.runnable, seen.looks) = (0, 0);
         seen.steal();
         let (memory_mib, available_mib) = memory(share);
         let cores = facts::cores();
@@ -101,7 +112,7 @@ impl Seen {
         if let (Some((all, stolen)), Some((all_then, stolen_then))) = (now, self.stolen) {
             let passed = all.saturating_sub(all_then).max(1) as f64;
             let share = (stolen.saturating_sub(stolen_then) as f64 / passed).clamp(0.0, 0.95);
-            self.stolen_share += (share - self.stolen_share) / STEAL_LOOKS;
+            self.stolen_share += (share - self.stolen_share) / STEAL_SAMPLES;
         }
         self.stolen = now;
     }

@@ -101,6 +101,10 @@ async fn answer(
             Ok(()) => PeerAnswer::Done,
             Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },
         },
+        PeerRequest::Settle { process, has_come } => {
+            daemon.balance.settle(daemon, id.0, process, has_come);
+            PeerAnswer::Done
+        }
         PeerRequest::Vacate => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());
             let vacated = tokio::task::spawn_blocking(move || rooms::vacate(&daemon, Some(name.as_str()))).await;

@@ -52,8 +52,16 @@ impl Steward {
     }
 
     pub(crate) fn ask(&self, message: &ToSteward, descriptors: &[BorrowedFd<'_>]) -> io::Result<FromSteward> {
+        self.send(message, descriptors)?;
+        self.answer()
+    }
+
+    fn send(&self, message: &ToSteward, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = postcard::to_allocvec(message).map_err(io::Error::other)?;
-        packet::send(self.socket.as_fd(), &bytes, descriptors)?;
+        packet::send(self.socket.as_fd(), &bytes, descriptors)
+    }
+
+    fn answer(&self) -> io::Result<FromSteward> {
         let answer = packet::receive(self.socket.as_fd(), ANSWER_BYTES)?;
         if answer.bytes.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -116,7 +124,18 @@ impl Steward {
 
     /// Host, whether connected, and who is away.
     pub(crate) fn list(&self) -> Result<(String, bool, Vec<Guest>), String> {
-        match self.ask(&ToSteward::List, &[]) {
+        self.ask_for_list().map_err(|e| format!("the steward does not listen: {e}"))?;
+        self.listed()
+    }
+
+    /// The first half of [`Steward::list`], for who asks many.
+    pub(crate) fn ask_for_list(&self) -> io::Result<()> {
+        self.send(&ToSteward::List, &[])
+    }
+
+    /// The second.
+    pub(crate) fn listed(&self) -> Result<(String, bool, Vec<Guest>), String> {
+        match self.answer() {
             Ok(FromSteward::Guests { host, connected, guests }) => Ok((host, connected, guests)),
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),

@@ -2,6 +2,8 @@
 //! tasks, stolen time and memory pressure (proc(5), `Documentation/accounting/psi.rst`).
 
 use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::{Hierarchy, detect};
@@ -10,6 +12,8 @@ use crate::cgroup::{Hierarchy, detect};
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// Limits above this are none, bytes.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
+/// Most that is read of a file, bytes: what is looked for is near the beginning.
+const READ_BYTES: usize = 4096;
 
 /// Where the files are; looked up once.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +22,8 @@ pub struct Share {
     memory: Vec<Place>,
     /// Other processes than those we see count in the machine's load average.
     apart: bool,
+    /// Device and inode of this program's file.
+    program: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +50,7 @@ impl Share {
             cpu: places(&hierarchies, "cpu"),
             memory: places(&hierarchies, "memory"),
             apart: namespace.as_os_str() != FIRST_PID_NAMESPACE,
+            program: program(Path::new("/proc/self")),
         }
     }
 
@@ -62,7 +69,7 @@ impl Share {
     /// others do, and would be taken for work.
     pub fn runnable(&self) -> u32 {
         let counted = if self.apart { None } else { running(&text(Path::new("/proc/loadavg"))) };
-        counted.map_or_else(running_tasks, |all| all.saturating_sub(1))
+        counted.map_or_else(|| running_tasks(self.program), |all| all.saturating_sub(1))
     }
 
     /// Share of time in which some task waited for memory, over ten seconds, thousandths; 0 where the kernel does not tell.
@@ -119,7 +126,8 @@ fn running(loadavg: &str) -> Option<u32> {
     loadavg.split(' ').nth(3)?.split_once('/')?.0.parse().ok()
 }
 
-fn running_tasks() -> u32 {
+/// The threads of this very program are not even looked at: a room has dozens, and this is done twice a second.
+fn running_tasks(own: Option<(u64, u64)>) -> u32 {
     let numbered = |dir: &Path| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
         entries.filter(|e| e.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit)).map(|e| e.path())
@@ -127,24 +135,22 @@ fn running_tasks() -> u32 {
     let mut count = 0u32;
     for process in numbered(Path::new("/proc")) {
         let Some((state, threads)) = state(&text(&process.join("stat"))) else { continue };
+        if (threads <= 1 && state != 'R') || program(&process).is_some_and(|theirs| Some(theirs) == own) {
+            continue;
+        }
         let runs = |task: &PathBuf| state_of_task(task) == Some('R');
         let running = match threads {
-            0..=1 => u32::from(state == 'R'),
+            0..=1 => 1,
             _ => u32::try_from(numbered(&process.join("task")).filter(runs).count()).unwrap_or(u32::MAX),
         };
-        if running > 0 && !same_program(&process) {
-            count = count.saturating_add(running);
-        }
+        count = count.saturating_add(running);
     }
     count
 }
 
-/// Whether this process runs the caller's program: the same file.
-fn same_program(process: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let file = |process: &Path| fs::metadata(process.join("exe")).ok().map(|m| (m.dev(), m.ino()));
-    let theirs = file(process);
-    theirs.is_some() && theirs == file(Path::new("/proc/self"))
+/// Which file a process runs.
+fn program(process: &Path) -> Option<(u64, u64)> {
+    fs::metadata(process.join("exe")).ok().map(|m| (m.dev(), m.ino()))
 }
 
 fn state_of_task(task: &Path) -> Option<char> {
@@ -167,8 +173,11 @@ fn number(dir: &Path, name: &str) -> Option<u64> {
     text(&dir.join(name)).trim().parse().ok()
 }
 
+/// The beginning of a file of the kernel's, in as few calls as may be; empty if it cannot be read.
 fn text(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_default()
+    let mut buffer = [0; READ_BYTES];
+    let read = fs::File::open(path).and_then(|mut file| file.read(&mut buffer)).unwrap_or(0);
+    String::from_utf8_lossy(&buffer[..read]).into_owned()
 }
 
 #[cfg(test)]
@@ -217,7 +226,7 @@ mod tests {
         let seen = (0..200).any(|_| share.runnable() >= 3);
         busy.iter_mut().for_each(|child| child.kill().and_then(|()| child.wait()).map(drop).unwrap());
         assert!(seen);
-        assert!(same_program(Path::new("/proc/thread-self")));
+        assert_eq!(program(Path::new("/proc/thread-self")), share.program);
         assert!(stolen().is_some_and(|(all, stolen)| all > stolen));
     }
 }

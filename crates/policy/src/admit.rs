@@ -19,6 +19,15 @@ pub struct Ask {
     pub scale_ms: u32,
 }
 
+impl Ask {
+    /// Where it runs now, as it will be when it has gone.
+    pub fn without(&self) -> NodeView {
+        let NodeView { load_milli, free_mib, .. } = self.from;
+        let load_milli = load_milli.saturating_sub(self.process.demand_milli);
+        NodeView { load_milli, free_mib: free_mib.saturating_add(self.process.memory_mib), ..self.from }.bounded()
+    }
+}
+
 /// Why it may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
@@ -56,7 +65,8 @@ pub fn admit(own: &NodeView, ask: &Ask, arrivals: usize, params: &Params) -> Res
     if ask.cause == Cause::Evict {
         return Ok(());
     }
-    if arrivals > (own.cores_milli / 1000) as usize {
+    // A part of a core is one that is slower.
+    if arrivals > own.cores_milli.div_ceil(1000) as usize {
         return Err(Refusal::Flood);
     }
     if ask.cause == Cause::Usher {
@@ -118,6 +128,9 @@ mod tests {
         assert_eq!(asked(&node(2, 0), 9000, Cause::Balance, 2), Err(Refusal::Flood));
         assert_eq!(asked(&node(2, 5000), 1000, Cause::Usher, 0), Ok(()));
         assert_eq!(asked(&node(2, 5000), 1000, Cause::Usher, 9), Err(Refusal::Flood));
+        let part = NodeView { cores_milli: 100, ..node(2, 0) };
+        assert_eq!(asked(&part, 9000, Cause::Balance, 1), Ok(()));
+        assert_eq!(asked(&part, 9000, Cause::Balance, 2), Err(Refusal::Flood));
         let full = NodeView { free_mib: 150, ..node(2, 0) };
         assert_eq!(asked(&full, 2000, Cause::Usher, 0), Err(Refusal::Memory));
         let shut = NodeView { guests: false, ..node(2, 0) };

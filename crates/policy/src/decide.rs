@@ -224,7 +224,11 @@ impl Offer<'_> {
     }
 }
 
-/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer.
+/// A move that takes this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
+const SWIFT_MOVE_MS: f64 = 1000.0;
+
+/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater:
+/// what rotating costs falls with the scale, what it leaves uneven grows with it, and their sum is least where the scale goes with the root of the cost.
 pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
     let (mut done, mut wanted) = (0.0, 0.0);
     for view in inputs.known.iter().chain([&inputs.own]) {
@@ -233,7 +237,8 @@ pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
         wanted += site.load;
     }
     let rate = if wanted > 0.0 { (done / wanted).clamp(0.01, 50.0) } else { 1.0 };
-    (f64::from(inputs.params.lag_scale_ms) * rate).max(1.0) as u32
+    let slowness = (f64::from(inputs.params.move_ms) / SWIFT_MOVE_MS).sqrt().max(1.0);
+    (f64::from(inputs.params.lag_scale_ms) * rate * slowness).clamp(1.0, 3.6e6) as u32
 }
 
 pub(crate) fn weight(lag_ms: i32, base_ms: i32, scale_ms: u32) -> f64 {
@@ -343,6 +348,16 @@ mod tests {
         all.known[0].lag_ms = -2000;
         all.params.mode = Mode::Balance;
         assert_eq!(moved(&all), None);
+    }
+
+    #[test]
+    fn where_moves_take_long_lags_may_grow() {
+        let mut all = inputs(vec![process(1)], vec![node(2, 1.0)]);
+        let shipped = lag_scale_ms(&all);
+        all.params.move_ms = 900;
+        assert_eq!(lag_scale_ms(&all), shipped);
+        all.params.move_ms = 4000;
+        assert_eq!(lag_scale_ms(&all), 2 * shipped);
     }
 
     #[test]

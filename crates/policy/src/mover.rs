@@ -125,11 +125,11 @@ impl Mover {
         Ok(())
     }
 
-    /// The process has come, or will not: it is no promise any more.
-    pub fn settle(&mut self, now_ms: u64, from: u64, process: u64, has_come: bool) {
-        if self.promises.remove(&(from, process)).is_some() && has_come {
-            self.arrivals.push_back(now_ms);
-        }
+    /// The process has come, or will not: it is no promise any more. What has come wants so much, thousandths of a core.
+    pub fn settle(&mut self, now_ms: u64, from: u64, process: u64, has_come: bool) -> Option<u32> {
+        let promise = self.promises.remove(&(from, process)).filter(|_| has_come)?;
+        self.arrivals.push_back(now_ms);
+        Some(promise.demand_milli)
     }
 
     /// The node as it will be when what was promised has come; and whether it takes guests, as its owner said.
@@ -205,7 +205,8 @@ mod tests {
         assert_eq!(mover.with_promises(0, node(2, 0)).load_milli, 1000);
         assert_eq!(mover.admit(0, node(2, 0), &ask(2), 10_000), Ok(()));
         assert_eq!(mover.admit(0, node(2, 0), &ask(3), 10_000), Err(Refusal::Flood));
-        mover.settle(0, 1, 1, true);
+        assert_eq!(mover.settle(0, 1, 1, true), Some(1000));
+        assert_eq!(mover.settle(0, 1, 1, true), None);
         assert_eq!(mover.with_promises(0, node(2, 0)).load_milli, 1000);
         assert_eq!(mover.admit(0, node(2, 0), &ask(3), 10_000), Err(Refusal::Flood), "it has just come");
         assert_eq!(mover.with_promises(10_000, node(2, 0)).load_milli, 0);

@@ -58,8 +58,10 @@ impl World {
                 let node = &mut self.nodes[to];
                 let result = node.mover.admit(now_ms, own, &ask, crate::moves::PROMISE_MS);
                 let view = node.mover.with_promises(now_ms, own);
-                if result.is_err() {
-                    self.counts.refused += 1;
+                match result {
+                    // The newest that is known of the asker: what it was, less what it sends.
+                    Ok(()) => drop(node.window.note(from as u64, 0, ask.without(), now_ms)),
+                    Err(_) => self.counts.refused += 1,
                 }
                 self.send(to, from, Message::Answer { number, result, view });
             }

@@ -173,7 +173,12 @@ impl World {
         let lately = node.arrivals_us.iter().filter(|at_us| self.now_us - **at_us < 3_000_000).count();
         let beyond = lately as i64 - node.cores.max(1.0) as i64;
         self.counts.crowd_max = self.counts.crowd_max.max(beyond);
-        if self.nodes[home].alive { self.put(process, to) } else { self.end(process, Place::Killed) }
+        if !self.nodes[home].alive {
+            return self.end(process, Place::Killed);
+        }
+        self.put(process, to);
+        // Who has to go on because of it goes now.
+        self.consider(to);
     }
 
     pub(crate) fn start(&mut self, process: usize) {

@@ -300,6 +300,29 @@ impl Scenario {
         scenario
     }
 
+    /// On so many nodes, of each kind in proportion.
+    pub fn with_nodes(&self, count: u32) -> Scenario {
+        let mut scenario = self.clone();
+        let all = f64::from(self.node_count().max(1));
+        for nodes in &mut scenario.nodes {
+            nodes.count = ((f64::from(nodes.count) * f64::from(count) / all).round() as u32).max(1);
+        }
+        scenario
+    }
+
+    /// Nodes of these speeds instead, in their order: each kind's mean, of those that there are.
+    pub fn with_speeds(&self, speeds: &[f64]) -> Scenario {
+        let mut scenario = self.clone();
+        let mut speeds = speeds.iter().copied();
+        for nodes in &mut scenario.nodes {
+            let own: Vec<f64> = speeds.by_ref().take(nodes.count as usize).collect();
+            if !own.is_empty() {
+                nodes.speed = own.iter().sum::<f64>() / own.len() as f64;
+            }
+        }
+        scenario
+    }
+
     fn checked(self) -> Result<Scenario, ScenarioError> {
         let holds = |what, range: &str, ok: bool| match ok {
             true => Ok(()),
@@ -356,6 +379,14 @@ mod tests {
         [[faults]]
         kill = { at_s = 3.0, node = 1 }
     "#;
+
+    #[test]
+    fn fewer_nodes_of_each_kind() {
+        let scenario = Scenario::parse(include_str!("../../../scenarios/speeds.toml")).unwrap().with_nodes(4);
+        assert_eq!(scenario.nodes.iter().map(|n| n.count).collect::<Vec<_>>(), [2, 2]);
+        let measured = scenario.with_speeds(&[1.0, 1.0, 0.2, 0.4]);
+        assert_eq!(measured.nodes.iter().map(|n| (n.speed * 10.0).round()).collect::<Vec<_>>(), [10.0, 3.0]);
+    }
 
     #[test]
     fn scenarios_are_read_and_checked() {

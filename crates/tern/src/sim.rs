@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ::sim::{Scenario, Strategy, Table};
+use ::sim::{Scenario, Setting, Strategy, Table};
 
 /// Largest scenario file, bytes.
 const FILE_BYTES: u64 = 1 << 20;
@@ -51,6 +51,18 @@ struct Run {
     /// Seed of the first run
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Numbers of jobs, instead of the scenario's
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<u32>,
+    /// So many nodes, of the scenario's kinds in proportion
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: Option<u32>,
+    /// Runs of each row, instead of the scenario's
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: Option<u32>,
+    /// A number of the policy (see `tern policy show`), instead of the shipped one
+    #[arg(long, value_name = "NAME=NUMBER")]
+    set: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -72,7 +84,7 @@ pub fn main(args: &Args) -> u8 {
 
 /// Exit status 1 if something did not hold.
 fn run(args: &Run) -> Result<u8, String> {
-    let scenario = read(&args.scenario)?;
+    let scenario = changed(read(&args.scenario)?, args)?;
     let quiet = args.json;
     if !quiet {
         println!("{}: {} (seed {}, {} runs a row)", scenario.name, scenario.text, args.seed, scenario.runs);
@@ -101,6 +113,23 @@ fn run(args: &Run) -> Result<u8, String> {
         }
     }
     Ok(status)
+}
+
+/// The scenario as the options want it.
+fn changed(mut scenario: Scenario, args: &Run) -> Result<Scenario, String> {
+    if let Some(nodes) = args.nodes {
+        scenario = scenario.with_nodes(nodes);
+    }
+    if !args.rows.is_empty() {
+        scenario.rows.clone_from(&args.rows);
+    }
+    scenario.runs = args.runs.unwrap_or(scenario.runs);
+    for words in &args.set {
+        let number = words.split_once('=').and_then(|(name, number)| Some((name, number.parse().ok()?)));
+        let (name, number) = number.ok_or_else(|| format!("--set wants NAME=NUMBER, not {words}"))?;
+        scenario.policy.insert(name.to_owned(), Setting::Number(number));
+    }
+    Ok(scenario)
 }
 
 fn seeds(first: u64, count: u64, json: bool) -> Result<u8, String> {

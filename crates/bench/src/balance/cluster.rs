@@ -13,13 +13,19 @@ use std::time::{Duration, Instant};
 const LOADS_WITHIN: Duration = Duration::from_secs(60);
 /// Shares may differ so much from what they should be: quotas are whole milliseconds.
 const ROUNDING: f64 = 0.06;
+/// How long the jobs run that tell the nodes' speeds, seconds.
+const TRIED_S: f64 = 2.0;
 
 /// The cluster as it is.
 pub struct Cluster {
     /// Names of the nodes, in the scenario's order.
     pub nodes: Vec<String>,
-    /// Rounds of [`burn`] that a node of the scenario's speed 1 does in a second.
+    /// Rounds of [`burn`] that a job alone on a node of the scenario's first kind gets in a second.
     pub rounds_per_s: f64,
+    /// The same of each node, as parts of that.
+    pub rates: Vec<f64>,
+    /// What part of its node's share of a core a job gets that is alone there.
+    pub share: f64,
     /// MiB of a node for one MiB of the scenario's.
     pub memory: f64,
 }
@@ -72,8 +78,47 @@ pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
     let memory = |node: &Value| node["load"]["memory_mib"].as_f64().unwrap_or(0.0);
     let least = others.iter().map(memory).fold(f64::INFINITY, f64::min);
     let scenarios = scenario.nodes.iter().map(|n| f64::from(n.memory_mib)).fold(f64::INFINITY, f64::min);
-    let nodes = others.iter().filter_map(|n| n["name"].as_str()).map(str::to_owned).collect();
-    Ok(Cluster { nodes, rounds_per_s: rounds_per_cpu_s()? * unit, memory: least / scenarios.max(1.0) })
+    let nodes: Vec<String> = others.iter().filter_map(|n| n["name"].as_str()).map(str::to_owned).collect();
+    let (rates, share) = rates(&nodes, &wanted, unit)?;
+    let rounds_per_s = rates.iter().zip(&wanted).filter(|(_, w)| **w == wanted[0]).map(|(r, w)| r / w);
+    let rounds_per_s = mean(rounds_per_s);
+    Ok(Cluster {
+        rates: rates.iter().map(|r| r / rounds_per_s).collect(),
+        nodes,
+        rounds_per_s,
+        share,
+        memory: least / scenarios.max(1.0),
+    })
+}
+
+/// Rounds a second that a job gets on each node while every node has one, and what part that is of the nodes' shares: daemons run there, too, and at a
+/// pace they take more of it.
+fn rates(nodes: &[String], wanted: &[f64], unit: f64) -> Result<(Vec<f64>, f64), Error> {
+    // A room takes long to make where there is a part of a core alone, and is made once.
+    nodes.iter().try_for_each(|node| ask(&["run", "--on", node, "--", "true"]).map(drop))?;
+    let whole = rounds_per_cpu_s()?;
+    let job = |node: &String, speed: f64| -> Result<f64, Error> {
+        let rounds = ((whole * unit * speed * TRIED_S) as u64).max(1).to_string();
+        let me = me()?;
+        let mut command = Command::new(&me);
+        command.args(["run", "--on", node, "--"]).arg(&me).args(["__bench-guest", "burn", &rounds]);
+        let done = command.output().map_err(Error::system("running a job"))?;
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        let ns: Option<f64> = said.lines().last().and_then(|line| line.trim().parse().ok());
+        ns.map(|ns| 1e9 / ns.max(1e-3)).ok_or_else(|| refused(format!("a job on {node} did not say its speed: {said}")))
+    };
+    let rates: Result<Vec<f64>, Error> = std::thread::scope(|scope| {
+        let jobs: Vec<_> = nodes.iter().zip(wanted).map(|(node, speed)| scope.spawn(|| job(node, *speed))).collect();
+        jobs.into_iter().map(|job| job.join().map_err(|_| refused("a thread died"))?).collect()
+    });
+    let rates = rates?;
+    let share = mean(rates.iter().zip(wanted).map(|(rate, speed)| rate / (whole * unit * speed)));
+    Ok((rates, share))
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / f64::max(count, 1.0)
 }
 
 /// How such a lab is made.

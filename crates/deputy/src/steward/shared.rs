@@ -206,7 +206,8 @@ impl Shared {
     pub fn refresh_usage(&self) {
         const PATIENCE: Duration = Duration::from_millis(500);
         let before = self.table().reports;
-        if self.table().room != RoomState::Ready {
+        let worth = |t: &Table| t.room == RoomState::Ready && !t.deputies.is_empty();
+        if !worth(&self.table()) {
             return;
         }
         self.tell(&ToRoom::Report);

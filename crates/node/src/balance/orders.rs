@@ -1,0 +1,90 @@
+//! Orders under way: each asks the target and moves its process in a thread of its own, for moves wait mostly.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use ::policy::{Ask, Move};
+use ctl::moves::Wish;
+use ctl::peer::PeerRequest;
+
+use crate::daemon::Daemon;
+use crate::dial::Session;
+use crate::{Error, moving};
+
+/// Most orders at once.
+const ORDERS_MAX: usize = 32;
+
+/// What came of an order.
+pub(super) struct Done {
+    /// Where it was decided for.
+    pub source: u64,
+    pub order: Move,
+    /// How long the move took.
+    pub result: Result<Duration, Error>,
+}
+
+/// The orders of this home.
+pub(super) struct Orders {
+    daemon: Arc<Daemon>,
+    under_way: usize,
+    sender: Sender<Done>,
+    receiver: Receiver<Done>,
+}
+
+impl Orders {
+    pub fn new(daemon: Arc<Daemon>) -> Orders {
+        let (sender, receiver) = channel();
+        Orders { daemon, under_way: 0, sender, receiver }
+    }
+
+    /// May one more go out?
+    pub fn has_room(&self) -> bool {
+        self.under_way < ORDERS_MAX
+    }
+
+    /// Begins; false if it cannot.
+    pub fn give(&mut self, source: u64, order: Move, ask: Ask) -> bool {
+        let (daemon, sender) = (Arc::clone(&self.daemon), self.sender.clone());
+        let work = move || {
+            let result = carry_out(&daemon, &order, ask);
+            let _ = sender.send(Done { source, order, result });
+        };
+        let thread = std::thread::Builder::new().name("order".into()).stack_size(512 << 10).spawn(work);
+        let begun = thread.map_err(|e| tracing::warn!("no thread to move process {}: {e}", order.process)).is_ok();
+        self.under_way += usize::from(begun);
+        begun
+    }
+
+    /// Those that have ended.
+    pub fn ended(&mut self) -> Vec<Done> {
+        let done: Vec<Done> = self.receiver.try_iter().collect();
+        self.under_way = self.under_way.saturating_sub(done.len());
+        done
+    }
+}
+
+fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask) -> Result<Duration, Error> {
+    let pid = i32::try_from(order.process).unwrap_or(0);
+    let target = daemon.table().iter().find(|k| k.member.id == order.to).map(|k| k.member.clone());
+    let start = Instant::now();
+    let Some(target) = target else {
+        moving::relocate_unasked(daemon, pid, None, Wish::default())?;
+        return Ok(start.elapsed());
+    };
+    let mut session = daemon.runtime.block_on(async {
+        let mut session = Session::open(daemon, &target).await?;
+        session.ask(&PeerRequest::Admit { ask }).await?;
+        Ok::<_, Error>(session)
+    })?;
+    let start = Instant::now();
+    let moved = moving::relocate_unasked(daemon, pid, Some(&target.name), Wish::default());
+    let took = start.elapsed();
+    let settle = PeerRequest::Settle { process: order.process, has_come: moved.is_ok() };
+    if let Err(e) = daemon.runtime.block_on(session.ask(&settle)) {
+        tracing::debug!("{} keeps its promise for process {pid} in mind: {}", target.name, e.chain());
+    }
+    moved?;
+    tracing::info!("process {pid} moved to {} in {took:?} ({:?})", target.name, order.cause);
+    Ok(took)
+}

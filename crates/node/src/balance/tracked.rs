@@ -1,0 +1,155 @@
+//! What is known of one process of this home: where it runs, what it wants and gets, what it has missed.
+
+use std::time::Instant;
+
+use ::policy::{Lag, ProcessView, Tie};
+use ctl::steward::Guest;
+use ctl::tool::{Hint, Pin};
+
+/// Over which a process' wants and calls are smoothed, milliseconds.
+const SMOOTHED_MS: f64 = 2000.0;
+
+/// A process of this home.
+pub(super) struct Tracked {
+    began: Instant,
+    /// Where it runs.
+    pub node: u64,
+    /// Where an order under way takes it.
+    pub going: Option<u64>,
+    pub came: Instant,
+    pub came_from: Option<u64>,
+    seen: Instant,
+    cpu_us: u64,
+    calls: u64,
+    /// Calls that home makes for it, a second, smoothed.
+    calls_per_s: f64,
+    /// Share of time for which it wants a core, all threads together, smoothed.
+    pub demand: f64,
+    pub lag: Lag,
+    pub moves: u32,
+    /// Not to be tried until then.
+    pub failed: Option<Instant>,
+}
+
+impl Tracked {
+    /// Where it is, or will be when the order under way is done.
+    pub fn expected(&self) -> u64 {
+        self.going.unwrap_or(self.node)
+    }
+
+    /// It runs elsewhere now.
+    pub fn has_moved(&mut self, to: u64, now: Instant) {
+        self.going = None;
+        if self.node != to {
+            (self.came_from, self.node, self.came) = (Some(self.node), to, now);
+            self.moves += 1;
+        }
+    }
+
+    /// Thousandths of a core.
+    pub fn demand_milli(&self) -> u32 {
+        (self.demand * 1000.0) as u32
+    }
+
+    pub fn new(node: u64, guest: &Guest, demand: f64, mean_ms: f64, now: Instant) -> Tracked {
+        Tracked {
+            began: now,
+            node,
+            going: None,
+            came: now,
+            came_from: None,
+            seen: now,
+            cpu_us: guest.cpu_us,
+            calls: guest.calls,
+            calls_per_s: 0.0,
+            demand,
+            lag: Lag::of_newcomer(mean_ms as i32),
+            moves: 0,
+            failed: None,
+        }
+    }
+
+    /// Takes over what the room says of it now. Who waits for a core is runnable as who has one.
+    pub fn look(&mut self, guest: &Guest, speed: f64, (mean_ms, scale_ms): (f64, f64), pace: f64, now: Instant) {
+        let elapsed_ms = now.duration_since(self.seen).as_secs_f64() * 1e3 * pace;
+        if elapsed_ms < 1.0 {
+            return;
+        }
+        // After a move its new body counts from what it has used there.
+        let used_ms = guest.cpu_us.saturating_sub(self.cpu_us) as f64 / 1e3 * pace;
+        let runs = match (self.going, guest.state) {
+            // It stands still because it is moved, not because it wants nothing: else who is moved often would seem to lack nothing, and be moved more.
+            (Some(_), _) => self.demand.min(f64::from(guest.threads.max(1))),
+            (None, 'R') => 1.0,
+            (None, _) => 0.0,
+        };
+        let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
+        self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
+        self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
+        let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
+        self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
+        (self.seen, self.cpu_us, self.calls) = (now, guest.cpu_us, guest.calls);
+    }
+
+    pub fn view(&self, pid: i32, home: u64, guest: &Guest, pin: Pin, ms: impl Fn(Instant) -> u64) -> ProcessView {
+        let memory_mib = u32::try_from(guest.rss_bytes >> 20).unwrap_or(u32::MAX);
+        ProcessView {
+            id: u64::try_from(pid).unwrap_or(0),
+            home,
+            age_ms: ms(self.began),
+            resident_ms: ms(self.came),
+            demand_milli: self.demand_milli(),
+            lag_ms: self.lag.ms(),
+            memory_mib,
+            carried_mib: memory_mib,
+            moves: self.moves,
+            came_from: self.came_from,
+            ties: vec![Tie { node: home, calls_per_s: self.calls_per_s as u32 }],
+            pinned: pin.stay || guest.state == 'T',
+            prefer_home: pin.prefer_home,
+            hint: match pin.hint {
+                Hint::None => ::policy::Hint::None,
+                Hint::Cpu => ::policy::Hint::Cpu,
+                Hint::Io => ::policy::Hint::Io,
+            },
+            in_scope: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn guest(state: char, cpu_us: u64) -> Guest {
+        Guest { pid: 7, uid: 0, state, cpu_us, rss_bytes: 0, threads: 1, calls: 0, command: String::new() }
+    }
+
+    #[test]
+    fn who_is_being_moved_still_wants_to_run() {
+        let begin = Instant::now();
+        let at = |s: u64| begin + Duration::from_secs(s);
+        let mut moving = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+        moving.going = Some(2);
+        moving.look(&guest('t', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        let mut waiting = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+        waiting.look(&guest('R', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        assert_eq!((moving.demand_milli(), moving.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()));
+        let mut idle = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+        idle.look(&guest('S', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        assert!(idle.demand_milli() < 200 && idle.lag.ms() == 0, "{}", idle.lag.ms());
+    }
+
+    #[test]
+    fn where_it_goes_counts_before_it_is_there() {
+        let now = Instant::now();
+        let mut tracked = Tracked::new(1, &guest('R', 0), 1.0, 0.0, now);
+        tracked.going = Some(2);
+        assert_eq!((tracked.node, tracked.expected()), (1, 2));
+        tracked.has_moved(2, now);
+        assert_eq!((tracked.node, tracked.expected(), tracked.came_from, tracked.moves), (2, 2, Some(1), 1));
+        tracked.has_moved(2, now);
+        assert_eq!(tracked.moves, 1);
+    }
+}
