@@ -178,4 +178,45 @@ tmux send-keys C-l; until ! tmux capture-pane -p | grep -q '^ended'; do sleep 0.
 done
 tmux kill-server; wait $server; echo ended"#,
     ),
+    program(
+        "git",
+        &["git", "seq"],
+        r#"export GIT_AUTHOR_DATE='2026-01-01T00:00:00Z' GIT_COMMITTER_DATE='2026-01-01T00:00:00Z' HOME=$PWD GIT_CONFIG_NOSYSTEM=1
+git init -q -b main r; cd r; git config user.name a; git config user.email a@b
+for i in $(seq 12); do seq $((i * 2000)) > f$i; seq $i 3 9000 > all; git add -A; git commit -q -m "commit $i"; done
+git gc -q --prune=now; git clone -q . ../c; cd ../c; git fsck --full 2>&1 | tail -n 1; git rev-parse HEAD; git log --format=%h | wc -l; cksum < all"#,
+    ),
+    program(
+        "rustc",
+        &["rustc"],
+        r#"cat > a.rs <<'END'
+use std::collections::BTreeMap;
+fn main() {
+    let mut m: BTreeMap<u64, String> = BTreeMap::new();
+    let mut x = 1u64;
+    for i in 0..20000u64 { x = x.wrapping_mul(6364136223846793005).wrapping_add(i); m.insert(x >> 40, format!("{x}")); }
+    println!("{} {:?}", m.len(), m.iter().nth(77));
+}
+END
+for i in 1 2; do rustc -O -C codegen-units=4 a.rs && ./a; done"#,
+    ),
+    program(
+        "web server and clients",
+        &["python3", "curl", "seq"],
+        r#"seq 1 200000 > big
+python3 -u -c 'import http.server, socketserver
+class Server(socketserver.ThreadingMixIn, http.server.HTTPServer): pass
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *a): pass
+s = Server(("127.0.0.1", 0), Quiet); open("port.new", "w").write(str(s.server_address[1])); import os; os.rename("port.new", "port"); s.serve_forever()' & server=$!
+until [ -e port ]; do sleep 0.05; done
+for i in $(seq 12); do curl -s http://127.0.0.1:$(cat port)/big | cksum; done
+kill $server; wait $server; echo $?"#,
+    ),
+    program(
+        "tar and gzip",
+        &["tar", "gzip", "seq", "cksum"],
+        r#"mkdir d; for i in $(seq 60); do seq $((i * 700)) > d/f$i; done
+for i in 1 2 3; do tar -C d --mtime=@0 --owner=0 --group=0 -cf - $(ls d) | gzip -9n > t.gz; mkdir e; gzip -dc t.gz | tar -C e -xf -; diff -r d e && cksum < t.gz; rm -r e; done"#,
+    ),
 ];
