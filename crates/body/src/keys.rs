@@ -5,8 +5,8 @@ use image::{Area, Image};
 use os::inject::{Batch, Inside};
 
 const KEYS: std::ops::RangeInclusive<u64> = 1..=15;
-/// The last page of the lower half is never mapped, but the kernel looks at the key before it looks for memory (do_mprotect_pkey in mm/mprotect.c).
-const NOWHERE: u64 = 0x7fff_ffff_e000;
+/// Nothing is mapped so low (vm.mmap_min_addr), but the kernel looks at the key before it looks for memory (do_mprotect_pkey in mm/mprotect.c).
+const NOWHERE: u64 = 0x1000;
 const PAGE: u64 = 4096;
 const ENOMEM: i64 = -(libc::ENOMEM as i64);
 

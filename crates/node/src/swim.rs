@@ -386,6 +386,6 @@ fn config(nodes: usize) -> Config {
             frequency: Duration::from_secs(2),
             num_members: some(2),
         }),
-        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(250), num_members: some(3) }),
+        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(100), num_members: some(3) }),
     }
 }

@@ -92,7 +92,7 @@ impl Tracer {
                 .map(|(inside, given)| (arrival, given, inside))
                 .map_err(|e| e.to_string()),
             Some(State::Mapped(arrival, given, mut inside, old)) => {
-                let fitted = relayout(&mut inside, &old, &image, &arrival, given);
+                let fitted = relayout(&self.room, &mut inside, &old, &image, &arrival, given);
                 fitted.map(|given| (arrival, given, *inside)).map_err(|e| e.to_string())
             }
             _ => Err("no empty process waits for this image".into()),
@@ -255,6 +255,7 @@ fn lay_out(room: &Shared, inside: &mut Inside, image: &Image, given: &Given, reg
 
 /// Makes what was laid out for an earlier image fit a later one of the same process. The earlier one, of a process that ran, had no objects.
 fn relayout(
+    room: &Shared,
     inside: &mut Inside,
     old: &Image,
     image: &Image,
@@ -265,7 +266,11 @@ fn relayout(
         let above = arrival.files_at + arrival.files.len() as i32;
         given.objects = body::make_objects(inside, image, Some(above))?;
     }
-    body::relayout_memory(inside, &old.areas, image, &given)?;
+    match inside.region().filter(|_| old.process.vdso != image.process.vdso) {
+        // It runs another program: the kernel's pages lie elsewhere, too.
+        Some(region) => lay_out(room, inside, image, &given, region)?,
+        None => body::relayout_memory(inside, &old.areas, image, &given)?,
+    }
     given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
     Ok(given)
 }
