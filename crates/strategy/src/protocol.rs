@@ -129,6 +129,17 @@ mod tests {
         Runs,
     }
 
+    /// What a room does when it is told this, and what it says then.
+    fn obey(told: Told, body: &mut Body) -> Option<Said> {
+        let (now, says) = match told {
+            Told::Recall => (Body::Still, Some(Said::Whole)),
+            Told::Resume => (Body::Runs, None),
+            Told::Release => (Body::None, Some(Said::Left)),
+        };
+        *body = now;
+        says
+    }
+
     /// Home, room and what is on its way between them.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
@@ -199,17 +210,8 @@ mod tests {
         }
 
         fn room_obeys(&mut self) {
-            match self.to_room.pop_front() {
-                Some(Told::Recall) => {
-                    self.body = Body::Still;
-                    self.to_home.push_back(Said::Whole);
-                }
-                Some(Told::Resume) => self.body = Body::Runs,
-                Some(Told::Release) => {
-                    self.body = Body::None;
-                    self.to_home.push_back(Said::Left);
-                }
-                None => {}
+            if let Some(told) = self.to_room.pop_front() {
+                self.to_home.extend(obey(told, &mut self.body));
             }
         }
 
@@ -303,17 +305,8 @@ mod tests {
         }
 
         fn obeys(&mut self) {
-            match self.to_room.pop_front() {
-                Some(Told::Recall) => {
-                    self.body = Body::Still;
-                    self.to_home.push_back(Said::Whole);
-                }
-                Some(Told::Resume) => self.body = Body::Runs,
-                Some(Told::Release) => {
-                    self.body = Body::None;
-                    self.to_home.push_back(Said::Left);
-                }
-                None => {}
+            if let Some(told) = self.to_room.pop_front() {
+                self.to_home.extend(obey(told, &mut self.body));
             }
         }
 
