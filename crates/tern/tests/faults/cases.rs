@@ -113,6 +113,7 @@ const PHASES: &[Phase] = &[
     phase("prepare", OUT, Home, true, false),
     phase("ahead", PRE, Home, true, false),
     phase("round", PRE, Home, true, false),
+    phase("pages there", PRE, Room, true, false),
     phase("freeze", OUT, Home, true, false),
     phase("observe", OUT, Home, true, false),
     phase("image", OUT, Home, true, false),
