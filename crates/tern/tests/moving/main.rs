@@ -11,6 +11,7 @@ mod following;
 mod in_flight;
 mod large;
 mod onward;
+mod peers;
 mod pictures;
 mod refused;
 mod round_trip;
