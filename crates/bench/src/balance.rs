@@ -13,6 +13,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+pub(crate) use cluster::{ask, living};
 pub use jobs::{hold, pulse};
 
 /// Where the lab says how many times as fast its daemons' policies run.

@@ -13,6 +13,7 @@ mod pair;
 mod pairs;
 mod place;
 mod real;
+mod rest;
 mod run;
 mod stats;
 mod stream;
@@ -62,6 +63,8 @@ enum What {
         #[arg(long)]
         once: bool,
     },
+    /// What this node's daemon costs when nothing happens: processor, wake-ups, memory, traffic
+    Rest(rest::Args),
     /// Equal jobs on equal nodes: the policy on real processes, beside its bounds and placing in turn (Barak and La'adan, Table 1)
     Table1(balance::Args),
     /// Jobs of random length on equal nodes, likewise (their Figure 2)
@@ -172,6 +175,7 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
         What::Usher(args) => balance::measure(args, include_str!("../../../scenarios/usher.toml"), true),
         What::FreezeBound(args) => bounded::measure(args),
         What::Programs(args) => real::measure(args),
+        What::Rest(args) => rest::measure(args),
         What::Pairs(args) => pairs::measure(args),
         What::Pair(args) => pair::serve(args),
         What::Sink { at, once } => stream::sink(*at, *once).map(|()| String::new()),

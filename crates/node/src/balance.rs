@@ -2,6 +2,7 @@
 //!
 //! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
 
+mod memory;
 mod orders;
 mod standing;
 mod tracked;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::policy::{Ask, Entry, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
+use ::policy::{Ask, Entry, Given, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
 use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
@@ -84,6 +85,10 @@ struct Rounds {
     daemon: Arc<Daemon>,
     tracked: HashMap<i32, Tracked>,
     standing: Standing,
+    /// What nodes really give to those that are there.
+    given: HashMap<u64, Given>,
+    /// When that was looked at.
+    looked: Instant,
     /// What each node that hosts some of them remembers, as if it decided itself.
     movers: HashMap<u64, Mover>,
     orders: Orders,
@@ -104,6 +109,8 @@ impl Rounds {
         Rounds {
             tracked: HashMap::new(),
             standing: Standing::new(daemon.options.pace),
+            given: HashMap::new(),
+            looked: Instant::now(),
             movers: HashMap::new(),
             orders: Orders::new(Arc::clone(&daemon)),
             took_ms: 0.0,
@@ -130,6 +137,7 @@ impl Rounds {
         nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
         self.track(&movable, &nodes, &settings);
         self.correct(&mut nodes);
+        self.believe(&mut nodes);
         self.fill_in_lags(&mut nodes);
         let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
         sources.sort_unstable();
@@ -209,11 +217,35 @@ impl Rounds {
         };
         let (present, expected) = (sum(|t| t.node), sum(Tracked::expected));
         self.standing.note(now, present);
+        let pace = self.daemon.options.pace.max(1);
+        let read = |node: &NodeView| now.checked_sub(Duration::from_millis(node.age_ms.into()) / pace).unwrap_or(now);
+        memory::correct(nodes, self.tracked.values().filter_map(memory::Passage::of), pace, read);
         for (id, node) in nodes {
-            let age = Duration::from_millis(node.age_ms.into()) / self.daemon.options.pace.max(1);
-            let read = now.checked_sub(age).unwrap_or(now);
-            let of_others_milli = self.standing.of_others_milli(*id, node.load_milli, read);
+            let of_others_milli = self.standing.of_others_milli(*id, node.load_milli, read(node));
             node.load_milli = of_others_milli.saturating_add(expected.get(id).copied().unwrap_or(0));
+        }
+    }
+
+    /// Nodes have the cores that those get who run there, if that is much less than what they say.
+    fn believe(&mut self, nodes: &mut HashMap<u64, NodeView>) {
+        let now = Instant::now();
+        let elapsed_ms = self.daemon.policy_ms(now.duration_since(self.looked)) as f64;
+        self.looked = now;
+        let mut got: HashMap<u64, (f64, f64)> = HashMap::new();
+        for tracked in self.tracked.values() {
+            let (wanted_ms, got_ms) = tracked.lately_ms;
+            let sums = got.entry(tracked.node).or_default();
+            *sums = (sums.0 + wanted_ms, sums.1 + got_ms);
+        }
+        self.given.retain(|id, given| got.contains_key(id) || !given.is_believed());
+        for (id, node) in nodes {
+            let (wanted_ms, got_ms) = got.get(id).copied().unwrap_or_default();
+            let share = f64::from(node.cores_milli) / f64::from(node.load_milli.max(node.cores_milli).max(1));
+            if wanted_ms > 0.0 || self.given.contains_key(id) {
+                let given = self.given.entry(*id).or_default();
+                given.sample(elapsed_ms, wanted_ms * share, got_ms);
+                *node = NodeView { cores_milli: given.of_cores_milli(node.cores_milli), ..*node }.bounded();
+            }
         }
     }
 
@@ -249,7 +281,7 @@ impl Rounds {
             return false;
         }
         let Some((order, ask)) = mover.order(now_ms, &record, ORDER_MS) else { return false };
-        let demand_milli = ask.process.demand_milli;
+        let (demand_milli, memory_mib) = (ask.process.demand_milli, ask.process.memory_mib);
         self.daemon.policy.log(Entry::Decision(record));
         if !self.orders.give(source, order, ask) {
             return false;
@@ -257,13 +289,14 @@ impl Rounds {
         if let Some(tracked) = i32::try_from(order.process).ok().and_then(|pid| self.tracked.get_mut(&pid)) {
             tracked.going = Some(order.to);
         }
-        let mut shift = |node, change: fn(u32, u32) -> u32| {
-            if let Some(node) = round.nodes.get_mut(&node) {
-                node.load_milli = change(node.load_milli, demand_milli);
-            }
-        };
-        shift(source, u32::saturating_sub);
-        shift(order.to, u32::saturating_add);
+        if let Some(node) = round.nodes.get_mut(&source) {
+            node.load_milli = node.load_milli.saturating_sub(demand_milli);
+            node.free_mib = node.free_mib.saturating_add(memory_mib).min(node.memory_mib);
+        }
+        if let Some(node) = round.nodes.get_mut(&order.to) {
+            node.load_milli = node.load_milli.saturating_add(demand_milli);
+            node.free_mib = node.free_mib.saturating_sub(memory_mib);
+        }
         true
     }
 

@@ -20,6 +20,9 @@ const CALIBRATIONS: u32 = 5;
 /// The stolen share of this much of the past counts, in samples: a lasting one, not a moment's.
 const STEAL_SAMPLES: f64 = 5.0;
 
+/// Who has processes here is told at once if what this node has of its cores changes by this part, and hears of lesser changes as everybody does.
+const NEWS: f64 = 0.2;
+
 /// Speed until it is measured.
 const REFERENCE_MILLI: u32 = 1000;
 
@@ -36,6 +39,8 @@ struct Seen {
     load: Load,
     stolen: Option<(u64, u64)>,
     stolen_share: f64,
+    /// What was told at once last, thousandths of a core.
+    told_capacity_milli: u32,
 }
 
 impl Meter {
@@ -66,21 +71,23 @@ impl Meter {
         let work = move || {
             let speed_milli = calibrate();
             loop {
-                daemon.meter.look(daemon.uptime_ms(), &share, speed_milli);
+                if daemon.meter.look(daemon.uptime_ms(), &share, speed_milli) {
+                    daemon.swim.news();
+                }
                 std::thread::sleep(daemon.paced(EVERY));
             }
         };
         std::thread::Builder::new().name("load".into()).stack_size(256 << 10).spawn(work).map(drop)
     }
 
-    /// `now_ms`: since the daemon started, the policy's milliseconds.
-    fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) {
+    /// `now_ms`: since the daemon started, the policy's milliseconds. True if this node has become much faster or slower.
+    fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) -> bool {
         let runnable = share.runnable();
         let mut seen = lock(&self.seen);
         seen.runnable += runnable;
         seen.looks += 1;
         if seen.looks < LOOKS && seen.load.cores != 0 {
-            return;
+            return false;
         }
         let sample = f64::from(seen.runnable) / f64::from(seen.looks);
         seen.index.sample(sample, now_ms);
@@ -102,10 +109,20 @@ impl Meter {
             pressure_milli: share.memory_pressure_milli(),
             lag_ms: 0,
         };
+        seen.is_news(capacity_milli)
     }
 }
 
 impl Seen {
+    fn is_news(&mut self, capacity_milli: u32) -> bool {
+        let told_milli = f64::from(self.told_capacity_milli);
+        let is_news = (f64::from(capacity_milli) - told_milli).abs() > told_milli * NEWS;
+        if is_news {
+            self.told_capacity_milli = capacity_milli;
+        }
+        is_news
+    }
+
     /// Share of time that a hypervisor gives to others.
     fn steal(&mut self) {
         let now = share::stolen();
@@ -147,6 +164,13 @@ fn calibrate() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_that_changes_is_news_and_noise_is_none() {
+        let mut seen = Seen { told_capacity_milli: 2000, ..Seen::default() };
+        assert!(![2000, 1900, 1700, 2300].into_iter().any(|milli| seen.is_news(milli)));
+        assert!(seen.is_news(500) && !seen.is_news(550) && seen.is_news(2000));
+    }
 
     #[test]
     fn this_machine() {

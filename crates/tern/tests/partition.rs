@@ -94,3 +94,14 @@ fn a_cluster_cut_in_halves_is_one_again() {
     pairs.iter().for_each(|(a, b)| lab.heal(a, b).unwrap());
     ["n1", "n2", "n3", "n4"].iter().for_each(|n| sees(&lab, n, &["n1", "n2", "n3", "n4"]));
 }
+
+#[test]
+fn two_that_hold_each_other_to_be_down_meet_again() {
+    let lab = common::lab_of(&common::options(2));
+    lab.cut("n1", "n2").unwrap();
+    // Each knows nobody alive whom it would probe.
+    sees(&lab, "n1", &["n1"]);
+    sees(&lab, "n2", &["n2"]);
+    lab.heal("n1", "n2").unwrap();
+    ["n1", "n2"].iter().for_each(|n| sees(&lab, n, &["n1", "n2"]));
+}

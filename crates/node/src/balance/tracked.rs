@@ -9,6 +9,11 @@ use ctl::tool::{Hint, Pin};
 /// Over which a process' wants and calls are smoothed, milliseconds.
 const SMOOTHED_MS: f64 = 2000.0;
 
+/// Who has come is watched after so long, milliseconds, ...
+const SETTLED_MS: f64 = 2000.0;
+/// ... and who wants at least so much of a core: what others get depends on themselves.
+const BUSY: f64 = 0.8;
+
 /// A process of this home.
 pub(super) struct Tracked {
     began: Instant,
@@ -26,6 +31,10 @@ pub(super) struct Tracked {
     /// Share of time for which it wants a core, all threads together, smoothed.
     pub demand: f64,
     pub lag: Lag,
+    /// What it wanted and what it got between the last two looks, milliseconds; nothing if it need not have got what its node has to give.
+    pub lately_ms: (f64, f64),
+    /// What it occupies, MiB.
+    pub memory_mib: u32,
     pub moves: u32,
     /// Not to be tried until then.
     pub failed: Option<Instant>,
@@ -64,6 +73,8 @@ impl Tracked {
             calls_per_s: 0.0,
             demand,
             lag: Lag::of_newcomer(mean_ms as i32),
+            lately_ms: (0.0, 0.0),
+            memory_mib: memory_mib(guest),
             moves: 0,
             failed: None,
         }
@@ -86,13 +97,19 @@ impl Tracked {
         let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
         self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
+        let settled = now.duration_since(self.came).as_secs_f64() * 1e3 * pace > SETTLED_MS;
+        let watched = settled && self.going.is_none() && self.demand >= BUSY;
+        self.lately_ms = if watched { (wanted * elapsed_ms, used_ms) } else { (0.0, 0.0) };
         let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
         self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.seen, self.cpu_us, self.calls) = (now, guest.cpu_us, guest.calls);
+        if self.going.is_none() {
+            self.memory_mib = memory_mib(guest);
+        }
     }
 
     pub fn view(&self, pid: i32, home: u64, guest: &Guest, pin: Pin, ms: impl Fn(Instant) -> u64) -> ProcessView {
-        let memory_mib = u32::try_from(guest.rss_bytes >> 20).unwrap_or(u32::MAX);
+        let memory_mib = memory_mib(guest);
         ProcessView {
             id: u64::try_from(pid).unwrap_or(0),
             home,
@@ -115,6 +132,10 @@ impl Tracked {
             in_scope: true,
         }
     }
+}
+
+fn memory_mib(guest: &Guest) -> u32 {
+    u32::try_from(guest.rss_bytes >> 20).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
