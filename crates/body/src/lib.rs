@@ -2,6 +2,7 @@
 //! what differs between the two (which files can be named, what descriptors are) is given by the caller.
 
 mod again;
+mod ahead;
 mod areas;
 mod collect;
 mod descriptors;
@@ -24,6 +25,7 @@ mod timers;
 mod visit;
 
 pub use again::as_it_was;
+pub use ahead::{Ahead, Course, GONE_MAX, Rest, Round, preliminary};
 pub use areas::{Memory, memory};
 pub use collect::{Collected, collect, forget, strip};
 pub use descriptors::{free_numbers, free_numbers_from, is_everywhere, nameable, open_file, removed};

@@ -76,6 +76,9 @@ pub enum MoveError {
     /// It is not there.
     #[error("it is not away in this room")]
     NotAway,
+    /// Who writes what of its memory cannot be told there.
+    #[error("its memory cannot be sent ahead: {0}")]
+    NotAhead(String),
     /// It was given away.
     #[error("it was on its way to another room, and may have ended: {0}")]
     Lost(String),

@@ -174,9 +174,11 @@ impl Incoming {
         }
     }
 
-    /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit.
+    /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit. What has failed once may
+    /// lack pages that went ahead.
     fn map(&mut self, room: &Arc<Shared>, pid: i32) -> &Result<Laid, String> {
-        if !self.bytes.is_empty() || self.mapped.is_none() {
+        let failed = matches!(self.mapped, Some(Err(_)));
+        if !failed && (!self.bytes.is_empty() || self.mapped.is_none()) {
             let bytes = std::mem::take(&mut self.bytes);
             self.mapped = Some(lay_out(room, pid, &bytes));
         }

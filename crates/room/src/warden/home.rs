@@ -57,6 +57,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         }
         ToRoom::Onward { pid, order } => match order {
             onward::Order::Outline => room.orders.give(Order::Outline { pid }),
+            onward::Order::Ahead(wish) => room.orders.give(Order::Ahead { pid, wish }),
             onward::Order::Connect(lane) => lanes::connect(room, pid, lane),
             onward::Order::Admit { ticket, from } => room.lanes.admit(pid, ticket, from),
         },

@@ -3,6 +3,7 @@
 
 use super::cargo::Item;
 use super::shared::Shared;
+use body::Ahead;
 use ctl::steward::{Preamble, RoomId};
 use identity::Identity;
 use link::{LinkError, Receiver, Sender};
@@ -55,9 +56,16 @@ pub struct Lanes {
 #[derive(Default)]
 struct Ways {
     /// Being made, or made.
-    out: HashMap<i32, (Ticket, Option<Out>)>,
+    out: HashMap<i32, Way>,
     /// Who may bring it; and, when it does, over which socket.
     coming: HashMap<i32, Coming>,
+}
+
+struct Way {
+    ticket: Ticket,
+    out: Option<Out>,
+    /// What has gone by it already.
+    ahead: Option<Ahead>,
 }
 
 /// A way to another room.
@@ -97,7 +105,19 @@ impl Lanes {
 
     /// The way that process `pid` is to take.
     pub fn out(&self, pid: i32) -> Option<Out> {
-        self.ways().out.get(&pid).and_then(|(_, out)| out.clone())
+        self.ways().out.get(&pid).and_then(|way| way.out.clone())
+    }
+
+    /// This of its memory has gone by the way with this ticket. Nobody wants to know if there is another by now.
+    pub fn keep(&self, pid: i32, ticket: &Ticket, ahead: Ahead) {
+        if let Some(way) = self.ways().out.get_mut(&pid).filter(|way| way.ticket == *ticket) {
+            way.ahead = Some(ahead);
+        }
+    }
+
+    /// What of its memory has gone by the way that it is to take.
+    pub fn take_ahead(&self, pid: i32) -> Option<Ahead> {
+        self.ways().out.get_mut(&pid).and_then(|way| way.ahead.take())
     }
 
     /// This process may be brought.
@@ -108,7 +128,7 @@ impl Lanes {
     /// Whatever way this process had, it is not needed any more.
     pub fn end(&self, pid: i32) {
         let mut ways = self.ways();
-        let out = ways.out.remove(&pid).and_then(|(_, out)| out);
+        let out = ways.out.remove(&pid).and_then(|way| way.out);
         let coming = ways.coming.remove(&pid).and_then(|coming| coming.socket);
         drop(ways);
         // Whoever waits in it goes on.
@@ -131,15 +151,15 @@ impl Lanes {
 
 /// Makes the way to another room in a thread of its own, and tells home.
 pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
-    room.lanes.ways().out.insert(pid, (lane.ticket, None));
+    room.lanes.ways().out.insert(pid, Way { ticket: lane.ticket, out: None, ahead: None });
     let task = room.clone();
     let connect = move || {
         let made = reach(&task, pid, &lane);
         let result = made.as_ref().map(drop).map_err(|e| format!("reaching {} at {}: {e}", lane.node, lane.address));
-        if let (Ok(out), Some((ticket, place))) = (made, task.lanes.ways().out.get_mut(&pid))
-            && *ticket == lane.ticket
+        if let (Ok(out), Some(way)) = (made, task.lanes.ways().out.get_mut(&pid))
+            && way.ticket == lane.ticket
         {
-            *place = Some(out);
+            way.out = Some(out);
         }
         task.tell(&ToHome::Onward { pid, said: Said::Connected(result) });
     };
@@ -221,6 +241,7 @@ fn receive(room: &Shared, pid: i32, ticket: &Ticket, from: &mut Receiver) -> Res
             Kind::Image => (cargo::part(&body).map(|(pid, _)| pid), Item::Part(std::mem::take(&mut body)), false),
             Kind::Pages => (cargo::part(&body).map(|(pid, _)| pid), Item::Pages(std::mem::take(&mut body)), false),
             Kind::Message => match postcard::from_bytes(&body) {
+                Ok(ToRoom::LayOut { pid }) => (Some(pid), Item::LayOut { pid }, false),
                 Ok(ToRoom::Rebuild { pid, gone, loan }) => {
                     (Some(pid), Item::Rebuild { pid, gone, onward: true, loan }, true)
                 }

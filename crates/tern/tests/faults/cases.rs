@@ -11,6 +11,8 @@ pub enum Way {
     Home,
     /// Straight from n2 to n3.
     On,
+    /// The same, by pre-copy.
+    OnPre,
     /// From n2 to n3 by way of home.
     Around,
     /// From n2 home, without a child that has files in common with it.
@@ -24,6 +26,7 @@ impl Way {
             Way::Pre => "pre",
             Way::Home => "home",
             Way::On => "on",
+            Way::OnPre => "onpre",
             Way::Around => "around",
             Way::Family => "family",
         }
@@ -99,6 +102,7 @@ const OUT: &[Way] = &[Way::Out, Way::Around];
 const PRE: &[Way] = &[Way::Pre];
 const BACK: &[Way] = &[Way::Home, Way::Around];
 const ON: &[Way] = &[Way::On];
+const ON_PRE: &[Way] = &[Way::OnPre];
 const FAMILY: &[Way] = &[Way::Family];
 
 const fn phase(name: &'static str, ways: &'static [Way], place: Place, elsewhere: bool, past: bool) -> Phase {
@@ -109,6 +113,7 @@ const PHASES: &[Phase] = &[
     phase("prepare", OUT, Home, true, false),
     phase("ahead", PRE, Home, true, false),
     phase("round", PRE, Home, true, false),
+    phase("pages there", PRE, Room, true, false),
     phase("freeze", OUT, Home, true, false),
     phase("observe", OUT, Home, true, false),
     phase("image", OUT, Home, true, false),
@@ -152,6 +157,11 @@ const PHASES: &[Phase] = &[
     phase("switched", ON, Home, true, true),
     phase("resume there", ON, Third, false, true),
     phase("leave there", ON, Room, true, true),
+    phase("ahead there", ON_PRE, Room, false, false),
+    phase("round there", ON_PRE, Room, false, false),
+    phase("pages there", ON_PRE, Third, true, false),
+    phase("recall there", ON_PRE, Room, false, false),
+    phase("send there", ON_PRE, Room, false, false),
     phase("ask there", FAMILY, Room, false, false),
     phase("share", FAMILY, Home, false, false),
     phase("share there", FAMILY, Room, false, false),

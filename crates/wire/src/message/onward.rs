@@ -40,6 +40,32 @@ pub struct Outline {
     pub ignored: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
+    /// Its own memory, about.
+    pub own_bytes: u64,
+}
+
+/// How the memory of a body that runs is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ahead {
+    /// Of which try ([`Said::Ahead`]).
+    pub ticket: Ticket,
+    /// For how long it may stand still at the end, microseconds.
+    pub max_freeze_us: u64,
+    /// What a move takes whatever its size, microseconds: as the last ones did.
+    pub fixed_us: u64,
+    /// What the link carries, bytes per second: likewise.
+    pub bytes_per_s: u64,
+    /// Bytes per second that its pages may take of the link, at most.
+    pub rate: Option<u64>,
+}
+
+/// How sending the memory of a body that runs went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Went {
+    /// Rounds.
+    pub rounds: u32,
+    /// It writes as fast as the link carries.
+    pub outrun: bool,
 }
 
 /// Bytes that an outline may have: it fits a packet.
@@ -52,6 +78,8 @@ pub enum Order {
     Outline,
     /// To the same: make the way to the other room ([`Said::Connected`]).
     Connect(Lane),
+    /// To the same: send its memory by that way while it runs ([`Said::Ahead`]).
+    Ahead(Ahead),
     /// To the other: who shows this ticket, and is this node, brings it.
     Admit {
         /// Shown first.
@@ -68,6 +96,13 @@ pub enum Said {
     Outline(Result<Outline, String>),
     /// To [`Order::Connect`].
     Connected(Result<(), String>),
+    /// To [`Order::Ahead`]: what was not written since is there; or why it cannot be sent ahead.
+    Ahead {
+        /// In which try.
+        ticket: Ticket,
+        /// How.
+        result: Result<Went, String>,
+    },
     /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`] follows.
     Changed,
     /// Pages were sent.

@@ -1,6 +1,5 @@
 //! From home to the room: an empty body is made there while the process still runs; then it is stopped, sent, rebuilt, and the original becomes the deputy.
 
-use super::ahead::{Ahead, Rest};
 use super::following::Following;
 use super::implant;
 use super::names::Names;
@@ -12,7 +11,7 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{BodyError, Collected, Run};
+use body::{Ahead, BodyError, Collected, GONE_MAX, Rest, Run};
 use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
@@ -30,9 +29,6 @@ use wire::{Kind, ToRoom, cargo};
 
 /// How often a process is prepared that forks at the wrong moment.
 const TRIES_MAX: usize = 5;
-
-/// Ranges of pages that a message can say have gone.
-const GONE_MAX: usize = 20_000;
 
 /// A body that waits in the room for its image.
 struct Prepared {
@@ -201,7 +197,7 @@ impl Move {
             return Err(e);
         }
         let how = match (&following, &ahead) {
-            (following, Some(ahead)) => ahead.how(following.is_some()),
+            (following, Some(ahead)) => ahead.course().how(following.is_some()),
             (Some(_), None) => "post".to_owned(),
             (None, None) => "stop".to_owned(),
         };
@@ -227,10 +223,6 @@ impl Move {
         let (rest, later) = self.divide(&image, ahead, follow)?;
         self.done("look");
         os::fault::at("pages")?;
-        if rest.gone.len() > GONE_MAX {
-            let why = "it gave back too much of what was sent ahead: move it with --how stop";
-            return Err(BodyError::Stays(why.into()).into());
-        }
         self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
         self.send_memories(&image)?;
         self.done("pages");
@@ -257,7 +249,7 @@ impl Move {
         };
         let rest = ahead.rest(&image.areas)?;
         // Too many pieces would take long to be discarded there.
-        if !ahead.is_outrun() || rest.runs.len() > GONE_MAX {
+        if !ahead.course().outrun || rest.runs.len() > GONE_MAX {
             return Ok((rest, Ranges::default()));
         }
         let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();

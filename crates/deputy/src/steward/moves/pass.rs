@@ -7,15 +7,16 @@ use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Phase};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
-use body::BodyError;
+use body::{BodyError, Course};
 use ctl::moves::{How, Leg, Stage, Wish};
 use ctl::steward::{RoomId, ToSteward};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use strategy::Way;
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
-use wire::message::onward::{self, Lane, Said};
+use wire::message::onward::{self, Lane, Said, Ticket};
 
 /// How often it is tried with a process whose open files change meanwhile.
 const TRIES_MAX: u32 = 3;
@@ -40,18 +41,14 @@ pub struct Beyond {
 /// Passes process `pid` on.
 pub fn run(room: &Arc<Shared>, pid: i32, beyond: &Beyond, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     check(room, pid)?;
-    let follow_bytes = match wish.how {
-        How::Stop => u64::MAX,
-        How::Auto => room.moves.costs().limited(wish.rate).stop_bytes_max(wish.max_freeze_us),
-        How::Pre | How::Post | How::Flush => {
-            return Err(BodyError::Stays("pages that follow do so by way of home".into()).into());
-        }
-    };
+    if matches!(wish.how, How::Post | How::Flush) {
+        return Err(BodyError::Stays("pages that follow do so by way of home".into()).into());
+    }
     let this = Move::begin(room, pid, (Side::Room, false), wish.rate, gauge)?;
     let mut turn = 0;
     loop {
         turn += 1;
-        match this.pass(beyond, turn, follow_bytes, wish.rate) {
+        match this.pass(beyond, turn, wish) {
             Err(MoveError::Changed) if turn < TRIES_MAX => {}
             other => return other,
         }
@@ -85,7 +82,7 @@ fn check(room: &Shared, pid: i32) -> Result<(), MoveError> {
 }
 
 impl Move {
-    fn pass(&self, beyond: &Beyond, turn: u32, follow_bytes: u64, rate: Option<u64>) -> Result<Leg, MoveError> {
+    fn pass(&self, beyond: &Beyond, turn: u32, wish: Wish) -> Result<Leg, MoveError> {
         let mut ticket = beyond.ticket;
         // Nothing of an earlier try is let in.
         ticket[0] ^= turn as u8;
@@ -93,10 +90,15 @@ impl Move {
         talk.listen(&self.room, self.pid, turn)?;
         let gone = self
             .prepare_beyond(&talk, &Beyond { ticket, ..beyond.clone() }, turn)
-            .and_then(|()| self.stop_and_send(turn, follow_bytes, rate))
-            .and_then(|()| self.switch(&talk, turn));
+            .and_then(|own_bytes| self.pages_ahead(ticket, own_bytes, wish))
+            .and_then(|ahead| self.stop_and_send(turn, ahead, wish).map(|()| ahead))
+            .and_then(|ahead| self.switch(&talk, turn).map(|()| ahead));
         match gone {
-            Ok(()) => self.await_end(turn).map(|()| self.leg(&beyond.node, "stop")),
+            Ok(ahead) => {
+                self.await_end(turn)?;
+                let how = ahead.map_or_else(|| "stop".to_owned(), |course| course.how(false));
+                Ok(self.leg(&beyond.node, &how))
+            }
             Err(e) => {
                 talk.end();
                 if self.protocol.get().owner() == Side::Room {
@@ -113,8 +115,8 @@ impl Move {
         }
     }
 
-    /// An empty body is made there, and the way to it.
-    fn prepare_beyond(&self, talk: &Talk, beyond: &Beyond, turn: u32) -> Result<(), MoveError> {
+    /// An empty body is made there, and the way to it. How much memory it has of its own, bytes.
+    fn prepare_beyond(&self, talk: &Talk, beyond: &Beyond, turn: u32) -> Result<u64, MoveError> {
         let pid = self.pid;
         os::fault::at("outline")?;
         self.room.tell(&ToRoom::Onward { pid, order: onward::Order::Outline });
@@ -124,6 +126,7 @@ impl Move {
                 _ => self.check_wanted()?,
             }
         };
+        let own_bytes = outline.own_bytes;
         let outline = postcard::to_stdvec(&outline).map_err(|e| MoveError::Room(e.to_string()))?;
         let from = self.room.args.host.clone();
         let receive = ToSteward::Receive { pid, ticket: beyond.ticket, from, outline };
@@ -137,7 +140,39 @@ impl Move {
             _ => None,
         })?;
         self.done("prepare");
-        self.check_wanted()
+        self.check_wanted().map(|()| own_bytes)
+    }
+
+    /// Pre-copy, if it is wanted, or needed for the bound.
+    fn pages_ahead(&self, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
+        let costs = self.room.moves.costs().limited(wish.rate);
+        let wanted = match wish.how {
+            How::Auto => costs.choose(own_bytes, wish.max_freeze_us) == Way::Pre,
+            other => other == How::Pre,
+        };
+        if !wanted {
+            return Ok(None);
+        }
+        let (fixed_us, bytes_per_s) = costs.parts();
+        let (max_freeze_us, rate) = (wish.max_freeze_us, wish.rate);
+        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, rate };
+        self.gauge.begin(Stage::Ahead, own_bytes);
+        self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Ahead(order) });
+        loop {
+            match self.hear()? {
+                Heard::Onward(Said::Passed { bytes, wire_bytes }) => {
+                    self.count(bytes);
+                    self.gauge.count_wire(wire_bytes);
+                }
+                Heard::Onward(Said::Ahead { ticket: of, result }) if of == ticket => {
+                    self.done("ahead");
+                    let onward::Went { rounds, outrun } = result.map_err(MoveError::NotAhead)?;
+                    return Ok(Some(Course { rounds, outrun }));
+                }
+                _ => {}
+            }
+            self.check_wanted()?;
+        }
     }
 
     fn expect_word(&self, turn: u32, wanted: &Word) -> Result<(), MoveError> {
@@ -150,9 +185,16 @@ impl Move {
     }
 
     /// The body stands still, and all of it is there.
-    fn stop_and_send(&self, turn: u32, follow_bytes: u64, rate: Option<u64>) -> Result<(), MoveError> {
+    fn stop_and_send(&self, turn: u32, ahead: Option<Course>, wish: Wish) -> Result<(), MoveError> {
         os::fault::at("recall")?;
-        let pid = self.pid;
+        let (pid, rate) = (self.pid, wish.rate);
+        if ahead.is_some_and(|course| course.outrun) && wish.how == How::Auto {
+            return Err(BodyError::Stays("it writes as fast as the link carries".into()).into());
+        }
+        let follow_bytes = match wish.how {
+            How::Auto => self.room.moves.costs().limited(rate).stop_bytes_max(wish.max_freeze_us),
+            _ => u64::MAX,
+        };
         self.hold_signals();
         self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate, onward: true })?;
         let (mut whole, mut stands, mut changed) = (false, false, false);

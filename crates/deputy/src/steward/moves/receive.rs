@@ -1,13 +1,12 @@
 //! A process comes to this room from another one of this home: the steward of that one drives ([`super::pass`]), and gives the deputy when the body stands here.
 
-use super::ahead::preliminary;
 use super::talk::{Given, Handover, Talk, Word};
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::BodyError;
+use body::{BodyError, preliminary};
 use image::{File, Image, Object, Opened};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
