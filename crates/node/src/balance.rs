@@ -246,7 +246,7 @@ impl Rounds {
             let share = f64::from(node.cores_milli) / f64::from(node.load_milli.max(node.cores_milli).max(1));
             if wanted_ms > 0.0 || self.given.contains_key(id) {
                 let given = self.given.entry(*id).or_default();
-                given.sample(elapsed_ms, wanted_ms * share, got_ms);
+                given.sample(elapsed_ms, wanted_ms, got_ms / share.max(1e-3));
                 *node = NodeView { cores_milli: given.of_cores_milli(node.cores_milli), ..*node }.bounded();
             }
         }

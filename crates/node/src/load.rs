@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::policy::LoadIndex;
+use ::policy::{LoadIndex, MemoryIndex};
 use ctl::facts::Load;
 use os::share::{self, Share};
 
@@ -20,8 +20,10 @@ const CALIBRATIONS: u32 = 5;
 /// The stolen share of this much of the past counts, in samples: a lasting one, not a moment's.
 const STEAL_SAMPLES: f64 = 5.0;
 
-/// Who has processes here is told at once if what this node has of its cores changes by this part, and hears of lesser changes as everybody does.
+/// Who has processes here is told at once if what this node has of its cores changes by this part, and hears of lesser changes as everybody does; ...
 const NEWS: f64 = 0.2;
+/// ... and as long as less than this share of its memory is free, thousandths.
+const NEWS_FREE_MILLI: u64 = 150;
 
 /// Speed until it is measured.
 const REFERENCE_MILLI: u32 = 1000;
@@ -34,6 +36,7 @@ pub(crate) struct Meter {
 #[derive(Default)]
 struct Seen {
     index: LoadIndex,
+    memory: MemoryIndex,
     runnable: u32,
     looks: u32,
     load: Load,
@@ -80,7 +83,7 @@ impl Meter {
         std::thread::Builder::new().name("load".into()).stack_size(256 << 10).spawn(work).map(drop)
     }
 
-    /// `now_ms`: since the daemon started, the policy's milliseconds. True if this node has become much faster or slower.
+    /// `now_ms`: since the daemon started, the policy's milliseconds. True if this node has become much faster or slower, or its memory runs low.
     fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) -> bool {
         let runnable = share.runnable();
         let mut seen = lock(&self.seen);
@@ -94,6 +97,7 @@ impl Meter {
         (seen.runnable, seen.looks) = (0, 0);
         seen.steal();
         let (memory_mib, available_mib) = memory(share);
+        let available_mib = seen.memory.sample(available_mib, now_ms);
         let cores = facts::cores();
         let whole_milli = f64::from(cores) * 1000.0 * (1.0 - seen.stolen_share);
         let capacity_milli = share.cpu_quota_milli().unwrap_or(u32::MAX).min(whole_milli as u32).max(1);
@@ -109,7 +113,7 @@ impl Meter {
             pressure_milli: share.memory_pressure_milli(),
             lag_ms: 0,
         };
-        seen.is_news(capacity_milli)
+        seen.is_news(capacity_milli) || u64::from(available_mib) * 1000 < u64::from(memory_mib) * NEWS_FREE_MILLI
     }
 }
 

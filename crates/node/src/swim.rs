@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Gone(u64),
     /// Tell the others that this node goes, then answer.
     Leave(oneshot::Sender<()>),
-    /// This node has become much faster or slower.
+    /// This node has become much faster or slower, or its memory runs low.
     News,
     /// Ask `address` for an answer by datagram.
     Echo { address: SocketAddr, done: oneshot::Sender<()> },

@@ -3,7 +3,7 @@
 /// What a node gives of what it says to have, as seen by those who have processes there.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Given {
-    /// CPU time that was due lately, and that they got, milliseconds.
+    /// How long they wanted to run lately, and for how long they did, if the node has what it says, milliseconds.
     due_ms: f64,
     got_ms: f64,
 }
@@ -12,13 +12,13 @@ pub struct Given {
 const SEEN_MS: f64 = 3000.0;
 /// ... and if nothing does: only who tries again learns better.
 const FORGOTTEN_MS: f64 = 30_000.0;
-/// A node's word is as good as so much CPU time seen, milliseconds.
+/// A node's word is as good as so much of one process' time seen, milliseconds.
 const WORD_MS: f64 = 1500.0;
 /// Less than this part is no noise: loads are told high, quotas go by periods.
 const WORD_BROKEN: f64 = 0.6;
 
 impl Given {
-    /// Over `elapsed_ms` processes that wanted to run all the time got `got_ms` of CPU time, where `due_ms` were due to them by the node's word.
+    /// Over `elapsed_ms` processes wanted to run for `due_ms`, and got `got_ms`: CPU time over the share of a core that the node's word gives each.
     pub fn sample(&mut self, elapsed_ms: f64, due_ms: f64, got_ms: f64) {
         let within_ms = if due_ms > 0.0 { SEEN_MS } else { FORGOTTEN_MS };
         let kept = (-elapsed_ms.max(0.0) / within_ms).exp();
