@@ -41,8 +41,7 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
         && n > 0
     {
         let message = postcard::from_bytes(&packet[..n]);
-        let is_move =
-            matches!(message, Ok(ToSteward::Move { .. } | ToSteward::Recall { .. } | ToSteward::Pass { .. }));
+        let is_move = matches!(message, Ok(ToSteward::Move { .. } | ToSteward::Recall { .. } | ToSteward::Pass { .. }));
         // What has become of a process is said, whatever else ends.
         let _awaited = is_move.then(|| Awaited::begin(room));
         let answer = match message {
