@@ -3,6 +3,7 @@
 //! scenario's own time.
 
 mod cluster;
+mod job;
 mod jobs;
 mod report;
 
@@ -13,6 +14,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+pub use job::Job;
 pub use jobs::{hold, pulse};
 
 /// Where the lab says how many times as fast its daemons' policies run.
@@ -65,8 +67,10 @@ struct Outcome {
     jobs: u32,
     column: String,
     seed: u64,
-    /// From the first start to the last end, in the scenario's seconds.
+    /// From the first start to the last end, in the scenario's seconds, of cores as fast as when they were tried.
     makespan_s: f64,
+    /// How fast they were meanwhile, as part of that.
+    core_speed: f64,
     /// Perfect sharing.
     fluid_s: f64,
     /// Moving at a difference of two.
@@ -133,6 +137,7 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
                     column: name,
                     seed,
                     makespan_s: ran.makespan_s,
+                    core_speed: ran.core_speed,
                     fluid_s: workload.fluid_s,
                     by_two_s: workload.by_two_s,
                     moves: ran.moves,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 const USAGE: &str = "__bench-guest clock|getpid|getppid|touch|fork|vfork|thread|pipe|socket|pipe-stream|ping N | pread|stat FILE N | open DIR N | \
-                     write BYTES N | read FILE | copy FROM TO | burn ROUNDS | hold MIB ROUNDS | pulse MS,MS,...";
+                     write BYTES N | read FILE | copy FROM TO | burn ROUNDS | job ROUNDS | hold MIB ROUNDS | pulse MS,MS,...";
 
 /// Runs one; prints nanoseconds per repetition (for `read`: in all) on standard error.
 pub fn main(args: &[String]) -> u8 {
@@ -37,14 +37,19 @@ pub fn main(args: &[String]) -> u8 {
         ["write", bytes, n] => write(number(bytes) as usize, number(n)),
         ["read", file] => read(Path::new(file)),
         ["burn", rounds] => burn(number(rounds)),
+        ["job", rounds] => return said(crate::balance::Job::run(number(rounds))),
         ["hold", mib, rounds] => crate::balance::hold(number(mib), number(rounds)),
         ["pulse", beats] => crate::balance::pulse(beats),
         ["copy", from, to] => copy(Path::new(from), Path::new(to)),
         _ => Err(std::io::Error::other(USAGE)),
     };
+    said(measured)
+}
+
+fn said(measured: std::io::Result<impl std::fmt::Display>) -> u8 {
     match measured {
-        Ok(ns) => {
-            eprintln!("{ns}");
+        Ok(measured) => {
+            eprintln!("{measured}");
             0
         }
         Err(e) => {

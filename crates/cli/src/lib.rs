@@ -107,8 +107,17 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Status(output) => match ask(Request::Status)? {
             Answer::Status(s) => Ok(show(*output, &s, || {
                 format!(
-                    "node {} of cluster {} at {}: ternd {}, PID {}\n{} of {} nodes alive, {} rooms away, {} hosted\n",
-                    s.node, s.cluster, s.address, s.version, s.pid, s.alive, s.known, s.rooms_away, s.rooms_hosted
+                    "node {} of cluster {} at {}: ternd {}, PID {}\n{} of {} nodes alive, {} rooms away, {} hosted, {} processes moved by the policy\n",
+                    s.node,
+                    s.cluster,
+                    s.address,
+                    s.version,
+                    s.pid,
+                    s.alive,
+                    s.known,
+                    s.rooms_away,
+                    s.rooms_hosted,
+                    s.moved
                 )
             })),
             _ => Err(client::unexpected()),

@@ -238,6 +238,8 @@ pub struct Status {
     pub rooms_away: u32,
     /// Rooms of others hosted here.
     pub rooms_hosted: u32,
+    /// Processes of this home that its policy has moved since the daemon began.
+    pub moved: u64,
 }
 
 /// Cuts an encoded answer into packets.

@@ -204,5 +204,6 @@ fn status(daemon: &Daemon) -> Status {
         known: count(table.iter().count() + 1),
         rooms_away: rooms::count(&daemon.options.run_dir),
         rooms_hosted: hosted::count(&daemon.options.run_dir),
+        moved: daemon.balance.moved.load(Ordering::Relaxed),
     }
 }

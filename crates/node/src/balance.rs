@@ -8,6 +8,7 @@ mod tracked;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -42,11 +43,13 @@ pub(crate) struct Balance {
     guests: Mutex<Mover>,
     /// What the policy placed.
     pub(crate) placed: Placed,
+    /// Processes that the policy has moved.
+    pub(crate) moved: AtomicU64,
 }
 
 impl Balance {
     pub(crate) fn load(run_dir: &Path) -> Balance {
-        Balance { guests: Mutex::default(), placed: Placed::load(run_dir) }
+        Balance { guests: Mutex::default(), placed: Placed::load(run_dir), moved: AtomicU64::new(0) }
     }
 
     /// Another node asks whether its process may come.
@@ -286,6 +289,7 @@ impl Rounds {
         match result {
             Ok(took) => {
                 mover.ended(order.process);
+                self.daemon.balance.moved.fetch_add(1, Ordering::Relaxed);
                 self.took_ms += (self.daemon.policy_ms(took) as f64 - self.took_ms) / TOOK_MOVES;
                 if let Some(tracked) = tracked {
                     tracked.has_moved(order.to, Instant::now());

@@ -59,7 +59,7 @@ fn go_as(
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };
     let at = room_of(daemon, pid);
-    if at.is_some() && wish.how == How::Pre {
+    if at.is_some() && to.is_none() && wish.how == How::Pre {
         return Err(failed(
             "it is away: from there its memory goes by stop-and-copy or post-copy (--how stop, post, flush or auto)"
                 .into(),
@@ -97,6 +97,9 @@ fn on(
             Passed::Detour(why) => why,
         }
     };
+    if wish.how == How::Pre {
+        return Err(failed(format!("by pre-copy it can go straight to {to} only: {why}")));
+    }
     tracing::info!("process {pid} goes to {to} through home: {why}");
     let back = from.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));

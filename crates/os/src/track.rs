@@ -45,9 +45,7 @@ impl Tracker {
         // SAFETY: the kernel reads and writes three words.
         let done = unsafe { libc::ioctl(uffd.as_raw_fd(), UFFDIO_API, api.as_mut_ptr()) };
         crate::error::check(done, || format!("watching the writes of {pid}"))?;
-        let path = format!("/proc/{pid}/pagemap");
-        let pagemap = File::open(&path).map_err(|e| Error::new(format!("opening {path}"), e))?;
-        Ok(Tracker { uffd, pagemap, pid })
+        Ok(Tracker { uffd, pagemap: open_pagemap(pid)?, pid })
     }
 
     /// Watches this area too.
@@ -71,11 +69,12 @@ impl Tracker {
         Ok(written)
     }
 
-    /// What there is between these addresses, of a process that stands still.
+    /// What there is between these addresses, of a process that stands still. It may have another memory by now, if it has executed a program: of that nothing is watched.
     pub fn look(&self, start: u64, end: u64) -> Result<Found> {
         let mut found = Found::default();
+        let pagemap = open_pagemap(self.pid)?;
         let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0);
-        scan(&self.pagemap, self.pid, (start, end), asked, |range, categories| {
+        scan(&pagemap, self.pid, (start, end), asked, |range, categories| {
             if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
                 crate::pages::append(&mut found.own, range.0, range.1);
                 if categories & PAGE_IS_WRITTEN != 0 || categories & PAGE_IS_WPALLOWED == 0 {
@@ -85,6 +84,11 @@ impl Tracker {
         })?;
         Ok(found)
     }
+}
+
+fn open_pagemap(pid: i32) -> Result<File> {
+    let path = format!("/proc/{pid}/pagemap");
+    File::open(&path).map_err(|e| Error::new(format!("opening {path}"), e))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The warden: the room's side towards its home. One process per room, outside the room's namespaces.
 
 mod after;
+mod ahead;
 mod answers;
 mod args;
 mod calls;

@@ -39,6 +39,16 @@ impl Costs {
         Costs { rate: rate.max(f64::MIN_POSITIVE), ..self }
     }
 
+    /// A move takes so long whatever its size, and the link carries so much.
+    pub fn of(fixed_us: u64, bytes_per_s: u64) -> Costs {
+        Costs { fixed_us: fixed_us as f64, ..Costs::default() }.with_rate(bytes_per_s as f64 / 1e6)
+    }
+
+    /// What a move takes whatever its size, microseconds; and what the link carries, bytes per second.
+    pub fn parts(&self) -> (u64, u64) {
+        (self.fixed_us as u64, (self.rate * 1e6) as u64)
+    }
+
     /// No more than that is to be sent: bytes per second.
     pub fn limited(self, bytes_per_s: Option<u64>) -> Costs {
         bytes_per_s.map_or(self, |most| self.with_rate(self.rate.min(most as f64 / 1e6)))

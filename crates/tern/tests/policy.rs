@@ -139,6 +139,8 @@ fn running_programs_go_where_there_is_room_and_leave_when_the_owner_says_so() {
     eventually("one goes to n3", || places(&lab) == ["n2", "n3"]);
     ok(&lab, "n3", &["policy", "set", "guests=off"]);
     eventually("it leaves n3", || places(&lab) == ["n2", "n2"]);
+    let status = || serde_json::from_str::<Value>(&ok(&lab, "n1", &["status", "--json"])).unwrap();
+    eventually("both moves are counted", || status()["moved"] == 2);
     let log = ok(&lab, "n1", &["log", "--decisions"]);
     assert!(log.contains("\"cause\":\"balance\"") && log.contains("\"cause\":\"evict\""), "{log}");
     let mut replay = lab.in_node("n1", ["tern", "replay", "-"]);
@@ -315,6 +317,7 @@ fn scenarios_run_on_real_processes_and_are_resumed() {
     assert_eq!(outcomes.len(), 2);
     assert!(outcomes.iter().all(|o| o["jobs"] == 2
         && o["fluid_s"].as_f64().is_some_and(|s| (s - 300.0).abs() < 1e-6)
+        && o["core_speed"].as_f64() > Some(0.0)
         && o["makespan_s"].as_f64() > Some(0.0)));
     // The factors come first.
     assert!(said.starts_with("table1: time is divided by 1000 for the jobs, and by 1 for the policy"), "{said}");

@@ -1,8 +1,7 @@
 //! The nodes that jobs run on, and how fast they are.
 
-use super::refused;
+use super::{Job, refused};
 use crate::Error;
-use crate::guest::burn;
 use crate::run::me;
 use serde_json::Value;
 use sim::Scenario;
@@ -13,16 +12,19 @@ use std::time::{Duration, Instant};
 const LOADS_WITHIN: Duration = Duration::from_secs(60);
 /// Shares may differ so much from what they should be: quotas are whole milliseconds.
 const ROUNDING: f64 = 0.06;
-/// How long the jobs run that tell the nodes' speeds, seconds.
+/// How long the jobs run that tell the nodes' speeds, seconds; and rounds of the one that tells how long that is about.
 const TRIED_S: f64 = 2.0;
+const TRIED_ROUNDS: u64 = 100_000_000;
 
 /// The cluster as it is.
 pub struct Cluster {
     /// Names of the nodes, in the scenario's order.
     pub nodes: Vec<String>,
-    /// Rounds of [`burn`] that a job alone on a node of the scenario's first kind gets in a second.
+    /// Rounds of [`burn`](crate::guest::burn) that a job alone on a node of the scenario's first kind gets in a second.
     pub rounds_per_s: f64,
-    /// The same of each node, as parts of that.
+    /// Rounds of [`burn`](crate::guest::burn) in a second of CPU time: how fast the cores are now.
+    pub rounds_per_cpu_s: f64,
+    /// Rounds a second of each node, as parts of the first kind's.
     pub rates: Vec<f64>,
     /// What part of its node's share of a core a job gets that is alone there.
     pub share: f64,
@@ -79,41 +81,48 @@ pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
     let least = others.iter().map(memory).fold(f64::INFINITY, f64::min);
     let scenarios = scenario.nodes.iter().map(|n| f64::from(n.memory_mib)).fold(f64::INFINITY, f64::min);
     let nodes: Vec<String> = others.iter().filter_map(|n| n["name"].as_str()).map(str::to_owned).collect();
-    let (rates, share) = rates(&nodes, &wanted, unit)?;
+    let Rates { rates, rounds_per_cpu_s, share } = rates(&nodes, &wanted, unit)?;
     let rounds_per_s = rates.iter().zip(&wanted).filter(|(_, w)| **w == wanted[0]).map(|(r, w)| r / w);
     let rounds_per_s = mean(rounds_per_s);
     Ok(Cluster {
         rates: rates.iter().map(|r| r / rounds_per_s).collect(),
         nodes,
         rounds_per_s,
+        rounds_per_cpu_s,
         share,
         memory: least / scenarios.max(1.0),
     })
 }
 
-/// Rounds a second that a job gets on each node while every node has one, and what part that is of the nodes' shares: daemons run there, too, and at a
-/// pace they take more of it.
-fn rates(nodes: &[String], wanted: &[f64], unit: f64) -> Result<(Vec<f64>, f64), Error> {
+struct Rates {
+    /// Rounds a second that a job gets on each node while every node has one.
+    rates: Vec<f64>,
+    rounds_per_cpu_s: f64,
+    /// What part that is of the nodes' shares: daemons run there, too, and at a pace they take more of it.
+    share: f64,
+}
+
+fn rates(nodes: &[String], wanted: &[f64], unit: f64) -> Result<Rates, Error> {
     // A room takes long to make where there is a part of a core alone, and is made once.
     nodes.iter().try_for_each(|node| ask(&["run", "--on", node, "--", "true"]).map(drop))?;
-    let whole = rounds_per_cpu_s()?;
-    let job = |node: &String, speed: f64| -> Result<f64, Error> {
-        let rounds = ((whole * unit * speed * TRIED_S) as u64).max(1).to_string();
+    let about = Job::run(TRIED_ROUNDS).map_err(Error::system("calibrating"))?.rounds_per_cpu_s();
+    let job = |node: &String, speed: f64| -> Result<Job, Error> {
+        let rounds = ((about * unit * speed * TRIED_S) as u64).max(1).to_string();
         let me = me()?;
         let mut command = Command::new(&me);
-        command.args(["run", "--on", node, "--"]).arg(&me).args(["__bench-guest", "burn", &rounds]);
+        command.args(["run", "--on", node, "--"]).arg(&me).args(["__bench-guest", "job", &rounds]);
         let done = command.output().map_err(Error::system("running a job"))?;
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        let ns: Option<f64> = said.lines().last().and_then(|line| line.trim().parse().ok());
-        ns.map(|ns| 1e9 / ns.max(1e-3)).ok_or_else(|| refused(format!("a job on {node} did not say its speed: {said}")))
+        Job::of_output(&done.stderr)
     };
-    let rates: Result<Vec<f64>, Error> = std::thread::scope(|scope| {
+    let jobs: Result<Vec<Job>, Error> = std::thread::scope(|scope| {
         let jobs: Vec<_> = nodes.iter().zip(wanted).map(|(node, speed)| scope.spawn(|| job(node, *speed))).collect();
         jobs.into_iter().map(|job| job.join().map_err(|_| refused("a thread died"))?).collect()
     });
-    let rates = rates?;
-    let share = mean(rates.iter().zip(wanted).map(|(rate, speed)| rate / (whole * unit * speed)));
-    Ok((rates, share))
+    let jobs = jobs?;
+    let rounds_per_cpu_s = Job::sum(&jobs).rounds_per_cpu_s();
+    let rates: Vec<f64> = jobs.iter().map(Job::rounds_per_s).collect();
+    let share = mean(rates.iter().zip(wanted).map(|(rate, speed)| rate / (rounds_per_cpu_s * unit * speed)));
+    Ok(Rates { rates, rounds_per_cpu_s, share })
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -130,16 +139,4 @@ fn lab(speeds: &[f64]) -> String {
         words += &format!(" --cpus-of n{}-n{}={:.4}", fast + 2, speeds.len() + 1, SHARE * slow);
     }
     words
-}
-
-/// Rounds of [`burn`] in a second of CPU time.
-fn rounds_per_cpu_s() -> Result<f64, Error> {
-    const ROUNDS: u64 = 100_000_000;
-    let cpu_ns = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
-    };
-    let before_ns = cpu_ns();
-    burn(ROUNDS).map_err(Error::system("calibrating"))?;
-    Ok(ROUNDS as f64 * 1e9 / (cpu_ns() - before_ns).max(1.0))
 }

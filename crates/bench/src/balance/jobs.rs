@@ -1,5 +1,6 @@
 //! One run: all jobs of a workload, and what runs beside them, as real processes.
 
+use super::Job;
 use super::cluster::{Cluster, ask, others};
 use crate::Error;
 use crate::guest::burn;
@@ -20,8 +21,10 @@ const MIB: usize = 1 << 20;
 
 /// What a run showed.
 pub struct Ran {
-    /// In the scenario's seconds.
+    /// In the scenario's seconds, of cores as fast as they were when they were tried.
     pub makespan_s: f64,
+    /// How fast the cores were meanwhile, as part of that. Processors do not keep their speed, least of all virtual ones.
+    pub core_speed: f64,
     /// That the policy made.
     pub moves: usize,
     /// Jobs that did not end by themselves.
@@ -55,7 +58,7 @@ pub fn run(
             .map(|(number, job)| {
                 let rounds = ((job.work_s / scale * cluster.rounds_per_s).max(1.0) as u64).to_string();
                 let mib = ((f64::from(job.memory_mib) * cluster.memory).round().max(1.0) as u64).to_string();
-                let words = if memory { vec!["hold", &mib, &rounds] } else { vec!["burn", &rounds] };
+                let words = if memory { vec!["hold", &mib, &rounds] } else { vec!["job", &rounds] };
                 let command = guest(cluster, column, number, &words);
                 let after = Duration::from_secs_f64((job.at_s - first_s) / scale);
                 command.map(|command| scope.spawn(move || finish(command, start + after)))
@@ -67,17 +70,23 @@ pub fn run(
         let least = watch.and_then(|watch| watch.join().ok().flatten());
         ends.map(|ends| (ends, least))
     })?;
-    let last = ends.iter().map(|(end, _)| end.duration_since(start)).max().unwrap_or_default();
-    let killed = ends.iter().filter(|(_, whole)| !whole).count();
+    let last = ends.iter().map(|end| end.at.duration_since(start)).max().unwrap_or_default();
+    let killed = ends.iter().filter(|end| !end.whole).count();
+    let jobs: Vec<Job> = ends.into_iter().filter_map(|end| end.job).collect();
+    let core_speed = if jobs.is_empty() { 1.0 } else { Job::sum(&jobs).rounds_per_cpu_s() / cluster.rounds_per_cpu_s };
     if killed > 0 && !memory {
-        let output = format!("{killed} of {} did not end by themselves: tern log says why", ends.len());
+        let output = format!("{killed} of {} did not end by themselves: tern log says why", work.jobs.len());
         return Err(Error::Failed { command: "jobs".into(), status: "killed".into(), output });
     }
-    Ok(Ran { makespan_s: last.as_secs_f64() * scale, moves: moves()?.saturating_sub(before), killed, least_free_mib })
+    let makespan_s = last.as_secs_f64() * scale * core_speed;
+    Ok(Ran { makespan_s, core_speed, moves: moves()?.saturating_sub(before), killed, least_free_mib })
 }
 
+/// That the policy has made since its daemon began.
 fn moves() -> Result<usize, Error> {
-    Ok(ask(&["log", "--decisions"])?.lines().filter(|l| l.starts_with("{\"decision\"")).count())
+    let status: serde_json::Value = serde_json::from_str(&ask(&["status", "--json"])?).unwrap_or_default();
+    let moved = status["moved"].as_u64().and_then(|n| n.try_into().ok());
+    moved.ok_or_else(|| super::refused("tern status does not say how many processes the policy has moved"))
 }
 
 /// A process of the scenario's, begun as the column says.
@@ -97,11 +106,21 @@ fn guest(cluster: &Cluster, column: Strategy, number: usize, words: &[&str]) -> 
     Ok(command)
 }
 
-/// Starts it then, and waits for its end: when that was, and whether it ended by itself.
-fn finish(mut command: Command, then: Instant) -> Result<(Instant, bool), Error> {
+/// How a job ended.
+struct End {
+    at: Instant,
+    /// By itself.
+    whole: bool,
+    /// What it says, if it says it.
+    job: Option<Job>,
+}
+
+/// Starts it then, and waits for its end.
+fn finish(mut command: Command, then: Instant) -> Result<End, Error> {
     std::thread::sleep(then.saturating_duration_since(Instant::now()));
-    let status = command.spawn().and_then(|mut child| child.wait()).map_err(Error::system("running a job"))?;
-    Ok((Instant::now(), status.success()))
+    let ended = command.stderr(Stdio::piped()).spawn().and_then(Child::wait_with_output);
+    let ended = ended.map_err(Error::system("running a job"))?;
+    Ok(End { at: Instant::now(), whole: ended.status.success(), job: Job::of_output(&ended.stderr).ok() })
 }
 
 /// Looks at all nodes' memory until it is over.

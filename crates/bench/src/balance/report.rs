@@ -9,9 +9,11 @@ const ORDER: [&str; 5] = ["tern", "static", "refined", "moved", "opportunity"];
 
 /// One run.
 pub fn line(outcome: &Outcome) -> String {
-    let Outcome { jobs, column, seed, makespan_s, fluid_s, moves, .. } = outcome;
-    let mut line =
-        format!("{jobs} jobs, {column}, seed {seed}: {makespan_s:.1} s, perfect sharing {fluid_s:.1} s, {moves} moves");
+    let Outcome { jobs, column, seed, makespan_s, core_speed, fluid_s, moves, .. } = outcome;
+    let mut line = format!(
+        "{jobs} jobs, {column}, seed {seed}: {makespan_s:.1} s, perfect sharing {fluid_s:.1} s, {moves} moves, cores at {:.1} %",
+        core_speed * 100.0
+    );
     if let Some(mib) = outcome.least_free_mib {
         let _ = write!(line, ", {} killed, {mib} MiB free at least", outcome.killed);
     }

@@ -1,6 +1,6 @@
 //! The steward's socket: what the local daemon wants.
 
-use super::moves::{self, Beyond, Passed};
+use super::moves::{self, Awaited, Beyond, Passed};
 use super::privileged::Order;
 use super::setup;
 use super::shared::{RoomState, Shared};
@@ -41,7 +41,11 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
     while let Ok((n, fds)) = os::socket::receive(socket.as_fd(), &mut packet, 0)
         && n > 0
     {
-        let answer = match postcard::from_bytes(&packet[..n]) {
+        let message = postcard::from_bytes(&packet[..n]);
+        let is_move = matches!(message, Ok(ToSteward::Move { .. } | ToSteward::Recall { .. } | ToSteward::Pass { .. }));
+        // What has become of a process is said, whatever else ends.
+        let _awaited = is_move.then(|| Awaited::begin(room));
+        let answer = match message {
             Ok(ToSteward::Receive { pid, ticket, from, outline }) => {
                 return moves::receive(room, socket, pid, (ticket, from), &outline);
             }

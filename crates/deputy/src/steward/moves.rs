@@ -76,6 +76,9 @@ pub enum MoveError {
     /// It is not there.
     #[error("it is not away in this room")]
     NotAway,
+    /// Who writes what of its memory cannot be told there.
+    #[error("its memory cannot be sent ahead: {0}")]
+    NotAhead(String),
     /// It was given away.
     #[error("it was on its way to another room, and may have ended: {0}")]
     Lost(String),
@@ -217,6 +220,24 @@ impl Moves {
         let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);
         let all = self.ended.wait_while(self.lock(), drains).unwrap_or_else(PoisonError::into_inner);
         !all.contains_key(&pid)
+    }
+}
+
+/// Somebody waits for the outcome of a move: until this is dropped the steward does not end.
+pub struct Awaited<'a>(&'a Shared);
+
+impl<'a> Awaited<'a> {
+    /// From now on.
+    pub fn begin(room: &'a Shared) -> Awaited<'a> {
+        room.moves.running.fetch_add(1, Ordering::AcqRel);
+        Awaited(room)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.moves.running.fetch_sub(1, Ordering::AcqRel);
+        self.0.poller.wake();
     }
 }
 

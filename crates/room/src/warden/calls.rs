@@ -38,6 +38,9 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let who = room.guests().who(host_tid);
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {
+        (Some(_), Some(row)) if row.name == "userfaultfd" && room.filtering.may(host_tid) => {
+            waiting.answer(Answer::Continue);
+        }
         (Some(_), Some(row)) if row.name == "seccomp" && room.filtering.may(host_tid) => {
             match room.filtering.offered(host_tid) {
                 Some(file) => offer(&waiting, file.as_fd()),

@@ -135,6 +135,8 @@ fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone
     if room.strange.get().is_some() {
         strange::as_at_home(&mut areas, room.guests().get(pid));
     }
+    // No guest has a userfaultfd: whose writes are watched, we watch.
+    areas.iter_mut().for_each(|area| area.flags.retain(|flag| flag != b"uw"));
     for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
         area.name =
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));

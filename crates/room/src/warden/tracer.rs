@@ -176,6 +176,13 @@ pub enum Order {
         /// The process.
         pid: i32,
     },
+    /// The memory of a body is to go to another room while it runs.
+    Ahead {
+        /// The process.
+        pid: i32,
+        /// How.
+        wish: wire::message::onward::Ahead,
+    },
     /// A body that was to leave goes on elsewhere.
     Release {
         /// The process.
@@ -315,6 +322,7 @@ impl Tracer {
             }
             Order::Recall { pid, follow_bytes, rate, onward } => self.recall(pid, follow_bytes, rate, onward),
             Order::Outline { pid } => self.outline(pid),
+            Order::Ahead { pid, wish } => self.send_ahead(pid, wish),
             Order::Release { pid } => self.vanish(pid),
         }
     }

@@ -11,6 +11,10 @@ pub enum Way {
     Home,
     /// Straight from n2 to n3.
     On,
+    /// The same, by pre-copy.
+    OnPre,
+    /// The same, by post-copy.
+    OnPost,
     /// From n2 to n3 by way of home.
     Around,
     /// From n2 home, without a child that has files in common with it.
@@ -24,6 +28,8 @@ impl Way {
             Way::Pre => "pre",
             Way::Home => "home",
             Way::On => "on",
+            Way::OnPre => "onpre",
+            Way::OnPost => "onpost",
             Way::Around => "around",
             Way::Family => "family",
         }
@@ -99,6 +105,8 @@ const OUT: &[Way] = &[Way::Out, Way::Around];
 const PRE: &[Way] = &[Way::Pre];
 const BACK: &[Way] = &[Way::Home, Way::Around];
 const ON: &[Way] = &[Way::On];
+const ON_PRE: &[Way] = &[Way::OnPre];
+const ON_POST: &[Way] = &[Way::OnPost];
 const FAMILY: &[Way] = &[Way::Family];
 
 const fn phase(name: &'static str, ways: &'static [Way], place: Place, elsewhere: bool, past: bool) -> Phase {
@@ -109,6 +117,7 @@ const PHASES: &[Phase] = &[
     phase("prepare", OUT, Home, true, false),
     phase("ahead", PRE, Home, true, false),
     phase("round", PRE, Home, true, false),
+    phase("pages there", PRE, Room, true, false),
     phase("freeze", OUT, Home, true, false),
     phase("observe", OUT, Home, true, false),
     phase("image", OUT, Home, true, false),
@@ -152,6 +161,17 @@ const PHASES: &[Phase] = &[
     phase("switched", ON, Home, true, true),
     phase("resume there", ON, Third, false, true),
     phase("leave there", ON, Room, true, true),
+    phase("ahead there", ON_PRE, Room, false, false),
+    phase("round there", ON_PRE, Room, false, false),
+    phase("pages there", ON_PRE, Third, true, false),
+    phase("recall there", ON_PRE, Room, false, false),
+    phase("send there", ON_PRE, Room, false, false),
+    phase("send there", ON_POST, Room, false, false),
+    phase("rebuild there", ON_POST, Third, true, false),
+    phase("switch", ON_POST, Home, false, false),
+    phase("resume there", ON_POST, Third, false, true),
+    phase("lend there", ON_POST, Room, false, true),
+    phase("leave there", ON_POST, Room, true, true),
     phase("ask there", FAMILY, Room, false, false),
     phase("share", FAMILY, Home, false, false),
     phase("share there", FAMILY, Room, false, false),

@@ -208,7 +208,8 @@ fn matrix_of(one_in: usize, begin: Begin, way: Way, least_percent: usize) {
     eprintln!("{} of {total} guests with a point went {way:?}; others:\n{}", went.len(), refused.join("\n"));
     eprintln!("{away} were there at their end; these had gone home for a call: {}", returned.join(" "));
     eprintln!("{} of {onward} moves from node to node went by way of home:\n{}", detours.len(), detours.join("\n"));
-    let straight = way.last().is_none_or(|place| !place.ends_with("stop")) || detours.len() * 10 <= onward;
+    let by_home = way.last().is_none_or(|place| !["stop", "pre", "post"].iter().any(|how| place.ends_with(how)));
+    let straight = by_home || way.last().is_some_and(|place| place.starts_with("home")) || detours.len() * 10 <= onward;
     assert!(straight || only.is_some(), "{} of {onward} moves from node to node went by way of home", detours.len());
     assert!(complaints.is_empty(), "{} of {}\n{}", complaints.len(), programs.len(), complaints.join("\n"));
     assert!(only.is_some() || away * 100 >= total * least_percent, "only {away} of {total} were moved");
@@ -242,6 +243,11 @@ fn guests_do_the_same_placed_then_moved() {
 #[test]
 fn guests_do_the_same_when_their_memory_follows() {
     matrix_of(one_in(6), Begin::Home, &["n2 post", "n3 post", "home post"], 70);
+}
+
+#[test]
+fn guests_do_the_same_when_their_memory_goes_straight_on() {
+    matrix_of(one_in(6), false, &["n2", "n3 pre", "n2 post"], 70);
 }
 
 #[test]

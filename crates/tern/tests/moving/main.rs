@@ -16,6 +16,7 @@ mod refused;
 mod round_trip;
 mod shared_link;
 mod stopped;
+mod straight;
 mod swaps;
 mod threads;
 mod timers;

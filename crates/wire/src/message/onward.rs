@@ -40,10 +40,47 @@ pub struct Outline {
     pub ignored: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
+    /// Its own memory, about.
+    pub own_bytes: u64,
+}
+
+/// How the memory of a body that runs is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ahead {
+    /// Of which try ([`Said::Ahead`]).
+    pub ticket: Ticket,
+    /// For how long it may stand still at the end, microseconds.
+    pub max_freeze_us: u64,
+    /// What a move takes whatever its size, microseconds: as the last ones did.
+    pub fixed_us: u64,
+    /// What the link carries, bytes per second: likewise.
+    pub bytes_per_s: u64,
+    /// Bytes per second that its pages may take of the link, at most.
+    pub rate: Option<u64>,
+}
+
+/// How sending the memory of a body that runs went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Went {
+    /// Rounds.
+    pub rounds: u32,
+    /// It writes as fast as the link carries.
+    pub outrun: bool,
 }
 
 /// Bytes that an outline may have: it fits a packet.
 pub const OUTLINE_BYTES_MAX: usize = 128 << 10;
+
+/// From the room that it has come to, back by the way that it came: of pages that follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// The body waits for these: start and end, where they were when it stopped.
+    Fetch(Vec<(u64, u64)>),
+    /// A frame of them is in place.
+    Filled,
+    /// None is missing any more: all are there, or whose they were has ended.
+    Enough,
+}
 
 /// Home to one of the two rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +89,8 @@ pub enum Order {
     Outline,
     /// To the same: make the way to the other room ([`Said::Connected`]).
     Connect(Lane),
+    /// To the same: send its memory by that way while it runs ([`Said::Ahead`]).
+    Ahead(Ahead),
     /// To the other: who shows this ticket, and is this node, brings it.
     Admit {
         /// Shown first.
@@ -68,8 +107,26 @@ pub enum Said {
     Outline(Result<Outline, String>),
     /// To [`Order::Connect`].
     Connected(Result<(), String>),
+    /// To [`Order::Ahead`]: what was not written since is there; or why it cannot be sent ahead.
+    Ahead {
+        /// In which try.
+        ticket: Ticket,
+        /// How.
+        result: Result<Went, String>,
+    },
     /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`] follows.
     Changed,
+    /// Some of its pages follow when it runs in the other room; [`crate::ToHome::Whole`] comes behind this.
+    Lends,
+    /// From the room that it has left: so much has followed; [`crate::ToHome::Drained`] comes behind this.
+    Followed {
+        /// Bytes of pages.
+        bytes: u64,
+        /// Of these, what was waited for.
+        asked_bytes: u64,
+    },
+    /// From the room that it has come to: nothing is missing there any more, or why it will be for ever, and who misses it is killed.
+    Complete(Result<(), String>),
     /// Pages were sent.
     Passed {
         /// Bytes of pages.

@@ -1,6 +1,5 @@
 //! From home to the room: an empty body is made there while the process still runs; then it is stopped, sent, rebuilt, and the original becomes the deputy.
 
-use super::ahead::{Ahead, Rest};
 use super::following::Following;
 use super::implant;
 use super::names::Names;
@@ -12,7 +11,7 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{BodyError, Collected, Run};
+use body::{Ahead, BodyError, Collected, Run};
 use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
@@ -31,9 +30,6 @@ use wire::{Kind, ToRoom, cargo};
 
 /// How often a process is prepared that forks at the wrong moment.
 const TRIES_MAX: usize = 5;
-
-/// Ranges of pages that a message can say have gone.
-const GONE_MAX: usize = 20_000;
 
 /// A body that waits in the room for its image.
 struct Prepared {
@@ -204,7 +200,7 @@ impl Move {
             return Err(e);
         }
         let how = match (&following, &ahead) {
-            (following, Some(ahead)) => ahead.how(following.is_some()),
+            (following, Some(ahead)) => ahead.course().how(following.is_some()),
             (Some(_), None) => "post".to_owned(),
             (None, None) => "stop".to_owned(),
         };
@@ -227,13 +223,9 @@ impl Move {
         body::find_keys(self.pid, &mut image)?;
         self.send_image(&image)?;
         self.done("image");
-        let (rest, later) = self.divide(&image, ahead, follow)?;
+        let (rest, later) = body::divide(self.pid, &image, ahead, follow)?;
         self.done("look");
         os::fault::at("pages")?;
-        if rest.gone.len() > GONE_MAX {
-            let why = "it gave back too much of what was sent ahead: move it with --how stop";
-            return Err(BodyError::Stays(why.into()).into());
-        }
         self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
         self.send_memories(&image)?;
         self.done("pages");
@@ -243,31 +235,6 @@ impl Move {
         let loan = following.as_ref().map_or(0, Following::loan);
         self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone, loan });
         Ok(following)
-    }
-
-    /// What is sent at the stop, and what follows.
-    fn divide(&self, image: &Image, ahead: Option<&Ahead>, follow: bool) -> Result<(Rest, Ranges), BodyError> {
-        let own = Own::of(self.pid)?;
-        let Some(ahead) = ahead else {
-            let (runs, later) = match follow {
-                true => {
-                    let (now, later) = body::part_later(&image.areas, &image.threads);
-                    (body::own_in(&own, &now)?, later)
-                }
-                false => (body::own_runs(&own, &image.areas)?, Ranges::default()),
-            };
-            return Ok((Rest { runs, gone: Vec::new() }, later));
-        };
-        let rest = ahead.rest(&image.areas)?;
-        // Too many pieces would take long to be discarded there.
-        if !ahead.is_outrun() || rest.runs.len() > GONE_MAX {
-            return Ok((rest, Ranges::default()));
-        }
-        let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
-        let (_, may) = body::part_later(&image.areas, &image.threads);
-        let later: Ranges = may.iter().flat_map(|range| left.remove(range)).collect();
-        let runs = left.iter().map(|(start, end)| (start, end - start)).collect();
-        Ok((Rest { runs, gone: rest.gone }, later))
     }
 
     pub(super) fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {

@@ -3,10 +3,10 @@
 
 use super::Tracer;
 use super::bodies::Phase;
+use super::onward::Onward;
 use super::sharing::Asked;
 use crate::warden::calls::standing;
 use crate::warden::cpu_times;
-use crate::warden::lanes::Out;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::strange;
@@ -58,8 +58,8 @@ pub struct Going {
     follow_bytes: u64,
     /// Bytes per second that its pages may take of the link, at most.
     rate: Option<u64>,
-    /// It goes to another room, which has made a body that holds this, and by this way.
-    onward: Option<(Image, Out)>,
+    /// It goes to another room.
+    onward: Option<Onward>,
 }
 
 /// Why what its deputy has to do first cannot be done.
@@ -80,12 +80,9 @@ impl Tracer {
         }
         let looked = self.room.guests().host(pid).and_then(possessions::look);
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
-        if onward && own_bytes.is_none_or(|bytes| bytes >= follow_bytes) {
-            return self.cannot_leave(pid, "it has too much memory to stand still for all of it");
-        }
         let onward = match onward {
             true => match outline.zip(self.room.lanes.out(pid)) {
-                Some(both) => Some(both),
+                Some((outline, way)) => Some(Onward { outline, way, ahead: self.room.lanes.take_ahead(pid) }),
                 None => return self.cannot_leave(pid, "there is no way to the other room"),
             },
             false => None,
@@ -216,12 +213,12 @@ impl Tracer {
     }
 
     /// It leaves.
-    pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, going: &Going) {
+    pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Going) {
         let Some(host) = self.room.guests().host(pid) else { return };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
-        match take_apart(&self.room, pid, host, threads, going) {
+        match take_apart(&self.room, pid, host, threads, &going) {
             Ok((mut image, collected)) => {
                 // Should it stay, it sends them itself.
                 for (tid, info) in self.injected.signals(host) {
@@ -237,8 +234,8 @@ impl Tracer {
                 self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
                 let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
                 let bulk = RefCell::new(Bulk::new(going.rate));
-                if let Some((outline, way)) = &going.onward {
-                    return self.send_onward(pid, host, outline, image, (way.clone(), bulk.into_inner()));
+                if let Some(onward) = going.onward.take() {
+                    return self.send_onward(pid, host, image, (onward, follow_bytes, bulk.into_inner()));
                 }
                 let send = move || {
                     room.windows.open(pid);
@@ -455,14 +452,7 @@ fn send(
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;
     }
-    let own = Own::of(host.0)?;
-    let (runs, later) = match os::process::anonymous_bytes(host.0)? >= follow_bytes {
-        true => {
-            let (now, later) = body::part_later(&image.areas, &image.threads);
-            (body::own_in(&own, &now)?, later)
-        }
-        false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
-    };
+    let (rest, later) = body::divide(host.0, image, None, os::process::anonymous_bytes(host.0)? >= follow_bytes)?;
     let batch_bytes = || bulk.borrow().batch_bytes();
     let send_pages = |runs: &[body::Run], bytes: &[u8]| {
         if !room.windows.make_way(pid, bytes.len() as u64) {
@@ -470,7 +460,7 @@ fn send(
         }
         pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
     };
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
+    body::each_batch(&rest.runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
     body::each_content(host.0, image, send_pages)?;
     if later.is_empty() {
         return Ok(None);

@@ -78,6 +78,7 @@ impl Tracer {
         } else {
             Tracer::not_made(&mut stopped)?;
         }
+        let stopped = if signal == 0 { self.do_injected(stopped)? } else { stopped };
         self.deliver(stopped, signal)
     }
 }

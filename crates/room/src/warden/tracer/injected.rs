@@ -1,25 +1,31 @@
 //! What a process must do itself: a stopped thread is made to, then it goes on as if nothing had been.
 //!
-//! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them what came from the kernel or from kill(2) at home. And
-//! filters for descriptors that are to look as at home ([`super::shown`]).
+//! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them what came from the kernel or from kill(2) at home. Filters for
+//! descriptors that are to look as at home ([`super::shown`]). And the descriptor by which its writes are watched ([`crate::warden::ahead`]).
 
 use super::Tracer;
 use body::rewind;
 use os::inject::{Inside, Memory, gate};
+use os::pidfd::PidFd;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
+use os::track::USERFAULTFD_FLAGS;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// So far below a thread's stack pointer nothing lies that is its own, or that rewinding a call puts there.
 const BELOW_STACK_BYTES: u64 = 1024;
 
 /// What a thread is to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Task {
     /// Send a signal: to which thread (by its number in the room), if it is for one, and what it carries.
     Signal(Option<i32>, [u8; 128]),
     /// Install the filter for a descriptor.
     Show(i32),
+    /// Make a userfaultfd, which goes there.
+    Track(Sender<Result<OwnedFd, String>>),
 }
 
 /// What threads are to do, and for how long they slept when that came.
@@ -39,7 +45,7 @@ impl Injected {
         let tasks = self.waiting.get(&host).map_or(&[][..], |(_, tasks)| tasks);
         tasks.iter().filter_map(|task| match task {
             Task::Signal(tid, info) => Some((*tid, info)),
-            Task::Show(_) => None,
+            Task::Show(_) | Task::Track(_) => None,
         })
     }
 }
@@ -73,6 +79,16 @@ impl Tracer {
         drop(ptrace::interrupt(host));
     }
 
+    /// Has the first thread of a process make a userfaultfd, which is given there.
+    pub fn track(&mut self, pid: i32, answer: Sender<Result<OwnedFd, String>>) {
+        let Some(first) = self.room.guests().host(pid) else { return };
+        let slept = os::process::slept(first.0, body::may_time_out).unwrap_or_default();
+        let waiting = self.injected.waiting.entry(first).or_insert_with(|| (slept, Vec::new()));
+        waiting.1.push(Task::Track(answer));
+        // Of one that is gone nobody answers.
+        drop(ptrace::interrupt(first));
+    }
+
     /// The thread has stopped for something else, which takes an interruption back (ptrace_stop in kernel/signal.c): what it is to send it must not keep.
     pub fn interrupt_to_send(&self, host: HostTid) {
         if self.injected.waiting.contains_key(&host) {
@@ -92,7 +108,7 @@ impl Tracer {
         done
     }
 
-    /// The thread waits for home, and is held until that has answered: what is to be sent goes as to any other process.
+    /// The thread waits for home, and is held until that has answered: what is to be sent goes as to any other process. Being watched can wait.
     pub fn send_otherwise(&mut self, host: HostTid) {
         let Some((_, tasks)) = self.injected.waiting.remove(&host) else { return };
         let Some(who) = self.room.guests().who(host) else { return };
@@ -100,6 +116,9 @@ impl Tracer {
             match task {
                 Task::Signal(tid, info) => self.send_with_ticket(who.pid, tid, info),
                 Task::Show(fd) => self.room.guests().hide(who.pid, fd),
+                track @ Task::Track(_) => {
+                    self.injected.waiting.entry(host).or_insert_with(|| (Duration::ZERO, Vec::new())).1.push(track);
+                }
             }
         }
     }
@@ -111,6 +130,11 @@ fn perform(stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Resul
             let done = match task {
                 Task::Signal(tid, info) => send(inside, at, pid, *tid, info)?,
                 Task::Show(fd) => super::shown::install(inside, at, *fd)?,
+                Task::Track(answer) => {
+                    // Who has given up does not wait for it.
+                    let _ = answer.send(watched(inside).map_err(|e| e.to_string()));
+                    0
+                }
             };
             if done < 0 {
                 tracing::debug!("{task:?} in {pid}: error {}", -done);
@@ -138,6 +162,15 @@ pub fn with_inside(
     let mut inside = Inside::enter(stopped, memory, gate)?;
     let done = work(&mut inside, at);
     Ok((inside.leave(&after, mask)?, done))
+}
+
+/// The process makes a userfaultfd, of which only we keep a descriptor.
+fn watched(inside: &mut Inside) -> Result<OwnedFd, TraceError> {
+    let number =
+        inside.must("watching its writes (userfaultfd)", libc::SYS_userfaultfd, [USERFAULTFD_FLAGS, 0, 0, 0, 0, 0])?;
+    let uffd = PidFd::open(inside.tid().0).and_then(|pidfd| pidfd.get_fd(number as i32));
+    inside.must("closing its userfaultfd", libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
+    Ok(uffd?)
 }
 
 fn send(inside: &mut Inside, at: u64, pid: i32, tid: Option<i32>, info: &[u8; 128]) -> Result<i64, TraceError> {

@@ -2,18 +2,30 @@
 //! while it runs, and is sent when it stands still, by the way that was made meanwhile ([`crate::warden::lanes`]).
 
 use super::Tracer;
-use crate::warden::lanes::Out;
+use crate::warden::ahead::{self, Begun, Pages, send_image, send_message};
+use crate::warden::lanes::{self, Out};
 use crate::warden::possessions;
-use crate::warden::shared::Shared;
-use body::BodyError;
+use body::{Ahead, BodyError, Lender, Lent};
 use image::Image;
-use link::{Bulk, LinkError};
+use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::HostTid;
-use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use wire::message::onward::{OUTLINE_BYTES_MAX, Outline, Said};
 use wire::{Kind, ToHome, ToRoom, cargo};
+
+/// Where a body goes that leaves for another room.
+#[derive(Debug)]
+pub struct Onward {
+    /// What the body holds that was made for it there.
+    pub outline: Image,
+    /// The way.
+    pub way: Out,
+    /// What has gone by it already.
+    pub ahead: Option<Ahead>,
+}
 
 impl Tracer {
     /// Tells home what a body holds.
@@ -26,7 +38,7 @@ impl Tracer {
         os::fault::at("outline there")?;
         let host = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid));
         let host = host.ok_or_else(|| BodyError::Stays("it does not run there".into()))?;
-        let mut image = possessions::outline(&self.room, pid, host)?;
+        let image = possessions::outline(&self.room, pid, host)?;
         let (ignored, child_flags) = {
             let guests = self.room.guests();
             guests.get(pid).map(|guest| (guest.ignored, guest.child_flags)).unwrap_or_default()
@@ -35,34 +47,49 @@ impl Tracer {
         let mut bytes = encode(&image)?;
         if bytes.len() > OUTLINE_BYTES_MAX {
             // Its memory can be laid out later, too.
-            image.areas.clear();
-            bytes = encode(&image)?;
+            bytes = encode(&Image { areas: Vec::new(), ..image.clone() })?;
         }
         if bytes.len() > OUTLINE_BYTES_MAX {
             return Err(BodyError::Stays("it holds too many files for one message".into()));
         }
         self.departing.outlines.insert(pid, image);
-        Ok(Outline { image: bytes, ignored, child_flags })
+        Ok(Outline { image: bytes, ignored, child_flags, own_bytes: os::process::anonymous_bytes(host.0)? })
     }
 
-    /// Sends a body that stands still and was collected; or lets it go on, if the one that was made for it will not do.
+    /// Has the memory of a body go to the other room while it runs.
+    pub fn send_ahead(&mut self, pid: i32, wish: wire::message::onward::Ahead) {
+        let host = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid));
+        let Some((host, outline)) = host.zip(self.departing.outlines.get(&pid).cloned()) else {
+            return ahead::tell(&self.room, pid, wish, Err("it does not run there".into()));
+        };
+        let (answer, uffd) = channel();
+        self.track(pid, answer);
+        ahead::start(&self.room, pid, wish, Begun { host, outline, uffd });
+    }
+
+    /// Sends a body that stands still and was collected; or lets it go on, if the one that was made for it will not do. With `follow_bytes` of its own pages may follow when it
+    /// runs there.
     pub(super) fn send_onward(
         &mut self,
         pid: i32,
         host: HostTid,
-        outline: &Image,
         image: Image,
-        (way, bulk): (Out, Bulk),
+        (onward, follow_bytes, bulk): (Onward, u64, Bulk),
     ) {
-        if !possessions::is_served(&image, outline) {
+        if !possessions::is_served(&image, &onward.outline) {
             self.room.tell(&ToHome::Onward { pid, said: Said::Changed });
             self.cannot_leave(pid, "it holds something else now");
             return self.stay(pid);
         }
         let room = self.room.clone();
         let send = move || {
-            let result = send(&room, pid, host, &image, &way, &RefCell::new(bulk)).map_err(|e| e.to_string());
-            room.tell(&ToHome::Whole { pid, result });
+            let mut pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
+            let mut image = image;
+            let sent = send(host, &mut image, (onward.ahead, follow_bytes), &mut pages);
+            room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(ToString::to_string) });
+            if let Ok(Some(lender)) = sent {
+                lend(host, &image, &lender, &mut pages);
+            }
         };
         if std::thread::Builder::new().name("leaving".into()).spawn(send).is_err() {
             self.cannot_leave(pid, "no thread to send it");
@@ -71,33 +98,55 @@ impl Tracer {
     }
 }
 
-/// Image, pages, and that this is all.
+/// Image, what of its pages has not gone ahead, and that this is all. Who sends what follows, if anything does.
 fn send(
-    room: &Shared,
-    pid: i32,
     host: HostTid,
-    image: &Image,
-    way: &Out,
-    bulk: &RefCell<Bulk>,
-) -> Result<(), BodyError> {
+    image: &mut Image,
+    (ahead, follow_bytes): (Option<Ahead>, u64),
+    pages: &mut Pages<'_>,
+) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
-    let lost = |e: LinkError| BodyError::Stays(format!("the way to the other room: {e}"));
-    let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-    for part in bytes.chunks(cargo::PART_BYTES) {
-        way.link.send(Kind::Image, 0, 0, &[&cargo::part_head(pid), part]).map_err(lost)?;
-    }
-    let runs = body::own_runs(&Own::of(host.0)?, &image.areas)?;
-    let batch_bytes = || bulk.borrow().batch_bytes();
-    let send_pages = |runs: &[body::Run], bytes: &[u8]| {
-        let parts = [&cargo::pages_head(pid, runs), bytes];
-        let wire_bytes = bulk.borrow_mut().send(&way.link, Kind::Pages, &parts).map_err(lost)?;
-        room.tell(&ToHome::Onward { pid, said: Said::Passed { bytes: bytes.len() as u64, wire_bytes } });
-        Ok(())
-    };
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
-    body::each_content(host.0, image, send_pages)?;
-    // Nothing follows.
-    let end = postcard::to_stdvec(&ToRoom::Rebuild { pid, gone: Vec::new(), loan: 0 });
-    let end = end.map_err(|e| BodyError::Stays(e.to_string()))?;
-    way.link.send(Kind::Message, 0, 0, &[&end]).map_err(lost)
+    let (room, pid, way) = (pages.room, pages.pid, pages.way);
+    body::find_keys(host.0, image)?;
+    send_image(way, image)?;
+    let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
+    let (rest, later) = body::divide(host.0, image, ahead.as_ref(), follow)?;
+    pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?;
+    body::each_content(host.0, image, |runs, bytes| pages.send_batch(runs, bytes))?;
+    let lender = if later.is_empty() { None } else { Some(later) };
+    let lender = lender.map(|later| {
+        let runs: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+        for part in runs.chunks(cargo::LATER_RUNS) {
+            way.link.send(Kind::Later, 0, 0, &[&cargo::pages_head(pid, part)]).map_err(ahead::lost)?;
+        }
+        let lender = room.lenders.begin(pid, later);
+        lanes::listen(way, &lender)?;
+        room.tell(&ToHome::Onward { pid, said: Said::Lends });
+        Ok::<_, BodyError>(lender)
+    });
+    let lender = lender.transpose()?;
+    let loan = lender.as_ref().map_or(0, |lender| lender.loan());
+    send_message(way, &ToRoom::Rebuild { pid, gone: rest.gone, loan })?;
+    Ok(lender)
+}
+
+/// Sends what follows.
+fn lend(host: HostTid, image: &Image, lender: &Lender, pages: &mut Pages<'_>) {
+    let (room, pid, way) = (pages.room, pages.pid, pages.way);
+    let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
+        lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
+            Lent::Pages(batch) => {
+                os::fault::at("lend there")?;
+                let parts = [&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
+                pages.send_frame(Kind::Pushed, &parts, batch.bytes.len() as u64)
+            }
+            Lent::Vacant(runs) => {
+                way.link.send(Kind::Vacant, 0, 0, &[&cargo::pages_head(pid, runs)]).map_err(ahead::lost)
+            }
+        })
+    });
+    room.lenders.end(pid);
+    let (all, left, asked_bytes) = lender.progress();
+    room.tell(&ToHome::Onward { pid, said: Said::Followed { bytes: all - left, asked_bytes } });
+    room.tell(&ToHome::Drained { pid, result: lent.map_err(|e| e.to_string()) });
 }

@@ -79,7 +79,7 @@ impl Tracer {
     fn leave_alone(&mut self, pid: i32) {
         if let Some(State::Standing(threads, going)) = self.departing.states.remove(&pid) {
             self.let_go(pid);
-            self.all_stopped(pid, threads, &going);
+            self.all_stopped(pid, threads, going);
         }
     }
 

@@ -16,7 +16,7 @@ use systable::filter;
 /// The most filters that a process gets: every one costs every call some nanoseconds.
 const MAX: usize = 32;
 
-/// Threads that are made to make seccomp(2), about which the guests' filter asks too: to install a filter, or to be answered by a descriptor.
+/// Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks too: to install a filter, to be answered by a descriptor, to be watched.
 #[derive(Debug, Default)]
 pub struct Filtering(Mutex<HashMap<HostTid, Option<Arc<OwnedFd>>>>);
 

@@ -1,0 +1,226 @@
+//! Pre-copy: pages go ahead while the process runs. What it writes meanwhile goes again, until the rest is small enough to be sent while it stands still.
+
+use crate::error::BodyError;
+use crate::lender::{own_in, part_later};
+use crate::pages::{Run, own_runs};
+use crate::relayout::changes;
+use image::{Area, Image};
+use os::pages::{Own, intersect, subtract};
+use os::track::Tracker;
+use std::time::Instant;
+use strategy::{Next, Ranges, Rounds};
+
+/// Ranges of pages that a message can say have gone.
+const GONE_MAX: usize = 20_000;
+
+/// What the other end has already.
+#[derive(Debug)]
+pub struct Ahead {
+    tracker: Tracker,
+    /// As the memory is laid out there.
+    areas: Vec<Area>,
+    /// Ranges that were sent.
+    sent: Vec<(u64, u64)>,
+    /// Of these, what must be sent again whether it is written or not.
+    owed: Vec<(u64, u64)>,
+    course: Course,
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Rounds.
+    pub rounds: u32,
+    /// The writer outran the link.
+    pub outrun: bool,
+}
+
+/// Pages that are to be sent while the process runs.
+#[derive(Debug)]
+pub struct Round<'a> {
+    /// They.
+    pub runs: &'a [Run],
+    /// The areas in which they lie.
+    pub areas: &'a [Area],
+    /// The other end has nothing yet.
+    pub fresh: bool,
+    /// What could not be read.
+    pub unreadable: Vec<Run>,
+}
+
+/// What is to be sent at the stop.
+#[derive(Debug, Default)]
+pub struct Rest {
+    /// Pages.
+    pub runs: Vec<Run>,
+    /// Pages that the other end has, and that are not there any more.
+    pub gone: Vec<Run>,
+}
+
+impl Ahead {
+    /// Nothing was sent yet of a process that has these areas, which are watched from now on.
+    pub fn new(tracker: Tracker, areas: Vec<Area>) -> Ahead {
+        for area in areas.iter().filter(|a| !a.shared) {
+            // What cannot be watched reads as written, and goes at the stop.
+            if let Err(e) = tracker.watch(area.start, area.end) {
+                tracing::debug!("{e}");
+            }
+        }
+        Ahead { tracker, areas, sent: Vec::new(), owed: Vec::new(), course: Course::default() }
+    }
+
+    /// Has `send` send round after round, which says how many bytes went.
+    pub fn send<E: From<BodyError>>(
+        &mut self,
+        mut rounds: Rounds,
+        mut send: impl FnMut(&mut Round<'_>) -> Result<u64, E>,
+    ) -> Result<(), E> {
+        let private: Vec<(u64, u64)> = self.areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
+        let (Some(first), Some(last)) = (private.first(), private.last()) else { return Ok(()) };
+        let (start, end) = (first.0, last.1);
+        let written = |tracker: &Tracker| {
+            Ok::<_, BodyError>(intersect(&tracker.take_written(start, end).map_err(BodyError::from)?, &private))
+        };
+        let mut now = written(&self.tracker)?;
+        loop {
+            let begun = Instant::now();
+            let runs: Vec<Run> = now.iter().map(|(start, end)| (*start, end - start)).collect();
+            let fresh = self.course.rounds == 0;
+            let mut round = Round { runs: &runs, areas: &self.areas, fresh, unreadable: Vec::new() };
+            let bytes = send(&mut round)?;
+            let unreadable: Vec<_> = round.unreadable.iter().map(|(at, n)| (*at, at + n)).collect();
+            self.sent = union(&self.sent, &now);
+            self.owed = union(&self.owed, &unreadable);
+            self.course.rounds += 1;
+            rounds.sent(bytes, u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+            now = written(&self.tracker)?;
+            let next = rounds.next(now.iter().map(|(start, end)| end - start).sum());
+            if next != Next::Round {
+                self.course.outrun = next == Next::Outrun;
+                self.owed = union(&self.owed, &now);
+                return Ok(());
+            }
+        }
+    }
+
+    /// What must still be sent of the process, which stands still now, and has these areas.
+    pub fn rest(&self, areas: &[Area]) -> Result<Rest, BodyError> {
+        let private: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
+        let (Some(first), Some(last)) = (private.first(), private.last()) else { return Ok(Rest::default()) };
+        let found = self.tracker.look(first.0, last.1)?;
+        let (own, written) = (intersect(&found.own, &private), intersect(&found.written, &private));
+        let rest = rest(&own, &written, &self.sent, &self.owed, &changes(&self.areas, areas).kept);
+        if rest.gone.len() > GONE_MAX {
+            let why = "it gave back too much of what was sent ahead: move it with --how stop";
+            return Err(BodyError::Stays(why.into()));
+        }
+        Ok(rest)
+    }
+
+    /// How it went.
+    pub fn course(&self) -> Course {
+        self.course
+    }
+}
+
+/// What is sent of process `pid` at the stop, and what follows. `follow`: pages may, though none has gone ahead.
+pub fn divide(pid: i32, image: &Image, ahead: Option<&Ahead>, follow: bool) -> Result<(Rest, Ranges), BodyError> {
+    let Some(ahead) = ahead else {
+        let own = Own::of(pid)?;
+        let (runs, later) = match follow {
+            true => {
+                let (now, later) = part_later(&image.areas, &image.threads);
+                (own_in(&own, &now)?, later)
+            }
+            false => (own_runs(&own, &image.areas)?, Ranges::default()),
+        };
+        return Ok((Rest { runs, gone: Vec::new() }, later));
+    };
+    let rest = ahead.rest(&image.areas)?;
+    // Too many pieces would take long to be discarded there.
+    if !ahead.course.outrun || rest.runs.len() > GONE_MAX {
+        return Ok((rest, Ranges::default()));
+    }
+    let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
+    let (_, may) = part_later(&image.areas, &image.threads);
+    let later: Ranges = may.iter().flat_map(|range| left.remove(range)).collect();
+    let runs = left.iter().map(|(start, end)| (start, end - start)).collect();
+    Ok((Rest { runs, gone: rest.gone }, later))
+}
+
+impl Course {
+    /// In words. `followed`: the rest was sent when it ran there.
+    pub fn how(&self, followed: bool) -> String {
+        let then = match (self.outrun, followed) {
+            (false, _) => "",
+            (true, false) => ", then stop: it writes as fast as the link carries",
+            (true, true) => ", then post: it writes as fast as the link carries",
+        };
+        format!("pre ({} rounds{then})", self.rounds)
+    }
+}
+
+/// `kept`: what is laid out at the other end as before, with what was sent.
+fn rest(
+    own: &[(u64, u64)],
+    written: &[(u64, u64)],
+    sent: &[(u64, u64)],
+    owed: &[(u64, u64)],
+    kept: &[(u64, u64)],
+) -> Rest {
+    let there = intersect(sent, kept);
+    let clean = subtract(&subtract(&there, written), owed);
+    let runs = |ranges: Vec<(u64, u64)>| ranges.into_iter().map(|(start, end)| (start, end - start)).collect();
+    Rest { runs: runs(subtract(own, &clean)), gone: runs(subtract(&there, own)) }
+}
+
+fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut all = subtract(b, a);
+    all.extend(a);
+    all.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(all.len());
+    for (start, end) in all {
+        match joined.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+/// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be.
+pub fn preliminary(pid: i32, mut image: Image) -> Image {
+    const SIGNALS: usize = 64;
+    image.process.pid = pid;
+    image.descriptors.clear();
+    image.areas.retain(|a| !a.shows_memory());
+    image.objects = image::Objects::default();
+    image.process.actions = vec![[0; 4]; SIGNALS];
+    image.threads = vec![image::Thread { tid: pid, ..image::Thread::default() }];
+    image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_what_the_other_end_does_not_have() {
+        let own = [(0, 10), (20, 30), (50, 60)];
+        let found = rest(&own, &[(2, 3)], &[(0, 10), (14, 16), (20, 24), (28, 30)], &[(28, 29)], &[(0, 24), (26, 30)]);
+        assert_eq!(found.runs, [(2, 1), (24, 5), (50, 10)]);
+        assert_eq!(found.gone, [(14, 2)]);
+    }
+
+    #[test]
+    fn what_was_laid_out_anew_is_sent_again() {
+        let found = rest(&[(0, 10)], &[], &[(0, 10)], &[], &[(4, 10)]);
+        assert_eq!((found.runs, found.gone), (vec![(0, 4)], vec![]));
+    }
+
+    #[test]
+    fn unions() {
+        assert_eq!(union(&[(0, 4), (8, 9)], &[(2, 6), (9, 12)]), [(0, 6), (8, 12)]);
+        assert_eq!(union(&[], &[(2, 6)]), [(2, 6)]);
+    }
+}

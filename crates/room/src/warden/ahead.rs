@@ -1,0 +1,142 @@
+//! The memory of a body that will leave for another room goes there while it runs, over the way that was made for it ([`super::lanes`]); what it has written since goes when it
+//! stands still ([`super::tracer`]).
+
+use super::lanes::Out;
+use super::shared::Shared;
+use body::{Ahead, BodyError, preliminary};
+use image::Image;
+use link::{Bulk, LinkError};
+use os::inject::Memory;
+use os::ptrace::HostTid;
+use os::track::Tracker;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use strategy::{Costs, Rounds};
+use wire::message::onward::{self, Said, Went};
+use wire::{Kind, ToHome, ToRoom, cargo};
+
+/// How long the body may take to be watched: it may wait for home, or for a page of a file.
+const WATCHED_WITHIN: Duration = Duration::from_secs(5);
+
+/// What the tracer knows of a body and has begun.
+pub struct Begun {
+    /// The body.
+    pub host: HostTid,
+    /// What home was told that it holds.
+    pub outline: Image,
+    /// Its userfaultfd, as soon as it has made one.
+    pub uffd: Receiver<Result<OwnedFd, String>>,
+}
+
+/// Sends it in a thread of its own, and tells home.
+pub fn start(room: &Arc<Shared>, pid: i32, wish: onward::Ahead, begun: Begun) {
+    let task = room.clone();
+    let send = move || {
+        let result = send(&task, pid, wish, &begun).map(|ahead| {
+            let course = ahead.course();
+            task.lanes.keep(pid, &wish.ticket, ahead);
+            Went { rounds: course.rounds, outrun: course.outrun }
+        });
+        tell(&task, pid, wish, result.map_err(|e| e.to_string()));
+    };
+    if let Err(e) = std::thread::Builder::new().name("ahead".into()).spawn(send) {
+        tell(room, pid, wish, Err(format!("no thread to send it: {e}")));
+    }
+}
+
+/// What home waits for.
+pub fn tell(room: &Shared, pid: i32, wish: onward::Ahead, result: Result<Went, String>) {
+    room.tell(&ToHome::Onward { pid, said: Said::Ahead { ticket: wish.ticket, result } });
+}
+
+fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<Ahead, BodyError> {
+    os::fault::at("ahead there")?;
+    let way = room.lanes.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
+    let image = preliminary(pid, begun.outline.clone());
+    if image.areas.is_empty() {
+        return Err(BodyError::Stays("its memory changes all the time".into()));
+    }
+    send_image(&way, &image)?;
+    send_message(&way, &ToRoom::LayOut { pid })?;
+    let uffd = begun.uffd.recv_timeout(WATCHED_WITHIN);
+    let uffd = uffd.map_err(|_| BodyError::Stays("it does not come to be watched".into()))?;
+    let tracker = Tracker::new(uffd.map_err(BodyError::Stays)?, begun.host.0)?;
+    let mut ahead = Ahead::new(tracker, image.areas);
+    let costs = Costs::of(wish.fixed_us, wish.bytes_per_s);
+    let rounds = Rounds::new(os::process::anonymous_bytes(begun.host.0)?, wish.max_freeze_us, costs);
+    let memory = Memory::of(begun.host.0)?;
+    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.rate), sent_bytes: 0 };
+    ahead.send(rounds, |round| {
+        let before = pages.sent_bytes;
+        pages.send(round.runs, round.areas, &memory, round.fresh, Some(&mut round.unreadable))?;
+        os::fault::at("round there")?;
+        Ok::<_, BodyError>(pages.sent_bytes - before)
+    })?;
+    Ok(ahead)
+}
+
+/// Pages on their way to another room.
+pub struct Pages<'a> {
+    /// This one.
+    pub room: &'a Shared,
+    /// Whose.
+    pub pid: i32,
+    /// The way.
+    pub way: &'a Out,
+    /// Their stream.
+    pub bulk: Bulk,
+    /// So many were sent.
+    pub sent_bytes: u64,
+}
+
+impl Pages<'_> {
+    /// Sends these ([`body::each_batch`]).
+    pub fn send(
+        &mut self,
+        runs: &[body::Run],
+        areas: &[image::Area],
+        memory: &Memory,
+        fresh: bool,
+        unreadable: Option<&mut Vec<body::Run>>,
+    ) -> Result<(), BodyError> {
+        let this = std::cell::RefCell::new(self);
+        let batch_bytes = || this.borrow().bulk.batch_bytes();
+        body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, |runs, bytes| {
+            this.borrow_mut().send_batch(runs, bytes)
+        })
+    }
+
+    /// Sends a batch, and tells home.
+    pub fn send_batch(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
+        let parts = [&cargo::pages_head(self.pid, runs), bytes];
+        self.send_frame(Kind::Pages, &parts, bytes.len() as u64)
+    }
+
+    /// Sends a frame that holds so many bytes of pages, and tells home.
+    pub fn send_frame(&mut self, kind: Kind, parts: &[&[u8]], bytes: u64) -> Result<(), BodyError> {
+        let wire_bytes = self.bulk.send(&self.way.link, kind, parts).map_err(lost)?;
+        self.sent_bytes += bytes;
+        self.room.tell(&ToHome::Onward { pid: self.pid, said: Said::Passed { bytes, wire_bytes } });
+        Ok(())
+    }
+}
+
+/// Sends an image: it is there before what is sent next.
+pub fn send_image(way: &Out, image: &Image) -> Result<(), BodyError> {
+    let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+    let head = cargo::part_head(image.process.pid);
+    bytes.chunks(cargo::PART_BYTES).try_for_each(|part| way.link.send(Kind::Image, 0, 0, &[&head, part]).map_err(lost))
+}
+
+/// Says what else home would.
+pub fn send_message(way: &Out, message: &ToRoom) -> Result<(), BodyError> {
+    let bytes = postcard::to_stdvec(message).map_err(|e| BodyError::Stays(e.to_string()))?;
+    way.link.send(Kind::Message, 0, 0, &[&bytes]).map_err(lost)
+}
+
+/// It failed.
+pub fn lost(e: LinkError) -> BodyError {
+    BodyError::Stays(format!("the way to the other room: {e}"))
+}
