@@ -247,7 +247,7 @@ fn guests_do_the_same_when_their_memory_follows() {
 
 #[test]
 fn guests_do_the_same_when_their_memory_goes_straight_on() {
-    matrix_of(one_in(6), false, &["n2", "n3 pre", "n2 post"], 70);
+    matrix_of(one_in(6), Begin::Home, &["n2", "n3 pre", "n2 post"], 70);
 }
 
 #[test]
