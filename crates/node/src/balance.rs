@@ -99,6 +99,16 @@ struct Rounds {
     took_ms: f64,
 }
 
+/// What this home's processes on a node want and get.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    load_milli: u32,
+    wanted_ms: f64,
+    got_ms: f64,
+    /// One has just come, or goes.
+    unsettled: bool,
+}
+
 /// What a round goes by.
 struct Round {
     /// As they will be when what is under way has come.
@@ -139,8 +149,8 @@ impl Rounds {
         let home = self.daemon.me().id;
         nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
         self.track(&movable, &nodes, &settings);
-        self.correct(&mut nodes);
         self.believe(&mut nodes);
+        self.correct(&mut nodes);
         self.fill_in_lags(&mut nodes);
         let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
         sources.sort_unstable();
@@ -229,24 +239,29 @@ impl Rounds {
         }
     }
 
-    /// Nodes have the cores that those get who run there, if that is much less than what they say.
+    /// Nodes have the cores that those get who run there, if that is much less than what they say. Where somebody comes or goes nothing can be told.
     fn believe(&mut self, nodes: &mut HashMap<u64, NodeView>) {
         let now = Instant::now();
         let elapsed_ms = self.daemon.policy_ms(now.duration_since(self.looked)) as f64;
         self.looked = now;
-        let mut got: HashMap<u64, (f64, f64)> = HashMap::new();
+        let mut found: HashMap<u64, Found> = HashMap::new();
         for tracked in self.tracked.values() {
-            let (wanted_ms, got_ms) = tracked.lately_ms;
-            let sums = got.entry(tracked.node).or_default();
-            *sums = (sums.0 + wanted_ms, sums.1 + got_ms);
+            let here = found.entry(tracked.node).or_default();
+            here.load_milli = here.load_milli.saturating_add(tracked.demand_milli());
+            here.wanted_ms += tracked.lately_ms.0;
+            here.got_ms += tracked.lately_ms.1;
+            here.unsettled |= !tracked.settled;
         }
-        self.given.retain(|id, given| got.contains_key(id) || !given.is_believed());
+        self.given.retain(|id, given| found.contains_key(id) || !given.is_believed());
         for (id, node) in nodes {
-            let (wanted_ms, got_ms) = got.get(id).copied().unwrap_or_default();
-            let share = f64::from(node.cores_milli) / f64::from(node.load_milli.max(node.cores_milli).max(1));
-            if wanted_ms > 0.0 || self.given.contains_key(id) {
+            let here = found.get(id).copied().unwrap_or_default();
+            if here.wanted_ms > 0.0 || self.given.contains_key(id) {
                 let given = self.given.entry(*id).or_default();
-                given.sample(elapsed_ms, wanted_ms, got_ms / share.max(1e-3));
+                let load_milli = node.load_milli.max(here.load_milli).max(node.cores_milli).max(1);
+                let share = f64::from(node.cores_milli.max(1)) / f64::from(load_milli);
+                if !here.unsettled {
+                    given.sample(elapsed_ms, here.wanted_ms, here.got_ms / share);
+                }
                 *node = NodeView { cores_milli: given.of_cores_milli(node.cores_milli), ..*node }.bounded();
             }
         }

@@ -182,7 +182,7 @@ mod tests {
         let share = Share::find();
         let speed_milli = calibrate();
         assert!((20..50_000).contains(&speed_milli), "{speed_milli}");
-        (0..4).for_each(|second| meter.look(1000 * second, &share, speed_milli));
+        assert!((0..4).filter(|second| meter.look(1000 * second, &share, speed_milli)).count() <= 2);
         let load = meter.load();
         assert!(load.cores > 0 && load.memory_mib > 0 && load.available_mib <= load.memory_mib, "{load:?}");
         assert!(load.capacity_milli > 0 && load.capacity_milli <= load.cores * 1000, "{load:?}");

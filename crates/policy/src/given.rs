@@ -15,7 +15,7 @@ const FORGOTTEN_MS: f64 = 30_000.0;
 /// A node's word is as good as so much of one process' time seen, milliseconds.
 const WORD_MS: f64 = 1500.0;
 /// Less than this part is no noise: loads are told high, quotas go by periods.
-const WORD_BROKEN: f64 = 0.6;
+const WORD_BROKEN: f64 = 0.5;
 
 impl Given {
     /// Over `elapsed_ms` processes wanted to run for `due_ms`, and got `got_ms`: CPU time over the share of a core that the node's word gives each.

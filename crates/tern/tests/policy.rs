@@ -290,7 +290,10 @@ fn a_room_outlives_guests_that_take_all_memory() {
     std::thread::sleep(Duration::from_secs(1));
     assert!(sleeper.try_wait().unwrap().is_none(), "their room has ended with them");
     assert!(small.iter_mut().any(|child| child.try_wait().unwrap().is_none_or(|status| status.success())));
-    small.iter_mut().chain([&mut sleeper]).for_each(|child| child.kill().and_then(|()| child.wait()).map(drop).unwrap());
+    small
+        .iter_mut()
+        .chain([&mut sleeper])
+        .for_each(|child| child.kill().and_then(|()| child.wait()).map(drop).unwrap());
 }
 
 #[test]
