@@ -109,7 +109,7 @@ pub enum Order {
     /// Make this lab.
     Make {
         /// What it is to be like.
-        options: Options,
+        options: Box<Options>,
         /// The tern binary that all run.
         binary: PathBuf,
     },
@@ -143,7 +143,7 @@ pub fn main() -> Result<()> {
         Ok(lock) => lock,
         Err(error) => return control.answer(&Err(error)),
     };
-    let mut hub = Hub { options, binary, inits: Vec::new(), channels: Vec::new(), relay: None };
+    let mut hub = Hub { options: *options, binary, inits: Vec::new(), channels: Vec::new(), relay: None };
     let built = teardown::clear(&hub.options.name).and_then(|()| hub.build());
     control.answer(&built)?;
     if built.is_ok() {
