@@ -27,7 +27,7 @@ mod visit;
 pub use again::as_it_was;
 pub use ahead::{Ahead, Course, Rest, Round, divide, preliminary};
 pub use areas::{Memory, memory};
-pub use collect::{Collected, collect, forget, strip};
+pub use collect::{Collected, RESTRICTED, collect, forget, strip};
 pub use descriptors::{free_numbers, free_numbers_from, is_everywhere, nameable, open_file, removed};
 pub use error::BodyError;
 pub use files::Files;

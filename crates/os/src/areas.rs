@@ -31,7 +31,15 @@ pub struct Area {
     pub key: u8,
 }
 
+/// Device and inode number of what areas show.
+pub type Shown = ((u32, u32), u64);
+
 impl Area {
+    /// What it shows.
+    pub fn shown(&self) -> Shown {
+        (self.device, self.inode)
+    }
+
     /// Whether `VmFlags` has this word.
     pub fn has(&self, flag: &[u8; 2]) -> bool {
         self.flags.contains(flag)

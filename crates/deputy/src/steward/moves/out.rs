@@ -18,6 +18,7 @@ use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
+use os::witness::{self, Witness};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -154,6 +155,7 @@ impl Move {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
         let latest = ahead.as_ref().map(|_| Observed::of(self.pid, None, true)).transpose()?;
+        let witness = witness::is_needed().then(|| Witness::of(&os::process::status(self.pid)?)).transpose()?;
         self.course.borrow_mut().freeze();
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
@@ -181,7 +183,8 @@ impl Move {
         self.done("observe");
         let was_stopped = frozen.stopped;
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
-        let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
+        let collected =
+            body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, witness.as_ref(), Ok);
         let mut collected = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e

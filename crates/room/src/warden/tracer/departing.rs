@@ -407,7 +407,7 @@ fn take_apart(
         Err(e) => return Err((e, threads)),
     };
     let collected =
-        body::collect(host.0, threads, &areas, ignored, &going.slept, |tid| Ok(os::process::inner_tid(tid)?))?;
+        body::collect(host.0, threads, &areas, ignored, &going.slept, None, |tid| Ok(os::process::inner_tid(tid)?))?;
     let mut image = image;
     if going.onward.is_some() {
         possessions::add_executable(&mut image, host);
