@@ -13,6 +13,7 @@ mod pair;
 mod pairs;
 mod place;
 mod real;
+mod report;
 mod rest;
 mod run;
 mod stats;
@@ -51,6 +52,8 @@ enum What {
     Programs(real::Args),
     /// Many moves at once: every node of a lab to another one, beside TCP streams and checkpoints (run it outside the lab's nodes)
     Pairs(pairs::Args),
+    /// Plots of what `memory` and `pairs` have measured
+    Report(report::Args),
     /// One node's part of that
     #[command(hide = true)]
     Pair(pair::Args),
@@ -177,6 +180,7 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
         What::Programs(args) => real::measure(args),
         What::Rest(args) => rest::measure(args),
         What::Pairs(args) => pairs::measure(args),
+        What::Report(args) => report::write(args),
         What::Pair(args) => pair::serve(args),
         What::Sink { at, once } => stream::sink(*at, *once).map(|()| String::new()),
     };

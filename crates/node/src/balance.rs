@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::policy::{Ask, Entry, Given, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
+use ::policy::{Ask, Entry, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
 use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
@@ -88,25 +88,11 @@ struct Rounds {
     daemon: Arc<Daemon>,
     tracked: HashMap<i32, Tracked>,
     standing: Standing,
-    /// What nodes really give to those that are there.
-    given: HashMap<u64, Given>,
-    /// When that was looked at.
-    looked: Instant,
     /// What each node that hosts some of them remembers, as if it decided itself.
     movers: HashMap<u64, Mover>,
     orders: Orders,
     /// What moves took lately, smoothed, milliseconds: none is expected to take less.
     took_ms: f64,
-}
-
-/// What this home's processes on a node want and get.
-#[derive(Clone, Copy, Default)]
-struct Found {
-    load_milli: u32,
-    wanted_ms: f64,
-    got_ms: f64,
-    /// One has just come, or goes.
-    unsettled: bool,
 }
 
 /// What a round goes by.
@@ -122,8 +108,6 @@ impl Rounds {
         Rounds {
             tracked: HashMap::new(),
             standing: Standing::new(daemon.options.pace),
-            given: HashMap::new(),
-            looked: Instant::now(),
             movers: HashMap::new(),
             orders: Orders::new(Arc::clone(&daemon)),
             took_ms: 0.0,
@@ -149,7 +133,6 @@ impl Rounds {
         let home = self.daemon.me().id;
         nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
         self.track(&movable, &nodes, &settings);
-        self.believe(&mut nodes);
         self.correct(&mut nodes);
         self.fill_in_lags(&mut nodes);
         let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
@@ -236,34 +219,6 @@ impl Rounds {
         for (id, node) in nodes {
             let of_others_milli = self.standing.of_others_milli(*id, node.load_milli, read(node));
             node.load_milli = of_others_milli.saturating_add(expected.get(id).copied().unwrap_or(0));
-        }
-    }
-
-    /// Nodes have the cores that those get who run there, if that is much less than what they say. Where somebody comes or goes nothing can be told.
-    fn believe(&mut self, nodes: &mut HashMap<u64, NodeView>) {
-        let now = Instant::now();
-        let elapsed_ms = self.daemon.policy_ms(now.duration_since(self.looked)) as f64;
-        self.looked = now;
-        let mut found: HashMap<u64, Found> = HashMap::new();
-        for tracked in self.tracked.values() {
-            let here = found.entry(tracked.node).or_default();
-            here.load_milli = here.load_milli.saturating_add(tracked.demand_milli());
-            here.wanted_ms += tracked.lately_ms.0;
-            here.got_ms += tracked.lately_ms.1;
-            here.unsettled |= !tracked.settled;
-        }
-        self.given.retain(|id, given| found.contains_key(id) || !given.is_believed());
-        for (id, node) in nodes {
-            let here = found.get(id).copied().unwrap_or_default();
-            if here.wanted_ms > 0.0 || self.given.contains_key(id) {
-                let given = self.given.entry(*id).or_default();
-                let load_milli = node.load_milli.max(here.load_milli).max(node.cores_milli).max(1);
-                let share = f64::from(node.cores_milli.max(1)) / f64::from(load_milli);
-                if !here.unsettled {
-                    given.sample(elapsed_ms, here.wanted_ms, here.got_ms / share);
-                }
-                *node = NodeView { cores_milli: given.of_cores_milli(node.cores_milli), ..*node }.bounded();
-            }
         }
     }
 

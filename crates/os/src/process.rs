@@ -201,14 +201,15 @@ fn slept_here(tid: i32) -> Option<std::time::Duration> {
     std::time::Duration::try_from_secs_f64((now - then).max(0.0) / 1e3).ok()
 }
 
-/// Bytes of memory that are there and no file's, at a glance (proc_pid_statm(5)).
+/// Bytes of memory that are no file's, at a glance: those that are there, and those that are swapped out (proc_pid_status(5)).
 pub fn anonymous_bytes(pid: i32) -> Result<u64> {
-    const PAGE: u64 = 4096;
-    let path = format!("/proc/{pid}/statm");
-    let text = std::fs::read_to_string(&path).map_err(|e| Error::new(format!("reading {path}"), e))?;
-    let mut numbers = text.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
-    let (resident, of_files) = (numbers.nth(1).unwrap_or(0), numbers.next().unwrap_or(0));
-    Ok(resident.saturating_sub(of_files) * PAGE)
+    let text = slurp(pid, "status")?;
+    let text = String::from_utf8_lossy(&text);
+    let own = |line: &str| {
+        let kb = line.strip_prefix("RssAnon:").or_else(|| line.strip_prefix("VmSwap:"))?;
+        kb.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    Ok(text.lines().filter_map(own).sum::<u64>() << 10)
 }
 
 /// Argument strings, each ended by NUL.

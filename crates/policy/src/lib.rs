@@ -9,7 +9,6 @@
 mod admit;
 mod costs;
 mod decide;
-mod given;
 mod index;
 mod log;
 mod mover;
@@ -24,7 +23,6 @@ mod view;
 
 pub use admit::{Ask, Refusal, admit};
 pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, move_cost_ms};
-pub use given::Given;
 pub use index::{Lag, LoadIndex, MemoryIndex};
 pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay};
 pub use mover::Mover;

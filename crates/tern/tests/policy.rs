@@ -217,46 +217,6 @@ fn a_node_that_slows_down_is_left() {
     job.wait().unwrap();
 }
 
-/// Processes of this machine's, in a node's groups but not seen there: the node does not know how little it has left.
-struct Unseen(Vec<std::process::Child>);
-
-impl Unseen {
-    fn beside(lab: &Lab, node: &str, count: usize) -> Unseen {
-        let busy = || std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let unseen = Unseen((0..count).map(|_| busy()).collect());
-        for group in &lab.state().node(node).unwrap().cgroups {
-            for child in &unseen.0 {
-                std::fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
-            }
-        }
-        unseen
-    }
-}
-
-impl Drop for Unseen {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(|child| drop(child.kill().and_then(|()| child.wait())));
-    }
-}
-
-#[test]
-fn a_node_that_has_less_than_it_says_is_left() {
-    let options = Options { cpus: Some(0.3), cpus_of: vec!["n1-n1=1".parse().unwrap()], ..common::options(3) };
-    let lab = common::lab_of(&options);
-    ok(&lab, "n1", &["policy", "set", "moves=on"]);
-    let _unseen = Unseen::beside(&lab, "n3", 6);
-    let words = ["timeout", "-s", "KILL", "100", "tern", "run", "--on", "n3", "--movable", "--", "sh", "-c"];
-    let mut job = lab.spawn("n1", [&words[..], &["while :; do :; done"]].concat()).unwrap();
-    eventually("it runs", || places(&lab) == ["n3"]);
-    eventually("it leaves a node that gives a seventh", || {
-        // Who asks often takes of what little there is.
-        std::thread::sleep(Duration::from_millis(300));
-        places(&lab) == ["n2"]
-    });
-    assert!(load(&lab, "n3", "runnable_milli") < 2500, "nobody there knows of the others");
-    job.kill().and_then(|()| job.wait()).map(drop).unwrap();
-}
-
 /// Grows to 32 MiB in about six seconds, and waits for as long.
 const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef, undef, undef, 0.2) } sleep 6";
 

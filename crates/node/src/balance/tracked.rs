@@ -9,11 +9,6 @@ use ctl::tool::{Hint, Pin};
 /// Over which a process' wants and calls are smoothed, milliseconds.
 const SMOOTHED_MS: f64 = 2000.0;
 
-/// Who has come is watched after so long, milliseconds, ...
-const SETTLED_MS: f64 = 2000.0;
-/// ... and who wants at least so much of a core: what others get depends on themselves.
-const BUSY: f64 = 0.8;
-
 /// A process of this home.
 pub(super) struct Tracked {
     began: Instant,
@@ -31,10 +26,6 @@ pub(super) struct Tracked {
     /// Share of time for which it wants a core, all threads together, smoothed.
     pub demand: f64,
     pub lag: Lag,
-    /// What it wanted and what it got between the last two looks, milliseconds; nothing if it need not have got what its node has to give.
-    pub lately_ms: (f64, f64),
-    /// It has been there for a while, and stays.
-    pub settled: bool,
     /// What it occupies, MiB.
     pub memory_mib: u32,
     pub moves: u32,
@@ -75,8 +66,6 @@ impl Tracked {
             calls_per_s: 0.0,
             demand,
             lag: Lag::of_newcomer(mean_ms as i32),
-            lately_ms: (0.0, 0.0),
-            settled: false,
             memory_mib: memory_mib(guest),
             moves: 0,
             failed: None,
@@ -100,8 +89,6 @@ impl Tracked {
         let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
         self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
-        self.settled = self.going.is_none() && now.duration_since(self.came).as_secs_f64() * 1e3 * pace > SETTLED_MS;
-        self.lately_ms = if self.settled && self.demand >= BUSY { (wanted * elapsed_ms, used_ms) } else { (0.0, 0.0) };
         let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
         self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.seen, self.cpu_us, self.calls) = (now, guest.cpu_us, guest.calls);

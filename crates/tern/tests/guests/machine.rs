@@ -19,7 +19,7 @@ const DIFFERENT: &[(&str, &str)] = &[
 ];
 
 /// A few of every kind, for the normal run.
-const SOME: [&str; 9] = [
+const SOME: [&str; 10] = [
     "wall_clock",
     "clocks",
     "threads",
@@ -27,12 +27,13 @@ const SOME: [&str; 9] = [
     "wait",
     "timerfd",
     "eventfd",
+    "mlock",
     "mmap_private",
     "posix_timers",
 ];
 
 /// And of those, some that go on to a machine from another node.
-const SOME_ONWARD: [&str; 4] = ["wall_clock", "threads32", "clocks", "float_state"];
+const SOME_ONWARD: [&str; 5] = ["wall_clock", "threads32", "clocks", "float_state", "pkeys"];
 
 /// A lab of so many other nodes and one machine, which is the last.
 fn machine(nodes: u32) -> Option<Lab> {
