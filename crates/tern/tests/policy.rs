@@ -217,8 +217,8 @@ fn a_node_that_slows_down_is_left() {
     job.wait().unwrap();
 }
 
-/// Grows to 32 MiB in about six seconds, and waits for as long.
-const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef, undef, undef, 0.2) } sleep 6";
+/// Grows to 32 MiB in sixteen seconds, and waits for six more.
+const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef, undef, undef, 0.5) } sleep 6";
 
 #[test]
 fn nobody_is_killed_where_memory_runs_out_if_another_node_has_room() {
