@@ -93,6 +93,8 @@ pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyErro
         image.areas.clear();
     }
     image.objects.pipes.iter_mut().for_each(|pipe| pipe.content = Vec::new());
+    // Which keys it has it is not asked while it runs: those of its memory, at least.
+    image.process.keys = image.areas.iter().filter(|a| (1..16).contains(&a.key)).fold(0, |keys, a| keys | 1 << a.key);
     // No image makes sense without these.
     image.process.pid = pid;
     image.process.actions = vec![[0; 4]; 64];
