@@ -18,6 +18,9 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("without_vdso", "what the kernel maps beside its code depends on its version"),
 ];
 
+/// With more, the machine itself does not go on, and each guest would be waited for.
+const COMPLAINTS_MAX: usize = 5;
+
 /// A few of every kind, for the normal run.
 const SOME: [&str; 10] = [
     "wall_clock",
@@ -72,6 +75,9 @@ fn same_there(lab: &Lab, programs: &[Program], way: Option<(Begin, Way)>) -> usi
         detours.extend(moves.detours.iter().map(|why| format!("{}: {why}", program.name)));
         refused.extend(moves.refused.iter().map(|why| format!("{}: {why}", program.name)));
         complaints.extend(found);
+        if complaints.len() > COMPLAINTS_MAX {
+            break;
+        }
     }
     if way.is_some() {
         eprintln!("{gone} went {way:?}; others:\n{}", refused.join("\n"));
