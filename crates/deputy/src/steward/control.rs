@@ -164,7 +164,7 @@ fn list(room: &Shared) -> FromSteward {
             uid: deputy.credentials.uid[0],
             state: usage.map_or('S', |u| u.state),
             // What it has used at home before it left, and its deputy for it, is its own too.
-            cpu_us: usage.map_or(0, |u| u.cpu_us) + os::process::times(*pid).map_or(0, |(cpu_us, _)| cpu_us),
+            cpu_us: usage.map_or(0, |u| u.cpu_us) + os::process::cpu_us(*pid).unwrap_or(0),
             rss_bytes: usage.map_or(0, |u| u.rss_bytes),
             threads: usage.map_or(deputy.threads.len() as u32, |u| u.threads),
             calls: deputy.calls,
