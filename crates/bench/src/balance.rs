@@ -14,6 +14,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+pub(crate) use cluster::{ask, living};
 pub use job::Job;
 pub use jobs::{hold, pulse};
 

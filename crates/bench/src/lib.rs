@@ -13,6 +13,8 @@ mod pair;
 mod pairs;
 mod place;
 mod real;
+mod report;
+mod rest;
 mod run;
 mod stats;
 mod stream;
@@ -50,6 +52,8 @@ enum What {
     Programs(real::Args),
     /// Many moves at once: every node of a lab to another one, beside TCP streams and checkpoints (run it outside the lab's nodes)
     Pairs(pairs::Args),
+    /// Plots of what `memory` and `pairs` have measured
+    Report(report::Args),
     /// One node's part of that
     #[command(hide = true)]
     Pair(pair::Args),
@@ -62,6 +66,8 @@ enum What {
         #[arg(long)]
         once: bool,
     },
+    /// What this node's daemon costs when nothing happens: processor, wake-ups, memory, traffic
+    Rest(rest::Args),
     /// Equal jobs on equal nodes: the policy on real processes, beside its bounds and placing in turn (Barak and La'adan, Table 1)
     Table1(balance::Args),
     /// Jobs of random length on equal nodes, likewise (their Figure 2)
@@ -172,7 +178,9 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
         What::Usher(args) => balance::measure(args, include_str!("../../../scenarios/usher.toml"), true),
         What::FreezeBound(args) => bounded::measure(args),
         What::Programs(args) => real::measure(args),
+        What::Rest(args) => rest::measure(args),
         What::Pairs(args) => pairs::measure(args),
+        What::Report(args) => report::write(args),
         What::Pair(args) => pair::serve(args),
         What::Sink { at, once } => stream::sink(*at, *once).map(|()| String::new()),
     };

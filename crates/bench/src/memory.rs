@@ -46,26 +46,26 @@ pub struct Args {
 
 /// Moves of one kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Row {
-    link: String,
-    mib: u64,
-    written_mb_s: i64,
-    way: String,
+pub struct Row {
+    pub link: String,
+    pub mib: u64,
+    pub written_mb_s: i64,
+    pub way: String,
     /// `out` or `home`.
-    direction: String,
+    pub direction: String,
     /// What was chosen, at the last move.
-    how: String,
-    moves: u32,
-    freeze_ms: f64,
-    freeze_most_ms: f64,
+    pub how: String,
+    pub moves: u32,
+    pub freeze_ms: f64,
+    pub freeze_most_ms: f64,
     /// Until nothing is left at the node that it came from.
-    free_ms: f64,
+    pub free_ms: f64,
     /// Of pages.
-    sent_mb: f64,
+    pub sent_mb: f64,
     /// Of these, what it asked for before it came by itself.
-    asked_mb: f64,
-    gap_ms: f64,
-    gap_most_ms: f64,
+    pub asked_mb: f64,
+    pub gap_ms: f64,
+    pub gap_most_ms: f64,
 }
 
 impl Row {

@@ -46,34 +46,34 @@ pub struct Args {
 }
 
 /// So many pairs at once.
-#[derive(Debug, Serialize)]
-struct Row {
-    link: String,
-    pairs: u64,
-    mib: u64,
-    way: String,
-    moves: Rates,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    pub link: String,
+    pub pairs: u64,
+    pub mib: u64,
+    pub way: String,
+    pub moves: Rates,
     /// Plain TCP in the same pattern.
-    streams: Rates,
+    pub streams: Rates,
     /// Of moves to streams, all together.
-    share: f64,
+    pub share: f64,
     /// Written to the disk and synced; all nodes have the same disk.
-    checkpoints: Rates,
+    pub checkpoints: Rates,
     /// For how long processes stood still, the longest, milliseconds: moved, and written.
-    still_ms: [f64; 2],
+    pub still_ms: [f64; 2],
 }
 
 /// MB/s.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Rates {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Rates {
     /// A node's, the least.
-    least: f64,
+    pub least: f64,
     /// A node's, in the middle.
-    median: f64,
+    pub median: f64,
     /// A node's, the most.
-    most: f64,
+    pub most: f64,
     /// All together, until the last has ended.
-    all: f64,
+    pub all: f64,
 }
 
 impl Rates {

@@ -1,16 +1,17 @@
 //! Pre-copy: pages go ahead while the process runs. What it writes meanwhile goes again, until the rest is small enough to be sent while it stands still.
 
 use crate::error::BodyError;
-use crate::pages::Run;
+use crate::lender::{own_in, part_later};
+use crate::pages::{Run, own_runs};
 use crate::relayout::changes;
 use image::{Area, Image};
-use os::pages::{intersect, subtract};
+use os::pages::{Own, intersect, subtract};
 use os::track::Tracker;
 use std::time::Instant;
-use strategy::{Next, Rounds};
+use strategy::{Next, Ranges, Rounds};
 
 /// Ranges of pages that a message can say have gone.
-pub const GONE_MAX: usize = 20_000;
+const GONE_MAX: usize = 20_000;
 
 /// What the other end has already.
 #[derive(Debug)]
@@ -120,6 +121,31 @@ impl Ahead {
     pub fn course(&self) -> Course {
         self.course
     }
+}
+
+/// What is sent of process `pid` at the stop, and what follows. `follow`: pages may, though none has gone ahead.
+pub fn divide(pid: i32, image: &Image, ahead: Option<&Ahead>, follow: bool) -> Result<(Rest, Ranges), BodyError> {
+    let Some(ahead) = ahead else {
+        let own = Own::of(pid)?;
+        let (runs, later) = match follow {
+            true => {
+                let (now, later) = part_later(&image.areas, &image.threads);
+                (own_in(&own, &now)?, later)
+            }
+            false => (own_runs(&own, &image.areas)?, Ranges::default()),
+        };
+        return Ok((Rest { runs, gone: Vec::new() }, later));
+    };
+    let rest = ahead.rest(&image.areas)?;
+    // Too many pieces would take long to be discarded there.
+    if !ahead.course.outrun || rest.runs.len() > GONE_MAX {
+        return Ok((rest, Ranges::default()));
+    }
+    let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
+    let (_, may) = part_later(&image.areas, &image.threads);
+    let later: Ranges = may.iter().flat_map(|range| left.remove(range)).collect();
+    let runs = left.iter().map(|(start, end)| (start, end - start)).collect();
+    Ok((Rest { runs, gone: rest.gone }, later))
 }
 
 impl Course {

@@ -4,8 +4,8 @@ use crate::error::{BodyError, stays};
 use crate::files::Files;
 use crate::memories;
 use crate::objects::Gathered;
-use image::{Area, Content, File, Vdso};
-use os::areas;
+use image::{Area, Content, File, MemoryKind, Vdso};
+use os::areas::{self, Shown};
 
 /// The memory of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,11 +25,14 @@ pub fn memory(
     name: impl Fn(&areas::Area) -> Result<File, String>,
 ) -> Result<Memory, BodyError> {
     let mut memory = Memory::default();
+    let removed: Vec<Shown> =
+        areas.iter().filter(|a| named(a).is_ok() && memories::removed_file(pid, a)).map(areas::Area::shown).collect();
+    gathered.note_removed(&removed);
     for area in areas {
         match area.name.as_slice() {
             b"[vsyscall]" => {}
             b"[vvar]" | b"[vvar_vclock]" | b"[vdso]" => kernels(&mut memory.vdso, area),
-            _ => memory.areas.push(carried(pid, area, files, gathered, &name)?),
+            _ => memory.areas.push(carried(pid, area, files, gathered, (&removed, &name))?),
         }
     }
     // Valgrind unmaps the code alone.
@@ -83,7 +86,7 @@ fn carried(
     area: &areas::Area,
     files: &mut Files,
     gathered: &mut Gathered,
-    name: impl Fn(&areas::Area) -> Result<File, String>,
+    (removed, name): (&[Shown], impl Fn(&areas::Area) -> Result<File, String>),
 ) -> Result<Area, BodyError> {
     let at = || format!("{:#x}-{:#x}", area.start, area.end);
     if let Some((_, what)) = NOT_CARRIED.iter().find(|(flag, _)| area.has(flag)) {
@@ -98,9 +101,9 @@ fn carried(
             return stays(format!("it has {} at {}", String::from_utf8_lossy(&area.name), at()));
         }
         Content::Anonymous
-    } else if let Some(kind) = memories::kind(&area.name) {
+    } else if let Some(kind) = kind_of_memory(area, removed) {
         let link = format!("map_files/{:x}-{:x}", area.start, area.end);
-        Content::Memory { memory: gathered.memory(pid, &link, area.inode, kind)?, offset: area.offset }
+        Content::Memory { memory: gathered.memory(pid, &link, area.shown(), kind)?, offset: area.offset }
     } else {
         named(area)?;
         if area.shared && (area.writable || area.has(b"mw")) {
@@ -129,6 +132,11 @@ fn carried(
         advice,
         key: area.key,
     })
+}
+
+fn kind_of_memory(area: &areas::Area, removed: &[Shown]) -> Option<MemoryKind> {
+    let is_removed = removed.contains(&area.shown());
+    memories::kind(&area.name).or_else(|| is_removed.then(|| memories::kind_of_removed(&area.name)))
 }
 
 fn known_anonymous(name: &[u8]) -> bool {

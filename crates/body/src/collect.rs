@@ -11,6 +11,7 @@ use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
 use os::ptrace::Stopped;
+use os::witness::{Witness, tells_of_restrictions};
 use std::time::Duration;
 
 /// What was collected, and the threads through which.
@@ -36,17 +37,22 @@ const SIGNALS: u64 = 64;
 const MASK_BYTES: u64 = 8;
 const ACTION_BYTES: usize = 32;
 
+/// What cannot be carried, for the kernel says neither the rules nor their names.
+pub const RESTRICTED: &str =
+    "it is restricted: it may not look into a process of its own user's (Landlock, or another security module)";
+
 /// Why not, and the threads, stopped as they were.
 type Failed = (BodyError, Vec<Stopped>);
 
 /// Collects from `threads` (the first one first) of the process that the kernel here knows as `pid`; `home` says each thread's number at home, and `ignored` which
-/// signals were ignored before.
+/// signals were ignored before. With a `witness`, threads that may not look into it are restricted in ways that nothing else tells: that is refused.
 pub fn collect(
     pid: i32,
     threads: Vec<Stopped>,
     memory_areas: &[areas::Area],
     ignored: u64,
     slept: &Slept,
+    witness: Option<&Witness>,
     home: impl Fn(i32) -> Result<i32, BodyError>,
 ) -> Result<Collected, Failed> {
     let threads = out_of_vdso(threads, memory_areas)?;
@@ -60,6 +66,7 @@ pub fn collect(
             gate,
             region: free_place(memory_areas.iter().map(|a| (a.start, a.end)))?,
             ignored,
+            witness,
         })
     };
     let ways = match ways() {
@@ -114,6 +121,7 @@ struct Ways<'a> {
     gate: u64,
     region: u64,
     ignored: u64,
+    witness: Option<&'a Witness>,
 }
 
 impl Collected {
@@ -138,7 +146,7 @@ impl Collected {
         let mut timers = if first { timers::timers(ways.pid, ways.home)? } else { Vec::new() };
         let mut batch = taken.inside.batch();
         let of_process = first.then(|| ask_process(&mut batch));
-        let of_thread = ask_thread(&mut batch);
+        let of_thread = ask_thread(&mut batch, ways.witness);
         let results = taken.inside.run(&batch)?;
         if let Some(places) = of_process {
             (self.process, refused) = places.read(ways.pid, &mut taken.inside, &results, ways.ignored)?;
@@ -156,7 +164,7 @@ impl Collected {
         }
         of_thread.read(taken.inside.memory(), &results, &mut thread)?;
         self.threads.push(thread);
-        refused
+        refused.and(of_thread.unrestricted(&results))
     }
 }
 
@@ -322,9 +330,10 @@ struct ThreadPlaces {
     stack: u64,
     slack: usize,
     clock: u64,
+    looks: Option<usize>,
 }
 
-fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
+fn ask_thread(batch: &mut Batch, witness: Option<&Witness>) -> ThreadPlaces {
     const PR_GET_TID_ADDRESS: u64 = 40;
     let (address, stack) = (batch.space(8), batch.space(24));
     batch.must("asking for the thread's address", libc::SYS_prctl, [PR_GET_TID_ADDRESS, address, 0, 0, 0, 0]);
@@ -332,7 +341,8 @@ fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
     let slack = batch.may(libc::SYS_prctl, [libc::PR_GET_TIMERSLACK as u64, 0, 0, 0, 0, 0]);
     let clock = batch.space(16);
     batch.may(libc::SYS_clock_gettime, [libc::CLOCK_THREAD_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
-    ThreadPlaces { address, stack, slack, clock }
+    let looks = witness.map(Witness::looked_into).map(|(nr, args)| batch.may(nr, args));
+    ThreadPlaces { address, stack, slack, clock, looks }
 }
 
 impl ThreadPlaces {
@@ -343,6 +353,13 @@ impl ThreadPlaces {
         let flags = memory.word(self.stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
         thread.stack = Stack { at: memory.word(self.stack)?, flags, bytes: memory.word(self.stack + 16)? };
         Ok(())
+    }
+
+    fn unrestricted(&self, results: &[i64]) -> Result<(), BodyError> {
+        match self.looks.and_then(|place| results.get(place)) {
+            Some(result) if tells_of_restrictions(*result) => stays(RESTRICTED),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -64,6 +64,8 @@ struct State {
     /// What is not there is known.
     looked: bool,
     stopped: bool,
+    /// Why nobody takes them any more, in words.
+    cut: Option<String>,
 }
 
 /// Those at work, by process.
@@ -135,7 +137,7 @@ pub struct Batch<'a> {
 impl Lender {
     /// Of these pages; nothing goes unasked before [`Lender::push`].
     pub fn new(later: Ranges) -> Lender {
-        let state = State { push: Push::new(later), pushing: false, looked: false, stopped: false };
+        let state = State { push: Push::new(later), pushing: false, looked: false, stopped: false, cut: None };
         Lender { loan: 0, state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
     }
 
@@ -174,6 +176,15 @@ impl Lender {
         self.change(|s| s.stopped = true);
     }
 
+    /// Nobody takes them any more, though they may be needed.
+    pub fn cut(&self, why: &str) {
+        self.change(|s| {
+            if !std::mem::replace(&mut s.stopped, true) {
+                s.cut = Some(why.to_owned());
+            }
+        });
+    }
+
     /// Bytes in all, bytes that are not sent yet, bytes that were asked for.
     pub fn progress(&self) -> (u64, u64, u64) {
         self.lock().push.progress()
@@ -192,8 +203,13 @@ impl Lender {
         send: impl FnMut(&Lent<'_>) -> Result<(), BodyError>,
     ) -> Result<(), BodyError> {
         let sent = self.send_all(memory, own, areas, send);
-        // What is not needed any more may vanish.
-        if self.lock().stopped { Ok(()) } else { sent }
+        let state = self.lock();
+        match &state.cut {
+            Some(why) => Err(BodyError::Stays(why.clone())),
+            // What is not needed any more may vanish.
+            None if state.stopped => Ok(()),
+            None => sent,
+        }
     }
 
     fn send_all(
@@ -275,6 +291,23 @@ mod tests {
         assert!(!second.lock().stopped);
         lenders.enough(7, second.loan());
         assert!(second.lock().stopped);
+    }
+
+    #[test]
+    fn who_is_cut_off_says_why() {
+        let pid = std::process::id() as i32;
+        let (memory, own) = (Memory::of(pid).unwrap(), Own::of(pid).unwrap());
+        let end = |tell: &dyn Fn(&Lender)| {
+            let lender = Lender::new([(PAGE, 2 * PAGE)].into_iter().collect());
+            tell(&lender);
+            lender.run(&memory, &own, &[], |_| Ok(())).map_err(|e| e.to_string())
+        };
+        assert_eq!(end(&|lender| lender.cut("the way is gone")), Err("the way is gone".into()));
+        let late = |lender: &Lender| {
+            lender.stop();
+            lender.cut("the way is gone");
+        };
+        assert_eq!(end(&late), Ok(()));
     }
 
     #[test]

@@ -7,13 +7,19 @@ use crate::error::{BodyError, stays};
 use crate::pages::{Run, without_zeros_if};
 use crate::rebuild::{Given, free_place_for};
 use image::{Area, Content, Image, Memory, Object, Opened};
+use os::areas::Shown;
 use os::inject::{self, Batch, Inside};
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 const PAGE: u64 = 4096;
+/// What the kernel says behind the name of a file that has none any more,
+const REMOVED: &[u8] = b" (deleted)";
+/// and before that of a file in memory, which may be so long (memfd_create(2)).
+const MEMFD: &[u8] = b"/memfd:";
+const NAME_MAX: usize = 249;
 /// Bytes that are read at once.
 const BATCH_BYTES: u64 = 512 << 10;
 /// Beyond what any process can address.
@@ -23,12 +29,37 @@ const EACH_SHIFT: u32 = 46;
 
 /// Of what kind the memory is that the kernel calls so, if it is such.
 pub fn kind(name: &[u8]) -> Option<image::MemoryKind> {
-    let name = name.strip_suffix(b" (deleted)")?;
-    match name.strip_prefix(b"/memfd:") {
+    let name = name.strip_suffix(REMOVED)?;
+    match name.strip_prefix(MEMFD) {
         Some(called) => Some(image::MemoryKind::File { name: called.to_vec(), mode: 0, seals: 0 }),
         None if name == b"/dev/zero" => Some(image::MemoryKind::Anonymous),
         None => None,
     }
+}
+
+/// What a file is that has no name any more and that only memory shows: such memory, too, if nobody else has it (the caller's to know).
+pub fn removed_file(pid: i32, area: &os::areas::Area) -> bool {
+    let metadata = || fs::metadata(format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end));
+    let stores = area.shared && (area.writable || area.has(b"mw"));
+    stores
+        && kind(&area.name).is_none()
+        && area.name.starts_with(b"/")
+        && area.name.ends_with(REMOVED)
+        && metadata().is_ok_and(|m| m.is_file() && m.nlink() == 0)
+}
+
+/// The kind of [`removed_file`]; of long names the end.
+pub fn kind_of_removed(name: &[u8]) -> image::MemoryKind {
+    let name = name.strip_suffix(REMOVED).unwrap_or(name);
+    let name = name[name.len().saturating_sub(NAME_MAX)..].to_vec();
+    image::MemoryKind::File { name, mode: 0, seals: 0 }
+}
+
+/// To what this link of /proc/PID leads.
+pub fn shown(pid: i32, link: &str) -> Result<Shown, BodyError> {
+    let path = format!("/proc/{pid}/{link}");
+    let metadata = fs::metadata(&path).map_err(|e| os::Error::new(format!("looking at {path}"), e))?;
+    Ok(((libc::major(metadata.dev()), libc::minor(metadata.dev())), metadata.ino()))
 }
 
 /// What the memory is to which this link of /proc/PID leads.
@@ -39,7 +70,9 @@ pub fn describe(pid: i32, link: &str, kind: image::MemoryKind) -> Result<Memory,
     let kind = match kind {
         image::MemoryKind::Anonymous => image::MemoryKind::Anonymous,
         image::MemoryKind::File { name, .. } => {
-            let seals = os::objects::seals(&file)?;
+            // Of other files than these the kernel knows none.
+            let is_memory = os::process::link(pid, link)?.as_os_str().as_bytes().starts_with(MEMFD);
+            let seals = if is_memory { os::objects::seals(&file)? } else { 0 };
             image::MemoryKind::File { name, mode: metadata.mode() & 0o7777, seals }
         }
     };
@@ -283,9 +316,9 @@ fn show(batch: &mut Batch, area: &Area, window: &Window, offset: u64) -> Result<
     Ok(())
 }
 
-/// Which of these processes have one of these memories mapped (by inode numbers).
-pub fn mappers(processes: impl IntoIterator<Item = i32>, inodes: &[u64]) -> Vec<i32> {
-    let shows = |a: &os::areas::Area| inodes.contains(&a.inode) && kind(&a.name).is_some();
+/// Which of these processes have one of these memories mapped.
+pub fn mappers(processes: impl IntoIterator<Item = i32>, memories: &[Shown]) -> Vec<i32> {
+    let shows = |a: &os::areas::Area| memories.contains(&a.shown());
     let maps = |pid: &i32| os::areas::read(*pid).is_ok_and(|areas| areas.iter().any(shows));
     processes.into_iter().filter(maps).collect()
 }

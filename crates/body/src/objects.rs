@@ -3,6 +3,7 @@
 use crate::error::{BodyError, stays};
 use crate::memories;
 use image::{Image, Made, MemoryKind, Object, Objects, Opened, Pipe, Watched};
+use os::areas::Shown;
 use os::inject::{Batch, Inside};
 use os::pidfd::PidFd;
 use os::process;
@@ -15,34 +16,53 @@ pub struct Gathered {
     objects: Objects,
     /// Inode numbers of the pipes,
     pipes: Vec<u64>,
-    /// and of the memories.
-    memories: Vec<u64>,
+    /// and what the memories are.
+    memories: Vec<Shown>,
+    removed: Vec<Shown>,
+    /// Whether counters are semaphores, if the kernel does not say it.
+    semaphores: Option<bool>,
 }
 
 impl Gathered {
+    /// Of a process in a room, where no semaphore (eventfd(2)) is made if the kernel does not tell them from counters.
+    pub fn in_room() -> Gathered {
+        Gathered { semaphores: Some(false), ..Gathered::default() }
+    }
+
     /// The list.
     pub fn list(&self) -> &Objects {
         &self.objects
     }
 
-    /// Inode numbers of its memories.
-    pub fn memories(&self) -> &[u64] {
+    /// Its memories.
+    pub fn memories(&self) -> &[Shown] {
         &self.memories
     }
 
-    /// The place of a memory with this inode number, to which that link of /proc/PID leads.
-    pub fn memory(&mut self, pid: i32, link: &str, inode: u64, kind: MemoryKind) -> Result<u32, BodyError> {
-        if let Some(place) = self.memories.iter().position(|known| *known == inode) {
+    /// These memories are files without a name, which nobody may have open.
+    pub fn note_removed(&mut self, removed: &[Shown]) {
+        self.removed.extend_from_slice(removed);
+    }
+
+    /// Inode numbers of such.
+    pub fn removed(&self) -> Vec<u64> {
+        self.removed.iter().map(|(_, inode)| *inode).collect()
+    }
+
+    /// The place of this memory, to which that link of /proc/PID leads.
+    pub fn memory(&mut self, pid: i32, link: &str, shown: Shown, kind: MemoryKind) -> Result<u32, BodyError> {
+        if let Some(place) = self.memories.iter().position(|known| *known == shown) {
             return Ok(place as u32);
         }
         self.objects.memories.push(memories::describe(pid, link, kind)?);
-        self.memories.push(inode);
+        self.memories.push(shown);
         Ok(self.memories.len() as u32 - 1)
     }
 
     fn memory_file(&mut self, pid: i32, fd: i32, kind: MemoryKind) -> Result<Object, BodyError> {
         let info = process::fd_info(pid, fd)?;
-        let memory = self.memory(pid, &format!("fd/{fd}"), info.inode, kind)?;
+        let link = format!("fd/{fd}");
+        let memory = self.memory(pid, &link, memories::shown(pid, &link)?, kind)?;
         let is_open = |m: &Made| matches!(m.object, Object::Memory { memory: open, .. } if open == memory);
         if info.flags & libc::O_ACCMODE != libc::O_RDWR || self.objects.made.iter().any(is_open) {
             return stays(format!(
@@ -58,7 +78,7 @@ impl Gathered {
         let link = process::link(pid, &format!("fd/{fd}"))?;
         let name = link.to_string_lossy();
         let object = match name.strip_prefix("anon_inode:") {
-            Some("[eventfd]") => counter(&process::fd_text(pid, fd)?),
+            Some("[eventfd]") => counter(&process::fd_text(pid, fd)?, self.semaphores),
             Some("[timerfd]") => timer(pid, pidfd, fd)?,
             Some("[signalfd]") => signals(&process::fd_text(pid, fd)?),
             Some("[eventpoll]") => Some(watch(pid, fd)?),
@@ -122,10 +142,11 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// eventfd(2), where the kernel says all of it (since 6.5).
-fn counter(text: &str) -> Option<Object> {
+/// eventfd(2). `otherwise`: whether it is a semaphore, if that is known where the kernel does not say it (before 6.5).
+fn counter(text: &str, otherwise: Option<bool>) -> Option<Object> {
     let count = u64::from_str_radix(field(text, "eventfd-count")?, 16).ok()?;
-    Some(Object::Counter { count, semaphore: field(text, "eventfd-semaphore")? == "1" })
+    let semaphore = field(text, "eventfd-semaphore").map(|told| told == "1").or(otherwise)?;
+    Some(Object::Counter { count, semaphore })
 }
 
 fn timer(pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<Object>, BodyError> {
@@ -337,8 +358,9 @@ mod tests {
     #[test]
     fn what_the_kernel_says() {
         let text = "pos:\t0\nflags:\t02000002\neventfd-count:               1f\neventfd-id: 5\neventfd-semaphore: 1\n";
-        assert_eq!(counter(text), Some(Object::Counter { count: 31, semaphore: true }));
-        assert_eq!(counter("eventfd-count: 1"), None);
+        assert_eq!(counter(text, Some(false)), Some(Object::Counter { count: 31, semaphore: true }));
+        assert_eq!(counter("eventfd-count: 1", None), None);
+        assert_eq!(counter("eventfd-count: 1", Some(false)), Some(Object::Counter { count: 1, semaphore: false }));
         let line = "tfd:        5 events: 80000019 data: ffffffff00000007  pos:0 ino:61af sdev:7";
         let watched = Watched { fd: 5, events: 0x8000_0019, data: 0xffff_ffff_0000_0007 };
         assert_eq!(watched_line(line), Some(watched));

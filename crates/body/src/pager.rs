@@ -50,7 +50,7 @@ enum Tried {
 
 impl Pager {
     /// Brings these pages. `want` asks for a page, and is called without a lock; `ended` is told when nothing is missing any more, or why it will be for ever:
-    /// then the process must be killed before the pager is dropped.
+    /// then the processes must have ended before the pager is dropped, lest they go on with zeros.
     pub fn start(
         memory: Userfault,
         absent: Ranges,
@@ -112,10 +112,12 @@ impl Pager {
         os::fds::wake(self.bell.as_fd());
     }
 
-    /// A process has ended: perhaps it was the last.
-    pub fn look_again(&self) {
-        self.lock().spaces.retain(|space| !matches!(space.memory.zero(NOWHERE, PAGE), Ok(Put::Ended)));
+    /// A process has ended; `false`: it was the last that missed pages.
+    pub fn look_again(&self) -> bool {
+        let mut state = self.lock();
+        state.spaces.retain(|space| !matches!(space.memory.zero(NOWHERE, PAGE), Ok(Put::Ended)));
         os::fds::wake(self.bell.as_fd());
+        !state.spaces.is_empty()
     }
 
     /// Bytes that have come, with pages of zeros, and of how many pages somebody had to wait.

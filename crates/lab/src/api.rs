@@ -70,6 +70,7 @@ impl Lab {
         given("--cpus", options.cpus.map(|c| c.to_string()));
         given("--mem", options.memory_bytes.map(|b| b.to_string()));
         given("--rate", options.rate_bits.map(|r| r.to_string()));
+        given("--trunk", options.trunk_bits.map(|r| r.to_string()));
         options.cpus_of.iter().for_each(|share| given("--cpus-of", Some(share.to_string())));
         given("--pace", (options.pace > 1).then(|| options.pace.to_string()));
         given("--vm", (options.machines > 0).then(|| options.machines.to_string()));

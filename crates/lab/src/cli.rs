@@ -51,6 +51,9 @@ pub enum Command {
         /// Bandwidth of each node's link, in either direction, bits per second (100M).
         #[arg(long, value_name = "BITS/S", value_parser = parse_bits)]
         rate: Option<u64>,
+        /// Two bridges, one of the odd nodes and one of the even ones, joined by a link of this bandwidth in either direction, bits per second (1G).
+        #[arg(long, value_name = "BITS/S", value_parser = parse_bits)]
+        trunk: Option<u64>,
         /// One-way delay between any two nodes, milliseconds.
         #[arg(long, value_name = "MS", value_parser = parse_delay)]
         delay: Option<u64>,
@@ -135,7 +138,7 @@ pub fn run(args: Args) -> u8 {
 
 fn act(Args { name, command }: Args) -> Result<u8> {
     match command {
-        Command::Up { nodes, cpus, cpus_of, pace, mem, rate, delay, foreign, vm, vm_cpu, bare } => {
+        Command::Up { nodes, cpus, cpus_of, pace, mem, rate, trunk, delay, foreign, vm, vm_cpu, bare } => {
             let foreign = foreign.iter().flat_map(|f| f.split(',')).map(str::to_owned).collect();
             let options = Options {
                 name,
@@ -145,6 +148,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
                 pace,
                 memory_bytes: mem,
                 rate_bits: rate,
+                trunk_bits: trunk,
                 delay_us: delay,
                 foreign,
                 daemons: !bare,

@@ -109,7 +109,7 @@ pub enum Order {
     /// Make this lab.
     Make {
         /// What it is to be like.
-        options: Options,
+        options: Box<Options>,
         /// The tern binary that all run.
         binary: PathBuf,
     },
@@ -143,7 +143,7 @@ pub fn main() -> Result<()> {
         Ok(lock) => lock,
         Err(error) => return control.answer(&Err(error)),
     };
-    let mut hub = Hub { options, binary, inits: Vec::new(), channels: Vec::new(), relay: None };
+    let mut hub = Hub { options: *options, binary, inits: Vec::new(), channels: Vec::new(), relay: None };
     let built = teardown::clear(&hub.options.name).and_then(|()| hub.build());
     control.answer(&built)?;
     if built.is_ok() {
@@ -173,7 +173,7 @@ impl Hub {
         let hierarchies = cgroup::hierarchies()?;
         // SAFETY: a network namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.context(|| "make the hub's network namespace")?;
-        link::make_bridge()?;
+        link::make_bridges(&self.options)?;
         for index in 1..=self.options.all_nodes() {
             let (channel, end) = Channel::pair()?;
             let machine = self.options.is_machine(index);
@@ -181,10 +181,10 @@ impl Hub {
             self.channels.push(channel);
         }
         match self.options.delay_us {
-            None => link::make_veths(&self.inits[..self.options.nodes as usize])?,
+            None => link::make_veths(&self.inits[..self.options.nodes as usize], &self.options)?,
             Some(delay_us) => {
                 self.start_relay(delay_us)?;
-                link::join_taps(1..=self.options.nodes)?;
+                link::join_taps(1..=self.options.nodes, &self.options)?;
             }
         }
         self.make_machine_ports()?;
@@ -201,7 +201,7 @@ impl Hub {
         }
         let machines = self.options.nodes + 1..=self.options.all_nodes();
         machines.clone().try_for_each(|index| relay::make_lasting_tap(&format!("n{index}")))?;
-        link::join_taps(machines.clone())?;
+        link::join_taps(machines.clone(), &self.options)?;
         link::set_switch(machines)
     }
 

@@ -1,4 +1,4 @@
-//! The lab's network: a bridge in the hub's namespace and one port for each node, a veth or (with a delay) a TAP.
+//! The lab's network: a bridge in the hub's namespace and one port for each node, a veth or (with a delay) a TAP; or two bridges, joined by a link of their own.
 //!
 //! Every hardware address is known beforehand, so the bridge neither learns nor floods, and no node asks by ARP: neighbours are permanent entries.
 //! (The kernel bounds all other neighbour entries of a machine to 1024, fewer than 100 nodes need.) It also makes a link cut a
@@ -40,6 +40,10 @@ const IFLA_BRPORT_UNICAST_FLOOD: u16 = 9;
 const LOOPBACK: u32 = 1;
 /// Index of the bridge in the hub's namespace.
 const BRIDGE: u32 = 2;
+/// Indices of the two bridges, if there are two: of odd nodes and of even ones ...
+const BRIDGES: [u32; 2] = [BRIDGE, 3];
+/// ... and of the ends of the link that joins them, by bridge.
+const TRUNK: [u32; 2] = [4, 5];
 /// The port of node k has index PORTS + k.
 const PORTS: u32 = 100;
 /// Index of eth0 in a node's namespace when it is a veth.
@@ -77,29 +81,64 @@ fn quiet_ipv6(interface: &str) -> Result<()> {
     }
 }
 
-/// Makes the bridge in this thread's network namespace.
-pub fn make_bridge() -> Result<()> {
+/// Which of the bridges a node is on.
+fn side(node: u32, options: &Options) -> usize {
+    if options.trunk_bits.is_some() && node.is_multiple_of(2) { 1 } else { 0 }
+}
+
+/// Makes the bridge in this thread's network namespace; or two, and the link between them.
+pub fn make_bridges(options: &Options) -> Result<()> {
     quiet_ipv6("default")?;
-    let bridge = Message::new(
-        "make the bridge",
-        RTM_NEWLINK,
-        NLM_F_CREATE | NLM_F_EXCL,
-        &link_body(libc::AF_UNSPEC, BRIDGE, UP),
-    )
-    .text(IFLA_IFNAME, "lab0")
-    .nest(IFLA_LINKINFO, |m| m.text(IFLA_INFO_KIND, "bridge"));
-    Socket::open()?.send(vec![set_link("bring up the hub's loopback".into(), LOOPBACK), bridge])
+    let create = NLM_F_CREATE | NLM_F_EXCL;
+    let bridge = |number: usize| {
+        Message::new("make a bridge", RTM_NEWLINK, create, &link_body(libc::AF_UNSPEC, BRIDGES[number], UP))
+            .text(IFLA_IFNAME, &format!("lab{number}"))
+            .nest(IFLA_LINKINFO, |m| m.text(IFLA_INFO_KIND, "bridge"))
+    };
+    let mut messages = vec![set_link("bring up the hub's loopback".into(), LOOPBACK), bridge(0)];
+    if let Some(rate) = options.trunk_bits {
+        let trunk = Message::new("join the bridges", RTM_NEWLINK, create, &link_body(libc::AF_UNSPEC, TRUNK[0], UP))
+            .text(IFLA_IFNAME, "trunk0")
+            .nest(IFLA_LINKINFO, |m| {
+                m.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |m| {
+                    m.nest(VETH_INFO_PEER, |m| {
+                        m.raw(&link_body(libc::AF_UNSPEC, TRUNK[1], 0)).text(IFLA_IFNAME, "trunk1")
+                    })
+                })
+            });
+        messages.extend([bridge(1), trunk]);
+        for (end, bridge) in TRUNK.into_iter().zip(BRIDGES) {
+            messages.push(set_link("join an end of the link to its bridge".into(), end).u32(IFLA_MASTER, bridge));
+            messages.extend([quiet_port(end, "the link between the bridges"), token_bucket(end, rate)]);
+        }
+    }
+    Socket::open()?.send(messages)
+}
+
+/// This port of a bridge neither learns nor floods.
+fn quiet_port(port: u32, whose: &str) -> Message {
+    let body = link_body(libc::AF_BRIDGE, port, 0);
+    Message::new(format!("set the port of {whose}"), RTM_SETLINK, 0, &body)
+        .nest(IFLA_PROTINFO | NESTED, |m| m.attr(IFLA_BRPORT_LEARNING, &[0]).attr(IFLA_BRPORT_UNICAST_FLOOD, &[0]))
+}
+
+/// Tells a bridge that this node is behind this port of it.
+fn behind(port: u32, node: u32) -> Message {
+    let entry = neighbour_body(libc::AF_BRIDGE, port, libc::NUD_NOARP, libc::NTF_MASTER);
+    let what = format!("tell the bridge where n{node} is");
+    Message::new(what, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &entry)
+        .attr(libc::NDA_LLADDR, &hardware_address(node))
 }
 
 /// Makes a veth pair for each node: one end a port of the bridge, the other `eth0` in the namespace of the node's init.
-pub fn make_veths(inits: &[i32]) -> Result<()> {
+pub fn make_veths(inits: &[i32], options: &Options) -> Result<()> {
     let veth = |(index, pid): (u32, &i32)| {
         let node = format!("n{index}");
         let create = NLM_F_CREATE | NLM_F_EXCL;
         let body = link_body(libc::AF_UNSPEC, PORTS + index, UP);
         Message::new(format!("make the link of {node}"), RTM_NEWLINK, create, &body)
             .text(IFLA_IFNAME, &node)
-            .u32(IFLA_MASTER, BRIDGE)
+            .u32(IFLA_MASTER, BRIDGES[side(index, options)])
             .nest(IFLA_LINKINFO, |m| {
                 m.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |m| {
                     m.nest(VETH_INFO_PEER, |m| {
@@ -115,10 +154,11 @@ pub fn make_veths(inits: &[i32]) -> Result<()> {
 }
 
 /// Joins the hub's TAPs, named after the nodes, to the bridge.
-pub fn join_taps(nodes: RangeInclusive<u32>) -> Result<()> {
+pub fn join_taps(nodes: RangeInclusive<u32>, options: &Options) -> Result<()> {
     let join = |index| {
         let node = format!("n{index}");
-        Ok(set_link(format!("join {node} to the bridge"), index_of(&node)?).u32(IFLA_MASTER, BRIDGE))
+        Ok(set_link(format!("join {node} to the bridge"), index_of(&node)?)
+            .u32(IFLA_MASTER, BRIDGES[side(index, options)]))
     };
     Socket::open()?.send(nodes.map(join).collect::<Result<_>>()?)
 }
@@ -146,24 +186,15 @@ fn own_address(link: u32, address: Ipv4Addr, whose: &str) -> Message {
         .attr(libc::IFA_ADDRESS, &address.octets())
 }
 
-/// Tells the bridge where every node is, and shapes the traffic towards the nodes.
+/// Tells the bridges where every node is, and shapes the traffic towards the nodes.
 pub fn set_ports(options: &Options) -> Result<()> {
     let mut messages = Vec::new();
     for node in 1..=options.all_nodes() {
         let port = index_of(&format!("n{node}"))?;
-        let ports = link_body(libc::AF_BRIDGE, port, 0);
-        messages.push(
-            Message::new(format!("set the port of n{node}"), RTM_SETLINK, 0, &ports)
-                .nest(IFLA_PROTINFO | NESTED, |m| {
-                    m.attr(IFLA_BRPORT_LEARNING, &[0]).attr(IFLA_BRPORT_UNICAST_FLOOD, &[0])
-                }),
-        );
-        let entry = neighbour_body(libc::AF_BRIDGE, port, libc::NUD_NOARP, libc::NTF_MASTER);
-        let what = format!("tell the bridge where n{node} is");
-        messages.push(
-            Message::new(what, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &entry)
-                .attr(libc::NDA_LLADDR, &hardware_address(node)),
-        );
+        messages.extend([quiet_port(port, &format!("n{node}")), behind(port, node)]);
+        if options.trunk_bits.is_some() {
+            messages.push(behind(TRUNK[1 - side(node, options)], node));
+        }
         messages.extend(options.rate_bits.map(|rate| token_bucket(port, rate)));
     }
     Socket::open()?.send(messages)

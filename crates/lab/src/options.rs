@@ -31,6 +31,8 @@ pub struct Options {
     pub memory_bytes: Option<u64>,
     /// Bandwidth of each node's link in either direction, bits per second.
     pub rate_bits: Option<u64>,
+    /// Even nodes are on a bridge of their own, and this is the bandwidth of the link that joins it to that of the odd ones, in either direction, bits per second.
+    pub trunk_bits: Option<u64>,
     /// One-way delay between any two nodes, microseconds.
     pub delay_us: Option<u64>,
     /// Nodes that carry made-up user and library files.
@@ -54,6 +56,7 @@ impl Options {
             pace: 1,
             memory_bytes: None,
             rate_bits: None,
+            trunk_bits: None,
             delay_us: None,
             foreign: Vec::new(),
             daemons: true,
@@ -116,6 +119,12 @@ impl Options {
         }
         if let Some(rate) = self.rate_bits.filter(|r| *r < 8_000) {
             return bad("--rate", rate.to_string(), "a link needs at least 8k bits per second");
+        }
+        if let Some(rate) = self.trunk_bits.filter(|r| *r < 8_000) {
+            return bad("--trunk", rate.to_string(), "a link needs at least 8k bits per second");
+        }
+        if self.trunk_bits.is_some() && self.machines > 0 {
+            return bad("--trunk", self.machines.to_string(), "virtual machines are on one bridge: leave out --vm");
         }
         let foreign = self.foreign.iter().find(|n| node_index(n).is_none_or(|i| i < 2 || i > self.nodes));
         match foreign {

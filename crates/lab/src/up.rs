@@ -57,7 +57,7 @@ fn start_hub(options: Options) -> Result<Channel> {
     command.spawn().context(|| format!("start the hub ({})", binary.display()))?;
     // The command holds the hub's end of the channel; without it, a hub that dies is seen at once.
     drop(command);
-    control.send(&Order::Make { options, binary })?;
+    control.send(&Order::Make { options: Box::new(options), binary })?;
     if machines {
         control.limit(BOOT_LIMIT * 2)?;
     }

@@ -2,6 +2,7 @@
 //!
 //! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
 
+mod memory;
 mod orders;
 mod standing;
 mod tracked;
@@ -212,10 +213,11 @@ impl Rounds {
         };
         let (present, expected) = (sum(|t| t.node), sum(Tracked::expected));
         self.standing.note(now, present);
+        let pace = self.daemon.options.pace.max(1);
+        let read = |node: &NodeView| now.checked_sub(Duration::from_millis(node.age_ms.into()) / pace).unwrap_or(now);
+        memory::correct(nodes, self.tracked.values().filter_map(memory::Passage::of), pace, read);
         for (id, node) in nodes {
-            let age = Duration::from_millis(node.age_ms.into()) / self.daemon.options.pace.max(1);
-            let read = now.checked_sub(age).unwrap_or(now);
-            let of_others_milli = self.standing.of_others_milli(*id, node.load_milli, read);
+            let of_others_milli = self.standing.of_others_milli(*id, node.load_milli, read(node));
             node.load_milli = of_others_milli.saturating_add(expected.get(id).copied().unwrap_or(0));
         }
     }
@@ -252,7 +254,7 @@ impl Rounds {
             return false;
         }
         let Some((order, ask)) = mover.order(now_ms, &record, ORDER_MS) else { return false };
-        let demand_milli = ask.process.demand_milli;
+        let (demand_milli, memory_mib) = (ask.process.demand_milli, ask.process.memory_mib);
         self.daemon.policy.log(Entry::Decision(record));
         if !self.orders.give(source, order, ask) {
             return false;
@@ -260,13 +262,14 @@ impl Rounds {
         if let Some(tracked) = i32::try_from(order.process).ok().and_then(|pid| self.tracked.get_mut(&pid)) {
             tracked.going = Some(order.to);
         }
-        let mut shift = |node, change: fn(u32, u32) -> u32| {
-            if let Some(node) = round.nodes.get_mut(&node) {
-                node.load_milli = change(node.load_milli, demand_milli);
-            }
-        };
-        shift(source, u32::saturating_sub);
-        shift(order.to, u32::saturating_add);
+        if let Some(node) = round.nodes.get_mut(&source) {
+            node.load_milli = node.load_milli.saturating_sub(demand_milli);
+            node.free_mib = node.free_mib.saturating_add(memory_mib).min(node.memory_mib);
+        }
+        if let Some(node) = round.nodes.get_mut(&order.to) {
+            node.load_milli = node.load_milli.saturating_add(demand_milli);
+            node.free_mib = node.free_mib.saturating_sub(memory_mib);
+        }
         true
     }
 

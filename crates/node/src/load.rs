@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::policy::LoadIndex;
+use ::policy::{LoadIndex, MemoryIndex};
 use ctl::facts::Load;
 use os::share::{self, Share};
 
@@ -20,6 +20,11 @@ const CALIBRATIONS: u32 = 5;
 /// The stolen share of this much of the past counts, in samples: a lasting one, not a moment's.
 const STEAL_SAMPLES: f64 = 5.0;
 
+/// Who has processes here is told at once if what this node has of its cores changes by this part, and hears of lesser changes as everybody does; ...
+const NEWS: f64 = 0.2;
+/// ... and as long as less than this share of its memory is free, thousandths.
+const NEWS_FREE_MILLI: u64 = 150;
+
 /// Speed until it is measured.
 const REFERENCE_MILLI: u32 = 1000;
 
@@ -31,11 +36,14 @@ pub(crate) struct Meter {
 #[derive(Default)]
 struct Seen {
     index: LoadIndex,
+    memory: MemoryIndex,
     runnable: u32,
     looks: u32,
     load: Load,
     stolen: Option<(u64, u64)>,
     stolen_share: f64,
+    /// What was told at once last, thousandths of a core.
+    told_capacity_milli: u32,
 }
 
 impl Meter {
@@ -66,27 +74,30 @@ impl Meter {
         let work = move || {
             let speed_milli = calibrate();
             loop {
-                daemon.meter.look(daemon.uptime_ms(), &share, speed_milli);
+                if daemon.meter.look(daemon.uptime_ms(), &share, speed_milli) {
+                    daemon.swim.news();
+                }
                 std::thread::sleep(daemon.paced(EVERY));
             }
         };
         std::thread::Builder::new().name("load".into()).stack_size(256 << 10).spawn(work).map(drop)
     }
 
-    /// `now_ms`: since the daemon started, the policy's milliseconds.
-    fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) {
+    /// `now_ms`: since the daemon started, the policy's milliseconds. True if this node has become much faster or slower, or its memory runs low.
+    fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) -> bool {
         let runnable = share.runnable();
         let mut seen = lock(&self.seen);
         seen.runnable += runnable;
         seen.looks += 1;
         if seen.looks < LOOKS && seen.load.cores != 0 {
-            return;
+            return false;
         }
         let sample = f64::from(seen.runnable) / f64::from(seen.looks);
         seen.index.sample(sample, now_ms);
         (seen.runnable, seen.looks) = (0, 0);
         seen.steal();
         let (memory_mib, available_mib) = memory(share);
+        let available_mib = seen.memory.sample(available_mib, now_ms);
         let cores = facts::cores();
         let whole_milli = f64::from(cores) * 1000.0 * (1.0 - seen.stolen_share);
         let capacity_milli = share.cpu_quota_milli().unwrap_or(u32::MAX).min(whole_milli as u32).max(1);
@@ -102,10 +113,20 @@ impl Meter {
             pressure_milli: share.memory_pressure_milli(),
             lag_ms: 0,
         };
+        seen.is_news(capacity_milli) || u64::from(available_mib) * 1000 < u64::from(memory_mib) * NEWS_FREE_MILLI
     }
 }
 
 impl Seen {
+    fn is_news(&mut self, capacity_milli: u32) -> bool {
+        let told_milli = f64::from(self.told_capacity_milli);
+        let is_news = (f64::from(capacity_milli) - told_milli).abs() > told_milli * NEWS;
+        if is_news {
+            self.told_capacity_milli = capacity_milli;
+        }
+        is_news
+    }
+
     /// Share of time that a hypervisor gives to others.
     fn steal(&mut self) {
         let now = share::stolen();
@@ -149,12 +170,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_quota_that_changes_is_news_and_noise_is_none() {
+        let mut seen = Seen { told_capacity_milli: 2000, ..Seen::default() };
+        assert!(![2000, 1900, 1700, 2300].into_iter().any(|milli| seen.is_news(milli)));
+        assert!(seen.is_news(500) && !seen.is_news(550) && seen.is_news(2000));
+    }
+
+    #[test]
     fn this_machine() {
         let meter = Meter::new();
         let share = Share::find();
         let speed_milli = calibrate();
         assert!((20..50_000).contains(&speed_milli), "{speed_milli}");
-        (0..4).for_each(|second| meter.look(1000 * second, &share, speed_milli));
+        assert!((0..4).filter(|second| meter.look(1000 * second, &share, speed_milli)).count() <= 2);
         let load = meter.load();
         assert!(load.cores > 0 && load.memory_mib > 0 && load.available_mib <= load.memory_mib, "{load:?}");
         assert!(load.capacity_milli > 0 && load.capacity_milli <= load.cores * 1000, "{load:?}");

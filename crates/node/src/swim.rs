@@ -1,7 +1,7 @@
 //! Membership and failure detection: foca (SWIM) over sealed datagrams. One task owns the UDP socket, the protocol and its timers.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::num::{NonZeroU8, NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ const PULSE_EVERY: Duration = Duration::from_secs(1);
 /// ... and how often for how long after the start, when the others are still to be heard of.
 const EAGER_PULSE_EVERY: Duration = Duration::from_millis(100);
 const EAGER_FOR: Duration = Duration::from_secs(4);
+/// How often news of members is sent as long as there is any: at rest nobody wakes up for it.
+const GOSSIP_EVERY: Duration = Duration::from_millis(100);
 /// As long as members change, gossip is at work.
 const QUIET: Duration = Duration::from_millis(150);
 /// The shortest time between two questions for a member's list, in a small cluster.
@@ -67,6 +69,8 @@ pub(crate) enum Command {
     Gone(u64),
     /// Tell the others that this node goes, then answer.
     Leave(oneshot::Sender<()>),
+    /// This node has become much faster or slower, or its memory runs low.
+    News,
     /// Ask `address` for an answer by datagram.
     Echo { address: SocketAddr, done: oneshot::Sender<()> },
 }
@@ -79,6 +83,12 @@ impl Swim {
     pub(crate) fn channel() -> (Swim, mpsc::Receiver<Command>) {
         let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
         (Swim(sender), receiver)
+    }
+
+    /// Tells who has processes here, soon.
+    pub(crate) fn news(&self) {
+        // Where so much waits already, the next pulse will do.
+        let _ = self.0.try_send(Command::News);
     }
 
     pub(crate) async fn tell(&self, command: Command) {
@@ -117,6 +127,8 @@ pub(crate) struct Task {
     runtime: AccumulatingRuntime<SwimId>,
     timers: BinaryHeap<Reverse<Due>>,
     timers_made: u64,
+    /// When news of members is sent next, if there is any.
+    gossip: Option<Instant>,
     sealer: Sealer,
     opener: Opener,
     echoes: HashMap<u64, oneshot::Sender<()>>,
@@ -146,6 +158,7 @@ impl Task {
             runtime: AccumulatingRuntime::new(),
             timers: BinaryHeap::new(),
             timers_made: 0,
+            gossip: None,
             echoes: HashMap::new(),
             draw: Draw::new(rand::random()),
             partners: Partners::default(),
@@ -163,8 +176,8 @@ impl Task {
         let start = Instant::now();
         let mut pulse = start;
         loop {
-            let next =
-                self.timers.peek().map_or_else(|| Instant::now() + Duration::from_secs(60), |Reverse(due)| due.at);
+            let timer = self.timers.peek().map(|Reverse(due)| due.at);
+            let next = timer.into_iter().chain(self.gossip).fold(pulse, Instant::min);
             tokio::select! {
                 received = self.socket.recv_from(&mut buffer) => {
                     if let Ok((bytes, from)) = received {
@@ -176,11 +189,13 @@ impl Task {
                     Some(command) => self.command(command),
                     None => return,
                 },
-                () = tokio::time::sleep_until(next.into()) => self.due(),
-                () = tokio::time::sleep_until(pulse.into()) => {
-                    self.pulse();
-                    let every = if start.elapsed() < EAGER_FOR { EAGER_PULSE_EVERY } else { PULSE_EVERY };
-                    pulse = Instant::now() + every.min(self.daemon.paced(PULSE_EVERY));
+                () = tokio::time::sleep_until(next.into()) => {
+                    self.due();
+                    if pulse <= Instant::now() {
+                        self.pulse();
+                        let every = if start.elapsed() < EAGER_FOR { EAGER_PULSE_EVERY } else { PULSE_EVERY };
+                        pulse = Instant::now() + every.min(self.daemon.paced(PULSE_EVERY));
+                    }
                 }
             }
             self.drain();
@@ -245,12 +260,13 @@ impl Task {
     fn command(&mut self, command: Command) {
         match command {
             Command::Alive(members) => {
-                let alive = members.into_iter().filter(acceptable).map(|m| foca::Member::alive(SwimId(m)));
-                let news = alive.collect::<Vec<_>>();
+                let alive: Vec<SwimId> = members.into_iter().filter(acceptable).map(SwimId).collect();
+                let news: Vec<_> = alive.iter().cloned().map(foca::Member::alive).collect();
                 let result = self
                     .foca
                     .apply_many(news.into_iter(), true, &mut self.runtime)
-                    .and_then(|()| self.foca.gossip(&mut self.runtime));
+                    .and_then(|()| self.foca.gossip(&mut self.runtime))
+                    .and_then(|()| self.wake_the_dead(alive));
                 if let Err(e) = result {
                     tracing::warn!("membership list not applied: {e}");
                 }
@@ -272,6 +288,7 @@ impl Task {
                 self.drain();
                 let _ = done.send(());
             }
+            Command::News => self.tell_homes(),
             Command::Echo { address, done } => {
                 self.echoes.retain(|_, waiting| !waiting.is_closed());
                 let nonce = rand::random();
@@ -279,6 +296,15 @@ impl Task {
                 self.send(address, &Datagram::Echo { nonce });
             }
         }
+    }
+
+    /// Who is held to be down stays down until it takes a new identity, which it does when it is told. Two nodes that each hold the other to be down, and know
+    /// nobody else, would never tell: SWIM probes the living alone. So who is known to be back is spoken to.
+    fn wake_the_dead(&mut self, alive: Vec<SwimId>) -> Result<(), foca::Error> {
+        let living: HashSet<u64> = self.foca.iter_members().map(|m| m.id().0.id).collect();
+        let me = self.foca.identity().0.id;
+        let mut down = alive.into_iter().filter(|id| id.0.id != me && !living.contains(&id.0.id));
+        down.try_for_each(|id| self.foca.announce(id, &mut self.runtime))
     }
 
     fn due(&mut self) {
@@ -289,6 +315,12 @@ impl Task {
             let Some(Reverse(due)) = self.timers.pop() else { return };
             if let Err(e) = self.foca.handle_timer(due.timer, &mut self.runtime) {
                 tracing::debug!("membership timer: {e}");
+            }
+        }
+        if self.gossip.is_some_and(|at| at <= now) {
+            self.gossip = None;
+            if let Err(e) = self.foca.gossip(&mut self.runtime) {
+                tracing::debug!("membership gossip: {e}");
             }
         }
     }
@@ -305,6 +337,9 @@ impl Task {
         while let Some(notification) = self.runtime.to_notify() {
             tracing::debug!("membership: {notification:?}");
             self.changes = true;
+        }
+        if self.gossip.is_none() && self.foca.updates_backlog() > 0 && self.foca.num_members() > 0 {
+            self.gossip = Some(Instant::now() + GOSSIP_EVERY);
         }
     }
 
@@ -332,7 +367,6 @@ impl Task {
 
     /// The newest loads to a random member; the members again if none is alive.
     fn pulse(&mut self) {
-        let entries = self.daemon.pulse_entries(PULSE_ENTRIES);
         let heard = |task: &Task, id| task.foca.iter_members().find(|m| m.id().0.id == id).map(|m| m.id().0.address);
         let members = self.foca.num_members();
         let target = match self.partners.next(members, &mut self.draw) {
@@ -341,12 +375,25 @@ impl Task {
             None => None,
         };
         match target {
-            Some(address) => self
-                .send(address, &Datagram::Pulse { me: self.foca.identity().0.clone(), digest: self.digest, entries }),
+            Some(address) => self.pulse_to(address),
             None if members == 0 => self.daemon.enter_again(),
             // One that was heard is no member any more; another takes its turn next time.
             None => {}
         }
+    }
+
+    /// The newest loads to the homes of all rooms here, which decide about what runs in them.
+    fn tell_homes(&mut self) {
+        let homes: HashSet<String> =
+            crate::hosted::living(&self.daemon.options.run_dir).into_iter().map(|room| room.home).collect();
+        let members = self.foca.iter_members().map(|m| &m.id().0);
+        let homes: Vec<SocketAddr> = members.filter(|m| homes.contains(&m.name)).map(|m| m.address).collect();
+        homes.into_iter().for_each(|address| self.pulse_to(address));
+    }
+
+    fn pulse_to(&mut self, address: SocketAddr) {
+        let entries = self.daemon.pulse_entries(PULSE_ENTRIES);
+        self.send(address, &Datagram::Pulse { me: self.foca.identity().0.clone(), digest: self.digest, entries });
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &Datagram) {
@@ -386,6 +433,7 @@ fn config(nodes: usize) -> Config {
             frequency: Duration::from_secs(2),
             num_members: some(2),
         }),
-        periodic_gossip: Some(PeriodicParams { frequency: Duration::from_millis(100), num_members: some(3) }),
+        // See `GOSSIP_EVERY`: foca's own timer would go on when there is nothing to say.
+        periodic_gossip: None,
     }
 }

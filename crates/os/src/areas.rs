@@ -1,6 +1,7 @@
 //! The memory areas of a process (proc_pid_maps(5), proc_pid_smaps(5)).
 
 use crate::{Error, Result};
+use std::sync::OnceLock;
 
 /// One of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +32,15 @@ pub struct Area {
     pub key: u8,
 }
 
+/// Device and inode number of what areas show.
+pub type Shown = ((u32, u32), u64);
+
 impl Area {
+    /// What it shows.
+    pub fn shown(&self) -> Shown {
+        (self.device, self.inode)
+    }
+
     /// Whether `VmFlags` has this word.
     pub fn has(&self, flag: &[u8; 2]) -> bool {
         self.flags.contains(flag)
@@ -60,6 +69,7 @@ fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
         if let Some(flags) = line.strip_prefix(b"VmFlags:") {
             let words = flags.split(|b| *b == b' ').filter_map(|w| w.try_into().ok());
             areas.last_mut().into_iter().for_each(|a| a.flags = words.clone().collect());
+            areas.last_mut().into_iter().for_each(name_lock_on_fault);
         } else if let Some(key) = line.strip_prefix(b"ProtectionKey:") {
             let key = std::str::from_utf8(key).ok().and_then(|key| key.trim().parse().ok());
             areas.last_mut().into_iter().for_each(|a| a.key = key.unwrap_or(u8::MAX));
@@ -72,6 +82,37 @@ fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
         }
     }
     Ok(areas)
+}
+
+/// What the kernel says of a flag for which it has no word.
+const WITHOUT_WORD: [u8; 2] = *b"??";
+
+/// Memory that is locked when it is touched (mlock2(2)) has a flag for which older kernels, as 6.1, have no word. It is always locked, too.
+fn name_lock_on_fault(area: &mut Area) {
+    static HAS_NO_WORD: OnceLock<bool> = OnceLock::new();
+    if area.has(b"lo") && area.has(&WITHOUT_WORD) && *HAS_NO_WORD.get_or_init(|| !lock_on_fault_has_word()) {
+        area.flags.iter_mut().filter(|flag| **flag == WITHOUT_WORD).for_each(|flag| *flag = *b"lf");
+    }
+}
+
+/// Tried with a page of our own; if it cannot be, nothing is known.
+fn lock_on_fault_has_word() -> bool {
+    const BYTES: usize = 4096;
+    let (rights, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping, which nothing uses.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, rights, flags, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return true;
+    }
+    // SAFETY: as above.
+    let locked = unsafe { libc::syscall(libc::SYS_mlock2, page, BYTES, libc::MLOCK_ONFAULT) == 0 };
+    let text = crate::process::slurp(std::process::id() as i32, "smaps").unwrap_or_default();
+    // SAFETY: as above.
+    unsafe { libc::munmap(page, BYTES) };
+    let start = format!("{:x}-", page as u64).into_bytes();
+    let lines = text.split(|b| *b == b'\n').skip_while(|line| !line.starts_with(&start));
+    let flags = lines.skip(1).find_map(|line| line.strip_prefix(b"VmFlags:"));
+    !locked || flags.is_none_or(|flags| !flags.windows(2).any(|word| word == WITHOUT_WORD))
 }
 
 /// `start-end rwxp offset major:minor inode   name`

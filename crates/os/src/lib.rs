@@ -23,5 +23,6 @@ pub mod track;
 pub mod userfault;
 pub mod vdso;
 pub mod vm;
+pub mod witness;
 
 pub use error::{Error, Result};

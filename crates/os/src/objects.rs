@@ -3,7 +3,7 @@
 use crate::error::check;
 use crate::{Error, Result};
 use rustix::pipe::{PipeFlags, SpliceFlags};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// A pipe's size, bytes. `end`: any end of it.
 pub fn pipe_capacity(end: BorrowedFd<'_>) -> Result<u32> {
@@ -85,4 +85,10 @@ pub fn next_data(file: impl AsFd, at: u64) -> std::io::Result<Option<(u64, u64)>
 pub fn has_time_limit(socket: BorrowedFd<'_>) -> bool {
     use rustix::net::sockopt::{Timeout, socket_timeout};
     [Timeout::Recv, Timeout::Send].into_iter().any(|which| matches!(socket_timeout(socket, which), Ok(Some(_))))
+}
+
+/// Whether the kernel says of a counter (eventfd(2)) that it is a semaphore (since Linux 6.5).
+pub fn tells_semaphores() -> bool {
+    let told = |counter: OwnedFd| crate::process::fd_text(std::process::id() as i32, counter.as_raw_fd());
+    crate::fds::event().and_then(told).is_ok_and(|text| text.contains("eventfd-semaphore"))
 }

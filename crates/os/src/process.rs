@@ -113,6 +113,24 @@ pub fn times(pid: i32) -> Result<(u64, i32)> {
     Ok((((number(11)? + number(12)?) as u64) * 10_000, number(16)? as i32))
 }
 
+/// CPU time of a process, all threads together, those that have ended too, microseconds. Its clock is exact, where /proc/PID/stat counts in ticks of 10 ms.
+pub fn cpu_us(pid: i32) -> Result<u64> {
+    /// What the scheduler counts (`CPUCLOCK_SCHED` in the kernel's include/linux/posix-timers_types.h; clock_getcpuclockid(3) makes the same).
+    const SCHED: libc::clockid_t = 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    let done = unsafe { libc::clock_gettime((!pid << 3) | SCHED, &mut time) };
+    crate::error::check(done, || format!("asking for the CPU time of {pid}"))?;
+    Ok(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000)
+}
+
+/// What the kernel adds to the share of memory that a process has, thousandths, when it looks for one to kill (oom_score_adj in proc_pid(5)). More is
+/// always allowed.
+pub fn endanger(pid: i32, thousandths: i32) -> Result<()> {
+    let file = path(pid, "oom_score_adj");
+    std::fs::write(&file, thousandths.to_string()).map_err(|e| Error::new(format!("writing {}", file.display()), e))
+}
+
 /// Nice value of a thread.
 pub fn nice(tid: i32) -> Result<i32> {
     // What the kernel itself gives, 1 to 40: other than that of libc it cannot be taken for an error.
@@ -183,14 +201,15 @@ fn slept_here(tid: i32) -> Option<std::time::Duration> {
     std::time::Duration::try_from_secs_f64((now - then).max(0.0) / 1e3).ok()
 }
 
-/// Bytes of memory that are there and no file's, at a glance (proc_pid_statm(5)).
+/// Bytes of memory that are no file's, at a glance: those that are there, and those that are swapped out (proc_pid_status(5)).
 pub fn anonymous_bytes(pid: i32) -> Result<u64> {
-    const PAGE: u64 = 4096;
-    let path = format!("/proc/{pid}/statm");
-    let text = std::fs::read_to_string(&path).map_err(|e| Error::new(format!("reading {path}"), e))?;
-    let mut numbers = text.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
-    let (resident, of_files) = (numbers.nth(1).unwrap_or(0), numbers.next().unwrap_or(0));
-    Ok(resident.saturating_sub(of_files) * PAGE)
+    let text = slurp(pid, "status")?;
+    let text = String::from_utf8_lossy(&text);
+    let own = |line: &str| {
+        let kb = line.strip_prefix("RssAnon:").or_else(|| line.strip_prefix("VmSwap:"))?;
+        kb.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    Ok(text.lines().filter_map(own).sum::<u64>() << 10)
 }
 
 /// Argument strings, each ended by NUL.
@@ -466,6 +485,24 @@ fn limits_by_file(pid: i32) -> Result<Vec<(u64, u64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_time_is_exact() {
+        let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let pid = busy.id() as i32;
+        // More often than the ticks of /proc/PID/stat are.
+        let seen: std::collections::BTreeSet<u64> = (0..2000)
+            .filter_map(|_| {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+                cpu_us(pid).ok()
+            })
+            .take_while(|us| *us < 50_000)
+            .collect();
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(seen.len() > 10 && seen.iter().any(|us| us % 10_000 != 0), "{seen:?}");
+        assert!(cpu_us(pid).is_err(), "it has gone");
+    }
 
     #[test]
     fn reads_itself() {

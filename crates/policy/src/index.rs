@@ -48,6 +48,33 @@ fn milli(value: f64) -> u32 {
     (value * 1000.0).round().clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
+/// Free memory of a node as it will be soon, if what runs there goes on taking it: what frees some takes seconds, and a node that is full kills.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryIndex {
+    last: Option<(u32, u64)>,
+    /// How fast it fell by the last sample, MiB a second.
+    fell_mib_s: f64,
+    /// How fast it falls.
+    falls_mib_s: f64,
+}
+
+/// So much ahead is looked: until others have heard, have decided, and a process has gone, milliseconds.
+const AHEAD_MS: f64 = 4000.0;
+
+impl MemoryIndex {
+    /// So much is free now, MiB; gives how much will be. What falls in one sample alone has been taken, and no more is expected.
+    pub fn sample(&mut self, free_mib: u32, now_ms: u64) -> u32 {
+        if let Some((last_mib, last_ms)) = self.last {
+            let elapsed_ms = now_ms.saturating_sub(last_ms).max(1) as f64;
+            let falls_mib_s = f64::from(last_mib.saturating_sub(free_mib)) * 1e3 / elapsed_ms;
+            self.falls_mib_s = falls_mib_s.min(self.fell_mib_s);
+            self.fell_mib_s = falls_mib_s;
+        }
+        self.last = Some((free_mib, now_ms));
+        (f64::from(free_mib) - self.falls_mib_s * AHEAD_MS / 1e3).max(0.0) as u32
+    }
+}
+
 /// What a process has missed: the time it wanted to run, less the work it got done in reference seconds. Only differences between
 /// processes mean something. A newcomer starts at the mean of those that are there; what is long ago is forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -93,6 +120,19 @@ mod tests {
         assert_eq!((index.own_milli(), index.told_milli()), (2000, 2000));
         index.sample(f64::NAN, 30_000);
         assert_eq!(index.own_milli(), 0);
+    }
+
+    #[test]
+    fn memory_that_goes_on_falling_is_seen_to_run_out() {
+        let mut index = MemoryIndex::default();
+        assert_eq!(index.sample(1000, 0), 1000);
+        assert_eq!(index.sample(600, 1000), 600, "once");
+        assert_eq!(index.sample(600, 2000), 600);
+        assert_eq!(index.sample(550, 3000), 550);
+        assert_eq!(index.sample(500, 4000), 300, "50 a second");
+        assert_eq!(index.sample(400, 5000), 200);
+        assert_eq!(index.sample(100, 6000), 0);
+        assert_eq!(index.sample(800, 7000), 800);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod view;
 
 pub use admit::{Ask, Refusal, admit};
 pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, move_cost_ms};
-pub use index::{Lag, LoadIndex};
+pub use index::{Lag, LoadIndex, MemoryIndex};
 pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay};
 pub use mover::Mover;
 pub use params::{Mode, Params};

@@ -23,7 +23,7 @@ mod world;
 
 pub use check::{Violation, check};
 pub use experiment::{Cell, Row, Table, experiment};
-pub use plot::{Curve, svg};
+pub use plot::{Curve, Scale, svg, svg_scaled};
 pub use random::scenario as random_scenario;
 pub use scenario::{
     Background, Columns, Fault, Jobs, Network, Nodes, Scenario, ScenarioError, Setting, Strategy, Work,

@@ -20,15 +20,65 @@ const BOTTOM: f64 = 50.0;
 /// Told apart by colour-blind readers, too (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
+/// How values lie on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// From zero on.
+    Linear,
+    /// By powers of ten; what is not above zero is left out.
+    Logarithmic,
+}
+
+/// An axis.
+struct Axis {
+    scale: Scale,
+    least: f64,
+    most: f64,
+}
+
+impl Axis {
+    fn of(scale: Scale, values: impl Iterator<Item = f64>) -> Axis {
+        let values: Vec<f64> = values.filter(|v| v.is_finite() && (scale == Scale::Linear || *v > 0.0)).collect();
+        let most = values.iter().copied().fold(0.0, f64::max);
+        match scale {
+            Scale::Linear => Axis { scale, least: 0.0, most: nice(most) },
+            Scale::Logarithmic if values.is_empty() => Axis { scale, least: 0.0, most: 1.0 },
+            Scale::Logarithmic => {
+                let least = values.iter().copied().fold(f64::MAX, f64::min).log10().floor();
+                Axis { scale, least, most: most.log10().ceil().max(least + 1.0) }
+            }
+        }
+    }
+
+    fn has(&self, value: f64) -> bool {
+        value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
+    }
+
+    /// Where a value lies: from 0 to 1.
+    fn at(&self, value: f64) -> f64 {
+        let value = if self.scale == Scale::Linear { value } else { value.log10() };
+        (value - self.least) / (self.most - self.least)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        match self.scale {
+            Scale::Linear => (0..=5).map(|step| self.most * f64::from(step) / 5.0).collect(),
+            Scale::Logarithmic => (self.least as i32..=self.most as i32).map(|power| 10f64.powi(power)).collect(),
+        }
+    }
+}
+
 /// A plot of the curves, from zero on.
 pub fn svg(title: &str, x: &str, y: &str, curves: &[Curve]) -> String {
-    let most = |pick: fn(&(f64, f64)) -> f64| {
-        let values = curves.iter().flat_map(|c| &c.points).map(pick).filter(|v| v.is_finite());
-        nice(values.fold(0.0, f64::max))
-    };
-    let (x_most, y_most) = (most(|p| p.0), most(|p| p.1));
-    let at_x = |v: f64| LEFT + v / x_most * (WIDTH - LEFT - RIGHT);
-    let at_y = |v: f64| HEIGHT - BOTTOM - v / y_most * (HEIGHT - TOP - BOTTOM);
+    svg_scaled(title, (x, Scale::Linear), (y, Scale::Linear), curves)
+}
+
+/// A plot of the curves.
+pub fn svg_scaled(title: &str, (x, x_scale): (&str, Scale), (y, y_scale): (&str, Scale), curves: &[Curve]) -> String {
+    let points = || curves.iter().flat_map(|c| &c.points);
+    let (across, up) = (Axis::of(x_scale, points().map(|p| p.0)), Axis::of(y_scale, points().map(|p| p.1)));
+    let at_x = |v: f64| LEFT + across.at(v) * (WIDTH - LEFT - RIGHT);
+    let at_y = |v: f64| HEIGHT - BOTTOM - up.at(v) * (HEIGHT - TOP - BOTTOM);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
@@ -39,9 +89,10 @@ pub fn svg(title: &str, x: &str, y: &str, curves: &[Curve]) -> String {
     out += &text(WIDTH / 2.0, 22.0, "middle", title);
     out += &text((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0, "middle", x);
     out += &text(8.0, TOP - 10.0, "start", y);
-    for step in 0..=5 {
-        let (vx, vy) = (x_most * f64::from(step) / 5.0, y_most * f64::from(step) / 5.0);
+    for vx in across.ticks() {
         out += &text(at_x(vx), HEIGHT - BOTTOM + 18.0, "middle", &number(vx));
+    }
+    for vy in up.ticks() {
         out += &text(LEFT - 8.0, at_y(vy) + 4.0, "end", &number(vy));
         let _ = writeln!(
             out,
@@ -53,7 +104,7 @@ pub fn svg(title: &str, x: &str, y: &str, curves: &[Curve]) -> String {
     }
     for (number, curve) in curves.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
-        let points = curve.points.iter().filter(|p| p.0.is_finite() && p.1.is_finite());
+        let points = curve.points.iter().filter(|p| across.has(p.0) && up.has(p.1));
         let points: Vec<String> = points.map(|p| format!("{:.1},{:.1}", at_x(p.0), at_y(p.1))).collect();
         let _ = writeln!(
             out,
@@ -92,6 +143,17 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn powers_of_ten_are_equally_far() {
+        let axis = Axis::of(Scale::Logarithmic, [0.0, 0.2, 30.0, f64::NAN].into_iter());
+        assert_eq!(axis.ticks(), [0.1, 1.0, 10.0, 100.0]);
+        assert!((axis.at(10.0) - 2.0 / 3.0).abs() < 1e-9 && !axis.has(0.0));
+        let curve = Curve { name: "a".into(), points: vec![(0.0, 5.0), (1.0, 10.0)] };
+        let plot = svg_scaled("t", ("n", Scale::Logarithmic), ("s", Scale::Logarithmic), &[curve]);
+        assert!(!plot.contains("inf") && !plot.contains("NaN"));
+        assert_eq!(Axis::of(Scale::Logarithmic, std::iter::empty()).ticks(), [1.0, 10.0]);
+    }
 
     #[test]
     fn plots_are_whole() {

@@ -42,6 +42,8 @@ pub enum Special {
     Splice,
     /// A mapping that others share.
     SharedMapping,
+    /// A semaphore (eventfd(2)), which old kernels do not tell from a counter.
+    Semaphore,
     /// Sockets.
     Socket,
     /// System V objects: they are made in the room, unless home has them.

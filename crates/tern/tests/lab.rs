@@ -214,6 +214,14 @@ fn rate_and_delay_of_links() {
     assert!((Duration::from_millis(430)..Duration::from_secs(5)).contains(&took), "{took:?}");
     drop(rated);
 
+    // Odd nodes are near each other, and far from even ones.
+    let far = up(&Options { trunk_bits: Some(80_000_000), ..bare(3) });
+    let took = transfer(&far, "n1", "n2", 5_000_000).max(transfer(&far, "n2", "n3", 5_000_000));
+    assert!((Duration::from_millis(430)..Duration::from_secs(5)).contains(&took), "{took:?}");
+    let near = transfer(&far, "n1", "n3", 5_000_000);
+    assert!(near < Duration::from_millis(400), "{near:?}");
+    drop(far);
+
     let delayed = up(&Options { delay_us: Some(20_000), rate_bits: Some(800_000_000), ..bare(3) });
     let trip = || {
         let start = Instant::now();

@@ -140,7 +140,26 @@ fn the_wall_clock_there_is_homes() {
     assert!(quickest.1.abs() < MILLISECOND_NS);
     drop(to);
     assert!(teller.wait().unwrap().success());
+    times_there_are_homes(&lab);
     lab.down().unwrap();
+}
+
+/// Files, date(1) and make(1), which compares them, know one time.
+fn times_there_are_homes(lab: &Lab) {
+    let there = "touch a; date +%s%N; make; make; stat -c %.9Y a b";
+    let script = format!(
+        "cd $(mktemp -d) && printf 'b: a\\n\\tcp a b\\n' > Makefile && exec tern run --on n2 --any-cpu -- sh -c '{there}'"
+    );
+    let now_ns = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+    let before = now_ns();
+    let output = lab.exec("n1", ["sh", "-c", &script]).unwrap();
+    let text = output.text();
+    let lines: Vec<&str> = text.lines().collect();
+    let [date, "cp a b", "make: 'b' is up to date.", a, b] = lines.as_slice() else { panic!("{output:?}") };
+    let ns = |text: &str| text.replace('.', "").parse::<i64>().unwrap();
+    let told = [before, ns(a), ns(date), ns(b), now_ns()];
+    assert!(told.windows(2).all(|w| w[0] <= w[1] + LATE_NS), "{told:?}");
+    assert!(!output.errors().contains("skew"), "{}", output.errors());
 }
 
 const MILLISECOND_NS: i64 = 1_000_000;

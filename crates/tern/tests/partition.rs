@@ -94,3 +94,42 @@ fn a_cluster_cut_in_halves_is_one_again() {
     pairs.iter().for_each(|(a, b)| lab.heal(a, b).unwrap());
     ["n1", "n2", "n3", "n4"].iter().for_each(|n| sees(&lab, n, &["n1", "n2", "n3", "n4"]));
 }
+
+#[test]
+fn two_that_hold_each_other_to_be_down_meet_again() {
+    let lab = common::lab_of(&common::options(2));
+    lab.cut("n1", "n2").unwrap();
+    // Each knows nobody alive whom it would probe.
+    sees(&lab, "n1", &["n1"]);
+    sees(&lab, "n2", &["n2"]);
+    lab.heal("n1", "n2").unwrap();
+    ["n1", "n2"].iter().for_each(|n| sees(&lab, n, &["n1", "n2"]));
+}
+
+#[test]
+fn a_daemon_at_rest_sleeps() {
+    let lab = common::lab_of(&common::options(10));
+    let all: Vec<String> = (1..=10).map(|n| format!("n{n}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let mut sorted = all.clone();
+    sorted.sort_unstable();
+    let start = Instant::now();
+    let seen = || {
+        let mut seen = alive(&lab, "n1");
+        seen.sort();
+        seen
+    };
+    while seen() != sorted {
+        assert!(start.elapsed() < DEADLINE, "n1 sees {:?} alive", seen());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // While a cluster is new its members tell each other more often. A machine that is busy with something else may be so for a while.
+    let wakeups = || {
+        let rest = lab.exec("n1", ["tern", "bench", "rest", "--seconds", "8", "--json"]).unwrap();
+        let rest: serde_json::Value = serde_json::from_slice(&rest.stdout).unwrap();
+        rest["wakeups_per_s"].as_f64().unwrap()
+    };
+    while wakeups() > 20.0 {
+        assert!(start.elapsed() < DEADLINE, "it wakes up more than 20 times a second");
+    }
+}

@@ -210,10 +210,50 @@ fn a_node_that_slows_down_is_left() {
     let start = Instant::now();
     set_quota(&lab, "n2", 0.05);
     eventually("it goes to n3", || places(&lab) == ["n3"]);
-    eprintln!("it left a node that became six times slower after {:.1} s", start.elapsed().as_secs_f64());
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "it left a node that became six times slower after {took:?}");
     let rows: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
     lab.exec("n1", ["kill", "-9", &rows[0]["guest"]["pid"].to_string()]).unwrap();
     job.wait().unwrap();
+}
+
+/// Grows to 32 MiB in sixteen seconds, and waits for six more.
+const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef, undef, undef, 0.5) } sleep 6";
+
+#[test]
+fn nobody_is_killed_where_memory_runs_out_if_another_node_has_room() {
+    let lab = common::lab_of(&Options { memory_bytes: Some(160 << 20), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on", "mode=off"]);
+    let words = ["timeout", "--foreground", "-s", "KILL", "100", "tern", "run", "--on", "n2", "--movable", "--"];
+    let grows = || lab.spawn("n1", [&words[..], &["perl", "-e", GROWS]].concat()).unwrap();
+    let mut all: Vec<_> = (0..6).map(|_| grows()).collect();
+    eventually("some go to n3", || places(&lab).iter().any(|node| node == "n3"));
+    let ends: Vec<_> = all.iter_mut().map(|child| child.wait().unwrap()).collect();
+    assert!(ends.iter().all(std::process::ExitStatus::success), "{ends:?}");
+    assert!(ok(&lab, "n1", &["log", "--decisions"]).contains("\"cause\":\"usher\""));
+}
+
+#[test]
+fn a_room_outlives_guests_that_take_all_memory() {
+    let lab = common::lab_of(&Options { memory_bytes: Some(128 << 20), ..common::options(2) });
+    let run = |script: &str| {
+        let words = ["timeout", "--foreground", "-s", "KILL", "100", "tern", "run", "--on", "n2", "--", "perl", "-e"];
+        lab.spawn("n1", [&words[..], &[script]].concat()).unwrap()
+    };
+    let mut sleeper = run("sleep 60");
+    // Each is smaller than the warden; together they are more than there is.
+    let mut small: Vec<_> = (0..24).map(|_| run("$x = 'a' x (6 << 20); sleep 20")).collect();
+    let killed = |children: &mut Vec<std::process::Child>| {
+        children.iter_mut().any(|child| child.try_wait().unwrap().is_some_and(|status| !status.success()))
+    };
+    eventually("some are killed", || killed(&mut small));
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(sleeper.try_wait().unwrap().is_none(), "their room has ended with them");
+    assert!(small.iter_mut().any(|child| child.try_wait().unwrap().is_none_or(|status| status.success())));
+    small
+        .iter_mut()
+        .chain([&mut sleeper])
+        .for_each(|child| child.kill().and_then(|()| child.wait()).map(drop).unwrap());
 }
 
 #[test]

@@ -55,6 +55,11 @@ pub fn others() -> Result<Vec<Value>, Error> {
     Ok(others)
 }
 
+/// How many nodes are alive, this one included.
+pub fn living() -> Result<usize, Error> {
+    Ok(others()?.len() + 1)
+}
+
 /// As many other nodes as the scenario has, with shares of a core that are to each other as its speeds are.
 pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
     let start = Instant::now();

@@ -1,10 +1,11 @@
 //! The steward's socket: what the local daemon wants.
 
-use super::moves::{self, Beyond, Passed};
+use super::moves::{self, Awaited, Beyond, Passed};
 use super::privileged::Order;
 use super::setup;
 use super::shared::{RoomState, Shared};
 use ctl::steward::{FromSteward, Guest, ToSteward};
+use os::witness::{self, Witness};
 use std::io::{IoSlice, Read, Seek};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,7 +41,11 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
     while let Ok((n, fds)) = os::socket::receive(socket.as_fd(), &mut packet, 0)
         && n > 0
     {
-        let answer = match postcard::from_bytes(&packet[..n]) {
+        let message = postcard::from_bytes(&packet[..n]);
+        let is_move = matches!(message, Ok(ToSteward::Move { .. } | ToSteward::Recall { .. } | ToSteward::Pass { .. }));
+        // What has become of a process is said, whatever else ends.
+        let _awaited = is_move.then(|| Awaited::begin(room));
+        let answer = match message {
             Ok(ToSteward::Receive { pid, ticket, from, outline }) => {
                 return moves::receive(room, socket, pid, (ticket, from), &outline);
             }
@@ -114,12 +119,30 @@ fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, 
 }
 
 fn arrange(room: &Shared, pid: i32, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
+    refuse_restricted(pid)?;
     let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
     let placing = ctl::tool::placing(&room.args.host).map_err(|e| e.to_string())?;
     os::socket::send(socket.as_fd(), &[IoSlice::new(&placing)], &[], 0)
         .map_err(|e| format!("the process has gone: {e}"))?;
     room.poller.order(Order::Arrive { pid, channel: socket, program, blocked });
     Ok(())
+}
+
+/// What such a process may not do, we would do for it.
+fn refuse_restricted(pid: i32) -> Result<(), String> {
+    if !witness::is_needed() {
+        return Ok(());
+    }
+    let look = || {
+        let witness = Witness::of(&os::process::status(pid)?)?;
+        let (nr, args) = witness.looked_into();
+        body::visit(pid, |inside| Ok(inside.call(nr, args)?))
+    };
+    match look() {
+        Ok(result) if witness::tells_of_restrictions(result) => Err(body::RESTRICTED.to_owned()),
+        Ok(_) => Ok(()),
+        Err(e) => Err(format!("it cannot be told whether it is restricted (Landlock): {e}")),
+    }
 }
 
 fn read_program(memfd: OwnedFd) -> std::io::Result<(Program, u64)> {
@@ -141,7 +164,7 @@ fn list(room: &Shared) -> FromSteward {
             uid: deputy.credentials.uid[0],
             state: usage.map_or('S', |u| u.state),
             // What it has used at home before it left, and its deputy for it, is its own too.
-            cpu_us: usage.map_or(0, |u| u.cpu_us) + os::process::times(*pid).map_or(0, |(cpu_us, _)| cpu_us),
+            cpu_us: usage.map_or(0, |u| u.cpu_us) + os::process::cpu_us(*pid).unwrap_or(0),
             rss_bytes: usage.map_or(0, |u| u.rss_bytes),
             threads: usage.map_or(deputy.threads.len() as u32, |u| u.threads),
             calls: deputy.calls,

@@ -8,6 +8,7 @@ use super::processes::Inquiry;
 use super::shared::{Shared, Table};
 use super::standins;
 use std::time::Instant;
+use wire::message::onward::Said;
 use wire::message::{Birth, Call, CallId, Ending};
 use wire::{ToHome, ToRoom};
 
@@ -31,7 +32,12 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::Leaving { pid, own_bytes } => drop(room.moves.tell(pid, Heard::Leaving(own_bytes))),
         ToHome::Share { pid, files, pipes } => drop(room.moves.tell(pid, Heard::Share(files, pipes))),
-        ToHome::Onward { pid, said } => drop(room.moves.tell(pid, Heard::Onward(said))),
+        ToHome::Onward { pid, said } => {
+            if let Said::Complete(Err(why)) = &said {
+                room.break_off(pid, why);
+            }
+            room.moves.tell(pid, Heard::Onward(said));
+        }
         ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),

@@ -224,6 +224,24 @@ impl Moves {
     }
 }
 
+/// Somebody waits for the outcome of a move: until this is dropped the steward does not end.
+pub struct Awaited<'a>(&'a Shared);
+
+impl<'a> Awaited<'a> {
+    /// From now on.
+    pub fn begin(room: &'a Shared) -> Awaited<'a> {
+        room.moves.running.fetch_add(1, Ordering::AcqRel);
+        Awaited(room)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.moves.running.fetch_sub(1, Ordering::AcqRel);
+        self.0.poller.wake();
+    }
+}
+
 /// What a message of the room's is the end of.
 fn ends(heard: &Heard) -> Option<Said> {
     match heard {

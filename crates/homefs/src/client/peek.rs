@@ -4,8 +4,8 @@
 //! lookup on the way to an open is answered with a stand-in: a regular file to the room's kernel, whose reads and writes the home serves.
 
 use crate::proto::{
-    EntryOut, GetxattrIn, IN_HEADER_BYTES, LK_OF_OPEN_FILE, LkIn, OUT_HEADER_BYTES, Opcode, Request, S_IFMT, STANDIN_BIT,
-    STANDIN_BYTES,
+    EntryOut, GetxattrIn, IN_HEADER_BYTES, LK_OF_OPEN_FILE, LkIn, OUT_HEADER_BYTES, Opcode, Request, S_IFMT,
+    STANDIN_BIT, STANDIN_BYTES,
 };
 use zerocopy::{FromBytes, IntoBytes};
 

@@ -26,6 +26,8 @@ pub(super) struct Tracked {
     /// Share of time for which it wants a core, all threads together, smoothed.
     pub demand: f64,
     pub lag: Lag,
+    /// What it occupies, MiB.
+    pub memory_mib: u32,
     pub moves: u32,
     /// Not to be tried until then.
     pub failed: Option<Instant>,
@@ -64,6 +66,7 @@ impl Tracked {
             calls_per_s: 0.0,
             demand,
             lag: Lag::of_newcomer(mean_ms as i32),
+            memory_mib: memory_mib(guest),
             moves: 0,
             failed: None,
         }
@@ -89,10 +92,13 @@ impl Tracked {
         let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
         self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.seen, self.cpu_us, self.calls) = (now, guest.cpu_us, guest.calls);
+        if self.going.is_none() {
+            self.memory_mib = memory_mib(guest);
+        }
     }
 
     pub fn view(&self, pid: i32, home: u64, guest: &Guest, pin: Pin, ms: impl Fn(Instant) -> u64) -> ProcessView {
-        let memory_mib = u32::try_from(guest.rss_bytes >> 20).unwrap_or(u32::MAX);
+        let memory_mib = memory_mib(guest);
         ProcessView {
             id: u64::try_from(pid).unwrap_or(0),
             home,
@@ -115,6 +121,10 @@ impl Tracked {
             in_scope: true,
         }
     }
+}
+
+fn memory_mib(guest: &Guest) -> u32 {
+    u32::try_from(guest.rss_bytes >> 20).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

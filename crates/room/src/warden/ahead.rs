@@ -136,6 +136,7 @@ pub fn send_message(way: &Out, message: &ToRoom) -> Result<(), BodyError> {
     way.link.send(Kind::Message, 0, 0, &[&bytes]).map_err(lost)
 }
 
-fn lost(e: LinkError) -> BodyError {
+/// It failed.
+pub fn lost(e: LinkError) -> BodyError {
     BodyError::Stays(format!("the way to the other room: {e}"))
 }

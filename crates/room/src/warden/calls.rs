@@ -105,6 +105,9 @@ impl Asked {
             Special::Usage => self.forward(),
             Special::SignalFd => self.signal_fd(),
             Special::Nice => self.nice(),
+            // It could not go home later.
+            Special::Semaphore if !os::objects::tells_semaphores() => self.go_home(libc::EINVAL),
+            Special::Semaphore => self.here(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Processes on their way in: parts of images and pages, in the order in which home or another room sent them. A thread of its own, for writing a page may need a file from home.
 
-use super::following::{self, Followed};
+use super::following::{self, Followed, Source};
 use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
@@ -30,10 +30,10 @@ pub enum Item {
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
-        /// Another room brought it.
-        onward: bool,
-        /// Who sends what follows.
+        /// Whose pages follow: the number that their sender knows them by.
         loan: u32,
+        /// Who brought it.
+        source: Source,
     },
     /// The memory of this process is to be laid out: pages come while it still runs.
     LayOut {
@@ -148,8 +148,8 @@ pub fn serve(room: &Arc<Shared>) {
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
-            Item::Rebuild { pid, gone, onward, loan } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid, gone, (onward, loan)),
+            Item::Rebuild { pid, gone, loan, source } => match incoming.remove(&pid) {
+                Some(mut one) => one.finish(room, pid, gone, (loan, source)),
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Later(body) => {
@@ -208,7 +208,7 @@ impl Incoming {
     }
 
     /// Who brings the pages that are not here yet. It is asked to from now on: rebuilding the body touches its memory.
-    fn page_later(&mut self, room: &Arc<Shared>, pid: i32, loan: u32) -> Result<(), String> {
+    fn page_later(&mut self, room: &Arc<Shared>, pid: i32, loan: u32, source: Source) -> Result<(), String> {
         let later = std::mem::take(&mut self.later);
         if later.is_empty() {
             return Ok(());
@@ -220,18 +220,19 @@ impl Incoming {
         let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
         body::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
         let huge = body::wanted_huge(&image.areas, &later);
-        let pager = following::start(room, pid, loan, memory, later, huge).map_err(|e| e.to_string())?;
-        room.following.give(Followed::Begins { pid, loan, pager });
+        let pager = following::start(room, pid, (loan, source.clone()), memory, (later, huge));
+        room.following.give(Followed::Begins { pid, loan, source, pager: pager.map_err(|e| e.to_string())? });
         Ok(())
     }
 
-    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, (onward, loan): (bool, u32)) {
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, (loan, source): (u32, Source)) {
         let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
-        match fits.and_then(|()| self.page_later(room, pid, loan)) {
+        let onward = source != Source::Home;
+        match fits.and_then(|()| self.page_later(room, pid, loan, source)) {
             Ok(()) => room.orders.give(Order::Rebuild { pid, gone, onward }),
             Err(why) => give_up(room, pid, why),
         }

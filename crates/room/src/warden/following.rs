@@ -5,12 +5,51 @@ use super::cargo::Item;
 use super::shared::Shared;
 use super::tracer::Order;
 use body::{BodyError, Pager};
+use link::Sender as Link;
+use os::pidfd::PidFd;
 use os::userfault::Userfault;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use strategy::{Range, Ranges};
-use wire::ToHome;
+use wire::message::onward::{Said, Wanted};
+use wire::{Kind, ToHome};
+
+/// Who has the pages.
+#[derive(Clone)]
+pub enum Source {
+    /// Home.
+    Home,
+    /// Another room, at the other end of this.
+    Room(Arc<Link>),
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Source) -> bool {
+        match (self, other) {
+            (Source::Home, Source::Home) => true,
+            (Source::Room(one), Source::Room(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Source::Home) { "Home" } else { "Room" })
+    }
+}
+
+impl Source {
+    /// Tells home, or the other room.
+    fn tell(&self, room: &Shared, to_home: ToHome, to_room: &Wanted) {
+        match (self, postcard::to_stdvec(to_room)) {
+            // Whoever reads from a way that fails sees it.
+            (Source::Room(link), Ok(bytes)) => drop(link.send(Kind::Message, 0, 0, &[&bytes])),
+            _ => room.tell(&to_home),
+        }
+    }
+}
 
 /// What happens to them.
 pub enum Followed {
@@ -20,13 +59,25 @@ pub enum Followed {
         pid: i32,
         /// Who sends them.
         loan: u32,
+        /// They.
+        source: Source,
         /// Brings its pages.
         pager: Arc<Pager>,
     },
-    /// The body of a frame of pages.
-    Pushed(Vec<u8>),
-    /// The body of a frame of runs that do not follow after all.
-    Vacant(Vec<u8>),
+    /// A frame of pages.
+    Pushed {
+        /// Its body.
+        body: Vec<u8>,
+        /// Who sends it.
+        source: Source,
+    },
+    /// A frame of runs that do not follow after all.
+    Vacant {
+        /// Its body.
+        body: Vec<u8>,
+        /// Who sends it.
+        source: Source,
+    },
     /// A process has ended: perhaps nobody misses pages any more.
     Ended,
     /// Nothing of this process is missing any more.
@@ -40,6 +91,8 @@ pub enum Followed {
     Broken {
         /// It.
         pid: i32,
+        /// Who had it.
+        source: Source,
         /// In words.
         why: String,
     },
@@ -69,37 +122,40 @@ impl Following {
 /// Serves for ever.
 pub fn serve(room: &Shared) {
     let Some(from) = room.following.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-    let mut pagers: HashMap<i32, (u32, Arc<Pager>)> = HashMap::new();
+    let mut pagers: HashMap<i32, (u32, Source, Arc<Pager>)> = HashMap::new();
+    let of = |pagers: &HashMap<i32, (u32, Source, Arc<Pager>)>, pid: i32, from: &Source| {
+        pagers.get(&pid).filter(|(_, source, _)| source == from).map(|(_, _, pager)| pager.clone())
+    };
     for followed in from {
         match followed {
-            Followed::Begins { pid, loan, pager } => {
+            Followed::Begins { pid, loan, source, pager } => {
                 // A body of this number was called off: home has another for it.
-                if let Some((_, old)) = pagers.insert(pid, (loan, pager)) {
+                if let Some((_, _, old)) = pagers.insert(pid, (loan, source, pager)) {
                     old.retire();
                 }
             }
-            Followed::Pushed(body) => {
+            Followed::Pushed { body, source } => {
                 let Some((pages, zeros)) = wire::cargo::pushed(&body) else { continue };
-                if let Some((_, pager)) = pagers.get(&pages.pid) {
+                if let Some(pager) = of(&pagers, pages.pid, &source) {
                     pager.put_zeros(&zeros);
                     pager.put(&pages.runs, pages.bytes);
                 }
-                room.tell(&ToHome::Filled { pid: pages.pid });
+                source.tell(room, ToHome::Filled { pid: pages.pid }, &Wanted::Filled);
             }
-            Followed::Vacant(body) => {
+            Followed::Vacant { body, source } => {
                 let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
-                if let Some((_, pager)) = pagers.get(&pid) {
+                if let Some(pager) = of(&pagers, pid, &source) {
                     pager.vacate(&runs);
                 }
             }
-            Followed::Ended => pagers.values().for_each(|(_, pager)| pager.look_again()),
+            Followed::Ended => pagers.retain(|_, (_, _, pager)| pager.look_again()),
             Followed::Complete { pid, loan } => {
-                if pagers.get(&pid).is_some_and(|(current, _)| *current == loan) {
+                if pagers.get(&pid).is_some_and(|(current, _, _)| *current == loan) {
                     pagers.remove(&pid);
                 }
             }
-            Followed::Broken { pid, why } => {
-                if let Some((_, pager)) = pagers.get(&pid) {
+            Followed::Broken { pid, source, why } => {
+                if let Some(pager) = of(&pagers, pid, &source) {
                     pager.fail(&why);
                 }
             }
@@ -115,30 +171,40 @@ fn make_huge(room: &Shared, pid: i32, wanted: &[Range]) {
     }
 }
 
-/// Has the pages of a body brought that are not here yet. `loan`: who sends them; `huge`: of these, what shall be huge pages.
+/// Has the pages of a body brought that are not here yet. `huge`: of these, what shall be huge pages.
 pub fn start(
     room: &Arc<Shared>,
     pid: i32,
-    loan: u32,
+    (loan, source): (u32, Source),
     memory: Userfault,
-    later: Ranges,
-    huge: Vec<Range>,
+    (later, huge): (Ranges, Vec<Range>),
 ) -> Result<Arc<Pager>, BodyError> {
-    let (asking, ending) = (room.clone(), room.clone());
-    let want = move |range| asking.tell(&ToHome::Fetch { pid, ranges: vec![range] });
+    let (asking, ending, asked) = (room.clone(), room.clone(), source.clone());
+    let body = room.guests().host(pid).ok_or(BodyError::Gone)?;
+    let body = PidFd::open(body.0)?;
+    let want = move |range| {
+        let ranges = vec![range];
+        asked.tell(&asking, ToHome::Fetch { pid, ranges: ranges.clone() }, &Wanted::Fetch(ranges));
+    };
     let ended = move |result: Result<(), String>| {
+        if source != Source::Home {
+            ending.tell(&ToHome::Onward { pid, said: Said::Complete(result.clone()) });
+        }
         match result {
             Ok(()) => {
-                ending.tell(&ToHome::Enough { pid, loan });
+                source.tell(&ending, ToHome::Enough { pid, loan }, &Wanted::Enough);
                 make_huge(&ending, pid, &huge);
+                ending.following.give(Followed::Complete { pid, loan });
             }
+            // What it watches stays watched until all who miss pages have ended.
             Err(why) => {
                 tracing::error!("the memory of process {pid} does not come: {why}: it is killed");
+                // The tracer may wait for it, in the middle of a call that touches such a page.
+                drop(body.kill(libc::SIGKILL));
                 ending.orders.give(Order::Kill { pid });
                 ending.cargo.give(Item::Forget { pid });
             }
         }
-        ending.following.give(Followed::Complete { pid, loan });
     };
     Pager::start(memory, later, want, ended)
 }

@@ -2,7 +2,7 @@
 
 use super::after::{self, After};
 use super::cargo::Item;
-use super::following::Followed;
+use super::following::{Followed, Source};
 use super::going_home;
 use super::lanes;
 use super::report;
@@ -41,11 +41,13 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
-        ToRoom::Rebuild { pid, gone, loan } => room.cargo.give(Item::Rebuild { pid, gone, onward: false, loan }),
+        ToRoom::Rebuild { pid, gone, loan } => {
+            room.cargo.give(Item::Rebuild { pid, gone, loan, source: Source::Home });
+        }
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
         ToRoom::Resume { pid } => {
-            room.lanes.end(pid);
+            room.lanes.arrived(pid);
             room.orders.give(Order::Resume { pid });
         }
         ToRoom::Stays { pid, why } => {
@@ -65,7 +67,9 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
         ToRoom::Filled { pid } => room.lenders.with(pid, Lender::arrived),
-        ToRoom::Broken { pid, why } => room.following.give(Followed::Broken { pid, why }),
+        ToRoom::Broken { pid, why } => {
+            room.following.give(Followed::Broken { pid, source: Source::Home, why });
+        }
         ToRoom::Release { pid } => {
             room.lanes.end(pid);
             room.cargo.give(Item::Forget { pid });

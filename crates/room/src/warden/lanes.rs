@@ -2,8 +2,9 @@
 //! has the process connects to the other node's daemon, which hands the bare socket on to the warden there ([`serve`]).
 
 use super::cargo::Item;
+use super::following::{Followed, Source};
 use super::shared::Shared;
-use body::Ahead;
+use body::{Ahead, BodyError, Lender};
 use ctl::steward::{Preamble, RoomId};
 use identity::Identity;
 use link::{LinkError, Receiver, Sender};
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
-use wire::message::onward::{Hello, Lane, Said, Ticket};
+use wire::message::onward::{Hello, Lane, Said, Ticket, Wanted};
 use wire::{Kind, ToHome, ToRoom, cargo};
 
 /// How long another node may take to be reached.
@@ -74,6 +75,8 @@ pub struct Out {
     /// To it.
     pub link: Arc<Sender>,
     socket: Arc<TcpStream>,
+    /// From it, until somebody listens.
+    back: Arc<Mutex<Option<Receiver>>>,
 }
 
 impl std::fmt::Debug for Out {
@@ -86,6 +89,8 @@ struct Coming {
     ticket: Ticket,
     from: String,
     socket: Option<TcpStream>,
+    /// Pages follow by it when the process runs.
+    lends: bool,
 }
 
 impl Lanes {
@@ -122,7 +127,7 @@ impl Lanes {
 
     /// This process may be brought.
     pub fn admit(&self, pid: i32, ticket: Ticket, from: String) {
-        self.ways().coming.insert(pid, Coming { ticket, from, socket: None });
+        self.ways().coming.insert(pid, Coming { ticket, from, socket: None, lends: false });
     }
 
     /// Whatever way this process had, it is not needed any more.
@@ -136,12 +141,19 @@ impl Lanes {
         coming.into_iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
     }
 
+    /// This process runs here now: its way is needed only for pages that follow.
+    pub fn arrived(&self, pid: i32) {
+        if !self.ways().coming.get(&pid).is_some_and(|coming| coming.lends) {
+            self.end(pid);
+        }
+    }
+
     /// Does this while the process may still be brought by who has this ticket.
-    fn if_coming(&self, pid: i32, ticket: &Ticket, act: impl FnOnce()) -> Result<(), LaneError> {
-        let ways = self.ways();
-        match ways.coming.get(&pid) {
+    fn if_coming(&self, pid: i32, ticket: &Ticket, act: impl FnOnce(&mut Coming)) -> Result<(), LaneError> {
+        let mut ways = self.ways();
+        match ways.coming.get_mut(&pid) {
             Some(coming) if coming.ticket == *ticket => {
-                act();
+                act(coming);
                 Ok(())
             }
             _ => Err(LaneError::Odd("the process is not expected any more")),
@@ -176,11 +188,33 @@ fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<Out, LaneError> {
     socket.write_all(&Preamble::Lane(RoomId(lane.room)).encode())?;
     let name = identity::server_name(&identity::NodeName::new(lane.node.as_str())?)?;
     let kept = socket.try_clone()?;
-    let (link, _, _) = link::connect(socket, identity.client_config(), name)?;
+    let (link, back, _) = link::connect(socket, identity.client_config(), name)?;
     let hello = Hello { version: wire::VERSION, pid, ticket: lane.ticket };
     let hello = postcard::to_stdvec(&hello).map_err(|_| LaneError::Odd("what is brought cannot be said"))?;
     link.send(Kind::Message, 0, 0, &[&hello])?;
-    Ok(Out { link: Arc::new(link), socket: Arc::new(kept) })
+    Ok(Out { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
+}
+
+/// Hears in a thread of its own what the other room says of pages that follow.
+pub fn listen(way: &Out, lender: &Arc<Lender>) -> Result<(), BodyError> {
+    let back = way.back.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut back = back.ok_or_else(|| BodyError::Stays("its way is in use".into()))?;
+    let lender = lender.clone();
+    let hear = move || {
+        let mut body = Vec::new();
+        loop {
+            let heard = back.receive(&mut body).map(|head| head.kind == Kind::Message);
+            match heard.map(|is_message| postcard::from_bytes(&body).ok().filter(|_| is_message)) {
+                Ok(Some(Wanted::Fetch(ranges))) => lender.ask(&ranges),
+                Ok(Some(Wanted::Filled)) => lender.arrived(),
+                Ok(Some(Wanted::Enough)) => lender.stop(),
+                Ok(None) => return lender.cut("the other room says something that it may not"),
+                Err(e) => return lender.cut(&format!("the way to the other room: {e}")),
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("lane".into()).spawn(hear);
+    thread.map(drop).map_err(|e| os::Error::new("starting a thread", e).into())
 }
 
 /// Takes sockets from this node's daemon, for ever.
@@ -208,7 +242,7 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
 
 fn take_in(room: &Shared, socket: TcpStream) -> Result<(), LaneError> {
     let kept = socket.try_clone()?;
-    let (_link, mut from, certificates) = link::accept(socket, room.lanes.identity()?.server_config())?;
+    let (link, mut from, certificates) = link::accept(socket, room.lanes.identity()?.server_config())?;
     let peer = identity::peer_node(Some(&certificates))?;
     kept.set_read_timeout(Some(HELLO_WITHIN))?;
     let mut body = Vec::new();
@@ -225,25 +259,61 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), LaneError> {
         let coming = coming.filter(|c| c.ticket == ticket && c.from == peer.as_str() && c.socket.is_none());
         coming.ok_or(LaneError::Odd("nobody expects what it brings"))?.socket = Some(kept);
     }
-    receive(room, pid, &ticket, &mut from).inspect_err(|e| {
-        // Home waits to hear that it stands.
+    let source = Source::Room(Arc::new(link));
+    let received = receive(room, pid, &ticket, (&mut from, &source));
+    let lends = matches!(received, Ok(true));
+    let lent = if lends { follow(room, pid, &ticket, (&mut from, &source)) } else { Ok(()) };
+    let ended = received.map(drop).and(lent);
+    if let Err(e) = &ended {
         let why = format!("its way from {peer}: {e}");
-        let _ = room.lanes.if_coming(pid, &ticket, || room.cargo.give(Item::Lost { pid, why }));
-    })
+        match lends {
+            // Who misses none does not mind.
+            true => room.following.give(Followed::Broken { pid, source, why }),
+            // Home waits to hear that it stands.
+            false => drop(room.lanes.if_coming(pid, &ticket, |_| room.cargo.give(Item::Lost { pid, why }))),
+        }
+    }
+    if lends {
+        room.lanes.ways().coming.retain(|p, coming| *p != pid || coming.ticket != ticket);
+    }
+    if lends { Ok(()) } else { ended }
 }
 
-/// Image and pages, until all is there.
-fn receive(room: &Shared, pid: i32, ticket: &Ticket, from: &mut Receiver) -> Result<(), LaneError> {
+/// Pages that follow, until the other end closes the way: there it is known when none is needed.
+fn follow(room: &Shared, pid: i32, ticket: &Ticket, (from, source): (&mut Receiver, &Source)) -> Result<(), LaneError> {
+    loop {
+        let mut body = Vec::new();
+        let head = from.receive(&mut body)?;
+        if cargo::part(&body).map(|(pid, _)| pid) != Some(pid) {
+            return Err(LaneError::Odd("it sends another process"));
+        }
+        let followed = match head.kind {
+            Kind::Pushed => Followed::Pushed { body, source: source.clone() },
+            Kind::Vacant => Followed::Vacant { body, source: source.clone() },
+            _ => return Err(LaneError::Odd("it sends something else than what follows")),
+        };
+        room.lanes.if_coming(pid, ticket, |_| room.following.give(followed))?;
+    }
+}
+
+/// Image and pages, until all is there. Whether any follow.
+fn receive(
+    room: &Shared,
+    pid: i32,
+    ticket: &Ticket,
+    (from, source): (&mut Receiver, &Source),
+) -> Result<bool, LaneError> {
     let mut body = Vec::new();
     loop {
         let head = from.receive(&mut body)?;
-        let (whose, item, ends) = match head.kind {
-            Kind::Image => (cargo::part(&body).map(|(pid, _)| pid), Item::Part(std::mem::take(&mut body)), false),
-            Kind::Pages => (cargo::part(&body).map(|(pid, _)| pid), Item::Pages(std::mem::take(&mut body)), false),
+        let (whose, item, lends) = match head.kind {
+            Kind::Image => (cargo::part(&body).map(|(pid, _)| pid), Item::Part(std::mem::take(&mut body)), None),
+            Kind::Pages => (cargo::part(&body).map(|(pid, _)| pid), Item::Pages(std::mem::take(&mut body)), None),
+            Kind::Later => (cargo::part(&body).map(|(pid, _)| pid), Item::Later(std::mem::take(&mut body)), None),
             Kind::Message => match postcard::from_bytes(&body) {
-                Ok(ToRoom::LayOut { pid }) => (Some(pid), Item::LayOut { pid }, false),
+                Ok(ToRoom::LayOut { pid }) => (Some(pid), Item::LayOut { pid }, None),
                 Ok(ToRoom::Rebuild { pid, gone, loan }) => {
-                    (Some(pid), Item::Rebuild { pid, gone, onward: true, loan }, true)
+                    (Some(pid), Item::Rebuild { pid, gone, loan, source: source.clone() }, Some(loan != 0))
                 }
                 _ => return Err(LaneError::Odd("it says something that only home may")),
             },
@@ -253,9 +323,12 @@ fn receive(room: &Shared, pid: i32, ticket: &Ticket, from: &mut Receiver) -> Res
             return Err(LaneError::Odd("it sends another process"));
         }
         room.cargo.make_way();
-        room.lanes.if_coming(pid, ticket, || room.cargo.give(item))?;
-        if ends {
-            return Ok(());
+        room.lanes.if_coming(pid, ticket, |coming| {
+            coming.lends = lends.unwrap_or_default();
+            room.cargo.give(item);
+        })?;
+        if let Some(lends) = lends {
+            return Ok(lends);
         }
     }
 }
@@ -269,7 +342,7 @@ mod tests {
         let lanes = Lanes::default();
         let brought = |pid, ticket| {
             let mut done = false;
-            let let_in = lanes.if_coming(pid, &[ticket; 16], || done = true);
+            let let_in = lanes.if_coming(pid, &[ticket; 16], |_| done = true);
             assert_eq!(let_in.is_ok(), done);
             done
         };

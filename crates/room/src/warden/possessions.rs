@@ -6,7 +6,7 @@ use super::strange;
 use body::{BodyError, Files, Gathered};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
-use os::areas::Area;
+use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
@@ -93,6 +93,8 @@ pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyErro
         image.areas.clear();
     }
     image.objects.pipes.iter_mut().for_each(|pipe| pipe.content = Vec::new());
+    // Which keys it has it is not asked while it runs: those of its memory, at least.
+    image.process.keys = image.areas.iter().filter(|a| (1..16).contains(&a.key)).fold(0, |keys, a| keys | 1 << a.key);
     // No image makes sense without these.
     image.process.pid = pid;
     image.process.actions = vec![[0; 4]; 64];
@@ -141,7 +143,7 @@ fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone
         area.name =
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));
     }
-    let mut objects = Gathered::default();
+    let mut objects = Gathered::in_room();
     let memory = body::memory(host.0, &areas, &mut files, &mut objects, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
         if let Some(fd) = kept_at_home(room, pid, area) {
@@ -259,7 +261,7 @@ fn others_of(room: &Shared, pid: i32) -> Vec<(i32, HostTid)> {
 }
 
 /// No other process of the room has these memories mapped.
-fn memories_alone(room: &Shared, pid: i32, memories: &[u64]) -> Result<(), BodyError> {
+fn memories_alone(room: &Shared, pid: i32, memories: &[Shown]) -> Result<(), BodyError> {
     if memories.is_empty() {
         return Ok(());
     }

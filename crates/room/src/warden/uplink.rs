@@ -2,7 +2,7 @@
 //! sent before them, in a thread of their own, so that files go on meanwhile.
 
 use super::cargo::Item;
-use super::following::Followed;
+use super::following::{Followed, Source};
 use super::setup::obey;
 use super::shared::Shared;
 use super::tracer::Order;
@@ -85,8 +85,12 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
             Kind::Image => room.cargo.give(Item::Part(std::mem::take(&mut body))),
             Kind::Pages => room.cargo.give(Item::Pages(std::mem::take(&mut body))),
             Kind::Later => room.cargo.give(Item::Later(std::mem::take(&mut body))),
-            Kind::Vacant => room.following.give(Followed::Vacant(std::mem::take(&mut body))),
-            Kind::Pushed => room.following.give(Followed::Pushed(std::mem::take(&mut body))),
+            Kind::Vacant => {
+                room.following.give(Followed::Vacant { body: std::mem::take(&mut body), source: Source::Home });
+            }
+            Kind::Pushed => {
+                room.following.give(Followed::Pushed { body: std::mem::take(&mut body), source: Source::Home });
+            }
             Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
             Kind::Message if obey(room, &body) => {}
             Kind::Message => break "home ended the room",

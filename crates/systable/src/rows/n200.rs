@@ -16,6 +16,9 @@ const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]])
 /// The same as the first or third argument.
 const STDIO_FROM_TO: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(2, 3)]]);
 
+/// `EFD_SEMAPHORE`.
+const SEMAPHORE: When = When::If(&[&[Cmp::Bits(1, 1, 1)]]);
+
 pub(super) const ROWS: &[Row] = &[
     special(200, "tkill", Special::Signal, &[Tid, Signal], why::SIGNAL),
     local(201, "time", &[Out(Fixed(8))], why::CLOCK),
@@ -113,7 +116,7 @@ pub(super) const ROWS: &[Row] = &[
     local(287, "timerfd_gettime", &[Fd, Out(Fixed(32))], why::TIMER),
     special(288, "accept4", Special::Socket, &[Fd, Out(Pointed(2)), InOut(Fixed(4)), Flags], why::SOCKET),
     special(289, "signalfd4", Special::SignalFd, &[Fd, In(Arg(2)), Int, Flags], why::SIGNALFD),
-    local(290, "eventfd2", &[Int, Flags], why::EVENTFD),
+    special(290, "eventfd2", Special::Semaphore, &[Int, Flags], why::SEMAPHORE).when(SEMAPHORE),
     local(291, "epoll_create1", &[Flags], why::READY),
     local(292, "dup3", &[Fd, Fd, Flags], why::DESCRIPTOR),
     local(293, "pipe2", &[Out(Fixed(8)), Flags], why::PIPE),

@@ -67,6 +67,8 @@ pub const SYNC: &str = "the home's disks are meant, never the hosting machine's"
 pub const AIO: &str = "requests on the body's own descriptors, done by the hosting kernel";
 pub const SIGNALFD: &str = "signals are delivered to the body where it runs; one that reads them is sent them with all that they carried at home";
 pub const EVENTFD: &str = "a new one is the body's own until somebody else gets it";
+pub const SEMAPHORE: &str =
+    "a kernel before 6.5 does not tell a semaphore from a counter: there the process goes home before it makes one";
 pub const HANDLE: &str = "file handles are the home's file systems' own";
 pub const RANDOM: &str = "random bytes may come from any machine";
 pub const FAULTS: &str = "it would see the page faults by which the body's memory is moved";

@@ -13,6 +13,8 @@ pub enum Way {
     On,
     /// The same, by pre-copy.
     OnPre,
+    /// The same, by post-copy.
+    OnPost,
     /// From n2 to n3 by way of home.
     Around,
     /// From n2 home, without a child that has files in common with it.
@@ -27,6 +29,7 @@ impl Way {
             Way::Home => "home",
             Way::On => "on",
             Way::OnPre => "onpre",
+            Way::OnPost => "onpost",
             Way::Around => "around",
             Way::Family => "family",
         }
@@ -103,6 +106,7 @@ const PRE: &[Way] = &[Way::Pre];
 const BACK: &[Way] = &[Way::Home, Way::Around];
 const ON: &[Way] = &[Way::On];
 const ON_PRE: &[Way] = &[Way::OnPre];
+const ON_POST: &[Way] = &[Way::OnPost];
 const FAMILY: &[Way] = &[Way::Family];
 
 const fn phase(name: &'static str, ways: &'static [Way], place: Place, elsewhere: bool, past: bool) -> Phase {
@@ -162,6 +166,12 @@ const PHASES: &[Phase] = &[
     phase("pages there", ON_PRE, Third, true, false),
     phase("recall there", ON_PRE, Room, false, false),
     phase("send there", ON_PRE, Room, false, false),
+    phase("send there", ON_POST, Room, false, false),
+    phase("rebuild there", ON_POST, Third, true, false),
+    phase("switch", ON_POST, Home, false, false),
+    phase("resume there", ON_POST, Third, false, true),
+    phase("lend there", ON_POST, Room, false, true),
+    phase("leave there", ON_POST, Room, true, true),
     phase("ask there", FAMILY, Room, false, false),
     phase("share", FAMILY, Home, false, false),
     phase("share there", FAMILY, Room, false, false),

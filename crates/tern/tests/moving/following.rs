@@ -33,7 +33,7 @@ fn pages_that_follow_by_every_way() {
 
 /// A family that is made while the pages of its first member are on their way: each looks at all of the memory that it got, writes its own part, and ends before or
 /// after its parent. Another program in the place of one needs no pages.
-const FAMILY: &str = r#"
+pub(crate) const FAMILY: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>

@@ -9,6 +9,7 @@ mod common;
 mod families;
 mod following;
 mod in_flight;
+mod kinds;
 mod large;
 mod onward;
 mod peers;

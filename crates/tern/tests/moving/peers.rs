@@ -4,29 +4,29 @@ use std::process::{Command, Stdio};
 
 use crate::{at_home, shared};
 
-/// `stream.py MIB SOCKET`: sends and takes so many MiB at once; says how far it is, and what came and what the ends of the connection are.
+/// `stream.py MIB SIDE ADDRESS`: sends and takes at least so many MiB at once, until there is a file `enough` where it connects; says how far it is, and what came and what the ends of the connection are.
 const STREAM: &str = r#"
-import hashlib, socket, sys, threading, time
-total, piece = int(sys.argv[1]) << 20, 1 << 18
-if sys.argv[2] == "listen":
-    listener = socket.create_server((sys.argv[3], 5201))
-    print("listens", flush=True)
-    s, _ = listener.accept()
-else:
+import hashlib, os, socket, sys, threading, time
+least, piece, connects = int(sys.argv[1]) << 20, 1 << 18, sys.argv[2] == "connect"
+if connects:
     while True:
         try: s = socket.create_connection((sys.argv[3], 5201)); break
         except ConnectionRefusedError: time.sleep(0.05)
+else:
+    s, _ = socket.create_server((sys.argv[3], 5201)).accept()
 def ends(): return "%s:%s-%s:%s" % (*s.getsockname()[:2], *s.getpeername()[:2])
 seen = {ends()}
-sent, came = hashlib.sha1(), hashlib.sha1()
+sent, came, over = hashlib.sha1(), hashlib.sha1(), False
+def is_enough(): return os.path.exists("enough") if connects else over
 def send():
-    block, seed = b"", sys.argv[2].encode()
-    for at in range(0, total, piece):
+    at = 0
+    while at < least or not is_enough():
         if at % (piece * 16) == 0:
             # Its own end is open until all is sent: a closed connection has no ends any more.
             seen.add(ends())
-            block = hashlib.sha1(seed + b"%d" % at).digest() * (piece // 20 + 1)
+            block = hashlib.sha1(b"%s %d" % (sys.argv[2].encode(), at)).digest() * (piece // 20 + 1)
         data = memoryview(block)[at // piece % 16:][:piece]
+        at += piece
         sent.update(data)
         s.sendall(data)
     s.shutdown(socket.SHUT_WR)
@@ -35,8 +35,9 @@ sender.start()
 taken = 0
 while data := s.recv(piece):
     came.update(data)
-    before_mib, taken = taken >> 20, taken + len(data)
-    if taken >> 20 != before_mib: print(taken >> 20, flush=True)
+    before, taken = taken >> 20, taken + len(data)
+    if taken >> 20 != before: print(taken >> 20, flush=True)
+over = True
 sender.join()
 print("ends", *seen, "sent", sent.hexdigest(), "came", came.hexdigest(), flush=True)
 "#;
@@ -67,7 +68,7 @@ fn streams(mib: u32) {
             lines said $(($(wc -l < said) + 2))
             tern move $pid $place || exit 1
         done
-        wait $pid || echo "status $?"; cat errors; tail -1 said"#
+        touch enough; wait $pid || echo "status $?"; cat errors; tail -1 said"#
         ),
     )
     .text();
@@ -85,7 +86,7 @@ fn streams(mib: u32) {
 /// A peer on a third machine sees one connection from one address, and every byte once, both ways, through five moves.
 #[test]
 fn a_peer_elsewhere_sees_one_connection() {
-    streams(96);
+    streams(32);
 }
 
 #[test]
@@ -142,4 +143,50 @@ ask("select count(*), count(distinct name || i) from t"); ask("select sum from s
     .text();
     let once = "wal\n5000 5000\n6247500\nok";
     assert_eq!(text.trim(), format!("{once}\n{once}"));
+}
+
+/// `lock.py KIND`: locks a byte of the file `f` that it opened itself, and makes that lock its own alone when it is told.
+const LOCK: &str = r#"
+import fcntl, signal, sys
+f = open("f", "r+")
+if sys.argv[1] == "ofd":
+    import struct
+    fcntl.fcntl(f, 37, struct.pack("hhqqi", fcntl.F_RDLCK, 0, 7, 1, 0))
+else:
+    fcntl.lockf(f, fcntl.LOCK_SH if sys.argv[1] == "shared" else fcntl.LOCK_EX, 1, 7)
+def alone(*_):
+    fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 7)
+    print("alone", flush=True)
+signal.signal(signal.SIGUSR1, alone)
+print("locked", flush=True)
+while True: signal.pause()
+"#;
+
+/// What a process locked while it was away it holds as its own when it has come home. Failed before: such a process stayed away, and one that had to come home got an error. What belongs to an
+/// open file, or to nobody else, does not change hands for a user's wish.
+#[test]
+fn locks_taken_away_come_home() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        cat > lock.py <<'END'{LOCK}END
+        cat > try.py <<'END'
+import fcntl, sys
+try: fcntl.lockf(open("f", "r+"), getattr(fcntl, sys.argv[1]) | fcntl.LOCK_NB, 1, 7); print("free")
+except OSError: print("taken")
+END
+        echo 0123456789 > f
+        begin() {{ rm -f said; tern run --on n2 -- python3 lock.py $1 > said & pid=$!; lines said 1; }}
+        begin shared; python3 try.py LOCK_EX
+        tern move $pid home; python3 try.py LOCK_SH; python3 try.py LOCK_EX; grep -c 'POSIX.*READ' /proc/$pid/fdinfo/3
+        kill -USR1 $pid; lines said 2; python3 try.py LOCK_SH; tail -1 said
+        tern move $pid n2; tern move $pid home; python3 try.py LOCK_SH; kill $pid; wait $pid; python3 try.py LOCK_EX
+        begin exclusive; tern move $pid home 2>&1 | grep -c 'for itself alone'; kill $pid
+        begin ofd; tern move $pid home 2>&1 | grep -c "F_OFD_SETLK"; kill $pid"#
+        ),
+    )
+    .text();
+    assert_eq!(text.replace('\n', " "), "taken free taken 1 taken alone taken free 1 1");
 }

@@ -12,6 +12,26 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("sc(323, 1)", "True", "userfaultfd"),
     ("k = sc(330, 0, 0)", "sc(330, 0, 0) == (k + 1 if k > 0 else k)", ""),
     ("c = ctypes.c_long(0); sc(206, 1, ctypes.byref(c))", "True", "io_setup"),
+    (
+        "f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); f.close(); os.unlink('x')",
+        "True",
+        "removed file mapped shared",
+    ),
+    (
+        "f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); f.close()",
+        "True",
+        "mapped shared and writable",
+    ),
+    (
+        "import multiprocessing; l = multiprocessing.Lock(); l.acquire()",
+        "l.release() is None and l.acquire(True, 1)",
+        "",
+    ),
+    (
+        "import multiprocessing; l = multiprocessing.Lock(); p = os.fork() or (time.sleep(99), os._exit(0))",
+        "os.kill(p, 9) is None",
+        "shares memory",
+    ),
     ("sc(154, 1, (ctypes.c_uint * 4)(0, 4096, 16, 0x51), 16)", "True", "modify_ldt"),
     ("i = sc(29, 0, 4096, 0o1600); sc(30, i, 0, 0); sc(31, i, 0, 0)", "True", "System V"),
     ("f = open('x', 'w'); f.close(); f = open('x'); fcntl.fcntl(f, 1024, 0)", "fcntl.fcntl(f, 1025) == 0", ""),
@@ -28,6 +48,22 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("k = sc(248, b'user', b'tern', b'abc', 3, -2)", "sc(250, 11, k, 0, 0) == 3", ""),
     ("a = sc(462, m, 4096, 0)", "True", "mseal"),
     ("sc(157, 38, 1, 0, 0, 0); sc(157, 22, 2, ctypes.byref(program(0x7fff0000)))", "True", "seccomp"),
+    ("sc(157, 38, 1, 0, 0, 0); restrict()", "True", "Landlock"),
+    (
+        "import threading; e = threading.Event(); t = threading.Thread(target=lambda: (restrict(), e.wait())); t.start()",
+        "e.set() is None",
+        "Landlock",
+    ),
+    (
+        "restrict(); os.fchmod(1, 0o666); os.setresgid(7, 7, 7); os.setresuid(7, 7, 7); sc(157, 4, 1)",
+        "True",
+        "Landlock",
+    ),
+    (
+        "sc(157, 38, 1, 0, 0, 0); os.fchmod(1, 0o666); os.setresgid(7, 7, 7); os.setresuid(7, 7, 7); sc(157, 4, 1)",
+        "True",
+        "",
+    ),
     ("sc(272, 0x10000000)", "True", "namespace"),
     ("sc(157, 1, 10)", "prctl(2) == 10", ""),
     ("sc(157, 36, 1)", "prctl(37) == 1", ""),
@@ -50,6 +86,8 @@ def sc(n, *a):
     return r
 def prctl(what):
     v = ctypes.c_int(0); sc(157, what, ctypes.byref(v)); return v.value
+def restrict():
+    r = sc(444, (ctypes.c_ulonglong * 1)(1 << 11), 8, 0); sc(446, r, 0); os.close(r)
 class program(ctypes.Structure):
     _fields_ = [("n", ctypes.c_ushort), ("at", ctypes.c_void_p)]
     def __init__(self, answer):
@@ -69,7 +107,7 @@ fn each_kind_is_carried_or_named() {
         let script = format!(
             r#"
         cat > program <<'END'{PROGRAM}END
-        python3 program "{first}" "{then}" $PWD/go > said 2>&1 & pid=$!
+        /usr/bin/python3 program "{first}" "{then}" $PWD/go > said 2>&1 & pid=$!
         until_ '[ -s said ]'; head -1 said
         if grep -q up said; then
             tern move $pid n2 > moved 2>&1 && echo moved; head -1 moved
@@ -90,4 +128,20 @@ fn each_kind_is_carried_or_named() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What it may not do by itself, tern does not do for it.
+#[test]
+fn restricted_programs_are_not_placed() {
+    let restricted = r#"
+import ctypes, os
+libc = ctypes.CDLL(None); libc.prctl(38, 1, 0, 0, 0)
+r = libc.syscall(444, (ctypes.c_ulonglong * 1)(1 << 11), 8, 0)
+if r < 0: print("absent"); raise SystemExit
+libc.syscall(446, r, 0)
+os.execvp("tern", ["tern", "run", "--on", "n2", "--", "echo", "placed"])
+"#;
+    let script = format!("cat > program <<'END'{restricted}END\npython3 program 2>&1 || echo $?");
+    let text = at_home(&shared(), &script).text();
+    assert!(text == "absent" || (text.contains("Landlock") && text.ends_with("125")), "{text}");
 }

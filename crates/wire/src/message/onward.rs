@@ -71,6 +71,17 @@ pub struct Went {
 /// Bytes that an outline may have: it fits a packet.
 pub const OUTLINE_BYTES_MAX: usize = 128 << 10;
 
+/// From the room that it has come to, back by the way that it came: of pages that follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// The body waits for these: start and end, where they were when it stopped.
+    Fetch(Vec<(u64, u64)>),
+    /// A frame of them is in place.
+    Filled,
+    /// None is missing any more: all are there, or whose they were has ended.
+    Enough,
+}
+
 /// Home to one of the two rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
@@ -105,6 +116,17 @@ pub enum Said {
     },
     /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`] follows.
     Changed,
+    /// Some of its pages follow when it runs in the other room; [`crate::ToHome::Whole`] comes behind this.
+    Lends,
+    /// From the room that it has left: so much has followed; [`crate::ToHome::Drained`] comes behind this.
+    Followed {
+        /// Bytes of pages.
+        bytes: u64,
+        /// Of these, what was waited for.
+        asked_bytes: u64,
+    },
+    /// From the room that it has come to: nothing is missing there any more, or why it will be for ever, and who misses it is killed.
+    Complete(Result<(), String>),
     /// Pages were sent.
     Passed {
         /// Bytes of pages.

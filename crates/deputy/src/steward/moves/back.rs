@@ -113,7 +113,12 @@ impl Move {
     }
 
     /// The deputy that is filled: the image is whole when anything else comes.
-    fn filled<'a>(&self, filling: &'a mut Option<Filling>, bytes: &[u8], must_come: bool) -> Result<&'a mut Filling, MoveError> {
+    fn filled<'a>(
+        &self,
+        filling: &'a mut Option<Filling>,
+        bytes: &[u8],
+        must_come: bool,
+    ) -> Result<&'a mut Filling, MoveError> {
         match filling {
             Some(filling) => Ok(filling),
             None => {
@@ -148,11 +153,12 @@ impl Move {
         // The place must be free of both memories: those of the image count as taken too.
         let mut taken = areas.clone();
         taken.extend(image.areas.iter().map(|a| os::areas::Area { start: a.start, end: a.end, ..Default::default() }));
-        let deputy =
-            body::collect(self.pid, frozen.threads, &taken, 0, &body::Slept::new(), Ok).map_err(|(e, threads)| {
+        let deputy = body::collect(self.pid, frozen.threads, &taken, 0, &body::Slept::new(), None, Ok).map_err(
+            |(e, threads)| {
                 threads.into_iter().for_each(|t| drop(t.detach(0)));
                 e
-            })?;
+            },
+        )?;
         let mut filling = Filling::new(image, deputy, &own, locks);
         match filling.prepare(&self.room, self.pid) {
             Ok(()) => Ok(filling),

@@ -187,7 +187,7 @@ impl Move {
 
 impl Shared {
     /// The memory of a process that went out cannot be sent to the end. Whoever misses pages of it ends: its body, and children that it had meanwhile.
-    fn break_off(&self, pid: i32, why: &str) {
+    pub fn break_off(&self, pid: i32, why: &str) {
         if !self.table().deputies.iter().any(|(number, d)| *number == pid || d.misses == Some(pid)) {
             // It was killed, and nobody has a copy.
             return;
@@ -203,7 +203,7 @@ impl Shared {
     }
 
     /// The deputy gives its old memory back; if its body has ended, it ends too.
-    fn forget_memory(&self, pid: i32, all: &[(u64, u64)]) {
+    pub(super) fn forget_memory(&self, pid: i32, all: &[(u64, u64)]) {
         let mut table = self.table();
         for deputy in table.deputies.values_mut().filter(|d| d.misses == Some(pid)) {
             deputy.misses = None;

@@ -20,8 +20,8 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Of the process of this image. One that it holds for itself alone changes its owner only if it must (`must_come`): it is shared for less than a tenth of a millisecond then. Who wants it alone
-    /// does not get it in between; who wants to share it may, for that long.
+    /// Of the process of this image. One that it holds for itself alone changes its owner only if it must (`must_come`): it is shared between two calls of the deputy then. Who wants it alone
+    /// does not get it in between; who wants to share it may.
     pub fn of(room: &Shared, image: &Image, must_come: bool) -> Result<Locks, MoveError> {
         let Some(server) = room.files.get() else { return Ok(Locks::default()) };
         let held = server.held_locks(image.process.pid).map_err(|why| BodyError::Stays(format!("it {why}")))?;

@@ -4,7 +4,7 @@ use super::names::Names;
 use crate::steward::place;
 use body::{BodyError, Files, Gathered, Memory};
 use image::{Descriptor, File, Image, Object, Objects, Opened};
-use os::areas::Area;
+use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use std::collections::HashMap;
@@ -31,8 +31,8 @@ pub struct Observed {
     pub files: Vec<File>,
     descriptors: Vec<Descriptor>,
     objects: Objects,
-    /// Inode numbers of its memories.
-    memories: Vec<u64>,
+    /// Its memories, as areas show them.
+    memories: Vec<Shown>,
     exe: Option<u32>,
     cwd: Vec<u8>,
     umask: u32,
@@ -84,6 +84,7 @@ impl Observed {
         let Described { seen, descriptors, objects } = descriptors(pid, &mut files, &mut gathered)?;
         let memories = gathered.memories().to_vec();
         alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
+        unopened(&gathered.removed(), &others)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
@@ -250,7 +251,7 @@ fn without_offset(opened: Opened) -> Opened {
 }
 
 /// None of these processes has one of these memories mapped.
-fn alone_with(memories: &[u64], others: impl Iterator<Item = i32>) -> Result<(), BodyError> {
+fn alone_with(memories: &[Shown], others: impl Iterator<Item = i32>) -> Result<(), BodyError> {
     if memories.is_empty() {
         return Ok(());
     }
@@ -259,6 +260,21 @@ fn alone_with(memories: &[u64], others: impl Iterator<Item = i32>) -> Result<(),
         return Ok(());
     }
     Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
+}
+
+/// None of these processes has such a file open: reading and writing it away would be another's than what is mapped.
+fn unopened(removed: &[u64], processes: &[i32]) -> Result<(), BodyError> {
+    let is_such = |pid: i32, fd: &i32| {
+        let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
+        found.is_ok_and(|m| m.is_file() && m.nlink() == 0 && removed.contains(&m.ino()))
+    };
+    let has = |pid: &&i32| process::descriptors(**pid).is_ok_and(|all| all.iter().any(|fd| is_such(**pid, fd)));
+    match processes.iter().filter(|_| !removed.is_empty()).find(has) {
+        Some(who) => Err(BodyError::Stays(format!(
+            "it has a removed file mapped shared and writable that process {who} has open"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// State of the whole process that a room cannot hold.

@@ -11,13 +11,14 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{Ahead, BodyError, Collected, GONE_MAX, Rest, Run};
+use body::{Ahead, BodyError, Collected, Run};
 use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
+use os::witness::{self, Witness};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -154,6 +155,7 @@ impl Move {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
         let latest = ahead.as_ref().map(|_| Observed::of(self.pid, None, true)).transpose()?;
+        let witness = witness::is_needed().then(|| Witness::of(&os::process::status(self.pid)?)).transpose()?;
         self.course.borrow_mut().freeze();
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
@@ -181,7 +183,8 @@ impl Move {
         self.done("observe");
         let was_stopped = frozen.stopped;
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
-        let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
+        let collected =
+            body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, witness.as_ref(), Ok);
         let mut collected = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e
@@ -220,7 +223,7 @@ impl Move {
         body::find_keys(self.pid, &mut image)?;
         self.send_image(&image)?;
         self.done("image");
-        let (rest, later) = self.divide(&image, ahead, follow)?;
+        let (rest, later) = body::divide(self.pid, &image, ahead, follow)?;
         self.done("look");
         os::fault::at("pages")?;
         self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
@@ -232,31 +235,6 @@ impl Move {
         let loan = following.as_ref().map_or(0, Following::loan);
         self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone, loan });
         Ok(following)
-    }
-
-    /// What is sent at the stop, and what follows.
-    fn divide(&self, image: &Image, ahead: Option<&Ahead>, follow: bool) -> Result<(Rest, Ranges), BodyError> {
-        let own = Own::of(self.pid)?;
-        let Some(ahead) = ahead else {
-            let (runs, later) = match follow {
-                true => {
-                    let (now, later) = body::part_later(&image.areas, &image.threads);
-                    (body::own_in(&own, &now)?, later)
-                }
-                false => (body::own_runs(&own, &image.areas)?, Ranges::default()),
-            };
-            return Ok((Rest { runs, gone: Vec::new() }, later));
-        };
-        let rest = ahead.rest(&image.areas)?;
-        // Too many pieces would take long to be discarded there.
-        if !ahead.course().outrun || rest.runs.len() > GONE_MAX {
-            return Ok((rest, Ranges::default()));
-        }
-        let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
-        let (_, may) = body::part_later(&image.areas, &image.threads);
-        let later: Ranges = may.iter().flat_map(|range| left.remove(range)).collect();
-        let runs = left.iter().map(|(start, end)| (start, end - start)).collect();
-        Ok((Rest { runs, gone: rest.gone }, later))
     }
 
     pub(super) fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {

@@ -41,15 +41,19 @@ pub struct Beyond {
 /// Passes process `pid` on.
 pub fn run(room: &Arc<Shared>, pid: i32, beyond: &Beyond, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     check(room, pid)?;
-    if matches!(wish.how, How::Post | How::Flush) {
-        return Err(BodyError::Stays("pages that follow do so by way of home".into()).into());
+    if wish.how == How::Flush {
+        return Err(BodyError::Stays("what is flushed goes to home's memory".into()).into());
     }
     let this = Move::begin(room, pid, (Side::Room, false), wish.rate, gauge)?;
-    let mut turn = 0;
+    let (mut turn, mut wish) = (0, wish);
     loop {
         turn += 1;
         match this.pass(beyond, turn, wish) {
             Err(MoveError::Changed) if turn < TRIES_MAX => {}
+            Err(MoveError::NotAhead(why)) if wish.how == How::Auto => {
+                tracing::info!("process {pid} goes without pre-copy: {why}");
+                wish.how = How::Post;
+            }
             other => return other,
         }
     }
@@ -69,7 +73,7 @@ fn check(room: &Shared, pid: i32) -> Result<(), MoveError> {
         let table = room.table();
         let deputy = table.deputies.get(&pid).filter(|d| d.phase == Phase::Away).ok_or(MoveError::NotAway)?;
         if deputy.lends || deputy.misses.is_some() {
-            return Err(BodyError::Stays("some of its pages are at home still".into()).into());
+            return Err(BodyError::Stays("some of its pages are elsewhere still".into()).into());
         }
         if deputy.stopped || deputy.stopping {
             return Err(BodyError::Stays("it is stopped".into()).into());
@@ -91,12 +95,13 @@ impl Move {
         let gone = self
             .prepare_beyond(&talk, &Beyond { ticket, ..beyond.clone() }, turn)
             .and_then(|own_bytes| self.pages_ahead(ticket, own_bytes, wish))
-            .and_then(|ahead| self.stop_and_send(turn, ahead, wish).map(|()| ahead))
-            .and_then(|ahead| self.switch(&talk, turn).map(|()| ahead));
+            .and_then(|ahead| Ok((ahead, self.stop_and_send(turn, wish)?)))
+            .and_then(|(ahead, follows)| self.switch(&talk, turn, follows).map(|()| (ahead, follows)));
         match gone {
-            Ok(ahead) => {
-                self.await_end(turn)?;
-                let how = ahead.map_or_else(|| "stop".to_owned(), |course| course.how(false));
+            Ok((ahead, follows)) => {
+                self.await_end(turn, follows)?;
+                let alone = if follows { "post" } else { "stop" };
+                let how = ahead.map_or_else(|| alone.to_owned(), |course| course.how(follows));
                 Ok(self.leg(&beyond.node, &how))
             }
             Err(e) => {
@@ -184,20 +189,18 @@ impl Move {
         })
     }
 
-    /// The body stands still, and all of it is there.
-    fn stop_and_send(&self, turn: u32, ahead: Option<Course>, wish: Wish) -> Result<(), MoveError> {
+    /// The body stands still, and all of it is there but what follows: whether anything does.
+    fn stop_and_send(&self, turn: u32, wish: Wish) -> Result<bool, MoveError> {
         os::fault::at("recall")?;
         let (pid, rate) = (self.pid, wish.rate);
-        if ahead.is_some_and(|course| course.outrun) && wish.how == How::Auto {
-            return Err(BodyError::Stays("it writes as fast as the link carries".into()).into());
-        }
         let follow_bytes = match wish.how {
             How::Auto => self.room.moves.costs().limited(rate).stop_bytes_max(wish.max_freeze_us),
+            How::Post => 0,
             _ => u64::MAX,
         };
         self.hold_signals();
         self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate, onward: true })?;
-        let (mut whole, mut stands, mut changed) = (false, false, false);
+        let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, false);
         while !whole || !stands {
             let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };
             match heard? {
@@ -217,6 +220,7 @@ impl Move {
                     self.check_wanted()?;
                 }
                 Heard::Onward(Said::Changed) => changed = true,
+                Heard::Onward(Said::Lends) => follows = true,
                 Heard::Whole(Ok(())) => {
                     self.done("send");
                     whole = true;
@@ -230,11 +234,11 @@ impl Move {
             }
         }
         self.done("rebuild there");
-        self.check_wanted()
+        self.check_wanted().map(|()| follows)
     }
 
     /// The commit point.
-    fn switch(&self, talk: &Talk, turn: u32) -> Result<(), MoveError> {
+    fn switch(&self, talk: &Talk, turn: u32, follows: bool) -> Result<(), MoveError> {
         os::fault::at("switch")?;
         self.has_room()?;
         self.wait_settled()?;
@@ -243,7 +247,7 @@ impl Move {
         self.room.poller.order(Order::Yield { pid: self.pid, done });
         let deputy = is_done.recv().ok().flatten().ok_or(BodyError::Gone)?;
         let signals = self.take_signals();
-        let (handover, channels) = Handover::of(&deputy, &signals);
+        let (handover, channels) = Handover::of(&deputy, &signals, follows);
         let given = talk.give(handover, &channels);
         drop(channels);
         if let Err(e) = given.and_then(|()| self.await_taken(turn)) {
@@ -260,6 +264,11 @@ impl Move {
         let _ = is_done.recv();
         drop(deputy);
         self.done("switch");
+        // Its pages are in the body that it leaves.
+        if follows { Ok(()) } else { self.release() }
+    }
+
+    fn release(&self) -> Result<(), MoveError> {
         self.decide(Told::Release, &ToRoom::Release { pid: self.pid })
     }
 
@@ -303,11 +312,23 @@ impl Move {
     }
 
     /// Nothing is left of it here, and it runs there.
-    fn await_end(&self, turn: u32) -> Result<(), MoveError> {
-        let (mut left, mut runs) = (false, false);
+    fn await_end(&self, turn: u32, follows: bool) -> Result<(), MoveError> {
+        let (mut left, mut runs, mut drained) = (false, false, Ok(()));
         while !left || !runs {
             match self.hear() {
                 Ok(Heard::Left) => left = true,
+                Ok(Heard::Onward(Said::Passed { bytes, wire_bytes })) => {
+                    self.count(bytes);
+                    self.gauge.count_wire(wire_bytes);
+                }
+                Ok(Heard::Onward(Said::Followed { bytes, asked_bytes })) => {
+                    self.course.borrow_mut().follow(bytes, asked_bytes);
+                    self.done("follow");
+                }
+                Ok(Heard::Drained(result)) => {
+                    drained = result;
+                    self.release()?;
+                }
                 Ok(Heard::Beyond(t, Word::Runs { monotonic_ns })) if t == turn => {
                     let ago = os::namespace::clock_ns(libc::CLOCK_MONOTONIC) - monotonic_ns;
                     let ago = Duration::from_nanos(u64::try_from(ago).unwrap_or(0));
@@ -315,17 +336,32 @@ impl Move {
                     self.course.borrow_mut().thaw(now.checked_sub(ago).unwrap_or(now));
                     self.done("run there");
                     runs = true;
+                    if follows {
+                        self.room.tell(&ToRoom::Push { pid: self.pid });
+                        self.gauge.begin(Stage::Follows, self.gauge.left_bytes());
+                    }
                 }
                 Ok(Heard::Silence(t)) if t == turn && !runs => {
+                    // What is left of it here is nobody's.
+                    if follows {
+                        self.release()?;
+                    }
                     return Err(MoveError::Lost("the steward of the room that it was to go to has ended".into()));
                 }
                 Ok(_) => {}
+                // A way that stands still is given up by the rooms, after a while.
+                Err(_) if follows && !self.room.is_lost() => {}
+                Err(e) if runs && follows => {
+                    drained = Err(e.to_string());
+                    break;
+                }
                 // This room is not needed any more.
                 Err(_) if runs => break,
                 Err(e) => return Err(MoveError::Lost(e.to_string())),
             }
         }
         self.done("leave");
-        Ok(())
+        let lost = |why| MoveError::Lost(format!("some of its memory was still on {}: {why}", self.room.args.host));
+        drained.map_err(lost)
     }
 }

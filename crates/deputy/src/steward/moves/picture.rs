@@ -16,7 +16,7 @@ pub fn picture(pid: i32) -> Result<Image, MoveError> {
         }
     };
     let ignored = os::process::status(pid).map_or(0, |s| s.ignored);
-    let collected = body::collect(pid, frozen.threads, now.areas(), ignored, &frozen.slept, Ok);
+    let collected = body::collect(pid, frozen.threads, now.areas(), ignored, &frozen.slept, None, Ok);
     let mut collected = collected.map_err(|(e, threads)| {
         threads.into_iter().for_each(|t| drop(t.detach(0)));
         e

@@ -46,11 +46,11 @@ pub fn receive(room: &Arc<Shared>, socket: &OwnedFd, pid: i32, (ticket, from): (
         this.take(&standins)
     });
     match came {
-        Ok(()) => {
+        Ok(follows) => {
             // Who has gone does without.
             let _ = talk.say(&Word::Taken);
             os::fault::past("taken");
-            this.tell_when_it_runs(&talk);
+            this.tell_when_it_runs(&talk, follows);
         }
         Err(e) => {
             // Before the move ends: a steward without a room may end with it.
@@ -161,8 +161,8 @@ impl Move {
         talk.say(&Word::Stands)
     }
 
-    /// The commit point: from here on only the end of the process can undo it.
-    fn take(&self, standins: &Standins) -> Result<(), MoveError> {
+    /// The commit point: from here on only the end of the process can undo it. Whether pages of it follow.
+    fn take(&self, standins: &Standins) -> Result<bool, MoveError> {
         let given = loop {
             match self.hear()? {
                 Heard::Given(given) => break *given,
@@ -199,20 +199,29 @@ impl Move {
         if let Some(deputy) = self.room.table().deputies.get_mut(&self.pid) {
             closed.into_iter().for_each(|fd| close(deputy, fd));
         }
-        Ok(())
+        Ok(handover.follows)
     }
 
-    fn tell_when_it_runs(&self, talk: &Talk) {
-        loop {
+    /// Until it runs; and until all its memory is there, should some follow.
+    fn tell_when_it_runs(&self, talk: &Talk, follows: bool) {
+        let (mut runs, mut whole) = (false, !follows);
+        while !runs || !whole {
             match self.hear() {
                 Ok(Heard::Runs(_)) => {
                     let monotonic_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC);
                     // Who has gone does without.
                     let _ = talk.say(&Word::Runs { monotonic_ns });
-                    return;
+                    self.drains();
+                    runs = true;
+                }
+                Ok(Heard::Onward(onward::Said::Complete(result))) => {
+                    result.into_iter().for_each(|()| self.room.forget_memory(self.pid, &[]));
+                    whole = true;
                 }
                 Ok(_) => {}
-                Err(e) => return tracing::warn!("process {}: {e}", self.pid),
+                Err(e) if !runs || self.room.is_lost() => return tracing::warn!("process {}: {e}", self.pid),
+                // A way that stands still is given up by the rooms, after a while.
+                Err(_) => {}
             }
         }
     }
@@ -310,6 +319,7 @@ fn deputy(
     }
     deputy.refusals = handover.refusals.iter().cloned().collect();
     (deputy.unborn, deputy.calls) = (handover.unborn.clone(), handover.calls);
+    deputy.misses = handover.follows.then_some(pid);
     // The room counts from nothing, too.
     let continued = signals.iter().filter(|(_, info)| i32::from(info[0]) == libc::SIGCONT).count();
     deputy.continued = continued as u32;

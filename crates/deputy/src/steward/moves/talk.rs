@@ -55,13 +55,19 @@ pub struct Handover {
     pub unborn: Vec<i32>,
     /// Calls that were made for the body.
     pub calls: u64,
+    /// Some of the body's pages follow when it runs.
+    pub follows: bool,
     /// Signals that came while the body stood still, and the threads that they were for.
     pub signals: Vec<(Option<i32>, Vec<u8>)>,
 }
 
 impl Handover {
     /// Of this deputy; and what its threads are reached by, in the same order.
-    pub fn of<'a>(deputy: &'a Deputy, signals: &[(Option<i32>, [u8; 128])]) -> (Handover, Vec<BorrowedFd<'a>>) {
+    pub fn of<'a>(
+        deputy: &'a Deputy,
+        signals: &[(Option<i32>, [u8; 128])],
+        follows: bool,
+    ) -> (Handover, Vec<BorrowedFd<'a>>) {
         let threads = deputy.threads.iter().map(|(tid, thread)| (*tid, thread.number)).collect();
         let channels = deputy.threads.values().map(|thread| thread.channel().as_fd());
         let handover = Handover {
@@ -71,6 +77,7 @@ impl Handover {
             refusals: deputy.refusals.iter().cloned().collect(),
             unborn: deputy.unborn.clone(),
             calls: deputy.calls,
+            follows,
             signals: signals.iter().map(|(tid, info)| (*tid, info.to_vec())).collect(),
         };
         let fds = [deputy.pidfd.as_fd()].into_iter().chain(channels).collect();

@@ -51,6 +51,11 @@ impl Gauge {
         let _ = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
+    /// So much is to be sent yet, at most.
+    pub fn left_bytes(&self) -> u64 {
+        self.left_bytes.load(Ordering::Relaxed)
+    }
+
     /// So many bytes of frames of pages were sent, or have come.
     pub fn count_wire(&self, bytes: u64) {
         self.wire_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -68,6 +68,7 @@ impl Tracer {
         let Some(who) = self.meet(stopped.tid()) else { return Ok(Some(stopped)) };
         match self.arriving.states.remove(&who.pid) {
             Some(State::Made(arrival)) => {
+                super::bodies::endanger(stopped.tid());
                 self.arriving.states.insert(who.pid, State::Empty(arrival, stopped));
                 self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
                 Ok(None)
@@ -231,10 +232,20 @@ fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Res
     body::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
     let mut given = given(arrival);
     let above = arrival.files_at + arrival.files.len() as i32;
-    given.objects = body::make_objects(&mut inside, image, Some(above))?;
+    given.objects = make_objects(&mut inside, image, above)?;
     lay_out(room, &mut inside, image, &given, region)?;
     given.windows = memories(&mut inside, image, &given, above)?;
     Ok((inside, given))
+}
+
+/// Makes its objects, if this kernel will tell all of them when it leaves.
+fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i32>, BodyError> {
+    let is_semaphore = |made: &image::Made| matches!(made.object, Object::Counter { semaphore: true, .. });
+    if image.objects.made.iter().any(is_semaphore) && !os::objects::tells_semaphores() {
+        let why = "it has a semaphore (eventfd), which this kernel does not tell from a counter (Linux 6.5 does)";
+        return Err(BodyError::Stays(why.into()));
+    }
+    body::make_objects(inside, image, Some(above))
 }
 
 /// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
@@ -264,7 +275,7 @@ fn relayout(
 ) -> Result<Given, BodyError> {
     if given.objects.is_empty() {
         let above = arrival.files_at + arrival.files.len() as i32;
-        given.objects = body::make_objects(inside, image, Some(above))?;
+        given.objects = make_objects(inside, image, above)?;
     }
     match inside.region().filter(|_| old.process.vdso != image.process.vdso) {
         // It runs another program: the kernel's pages lie elsewhere, too.

@@ -86,6 +86,15 @@ impl Bodies {
     }
 }
 
+/// Where memory runs out guests are killed before their warden, without which they all end, and before what this node's owner runs.
+const ENDANGERED: i32 = 500;
+
+pub fn endanger(body: HostTid) {
+    if let Err(e) = os::process::endanger(body.0, ENDANGERED) {
+        tracing::debug!("{e}");
+    }
+}
+
 impl Tracer {
     /// Makes the process of a body that will be placed.
     pub fn expect(&mut self, pid: i32) {
@@ -177,6 +186,7 @@ impl Tracer {
         };
         match registers.rdi {
             MARK_FILTERED => {
+                endanger(stopped.tid());
                 if let Err(e) = self.listeners.add(stopped.tid(), registers.rdx as i32) {
                     tracing::error!("{e}");
                     self.kill(who.pid);

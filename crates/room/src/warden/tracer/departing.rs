@@ -87,10 +87,6 @@ impl Tracer {
             },
             false => None,
         };
-        let has_gone = onward.as_ref().is_some_and(|onward| onward.ahead.is_some());
-        if onward.is_some() && !has_gone && own_bytes.is_none_or(|bytes| bytes >= follow_bytes) {
-            return self.cannot_leave(pid, "it has too much memory to stand still for all of it");
-        }
         let slept = self.slept(pid);
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
         self.stop_for(pid, Going { slept, looked, follow_bytes, rate, onward, ..Going::default() });
@@ -239,7 +235,7 @@ impl Tracer {
                 let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
                 let bulk = RefCell::new(Bulk::new(going.rate));
                 if let Some(onward) = going.onward.take() {
-                    return self.send_onward(pid, host, image, (onward, bulk.into_inner()));
+                    return self.send_onward(pid, host, image, (onward, follow_bytes, bulk.into_inner()));
                 }
                 let send = move || {
                     room.windows.open(pid);
@@ -411,7 +407,7 @@ fn take_apart(
         Err(e) => return Err((e, threads)),
     };
     let collected =
-        body::collect(host.0, threads, &areas, ignored, &going.slept, |tid| Ok(os::process::inner_tid(tid)?))?;
+        body::collect(host.0, threads, &areas, ignored, &going.slept, None, |tid| Ok(os::process::inner_tid(tid)?))?;
     let mut image = image;
     if going.onward.is_some() {
         possessions::add_executable(&mut image, host);
@@ -456,14 +452,7 @@ fn send(
     for part in bytes.chunks(cargo::PART_BYTES) {
         frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;
     }
-    let own = Own::of(host.0)?;
-    let (runs, later) = match os::process::anonymous_bytes(host.0)? >= follow_bytes {
-        true => {
-            let (now, later) = body::part_later(&image.areas, &image.threads);
-            (body::own_in(&own, &now)?, later)
-        }
-        false => (body::own_runs(&own, &image.areas)?, strategy::Ranges::default()),
-    };
+    let (rest, later) = body::divide(host.0, image, None, os::process::anonymous_bytes(host.0)? >= follow_bytes)?;
     let batch_bytes = || bulk.borrow().batch_bytes();
     let send_pages = |runs: &[body::Run], bytes: &[u8]| {
         if !room.windows.make_way(pid, bytes.len() as u64) {
@@ -471,7 +460,7 @@ fn send(
         }
         pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
     };
-    body::each_batch(&runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
+    body::each_batch(&rest.runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
     body::each_content(host.0, image, send_pages)?;
     if later.is_empty() {
         return Ok(None);

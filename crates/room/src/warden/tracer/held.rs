@@ -118,6 +118,7 @@ fn may_wait(call: u64) -> bool {
                 | Special::SignalFd
                 | Special::Nice
                 | Special::SharedMapping
+                | Special::Semaphore
         ),
         Class::Local | Class::GoHome | Class::Unused => true,
     }

@@ -3,17 +3,18 @@
 
 use super::Tracer;
 use crate::warden::ahead::{self, Begun, Pages, send_image, send_message};
-use crate::warden::lanes::Out;
+use crate::warden::lanes::{self, Out};
 use crate::warden::possessions;
-use body::{Ahead, BodyError, Rest};
+use body::{Ahead, BodyError, Lender, Lent};
 use image::Image;
 use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::HostTid;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use wire::message::onward::{OUTLINE_BYTES_MAX, Outline, Said};
-use wire::{ToHome, ToRoom};
+use wire::{Kind, ToHome, ToRoom, cargo};
 
 /// Where a body goes that leaves for another room.
 #[derive(Debug)]
@@ -66,8 +67,15 @@ impl Tracer {
         ahead::start(&self.room, pid, wish, Begun { host, outline, uffd });
     }
 
-    /// Sends a body that stands still and was collected; or lets it go on, if the one that was made for it will not do.
-    pub(super) fn send_onward(&mut self, pid: i32, host: HostTid, image: Image, (onward, bulk): (Onward, Bulk)) {
+    /// Sends a body that stands still and was collected; or lets it go on, if the one that was made for it will not do. With `follow_bytes` of its own pages may follow when it
+    /// runs there.
+    pub(super) fn send_onward(
+        &mut self,
+        pid: i32,
+        host: HostTid,
+        image: Image,
+        (onward, follow_bytes, bulk): (Onward, u64, Bulk),
+    ) {
         if !possessions::is_served(&image, &onward.outline) {
             self.room.tell(&ToHome::Onward { pid, said: Said::Changed });
             self.cannot_leave(pid, "it holds something else now");
@@ -75,9 +83,13 @@ impl Tracer {
         }
         let room = self.room.clone();
         let send = move || {
-            let pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
-            let result = send(host, image, onward.ahead.as_ref(), pages).map_err(|e| e.to_string());
-            room.tell(&ToHome::Whole { pid, result });
+            let mut pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
+            let mut image = image;
+            let sent = send(host, &mut image, (onward.ahead, follow_bytes), &mut pages);
+            room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(ToString::to_string) });
+            if let Ok(Some(lender)) = sent {
+                lend(host, &image, &lender, &mut pages);
+            }
         };
         if std::thread::Builder::new().name("leaving".into()).spawn(send).is_err() {
             self.cannot_leave(pid, "no thread to send it");
@@ -86,17 +98,55 @@ impl Tracer {
     }
 }
 
-/// Image, what of its pages has not gone ahead, and that this is all.
-fn send(host: HostTid, mut image: Image, ahead: Option<&Ahead>, mut pages: Pages<'_>) -> Result<(), BodyError> {
+/// Image, what of its pages has not gone ahead, and that this is all. Who sends what follows, if anything does.
+fn send(
+    host: HostTid,
+    image: &mut Image,
+    (ahead, follow_bytes): (Option<Ahead>, u64),
+    pages: &mut Pages<'_>,
+) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
-    body::find_keys(host.0, &mut image)?;
-    send_image(pages.way, &image)?;
-    let rest = match ahead {
-        Some(ahead) => ahead.rest(&image.areas)?,
-        None => Rest { runs: body::own_runs(&Own::of(host.0)?, &image.areas)?, gone: Vec::new() },
-    };
+    let (room, pid, way) = (pages.room, pages.pid, pages.way);
+    body::find_keys(host.0, image)?;
+    send_image(way, image)?;
+    let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
+    let (rest, later) = body::divide(host.0, image, ahead.as_ref(), follow)?;
     pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?;
-    body::each_content(host.0, &image, |runs, bytes| pages.send_batch(runs, bytes))?;
-    // Nothing follows.
-    send_message(pages.way, &ToRoom::Rebuild { pid: pages.pid, gone: rest.gone, loan: 0 })
+    body::each_content(host.0, image, |runs, bytes| pages.send_batch(runs, bytes))?;
+    let lender = if later.is_empty() { None } else { Some(later) };
+    let lender = lender.map(|later| {
+        let runs: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+        for part in runs.chunks(cargo::LATER_RUNS) {
+            way.link.send(Kind::Later, 0, 0, &[&cargo::pages_head(pid, part)]).map_err(ahead::lost)?;
+        }
+        let lender = room.lenders.begin(pid, later);
+        lanes::listen(way, &lender)?;
+        room.tell(&ToHome::Onward { pid, said: Said::Lends });
+        Ok::<_, BodyError>(lender)
+    });
+    let lender = lender.transpose()?;
+    let loan = lender.as_ref().map_or(0, |lender| lender.loan());
+    send_message(way, &ToRoom::Rebuild { pid, gone: rest.gone, loan })?;
+    Ok(lender)
+}
+
+/// Sends what follows.
+fn lend(host: HostTid, image: &Image, lender: &Lender, pages: &mut Pages<'_>) {
+    let (room, pid, way) = (pages.room, pages.pid, pages.way);
+    let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
+        lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
+            Lent::Pages(batch) => {
+                os::fault::at("lend there")?;
+                let parts = [&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
+                pages.send_frame(Kind::Pushed, &parts, batch.bytes.len() as u64)
+            }
+            Lent::Vacant(runs) => {
+                way.link.send(Kind::Vacant, 0, 0, &[&cargo::pages_head(pid, runs)]).map_err(ahead::lost)
+            }
+        })
+    });
+    room.lenders.end(pid);
+    let (all, left, asked_bytes) = lender.progress();
+    room.tell(&ToHome::Onward { pid, said: Said::Followed { bytes: all - left, asked_bytes } });
+    room.tell(&ToHome::Drained { pid, result: lent.map_err(|e| e.to_string()) });
 }

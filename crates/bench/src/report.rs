@@ -1,0 +1,180 @@
+//! `tern bench report`: plots of what `tern bench memory` and `tern bench pairs` have measured.
+
+use crate::{Error, memory, pairs};
+use clap::Args as ClapArgs;
+use serde::Deserialize;
+use sim::{Curve, Scale, svg, svg_scaled};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// `tern bench report`
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// What they have printed with --json, or kept with --resume
+    #[arg(required = true)]
+    measured: Vec<PathBuf>,
+    /// Directory for the plots
+    #[arg(long, default_value = ".")]
+    to: PathBuf,
+}
+
+/// A line of either.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Row {
+    Memory(Box<memory::Row>),
+    Pairs(Box<pairs::Row>),
+}
+
+/// Writes the plots; their names.
+pub fn write(args: &Args) -> Result<String, Error> {
+    let mut rows = Vec::new();
+    for path in &args.measured {
+        rows.extend(read(path)?);
+    }
+    std::fs::create_dir_all(&args.to).map_err(Error::system(format!("making {}", args.to.display())))?;
+    let mut names = String::new();
+    for (name, plot) in plots(&rows) {
+        let path = args.to.join(name);
+        std::fs::write(&path, plot).map_err(Error::system(format!("writing {}", path.display())))?;
+        names += &format!("{}\n", path.display());
+    }
+    Ok(names)
+}
+
+fn read(path: &Path) -> Result<Vec<Row>, Error> {
+    let text = std::fs::read_to_string(path).map_err(Error::system(format!("reading {}", path.display())))?;
+    understand(&text).map_err(|e| Error::system(format!("understanding {}", path.display()))(e.into()))
+}
+
+/// All at once, or a line each.
+fn understand(text: &str) -> serde_json::Result<Vec<Row>> {
+    if text.trim_start().starts_with('[') {
+        return serde_json::from_str(text);
+    }
+    text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
+}
+
+/// Their names, and what they are.
+fn plots(rows: &[Row]) -> Vec<(String, String)> {
+    let memory: Vec<&memory::Row> =
+        rows.iter().filter_map(|r| if let Row::Memory(r) = r { Some(&**r) } else { None }).collect();
+    let pairs: Vec<&pairs::Row> =
+        rows.iter().filter_map(|r| if let Row::Pairs(r) = r { Some(&**r) } else { None }).collect();
+    let mut plots = by_size(&memory);
+    plots.extend(by_writes(&memory));
+    plots.extend(by_pairs(&pairs));
+    plots
+}
+
+/// A measured time, milliseconds, and what it is.
+type Measured = (&'static str, &'static str, fn(&memory::Row) -> f64);
+
+const TIMES: [Measured; 2] =
+    [("freeze", "stands still, ms", |r| r.freeze_ms), ("free", "until its node is free, ms", |r| r.free_ms)];
+
+/// Times by size: a plot for each link, direction and write rate; a curve for each way.
+fn by_size(rows: &[&memory::Row]) -> Vec<(String, String)> {
+    let all = grouped(rows, |r| (r.link.clone(), r.direction.clone(), r.written_mb_s));
+    let plot = |((link, direction, written), rows): (&(String, String, i64), &Vec<&memory::Row>)| {
+        TIMES.map(|(name, y, time)| {
+            let title = format!("{direction}, link {link}, {}", writes(*written));
+            let curves = curves(rows, |r| (r.mib as f64, time(r)));
+            let plot = svg_scaled(&title, ("MiB", Scale::Logarithmic), (y, Scale::Logarithmic), &curves);
+            (file(&[name, "by-size", link, direction, &writes(*written)]), plot)
+        })
+    };
+    all.iter().flat_map(plot).collect()
+}
+
+/// Times by write rate: a plot for each link, direction and size; who writes as fast as it can has no rate.
+fn by_writes(rows: &[&memory::Row]) -> Vec<(String, String)> {
+    let rated: Vec<&memory::Row> = rows.iter().copied().filter(|r| r.written_mb_s >= 0).collect();
+    let all = grouped(&rated, |r| (r.link.clone(), r.direction.clone(), r.mib));
+    let plot = |((link, direction, mib), rows): (&(String, String, u64), &Vec<&memory::Row>)| {
+        TIMES.map(|(name, y, time)| {
+            let title = format!("{direction}, link {link}, {mib} MiB");
+            let curves = curves(rows, |r| (r.written_mb_s as f64, time(r)));
+            let plot = svg_scaled(&title, ("written, MB/s", Scale::Linear), (y, Scale::Logarithmic), &curves);
+            (file(&[name, "by-writes", link, direction, &format!("{mib}MiB")]), plot)
+        })
+    };
+    all.iter().flat_map(plot).collect()
+}
+
+/// What each node sends, by how many do so at once: a plot for each link and way.
+fn by_pairs(rows: &[&pairs::Row]) -> Vec<(String, String)> {
+    let all = grouped(rows, |r| (r.link.clone(), r.way.clone()));
+    let plot = |((link, way), rows): (&(String, String), &Vec<&pairs::Row>)| {
+        let curve = |name: &str, rate: fn(&pairs::Row) -> f64| {
+            let mut points: Vec<(f64, f64)> = rows.iter().map(|r| (r.pairs as f64, rate(r))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Curve { name: name.into(), points }
+        };
+        let curves = [
+            curve("moves, median", |r| r.moves.median),
+            curve("moves, least", |r| r.moves.least),
+            curve("streams, median", |r| r.streams.median),
+            curve("to disk, all / pairs", |r| r.checkpoints.all / r.pairs as f64),
+        ];
+        let title = format!("pairs of nodes, link {link}, {way}");
+        (file(&["pairs", link, way]), svg(&title, "pairs", "a node sends, MB/s", &curves))
+    };
+    all.iter().map(plot).collect()
+}
+
+fn grouped<'a, R, K: Ord>(rows: &[&'a R], key: impl Fn(&R) -> K) -> BTreeMap<K, Vec<&'a R>> {
+    let mut all: BTreeMap<K, Vec<&R>> = BTreeMap::new();
+    rows.iter().for_each(|row| all.entry(key(row)).or_default().push(row));
+    all
+}
+
+/// One for each way.
+fn curves(rows: &[&memory::Row], point: impl Fn(&memory::Row) -> (f64, f64)) -> Vec<Curve> {
+    let ways = grouped(rows, |r| r.way.clone());
+    let curve = |(name, rows): (String, Vec<&memory::Row>)| {
+        let mut points: Vec<(f64, f64)> = rows.into_iter().map(&point).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Curve { name, points }
+    };
+    ways.into_iter().map(curve).collect()
+}
+
+fn writes(mb_s: i64) -> String {
+    if mb_s < 0 { "writes as fast as it can".into() } else { format!("writes {mb_s} MB per s") }
+}
+
+/// A file's name of these words.
+fn file(words: &[&str]) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    words.join("-").chars().map(plain).collect::<String>() + ".svg"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMORY: &str = r#"{"link":"1 Gbit/s","mib":16,"written_mb_s":50,"way":"pre","direction":"out","how":"pre (2 rounds)","moves":3,"freeze_ms":4.5,"freeze_most_ms":5.0,
+        "free_ms":80.0,"sent_mb":17.0,"asked_mb":0.0,"gap_ms":5.0,"gap_most_ms":6.0}"#;
+    const PAIRS: &str = r#"{"link":"unlimited","pairs":2,"mib":128,"way":"stop","moves":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},
+        "streams":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"share":1.0,"checkpoints":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"still_ms":[1.0,2.0]}"#;
+
+    #[test]
+    fn what_was_measured_is_plotted() {
+        let rows = understand(&format!("[{MEMORY},{PAIRS}]")).unwrap();
+        let plots = plots(&rows);
+        let names: Vec<&str> = plots.iter().map(|(name, _)| name.as_str()).collect();
+        let wanted = [
+            "freeze-by-size-1-gbit-s-out-writes-50-mb-per-s.svg",
+            "free-by-size-1-gbit-s-out-writes-50-mb-per-s.svg",
+            "freeze-by-writes-1-gbit-s-out-16mib.svg",
+            "free-by-writes-1-gbit-s-out-16mib.svg",
+            "pairs-unlimited-stop.svg",
+        ];
+        assert_eq!(names, wanted);
+        assert!(plots.iter().all(|(_, plot)| plot.ends_with("</svg>\n")));
+        let line = |text: &str| text.replace('\n', " ");
+        assert_eq!(understand(&format!("{}\n{}\n", line(MEMORY), line(PAIRS))).unwrap().len(), 2);
+        assert!(understand("{}").is_err());
+    }
+}
