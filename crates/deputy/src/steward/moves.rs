@@ -10,6 +10,7 @@ mod course;
 mod filling;
 mod following;
 mod implant;
+mod locks;
 mod names;
 mod observe;
 mod out;
@@ -481,7 +482,7 @@ pub fn pass(room: &Arc<Shared>, pid: i32, beyond: Beyond, wish: Wish, tool: Opti
 
 /// Brings a process home from the room.
 pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
-    let came = in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, gauge));
+    let came = in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, false, gauge));
     learn(room, wish, came.map_err(|e| e.to_string()))
 }
 
@@ -510,7 +511,7 @@ pub fn bring_home(room: &Arc<Shared>, pid: i32) {
         if !task.moves.wait_drained(pid) {
             return;
         }
-        match back::run(&task, pid, Wish::default(), Arc::default()) {
+        match back::run(&task, pid, Wish::default(), true, Arc::default()) {
             Ok(_) => tracing::info!("process {pid} came home for a call of its own"),
             Err(e) => there.tell(&ToRoom::Stays { pid, why: e.to_string() }),
         }

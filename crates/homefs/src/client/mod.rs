@@ -308,7 +308,13 @@ impl Client {
             }
             return;
         }
-        self.uplink.request(index, bytes);
+        let marked = self.sets_lock_of_open_file(&request).then(|| peek::for_open_file(bytes)).flatten();
+        self.uplink.request(index, marked.as_deref().unwrap_or(bytes));
+    }
+
+    fn sets_lock_of_open_file(&self, request: &Request<'_>) -> bool {
+        matches!(request.opcode, Some(Opcode::Setlk | Opcode::Setlkw))
+            && self.uplink.current_call(request.header.pid).is_some_and(|line| peek::locks_for_open_file(&line))
     }
 
     fn is_kernel_asking(&self, tid: u32) -> bool {

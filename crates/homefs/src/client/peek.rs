@@ -3,7 +3,10 @@
 //! FIFOs by path: the room's kernel would open a FIFO's inode itself, as one of its own; but both ends of a home's FIFO are at home. So a
 //! lookup on the way to an open is answered with a stand-in: a regular file to the room's kernel, whose reads and writes the home serves.
 
-use crate::proto::{EntryOut, GetxattrIn, OUT_HEADER_BYTES, Opcode, Request, S_IFMT, STANDIN_BIT, STANDIN_BYTES};
+use crate::proto::{
+    EntryOut, GetxattrIn, IN_HEADER_BYTES, LK_OF_OPEN_FILE, LkIn, OUT_HEADER_BYTES, Opcode, Request, S_IFMT,
+    STANDIN_BIT, STANDIN_BYTES,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The reply to a lookup, changed to name the stand-in, and the inode's number, if it names a FIFO.
@@ -48,6 +51,24 @@ pub(super) fn is_open(line: &str) -> bool {
         libc::SYS_openat2 | libc::SYS_creat => true,
         _ => false,
     }
+}
+
+/// The thread sets a lock that belongs to the open file, not to its process.
+pub(super) fn locks_for_open_file(line: &str) -> bool {
+    let commands = [libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
+    CurrentCall::read(line).is_some_and(|(call, number)| {
+        number == libc::SYS_fcntl && call.argument(1).is_some_and(|command| commands.contains(&(command as i32)))
+    })
+}
+
+/// The request to set a lock, with the word that it is to be the open file's.
+pub(super) fn for_open_file(request: &[u8]) -> Option<Vec<u8>> {
+    let mut changed = request.to_vec();
+    let flags_at = IN_HEADER_BYTES + std::mem::offset_of!(LkIn, lk_flags);
+    let flags = changed.get_mut(flags_at..flags_at + 4)?;
+    let word = u32::from_le_bytes([flags[0], flags[1], flags[2], flags[3]]) | LK_OF_OPEN_FILE;
+    flags.copy_from_slice(&word.to_le_bytes());
+    Some(changed)
 }
 
 /// The thread has not itself asked for an extended attribute: the kernel looks for file capabilities because the thread executes or

@@ -64,6 +64,8 @@ pub const GETATTR_FH: u32 = 1 << 0;
 pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 /// The lock is a flock, not a POSIX lock.
 pub const LK_FLOCK: u32 = 1 << 0;
+/// Between a room and its home only: the lock is to be the open file's (F_OFD_SETLK), which the kernel does not say.
+pub const LK_OF_OPEN_FILE: u32 = 1 << 31;
 /// FSYNC: the data only.
 pub const FSYNC_FDATASYNC: u32 = 1 << 0;
 /// SETXATTR of an ACL: clear the set-group-id bit.

@@ -5,7 +5,7 @@ use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::reopen;
 use super::{Server, lock, sys};
-use crate::proto::{FileLock, LK_FLOCK, LkIn, LkOut, ReplyBuf};
+use crate::proto::{FileLock, LK_FLOCK, LK_OF_OPEN_FILE, LkIn, LkOut, ReplyBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
@@ -19,6 +19,72 @@ struct Owner {
     pid: u32,
     /// The open files that it locked through.
     handles: Vec<u64>,
+    /// The locks are an open file's, not the process'.
+    of_open_file: bool,
+}
+
+/// Locks that a process of the room holds on a file of home. They last at least as long as this.
+pub struct HeldLocks {
+    /// The file.
+    pub inode: u64,
+    /// Its device.
+    pub device: u64,
+    /// What of it.
+    pub ranges: Vec<LockedRange>,
+    description: Arc<OwnedFd>,
+}
+
+/// A part of a file that is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockedRange {
+    /// Nobody shares the lock.
+    pub exclusive: bool,
+    /// Where it begins.
+    pub start: i64,
+    /// For how many bytes; 0: to the end.
+    pub bytes: i64,
+}
+
+impl HeldLocks {
+    /// Some of them nobody shares.
+    pub fn is_exclusive(&self) -> bool {
+        self.ranges.iter().any(|range| range.exclusive)
+    }
+
+    /// They are all shared from now on.
+    ///
+    /// # Errors
+    /// Of fcntl(2).
+    pub fn let_readers_in(&self) -> std::io::Result<()> {
+        for range in self.ranges.iter().filter(|range| range.exclusive) {
+            let (l_type, l_whence) = (libc::F_RDLCK as i16, libc::SEEK_SET as i16);
+            let mut lock = libc::flock { l_type, l_whence, l_start: range.start, l_len: range.bytes, l_pid: 0 };
+            sys::ofd_lock(self.description.as_fd(), libc::F_OFD_SETLK, &mut lock)?;
+        }
+        Ok(())
+    }
+}
+
+/// Locks of an open file description, as the kernel shows them (proc_pid_fdinfo(5)).
+fn locks_on(file: &OwnedFd) -> Vec<LockedRange> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
+    info.lines().filter(|line| line.starts_with("lock:")).map(lock_of_line).collect()
+}
+
+/// `lock: 1: OFDLCK ADVISORY READ -1 fe:01:1234 128 128`. What cannot be read counts as a lock of all.
+fn lock_of_line(line: &str) -> LockedRange {
+    const ALL: LockedRange = LockedRange { exclusive: true, start: 0, bytes: 0 };
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [.., kind, _, _, start, end] = words.as_slice() else { return ALL };
+    let start: Option<i64> = start.parse().ok();
+    let bytes = match *end {
+        "EOF" => Some(0),
+        end => end.parse::<i64>().ok().zip(start).map(|(end, start)| end - start + 1),
+    };
+    match (start, bytes) {
+        (Some(start), Some(bytes)) => LockedRange { exclusive: *kind != "READ", start, bytes },
+        _ => ALL,
+    }
 }
 
 /// POSIX lock owners by node and owner.
@@ -127,24 +193,53 @@ impl Server {
         // As the file is open: the kernel asks for reading to lock for reading, for writing to lock for writing.
         let access = rustix::fs::fcntl_getfl(&*open.file)? & OFlags::ACCMODE;
         let description = Arc::new(reopen(&open.file, access | OFlags::NONBLOCK)?);
-        let owner =
-            Owner { description: description.clone(), writable: may_write, pid: set.lk.pid, handles: vec![set.fh] };
+        let owner = Owner {
+            description: description.clone(),
+            writable: may_write,
+            pid: set.lk.pid,
+            handles: vec![set.fh],
+            of_open_file: set.lk_flags & LK_OF_OPEN_FILE != 0,
+        };
         owners.insert(key, owner);
         Ok(description)
     }
 
-    /// Whether a process of the room holds a lock of a home file.
-    pub fn holds_locks(&self, pid: i32) -> bool {
-        let is_locked = |file: &OwnedFd| {
-            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
-            info.is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:")))
-        };
+    /// The locks of its own that a process of the room holds on files of home. They are kept until [`Server::forget_locks`].
+    ///
+    /// # Errors
+    /// What other lock it holds, which another process cannot take over.
+    pub fn held_locks(&self, pid: i32) -> std::result::Result<Vec<HeldLocks>, &'static str> {
+        if self.holds_flock(pid) {
+            return Err("has locked a file while it was away (flock), and that lock is the open file's");
+        }
+        let owners = lock(&self.locks.owners);
+        let mut held = Vec::new();
+        for owner in owners.values().filter(|owner| owner.pid == pid as u32) {
+            let locks = locks_on(&owner.description);
+            if locks.is_empty() {
+                continue;
+            }
+            if owner.of_open_file {
+                return Err("has locked a file while it was away (F_OFD_SETLK), and that lock is the open file's");
+            }
+            let Ok(stat) = rustix::fs::fstat(&*owner.description) else { return Err("has locked a file that is lost") };
+            let (inode, device, description) = (stat.st_ino, stat.st_dev, owner.description.clone());
+            held.push(HeldLocks { inode, device, ranges: locks, description });
+        }
+        Ok(held)
+    }
+
+    /// These locks of a process are another's now.
+    pub fn forget_locks(&self, pid: i32) {
+        lock(&self.locks.owners).retain(|_, owner| owner.pid != pid as u32 || owner.of_open_file);
+    }
+
+    fn holds_flock(&self, pid: i32) -> bool {
         let mut flocks = lock(&self.locks.flocks);
         flocks.retain(|(fh, node), _| self.handles.get(*fh, *node).is_ok());
         let own = flocks.iter().filter(|(_, owner)| **owner == pid as u32);
         let mut opens = own.filter_map(|((fh, node), _)| self.handles.get(*fh, *node).ok());
-        opens.any(|open| is_locked(&open.file))
-            || lock(&self.locks.owners).values().any(|o| o.pid == pid as u32 && is_locked(&o.description))
+        opens.any(|open| !locks_on(&open.file).is_empty())
     }
 
     fn flock(self: &Arc<Self>, call: &Call<'_>, open: &Arc<Open>, kind: i32, waits: bool) -> Outcome {
@@ -165,6 +260,25 @@ impl Server {
                 Ok(Answer::Later)
             }
             Err(errno) => Err(Refused(errno)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_read_as_the_kernel_shows_them() {
+        let range = |exclusive, start, bytes| LockedRange { exclusive, start, bytes };
+        let shown = [
+            ("lock:\t1: OFDLCK ADVISORY  READ -1 fe:01:1234 128 128", range(false, 128, 1)),
+            ("lock:\t2: OFDLCK ADVISORY  WRITE -1 fe:01:1234 1073741826 1073742335", range(true, 1_073_741_826, 510)),
+            ("lock:\t3: OFDLCK ADVISORY  WRITE -1 fe:01:1234 0 EOF", range(true, 0, 0)),
+            ("lock:\tnonsense", range(true, 0, 0)),
+        ];
+        for (line, expected) in shown {
+            assert_eq!(lock_of_line(line), expected, "{line}");
         }
     }
 }

@@ -24,6 +24,7 @@ mod xattr;
 
 pub use creds::{Callers, Credentials};
 pub use export::Export as ExportPath;
+pub use locks::{HeldLocks, LockedRange};
 
 use crate::invalidation::{Invalidation, What};
 use crate::offer::Offer;

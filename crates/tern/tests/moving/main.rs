@@ -12,6 +12,7 @@ mod in_flight;
 mod kinds;
 mod large;
 mod onward;
+mod peers;
 mod pictures;
 mod refused;
 mod round_trip;

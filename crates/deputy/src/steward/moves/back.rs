@@ -1,6 +1,7 @@
 //! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
 
 use super::filling::Filling;
+use super::locks::Locks;
 use super::used::Away;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
@@ -22,8 +23,8 @@ pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Brings process `pid` home.
-pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
+/// Brings process `pid` home. `must_come`: it waits for that, and nothing else can be done for it.
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, must_come: bool, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
@@ -34,7 +35,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
     this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate, onward: false })?;
-    match this.receive() {
+    match this.receive(must_come) {
         Ok(rest) => {
             os::fault::past("home");
             let how = if rest.is_some() { "post" } else { "stop" };
@@ -61,7 +62,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
 type Rest = Option<Arc<Pager>>;
 
 impl Move {
-    fn receive(&self) -> Result<Rest, MoveError> {
+    fn receive(&self, must_come: bool) -> Result<Rest, MoveError> {
         os::fault::at("recall")?;
         let mut bytes = Vec::new();
         let mut filling: Option<Filling> = None;
@@ -79,12 +80,12 @@ impl Move {
                     self.done("share");
                 }
                 Ok(Heard::Later(runs)) => {
-                    if let Err(e) = self.filled(&mut filling, &bytes).and_then(|f| f.expect_later(&runs)) {
+                    if let Err(e) = self.filled(&mut filling, &bytes, must_come).and_then(|f| f.expect_later(&runs)) {
                         break Err(e);
                     }
                 }
                 Ok(Heard::Pages(runs, pages)) => {
-                    let ready = self.filled(&mut filling, &bytes);
+                    let ready = self.filled(&mut filling, &bytes, must_come);
                     let bytes = pages.len() as u64;
                     self.count(bytes);
                     let wanted = self.check_wanted();
@@ -112,12 +113,17 @@ impl Move {
     }
 
     /// The deputy that is filled: the image is whole when anything else comes.
-    fn filled<'a>(&self, filling: &'a mut Option<Filling>, bytes: &[u8]) -> Result<&'a mut Filling, MoveError> {
+    fn filled<'a>(
+        &self,
+        filling: &'a mut Option<Filling>,
+        bytes: &[u8],
+        must_come: bool,
+    ) -> Result<&'a mut Filling, MoveError> {
         match filling {
             Some(filling) => Ok(filling),
             None => {
                 self.done("image");
-                let begun = self.begin_filling(bytes)?;
+                let begun = self.begin_filling(bytes, must_come)?;
                 self.done("lay out");
                 Ok(filling.insert(begun))
             }
@@ -125,17 +131,14 @@ impl Move {
     }
 
     /// Stops the deputy and lays the body's memory out in it, beside its own.
-    fn begin_filling(&self, bytes: &[u8]) -> Result<Filling, MoveError> {
+    fn begin_filling(&self, bytes: &[u8], must_come: bool) -> Result<Filling, MoveError> {
         let image = Image::decode(bytes).map_err(|e| MoveError::Room(e.to_string()))?;
         let mut wanted: Vec<i32> = image.threads.iter().map(|t| t.tid).collect();
         wanted.sort_unstable();
         if image.process.pid != self.pid {
             return Err(MoveError::Room("the image is another process'".into()));
         }
-        if self.room.files.get().is_some_and(|files| files.holds_locks(self.pid)) {
-            let why = "it has locked a file while it was away, and a lock cannot change its owner unseen";
-            return Err(BodyError::Stays(why.into()).into());
-        }
+        let locks = Locks::of(&self.room, &image, must_come)?;
         os::fault::at("stop deputy")?;
         let frozen = self.stop_idle(&wanted)?;
         let areas = os::areas::read(self.pid);
@@ -156,7 +159,7 @@ impl Move {
                 e
             },
         )?;
-        let mut filling = Filling::new(image, deputy, &own);
+        let mut filling = Filling::new(image, deputy, &own, locks);
         match filling.prepare(&self.room, self.pid) {
             Ok(()) => Ok(filling),
             Err(e) => {

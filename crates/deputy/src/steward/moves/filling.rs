@@ -1,6 +1,7 @@
 //! A deputy that takes its program's state back. Until the commit point ([`Filling::prepare`], [`Filling::write`], [`Filling::take_descriptors`]) everything is laid beside what the deputy has, so
 //! that it can be undone; after it ([`Filling::finish`]) come only calls that do not fail for the program's sake.
 
+use super::locks::Locks;
 use super::{MoveError, names};
 use crate::steward::shared::Shared;
 use body::{BodyError, Collected, Given, Inside};
@@ -29,6 +30,8 @@ pub struct Filling {
     later: Ranges,
     /// What will be at these numbers, and where it is now.
     copies: Vec<(i32, i32)>,
+    /// That the process took while it was away.
+    locks: Locks,
 }
 
 /// An area of the deputy's.
@@ -54,9 +57,10 @@ fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
 
 impl Filling {
     /// Of a deputy that is stopped, and was collected; nothing is done to it yet.
-    pub fn new(image: Image, deputy: Collected, own: &[Area]) -> Filling {
+    pub fn new(image: Image, deputy: Collected, own: &[Area], locks: Locks) -> Filling {
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
-        Filling { image, deputy, given: Given::default(), own, cwd: None, later: Ranges::default(), copies: Vec::new() }
+        let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
+        Filling { image, deputy, given, own, cwd: None, later, copies, locks }
     }
 
     /// What it is filled from.
@@ -271,6 +275,8 @@ impl Filling {
             self.first()?.must("entering the working directory", libc::SYS_fchdir, [fd as u64, 0, 0, 0, 0, 0])?;
         }
         self.place_descriptors(pid)?;
+        let locks = std::mem::take(&mut self.locks);
+        locks.take_along(self.first()?, &image)?;
         let inside = self.first()?;
         let lost = will_be_dropped(inside, &image)?;
         body::set_process(inside, &image, &given)?;

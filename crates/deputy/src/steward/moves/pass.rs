@@ -79,7 +79,7 @@ fn check(room: &Shared, pid: i32) -> Result<(), MoveError> {
             return Err(BodyError::Stays("it is stopped".into()).into());
         }
     }
-    if room.files.get().is_some_and(|files| files.holds_locks(pid)) {
+    if room.files.get().is_some_and(|files| !files.held_locks(pid).is_ok_and(|locks| locks.is_empty())) {
         return Err(BodyError::Stays("it has locked a file while it was away".into()).into());
     }
     Ok(())
