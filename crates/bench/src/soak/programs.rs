@@ -171,7 +171,7 @@ shows '^>'
 for i in $(seq 8); do
 tmux send-keys "echo begun $i; sleep 100 &" Enter; shows "^begun $i"
 tmux send-keys 'jobs | cut -c1-30; fg' Enter; shows '^sleep 100$'
-tmux send-keys C-z; shows 'Stopped'
+until tmux capture-pane -p | grep -q Stopped; do tmux send-keys C-z; sleep 0.2; done
 tmux send-keys 'kill %1; wait; echo ended $?' Enter; shows '^ended'
 tmux send-keys 'history | tail -n 2 | head -n 1' Enter; shows 'kill %1; wait; echo ended'
 tmux send-keys C-l; until ! tmux capture-pane -p | grep -q '^ended'; do sleep 0.05; done; echo round $i

@@ -293,6 +293,7 @@ impl Filling {
             let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
             let first = tid == pid;
             done.push(body::finish(inside, thread, first, |inside| {
+                drop_cancellations(inside)?;
                 let mut batch = inside.batch();
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
@@ -322,6 +323,22 @@ fn keeps_its_locks(room: &Shared, pid: i32, image: &Image) -> Result<(), BodyErr
         }
     }
     Ok(())
+}
+
+/// Takes what interrupts a deputy's call, and came when it had ended already: the deputy knows better, the program would die of it.
+fn drop_cancellations(inside: &mut Inside) -> Result<(), BodyError> {
+    const AT_ONCE: usize = 8;
+    loop {
+        let mut batch = inside.batch();
+        let signals = batch.put(&(1u64 << (abi::CANCEL_SIGNAL - 1)).to_le_bytes());
+        let at_once = batch.put(&[0; 16]);
+        for _ in 0..AT_ONCE {
+            batch.may(libc::SYS_rt_sigtimedwait, [signals, 0, at_once, 8, 0, 0]);
+        }
+        if inside.run(&batch)?.iter().any(|taken| *taken < 0) {
+            return Ok(());
+        }
+    }
 }
 
 /// For which thread, if it is for one, and what it carries.

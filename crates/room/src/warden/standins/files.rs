@@ -14,10 +14,10 @@ use homefs::proto::{
     SetattrIn, WriteIn, WriteOut, fattr,
 };
 use os::ptrace::HostTid;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wire::message::{Call, StandinId};
+use wire::message::{Call, Descriptor, StandinId};
 
 /// What is known of them.
 #[derive(Default)]
@@ -82,6 +82,14 @@ impl Files {
         if standin.is_file() {
             self.with(|state| state.offsets.insert(standin, Offset { here: offset, before: None }));
         }
+    }
+
+    /// Stand-ins that a body begins with. Where several of its numbers are one open file, others at home may have moved its offset while home looked at one number after the other: what
+    /// is said of the first holds, to which the kernel's is set, too (`porter/body.rs`).
+    pub fn begin_all(&self, descriptors: &[Descriptor]) {
+        let mut begun = HashSet::new();
+        let firsts = descriptors.iter().filter(|descriptor| begun.insert(descriptor.standin));
+        firsts.for_each(|descriptor| self.begins(descriptor.standin, descriptor.offset));
     }
 
     /// The kernel will make a seek that home has made, and come to this offset.
@@ -413,6 +421,16 @@ mod tests {
         assert_eq!((found.ino, found.size, found.mode, found.uid, found.gid), (12, 4097, 0o100_640, 1000, 50));
         assert_eq!((found.nlink, found.mtime, found.ctimensec), (2, 3, 6));
         assert_eq!(attributes_at_home(12, &stat[..100]), None);
+    }
+
+    /// Failed before: a program with its output and its errors in one file, to which a child at home wrote meanwhile, had home's offset set back, and what the child wrote was written over.
+    #[test]
+    fn one_file_under_two_numbers_begins_at_one_offset() {
+        let (files, standin) = (Files::default(), StandinId(3).of_file());
+        let (at_home, flags, terminal, timed) = (1, libc::O_WRONLY, false, false);
+        let descriptor = |fd, offset| Descriptor { fd, at_home, standin, flags, terminal, timed, offset };
+        files.begin_all(&[descriptor(1, 444), descriptor(2, 516)]);
+        assert_eq!(files.sought_here(standin, 444), None);
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Tracer {
         let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         self.room.guests().add(pid, guest);
         place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
-        place.descriptors.iter().for_each(|d| self.room.standins.files.begins(d.standin, d.offset));
+        self.room.standins.files.begin_all(&place.descriptors);
         let socket = match self.bodies.phases.insert(pid, Phase::Starting) {
             Some(Phase::Expected(socket)) => Ok(socket),
             _ => Err(os::Error::new("making a process", std::io::Error::from_raw_os_error(libc::EAGAIN))),
