@@ -3,6 +3,7 @@
 use super::observe::Observed;
 use super::{Heard, Move, MoveError};
 use body::{Ahead, preliminary};
+use image::Area;
 use os::inject::Memory;
 use os::pidfd::PidFd;
 use os::track::{Tracker, USERFAULTFD_FLAGS};
@@ -13,16 +14,10 @@ impl Move {
     /// Sends the memory while the process runs.
     pub fn send_ahead(&self, pidfd: &PidFd, observed: &Observed, rounds: Rounds) -> Result<Ahead, MoveError> {
         os::fault::at("ahead")?;
-        let image = preliminary(self.pid, observed.image());
-        self.send_image(&image)?;
-        self.room.tell(&ToRoom::LayOut { pid: self.pid });
-        let mut ahead = Ahead::new(self.track(pidfd)?, image.areas);
+        let areas = self.begin_layout(observed)?;
+        let mut ahead = Ahead::new(self.track(pidfd)?, areas);
         self.done("track");
-        self.expect(|heard| match heard {
-            Heard::LaidOut(result) => Some(result),
-            _ => None,
-        })?;
-        self.done("lay out there");
+        self.await_layout()?;
         let memory = Memory::of(self.pid)?;
         ahead.send(rounds, |round| {
             let before = self.course.borrow().page_bytes();
@@ -32,6 +27,29 @@ impl Move {
             Ok::<_, MoveError>(self.course.borrow().page_bytes() - before)
         })?;
         Ok(ahead)
+    }
+
+    /// Has the room lay out the memory of the empty body before the process is stopped. What changes until then is made to fit.
+    pub fn lay_out_there(&self, observed: &Observed) -> Result<(), MoveError> {
+        self.begin_layout(observed)?;
+        self.await_layout()
+    }
+
+    /// The areas that are laid out.
+    fn begin_layout(&self, observed: &Observed) -> Result<Vec<Area>, MoveError> {
+        let image = preliminary(self.pid, observed.image());
+        self.send_image(&image)?;
+        self.room.tell(&ToRoom::LayOut { pid: self.pid });
+        Ok(image.areas)
+    }
+
+    fn await_layout(&self) -> Result<(), MoveError> {
+        self.expect(|heard| match heard {
+            Heard::LaidOut(result) => Some(result),
+            _ => None,
+        })?;
+        self.done("lay out there");
+        Ok(())
     }
 
     /// The process makes a userfaultfd, of which only we keep a descriptor.

@@ -87,8 +87,8 @@ impl Move {
         let costs = self.room.moves.costs().limited(wish.rate);
         let chosen = costs.choose(own_bytes, wish.max_freeze_us);
         match wish.how {
-            How::Stop | How::Post | How::Flush => Ok(None),
-            How::Auto if chosen == Way::Stop => Ok(None),
+            How::Stop | How::Post | How::Flush => self.lay_out_there(&prepared.observed).map(|()| None),
+            How::Auto if chosen == Way::Stop => self.lay_out_there(&prepared.observed).map(|()| None),
             How::Auto | How::Pre => {
                 let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs);
                 Ok(Some(self.send_ahead(pidfd, &prepared.observed, rounds)?))
