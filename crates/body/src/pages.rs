@@ -5,7 +5,8 @@ use image::{Area, Content};
 use os::inject::Memory;
 use os::pages::Own;
 
-const PAGE: usize = 4096;
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
 
 /// Where pages lie: address and bytes.
 pub type Run = (u64, u64);
@@ -29,11 +30,7 @@ pub fn each_batch(
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     let mut buffer = Vec::new();
-    let mut rest = runs.iter().copied();
-    let mut next = rest.next();
-    while next.is_some() {
-        let batch = take_batch(&mut next, &mut rest, batch_bytes());
-        let bytes = batch.iter().map(|r| r.1 as usize).sum::<usize>();
+    each_part(runs, batch_bytes, |batch, bytes| {
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }
@@ -41,14 +38,27 @@ pub fn each_batch(
             (Ok(()), _) => {}
             (Err(_), Some(unreadable)) => {
                 unreadable.extend(batch);
-                continue;
+                return Ok(());
             }
             (Err(e), None) => return Err(e.into()),
         }
         let (batch, bytes) = if fresh { without_zeros(&batch, areas, &mut buffer) } else { (batch, bytes) };
-        if bytes > 0 {
-            each(&batch, &buffer[..bytes])?;
-        }
+        if bytes > 0 { each(&batch, &buffer[..bytes]) } else { Ok(()) }
+    })
+}
+
+/// Gives these runs to `each`, as many bytes at once as `part_bytes` says each time, with their bytes in all.
+pub fn each_part<E>(
+    runs: &[Run],
+    part_bytes: impl Fn() -> u64,
+    mut each: impl FnMut(Vec<Run>, usize) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut rest = runs.iter().copied();
+    let mut next = rest.next();
+    while next.is_some() {
+        let part = take_batch(&mut next, &mut rest, part_bytes());
+        let bytes = part.iter().map(|r| r.1 as usize).sum();
+        each(part, bytes)?;
     }
     Ok(())
 }

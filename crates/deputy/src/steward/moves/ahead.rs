@@ -2,7 +2,7 @@
 
 use super::observe::Observed;
 use super::{Heard, Move, MoveError};
-use body::{Ahead, preliminary};
+use body::{Ahead, Copied, preliminary};
 use image::Area;
 use os::inject::Memory;
 use os::pidfd::PidFd;
@@ -22,11 +22,25 @@ impl Move {
         ahead.send(rounds, |round| {
             let before = self.course.borrow().page_bytes();
             self.send_batches(round.runs, round.areas, &memory, round.fresh, Some(&mut round.unreadable))?;
+            self.await_all_taken()?;
             os::fault::at("round")?;
             self.done("round");
             Ok::<_, MoveError>(self.course.borrow().page_bytes() - before)
         })?;
         Ok(ahead)
+    }
+
+    /// Sends the memory of a small process while it runs, and keeps a copy. `None`: it changes too quickly even for that.
+    pub fn send_copy(&self, observed: &Observed) -> Result<Option<Ahead>, MoveError> {
+        os::fault::at("ahead")?;
+        let areas = self.begin_layout(observed)?;
+        let copied = Copied::of(self.pid, &areas);
+        self.await_layout()?;
+        let Ok(copied) = copied else { return Ok(None) };
+        copied.each(&areas, || self.bulk.borrow().batch_bytes(), |runs, pages| self.send_pages(runs, pages))?;
+        self.await_all_taken()?;
+        self.done("copy");
+        Ok(Some(Ahead::copied(copied, areas)))
     }
 
     /// Has the room lay out the memory of the empty body before the process is stopped. What changes until then is made to fit.

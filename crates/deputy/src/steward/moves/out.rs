@@ -11,7 +11,7 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{Ahead, BodyError, Collected, Run};
+use body::{Ahead, BodyError, COPIED_BYTES_MAX, Collected, Run};
 use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
@@ -87,6 +87,7 @@ impl Move {
         let costs = self.room.moves.costs().limited(wish.rate);
         let chosen = costs.choose(own_bytes, wish.max_freeze_us);
         match wish.how {
+            How::Auto if own_bytes <= COPIED_BYTES_MAX => self.send_copy(&prepared.observed),
             How::Stop | How::Post | How::Flush => self.lay_out_there(&prepared.observed).map(|()| None),
             How::Auto if chosen == Way::Stop => self.lay_out_there(&prepared.observed).map(|()| None),
             How::Auto | How::Pre => {
@@ -266,7 +267,7 @@ impl Move {
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
-    fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
+    pub(super) fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
         self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
         self.count(pages.len() as u64);
         let parts = [&cargo::pages_head(self.pid, runs), pages];
