@@ -252,7 +252,7 @@ impl Offer<'_> {
 const EXCHANGE_EVEN: f64 = 0.2;
 
 /// An exchange asks for so many times the gain for which one process is rotated, since both places stand empty while the two travel; ...
-const EXCHANGE_ASKED: f64 = 8.0;
+const EXCHANGE_ASKED: f64 = 12.0;
 /// ... and for more by the root where a move takes longer than this, milliseconds (see [`SWIFT_MOVE_MS`]).
 const EXCHANGE_MOVE_MS: f64 = 120.0;
 

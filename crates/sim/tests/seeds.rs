@@ -57,7 +57,7 @@ fn seventeen_on_sixteen_come_near_the_fluid_bound() {
 #[test]
 fn slow_places_and_fast_ones_are_shared_near_the_fluid_bound() {
     let mut speeds = Scenario::parse(include_str!("../../../scenarios/speeds.toml")).unwrap();
-    (speeds.runs, speeds.columns) = (5, sim::Columns(vec![Strategy::Tern]));
+    (speeds.runs, speeds.columns) = (20, sim::Columns(vec![Strategy::Tern]));
     let table = sim::experiment(&speeds, 1, |_| ()).unwrap();
     for row in &table.rows {
         let tern = &row.cells[0];
