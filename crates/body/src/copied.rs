@@ -1,14 +1,12 @@
 //! Pre-copy of a small process: its pages go ahead as they are, and a copy is kept. At the stop what differs from it goes again: nobody need watch who writes.
 
 use crate::error::BodyError;
-use crate::pages::{PAGE, Run, each_part, own_runs, without_zeros};
+use crate::pages::{PAGE, Run, each_part, in_pieces, own_runs, without_zeros};
 use image::Area;
 use os::inject::Memory;
 use os::pages::{Own, append, intersect};
 use os::track::Found;
-
-/// With more own memory than this, watching is cheaper than comparing.
-pub const COPIED_BYTES_MAX: u64 = 4 << 20;
+use strategy::COPIED_BYTES_MAX;
 
 /// Pages as they were sent.
 #[derive(Debug)]
@@ -39,11 +37,11 @@ impl Copied {
         mut send: impl FnMut(&[Run], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut from = 0;
-        each_part(&self.runs, batch_bytes, |runs, bytes| {
+        each_part(&self.runs, &batch_bytes, |runs, bytes| {
             let mut part = self.bytes[from..from + bytes].to_vec();
             from += bytes;
             let (runs, bytes) = without_zeros(&runs, areas, &mut part);
-            if bytes > 0 { send(&runs, &part[..bytes]) } else { Ok(()) }
+            if bytes > 0 { in_pieces(&runs, &part[..bytes], batch_bytes(), &mut send) } else { Ok(()) }
         })
     }
 

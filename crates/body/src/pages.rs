@@ -18,6 +18,15 @@ pub fn own_runs(own: &Own, areas: &[Area]) -> Result<Vec<Run>, BodyError> {
     Ok(runs.into_iter().map(|(start, end)| (start, end - start)).collect())
 }
 
+/// About how many bytes of these areas would be sent of process `pid`: its own pages, without those of zeros that nobody misses.
+pub fn filled_bytes(pid: i32, own: &Own, areas: &[Area]) -> Result<u64, BodyError> {
+    let copied: Vec<Area> = areas.iter().filter(|a| a.content != Content::Anonymous).cloned().collect();
+    let anonymous: Vec<Area> = areas.iter().filter(|a| a.content == Content::Anonymous).cloned().collect();
+    let anonymous: Vec<(u64, u64)> = own_runs(own, &anonymous)?.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
+    let copied: u64 = own_runs(own, &copied)?.iter().map(|(_, bytes)| bytes).sum();
+    Ok(copied + os::sample::filled_bytes(pid, &anonymous)?)
+}
+
 /// Gives the pages of these runs to `each`, as many at once as `batch_bytes` says each time: where they lie, and their bytes. `fresh`: the other end has none of them yet, so what is
 /// zero in anonymous memory is not sent. `unreadable`: what cannot be read is put there (the process runs, and may have unmapped it); without it, that is an error.
 pub fn each_batch(
@@ -30,7 +39,7 @@ pub fn each_batch(
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     let mut buffer = Vec::new();
-    each_part(runs, batch_bytes, |batch, bytes| {
+    each_part(runs, &batch_bytes, |batch, bytes| {
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }
@@ -43,11 +52,11 @@ pub fn each_batch(
             (Err(e), None) => return Err(e.into()),
         }
         let (batch, bytes) = if fresh { without_zeros(&batch, areas, &mut buffer) } else { (batch, bytes) };
-        if bytes > 0 { each(&batch, &buffer[..bytes]) } else { Ok(()) }
+        if bytes > 0 { in_pieces(&batch, &buffer[..bytes], batch_bytes(), &mut each) } else { Ok(()) }
     })
 }
 
-/// Gives these runs to `each`, as many bytes at once as `part_bytes` says each time, with their bytes in all.
+/// Gives these runs to `each`, as many bytes at once as `part_bytes` says each time, with their bytes in all; whole pages.
 pub fn each_part<E>(
     runs: &[Run],
     part_bytes: impl Fn() -> u64,
@@ -56,9 +65,31 @@ pub fn each_part<E>(
     let mut rest = runs.iter().copied();
     let mut next = rest.next();
     while next.is_some() {
-        let part = take_batch(&mut next, &mut rest, part_bytes());
+        let part = take_batch(&mut next, &mut rest, part_bytes().max(PAGE as u64));
         let bytes = part.iter().map(|r| r.1 as usize).sum();
         each(part, bytes)?;
+    }
+    Ok(())
+}
+
+/// Pages go at once, or in pieces if less than one is to.
+pub fn in_pieces<E>(
+    batch: &[Run],
+    bytes: &[u8],
+    piece_bytes: u64,
+    each: &mut impl FnMut(&[Run], &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    if piece_bytes >= PAGE as u64 {
+        return each(batch, bytes);
+    }
+    let mut rest = bytes;
+    let mut next = batch.first().copied();
+    let mut runs = batch.iter().copied().skip(1);
+    while next.is_some() {
+        let piece = take_batch(&mut next, &mut runs, piece_bytes.max(1));
+        let (now, later) = rest.split_at(piece.iter().map(|r| r.1 as usize).sum());
+        each(&piece, now)?;
+        rest = later;
     }
     Ok(())
 }
@@ -144,6 +175,23 @@ mod tests {
         let (kept, bytes) = without_zeros(&[(0x1000, 4 * 4096), (0x5000, 2 * 4096)], &areas, &mut buffer);
         assert_eq!(kept, [(0x2000, 4096), (0x4000, 3 * 4096)]);
         assert_eq!((bytes, buffer[0], buffer[PAGE], buffer[2 * PAGE]), (4 * PAGE, 1, 2, 0));
+    }
+
+    #[test]
+    fn less_than_a_page_goes_in_pieces() {
+        let bytes: Vec<u8> = (0..2 * PAGE).map(|n| (n / 1024) as u8).collect();
+        let mut seen = Vec::new();
+        let mut each = |runs: &[Run], bytes: &[u8]| {
+            seen.push((runs.to_vec(), bytes[0], bytes.len()));
+            Ok::<_, BodyError>(())
+        };
+        in_pieces(&[(0x1000, 4096), (0x9000, 4096)], &bytes, 3072, &mut each).unwrap();
+        let wanted = [
+            (vec![(0x1000, 3072)], 0, 3072),
+            (vec![(0x1c00, 1024), (0x9000, 2048)], 3, 3072),
+            (vec![(0x9800, 2048)], 6, 2048),
+        ];
+        assert_eq!(seen, wanted);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ctl::moves::{How, Leg, Wish};
 use ctl::steward::{Onward, ToSteward};
 use packet::Peer;
+use strategy::Pace;
 
 use crate::daemon::Daemon;
 use crate::steward::{Passed, Steward};
@@ -42,19 +43,6 @@ fn go(
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
-    let legs = go_as(daemon, tool, pid, to, wish)?;
-    // A rate that was set says nothing about the next one.
-    legs.iter().filter(|_| wish.rate.is_none()).for_each(|leg| daemon.has_moved(leg));
-    Ok(legs)
-}
-
-fn go_as(
-    daemon: &Arc<Daemon>,
-    tool: Option<BorrowedFd<'_>>,
-    pid: i32,
-    to: Option<&str>,
-    wish: Wish,
-) -> Result<Vec<Leg>, Error> {
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };
@@ -110,12 +98,19 @@ fn on(
 /// The lesser of the user's rate and the owner's.
 fn limited(wish: Wish, kb_s: u32) -> Wish {
     let owner = Some(u64::from(kb_s) * 1000).filter(|rate| *rate > 0);
-    Wish { rate: wish.rate.into_iter().chain(owner).min(), ..wish }
+    let rate = wish.pace.rate.into_iter().chain(owner).min();
+    Wish { pace: Pace { rate, ..wish.pace }, ..wish }
 }
 
 fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
     let (_, steward) = choice::choose(daemon, Some(to), wish.any_cpu)?;
-    steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why })
+    let left = steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why });
+    // A pace that was set says nothing about the next one.
+    left.inspect(|leg| {
+        if wish.pace == Pace::default() {
+            daemon.has_moved(leg)
+        }
+    })
 }
 
 /// Users move their own processes: what they may signal and trace.

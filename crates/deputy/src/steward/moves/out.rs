@@ -11,7 +11,7 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{Ahead, BodyError, COPIED_BYTES_MAX, Collected, Run};
+use body::{Ahead, BodyError, Collected, Run};
 use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
@@ -42,7 +42,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let this = Move::begin(room, pid, (Side::Home, false), wish.rate, gauge)?;
+    let this = Move::begin(room, pid, (Side::Home, false), wish.pace, gauge)?;
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
@@ -83,15 +83,17 @@ impl Move {
     /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes what, `auto` does without.
     fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
         let areas = prepared.observed.image().areas;
-        let own_bytes = body::own_runs(&Own::of(self.pid)?, &areas)?.iter().map(|(_, bytes)| bytes).sum();
-        let costs = self.room.moves.costs().limited(wish.rate);
-        let chosen = costs.choose(own_bytes, wish.max_freeze_us);
-        match wish.how {
-            How::Auto if own_bytes <= COPIED_BYTES_MAX => self.send_copy(&prepared.observed),
-            How::Stop | How::Post | How::Flush => self.lay_out_there(&prepared.observed).map(|()| None),
-            How::Auto if chosen == Way::Stop => self.lay_out_there(&prepared.observed).map(|()| None),
-            How::Auto | How::Pre => {
-                let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs);
+        let own_bytes = body::filled_bytes(self.pid, &Own::of(self.pid)?, &areas)?;
+        let parts = prepared.observed.parts(self.pid);
+        let costs = |how| self.room.moves.costs(&self.room.args.host, how, parts).limited(wish.pace.rate);
+        let chosen = costs("stop").choose(own_bytes, wish.max_freeze_us);
+        match (wish.how, chosen) {
+            (How::Stop | How::Post | How::Flush, _) | (How::Auto, Way::Stop) => {
+                self.lay_out_there(&prepared.observed).map(|()| None)
+            }
+            (How::Auto, Way::Copy) => self.send_copy(&prepared.observed),
+            (How::Auto, Way::Pre) | (How::Pre, _) => {
+                let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs("pre"));
                 Ok(Some(self.send_ahead(pidfd, &prepared.observed, rounds)?))
             }
         }
@@ -158,10 +160,11 @@ impl Move {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
         let latest = ahead.as_ref().map(|_| Observed::of(self.pid, None, true)).transpose()?;
+        self.done("observe");
         let latest = latest.as_ref().unwrap_or(&prepared.observed);
-        self.course.borrow_mut().freeze();
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
+        self.course.borrow_mut().freeze(frozen.since);
         self.done("stop");
         let now = match Observed::of(self.pid, Some(latest), ahead.is_some()) {
             Ok(now) => now,
@@ -222,6 +225,7 @@ impl Move {
         let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
         used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
+        self.course.borrow_mut().describe(now.parts(self.pid));
         self.send_image(&image)?;
         self.done("image");
         let (rest, later) = body::divide(self.pid, &image, ahead, follow)?;
@@ -276,7 +280,8 @@ impl Move {
 
     /// What it shares with nobody, though it may.
     fn send_memories(&self, image: &Image) -> Result<(), MoveError> {
-        let sent = body::each_content(self.pid, image, |runs, pages| self.send_pages(runs, pages));
+        let batch_bytes = || self.bulk.borrow().batch_bytes();
+        let sent = body::each_content(self.pid, image, batch_bytes, |runs, pages| self.send_pages(runs, pages));
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
