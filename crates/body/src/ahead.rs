@@ -214,12 +214,14 @@ fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
-/// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be.
+/// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be. It has the protection keys that
+/// its areas have.
 pub fn preliminary(pid: i32, mut image: Image) -> Image {
     const SIGNALS: usize = 64;
     image.process.pid = pid;
     image.descriptors.clear();
     image.areas.retain(|a| !a.shows_memory());
+    image.process.keys = image.areas.iter().filter(|a| a.key != 0).fold(0, |keys, a| keys | 1 << (a.key & 15));
     image.objects = image::Objects::default();
     image.process.actions = vec![[0; 4]; SIGNALS];
     image.threads = vec![image::Thread { tid: pid, ..image::Thread::default() }];
@@ -242,6 +244,15 @@ mod tests {
     fn what_was_laid_out_anew_is_sent_again() {
         let found = rest(&[(0, 10)], &[], &[(0, 10)], &[], &[(4, 10)]);
         assert_eq!((found.runs, found.gone), (vec![(0, 4)], vec![]));
+    }
+
+    #[test]
+    fn a_preliminary_image_does_not_contradict_itself() {
+        let own = Area { key: 3, ..Area::anonymous(0x1000, 0x3000, 3) };
+        let directory = image::File { path: b"/".to_vec(), inode: 2, flags: libc::O_PATH, removed: false };
+        let image = preliminary(7, Image { areas: vec![own], files: vec![directory], ..Image::default() });
+        assert_eq!(image.process.keys, 1 << 3);
+        assert_eq!(Image::decode(&image.encode().unwrap()).unwrap(), image);
     }
 
     #[test]
