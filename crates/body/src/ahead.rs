@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn a_preliminary_image_does_not_contradict_itself() {
         let own = Area { key: 3, ..Area::anonymous(0x1000, 0x3000, 3) };
-        let directory = image::File { path: b"/".to_vec(), inode: 2, flags: libc::O_PATH, removed: false };
-        let image = preliminary(7, Image { areas: vec![own], files: vec![directory], ..Image::default() });
+        let process = image::Process { cwd: b"/".to_vec(), ..image::Process::default() };
+        let image = preliminary(7, Image { areas: vec![own], process, ..Image::default() });
         assert_eq!(image.process.keys, 1 << 3);
         assert_eq!(Image::decode(&image.encode().unwrap()).unwrap(), image);
     }
