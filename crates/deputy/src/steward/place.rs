@@ -4,6 +4,7 @@ use os::pidfd::PidFd;
 use os::{Error, Result, process};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use wire::ToRoom;
 use wire::message::{Credentials, Descriptor, Place, Program, StandinId};
 
 /// Who a process is now; its effective capabilities.
@@ -22,6 +23,19 @@ fn ids(status: process::Status) -> Credentials {
 pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<(Place, u64)> {
     let (place, capabilities) = identity(pid, program)?;
     Ok((Place { descriptors: descriptors(pid, &mut next_standin)?, ..place }, capabilities))
+}
+
+/// What the room is to hear of descriptors that are placed so, if their open files have other flags by now.
+pub fn changed_flags(pid: i32, placed: &[Descriptor]) -> Result<Option<ToRoom>> {
+    let mut flags = Vec::new();
+    for descriptor in placed {
+        let now = process::fd_info(pid, descriptor.at_home)?.flags;
+        let there = descriptor.standin.flags_there();
+        if (now ^ descriptor.flags) & there != 0 {
+            flags.push((descriptor.fd, now & there));
+        }
+    }
+    Ok((!flags.is_empty()).then_some(ToRoom::Flags { pid, flags }))
 }
 
 /// As [`describe`], without descriptors.

@@ -307,6 +307,8 @@ impl Move {
             self.room.table().deputies.get_mut(&self.pid).into_iter().for_each(|d| d.stopped = true);
             self.room.tell(&ToRoom::Stop { pid: self.pid });
         }
+        let flags = place::changed_flags(self.pid, &place.descriptors);
+        flags.unwrap_or_default().iter().for_each(|flags| self.room.tell(flags));
         // From here on only the end of the process can undo it.
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);

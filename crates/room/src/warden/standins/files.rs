@@ -224,12 +224,14 @@ fn read(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Plan
 
 fn write(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Plan, i32> {
     let mut args = request.args();
-    let WriteIn { offset, size, .. } = args.take().map_err(|_| libc::EPROTO)?;
+    let WriteIn { offset, size, flags, .. } = args.take().map_err(|_| libc::EPROTO)?;
     let data = args.bytes(size as usize).map_err(|_| libc::EPROTO)?.to_vec();
     let on = goes_on(room, request, standin, [libc::SYS_write, libc::SYS_writev, libc::SYS_pwritev2]);
     let (nr, at) = if on { (libc::SYS_write, 0) } else { (libc::SYS_pwrite64, offset) };
     let call = Call { pointers: 0b10, data, ..Call::new(nr, [0, 0, u64::from(size), at, 0, 0]) };
-    let first = if on { align(room, standin, offset) } else { None };
+    // What is appended goes to the end that home knows, wherever the kernel here takes it to be.
+    let appends = flags as i32 & libc::O_APPEND != 0;
+    let first = if on && !appends { align(room, standin, offset) } else { None };
     Ok(first.into_iter().chain([(call, Step::Written(on.then_some(offset)))]).collect())
 }
 
