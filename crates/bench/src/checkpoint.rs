@@ -10,6 +10,8 @@ use std::path::Path;
 use std::time::Instant;
 
 const BLOCK_BYTES: usize = 1 << 20;
+/// A quarter of a gigabyte tells a disk's speed.
+const DISK_BLOCKS: usize = 256;
 
 /// Writes all processes that run this program to files in `dir`, all at once.
 pub fn all(program: &Path, dir: &Path) -> Result<Vec<Done>, Error> {
@@ -20,6 +22,22 @@ pub fn all(program: &Path, dir: &Path) -> Result<Vec<Done>, Error> {
         let panicked = || Error::system("writing checkpoints")(std::io::ErrorKind::Other.into());
         threads.into_iter().map(|thread| thread.join().map_err(|_| panicked())?).collect()
     })
+}
+
+/// What a file in `dir` takes of one who writes it alone until it is on the disk, MB/s.
+pub fn disk_mb_s(dir: &Path) -> Result<f64, Error> {
+    let path = dir.join(format!("tern-disk-{}", std::process::id()));
+    let write = || -> std::io::Result<f64> {
+        let block: Vec<u8> = (0..BLOCK_BYTES).map(|i| ((i * 31) >> 3) as u8).collect();
+        let begun = Instant::now();
+        let mut file = File::create(&path)?;
+        (0..DISK_BLOCKS).try_for_each(|_| file.write_all(&block))?;
+        file.sync_all()?;
+        Ok((DISK_BLOCKS * BLOCK_BYTES) as f64 / begun.elapsed().as_secs_f64() / 1e6)
+    };
+    let written = write().map_err(Error::system(format!("writing {}", path.display())));
+    let _ = std::fs::remove_file(&path);
+    written
 }
 
 /// As this machine numbers them, in whatever namespace they are.

@@ -13,6 +13,7 @@ mod pair;
 mod pairs;
 mod place;
 mod real;
+mod remote;
 mod report;
 mod rest;
 mod run;

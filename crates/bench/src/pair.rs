@@ -76,10 +76,12 @@ fn converse(args: &Args, dir: &Path) -> Result<(), Error> {
     victim.relocate("home", &[])?;
     answer("ready")?;
     for line in input.lines() {
-        let done = match line.map_err(failed("reading what is to be done"))?.as_str() {
-            "move" => send(&victim, &args.to, &args.how)?,
-            "home" => send(&victim, "home", "stop")?,
-            "stream" => {
+        let line = line.map_err(failed("reading what is to be done"))?;
+        let done = match line.split(' ').collect::<Vec<_>>()[..] {
+            ["move"] => send(&victim, &args.to, &args.how, &[])?,
+            ["move", buffer] => send(&victim, &args.to, &args.how, &["--buffer", buffer])?,
+            ["home"] => send(&victim, "home", "stop", &[])?,
+            ["stream"] => {
                 let bytes = args.mib * MIB;
                 let mb_s = stream::measure(args.sink, bytes)?.tcp_mb_s;
                 Done { bytes, us: bytes as f64 / mb_s, still_us: 0.0 }
@@ -96,8 +98,9 @@ fn answer(words: &str) -> Result<(), Error> {
     writeln!(out, "{words}").and_then(|()| out.flush()).map_err(Error::system("answering"))
 }
 
-fn send(victim: &Victim, to: &str, how: &str) -> Result<Done, Error> {
-    let legs = victim.relocate(to, &["--how".to_owned(), how.to_owned()])?;
+fn send(victim: &Victim, to: &str, how: &str, more: &[&str]) -> Result<Done, Error> {
+    let words: Vec<String> = ["--how", how].iter().chain(more).map(|word| (*word).to_owned()).collect();
+    let legs = victim.relocate(to, &words)?;
     let sum = |f: fn(&ctl::moves::Leg) -> u64| legs.iter().map(f).sum::<u64>();
     Ok(Done { bytes: sum(|l| l.page_bytes), us: sum(|l| l.total_us) as f64, still_us: sum(|l| l.freeze_us) as f64 })
 }

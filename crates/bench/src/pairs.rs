@@ -3,19 +3,16 @@
 //! processors bound all of it; the streams say how much.
 
 use crate::pair::{Done, PROGRAM};
-use crate::run::me;
+use crate::remote::{Links, Node, Source, end, nodes, place, sink, together};
 use crate::stats::sorted;
 use crate::{Error, checkpoint, victim};
 use clap::Args as ClapArgs;
+use ctl::moves::parse_buffer;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where sinks listen.
-const SINK_PORT: u16 = 7700;
 /// Pairs from which on processes become smaller, so that all of them need no more memory.
 const FULL_SIZE_PAIRS: u64 = 16;
 
@@ -34,9 +31,9 @@ pub struct Args {
     /// How it goes
     #[arg(long, default_value = "stop")]
     how: String,
-    /// What the link between nodes is called in the report (the lab's --rate)
-    #[arg(long, default_value = "unlimited")]
-    link: String,
+    /// Bytes that go at once, as 1k, 64k, 1M; auto: what the link takes in 10 ms
+    #[arg(long, value_delimiter = ',', value_parser = buffer, default_values = ["auto"])]
+    buffer: Vec<Buffer>,
     /// Directory of this machine for checkpoints: its disk is what they measure
     #[arg(long, default_value = "/var/tmp")]
     dir: PathBuf,
@@ -45,18 +42,35 @@ pub struct Args {
     json: bool,
 }
 
+/// What goes at once, if that is given.
+#[derive(Clone, Copy, Debug)]
+struct Buffer(Option<u64>);
+
+fn buffer(text: &str) -> Result<Buffer, String> {
+    if text == "auto" { Ok(Buffer(None)) } else { parse_buffer(text).map(|bytes| Buffer(Some(bytes))) }
+}
+
 /// So many pairs at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
+    /// What each node's link carries.
     pub link: String,
+    /// What lies between two nodes.
+    pub distance: String,
     pub pairs: u64,
     pub mib: u64,
     pub way: String,
+    /// That went at once, if it was given.
+    pub buffer_bytes: Option<u64>,
     pub moves: Rates,
     /// Plain TCP in the same pattern.
     pub streams: Rates,
     /// Of moves to streams, all together.
     pub share: f64,
+    /// What the links let each node have, if they are limited.
+    pub bound_mb_s: Option<f64>,
+    /// What one process alone writes to the disk, synced.
+    pub disk_mb_s: f64,
     /// Written to the disk and synced; all nodes have the same disk.
     pub checkpoints: Rates,
     /// For how long processes stood still, the longest, milliseconds: moved, and written.
@@ -85,12 +99,6 @@ impl Rates {
     }
 }
 
-#[derive(Deserialize)]
-struct Node {
-    name: String,
-    address: std::net::SocketAddr,
-}
-
 /// Measures all; the report.
 pub fn measure(args: &Args) -> Result<String, Error> {
     let dir = std::env::temp_dir().join(format!("tern-bench-{}", std::process::id()));
@@ -99,156 +107,98 @@ pub fn measure(args: &Args) -> Result<String, Error> {
     let program = compiled.and_then(|path| std::fs::read(&path).map_err(Error::system("reading the program")));
     let _ = std::fs::remove_dir_all(&dir);
     let program = program?;
-    let rows: Vec<Row> = args.pairs.iter().map(|pairs| row(args, *pairs, &program)).collect::<Result<_, _>>()?;
+    let links = Links::of(&args.lab)?;
+    let disk_mb_s = checkpoint::disk_mb_s(&args.dir)?;
+    let mut rows = Vec::new();
+    for pairs in &args.pairs {
+        rows.extend(measure_pairs(args, *pairs, &program, (links, disk_mb_s))?);
+    }
     Ok(if args.json { crate::figures::json(&rows) } else { table(&rows) })
 }
 
-/// Where nodes have the program that is moved: its name is none that anybody else has.
-fn place() -> PathBuf {
-    PathBuf::from(format!("/var/tmp/tern-pairs-{}", std::process::id()))
-}
-
-/// A command in a node of the lab; it ends with us.
-struct Remote(Child);
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn in_node(lab: &str, node: &str, words: &[String]) -> Result<Command, Error> {
-    let mut command = Command::new(me()?);
-    command.args(["lab", "--name", lab, "exec", node, "--", "tern"]).args(words).stdin(Stdio::piped());
-    command.stdout(Stdio::piped());
-    Ok(command)
-}
-
-/// One who sends.
-struct Source {
-    remote: Remote,
-    said: BufReader<ChildStdout>,
-}
-
-impl Source {
-    fn start(args: &Args, from: &str, to: &Node, mib: u64, program: &[u8]) -> Result<Source, Error> {
-        let sink = std::net::SocketAddr::new(to.address.ip(), SINK_PORT);
-        let words = ["bench", "pair", "--to", &to.name, "--sink", &sink.to_string(), "--mib", &mib.to_string()];
-        let more = ["--how", &args.how, "--dir", &place().display().to_string()].map(str::to_owned);
-        let words: Vec<String> = words.into_iter().map(str::to_owned).chain(more).collect();
-        let failed = || Error::system(format!("running tern in {from}"));
-        let mut child = in_node(&args.lab, from, &words)?.spawn().map_err(failed())?;
-        let said = child.stdout.take().map(BufReader::new);
-        let mut remote = Remote(child);
-        let size = (program.len() as u64).to_le_bytes();
-        if let Some(input) = remote.0.stdin.as_mut() {
-            input.write_all(&size).and_then(|()| input.write_all(program)).map_err(failed())?;
-        }
-        let said = said.ok_or(std::io::ErrorKind::BrokenPipe.into()).map_err(failed())?;
-        Ok(Source { remote, said })
-    }
-
-    fn tell(&mut self, word: &str) -> Result<(), Error> {
-        let Some(input) = self.remote.0.stdin.as_mut() else { return Ok(()) };
-        writeln!(input, "{word}").and_then(|()| input.flush()).map_err(Error::system("telling a node what to do"))
-    }
-
-    fn hear(&mut self) -> Result<String, Error> {
-        let mut line = String::new();
-        self.said.read_line(&mut line).map_err(Error::system("hearing of a node"))?;
-        let ended = || Error::Failed {
-            command: "tern bench pair".into(),
-            status: "it ended (what it said is above)".into(),
-            output: line.clone(),
-        };
-        if line.ends_with('\n') { Ok(line.trim().to_owned()) } else { Err(ended()) }
-    }
-}
-
-/// Each looks at all its memory, tidies up, and ends.
-fn end(sources: Vec<Source>) -> Result<(), Error> {
-    for mut source in sources {
-        drop(source.remote.0.stdin.take());
-        let status = source.remote.0.wait().map_err(Error::system("waiting for a node's part"))?;
-        if !status.success() {
-            let output = "what it said is above".to_owned();
-            return Err(Error::Failed { command: "tern bench pair".into(), status: status.to_string(), output });
-        }
-    }
-    Ok(())
-}
-
-/// All do the same at once.
-fn together(sources: &mut [Source], word: &str) -> Result<(Vec<Done>, Duration), Error> {
-    let begun = Instant::now();
-    sources.iter_mut().try_for_each(|source| source.tell(word))?;
-    let heard = sources.iter_mut().map(|source| {
-        let line = source.hear()?;
-        serde_json::from_str(&line).map_err(|e| Error::system("reading what a node has done")(e.into()))
-    });
-    let done = heard.collect::<Result<_, _>>()?;
-    Ok((done, begun.elapsed()))
-}
-
-fn row(args: &Args, pairs: u64, program: &[u8]) -> Result<Row, Error> {
-    eprintln!("{pairs} pairs");
-    let mib = if pairs > FULL_SIZE_PAIRS { args.mib * FULL_SIZE_PAIRS / pairs } else { args.mib }.max(1);
-    let nodes = nodes(&args.lab)?;
+/// Who sends, and to whom.
+fn pairs_of(nodes: &[Node], pairs: u64) -> Result<Vec<(&Node, &Node)>, Error> {
     let find = |number: u64| {
         let name = format!("n{number}");
         let missing = || Error::system(format!("looking for {name} in the lab"))(std::io::ErrorKind::NotFound.into());
         nodes.iter().find(|n| n.name == name).ok_or_else(missing)
     };
-    let both = (0..pairs).map(|n| Ok((find(2 * n + 1)?, find(2 * n + 2)?))).collect::<Result<Vec<_>, Error>>()?;
-    let sink = ["bench".to_owned(), "sink".to_owned(), "--once".to_owned(), format!("0.0.0.0:{SINK_PORT}")];
-    let _sinks = both
-        .iter()
-        .map(|(_, to)| {
-            in_node(&args.lab, &to.name, &sink)?.spawn().map(Remote).map_err(Error::system("running a sink"))
-        })
-        .collect::<Result<Vec<Remote>, _>>()?;
-    let started = both.iter().map(|(from, to)| Source::start(args, &from.name, to, mib, program));
+    (0..pairs).map(|n| Ok((find(2 * n + 1)?, find(2 * n + 2)?))).collect()
+}
+
+fn measure_pairs(args: &Args, pairs: u64, program: &[u8], (links, disk_mb_s): (Links, f64)) -> Result<Vec<Row>, Error> {
+    eprintln!("{pairs} pairs");
+    let mib = if pairs > FULL_SIZE_PAIRS { args.mib * FULL_SIZE_PAIRS / pairs } else { args.mib }.max(1);
+    let nodes = nodes(&args.lab)?;
+    let both = pairs_of(&nodes, pairs)?;
+    let _sinks = both.iter().map(|(_, to)| sink(&args.lab, to)).collect::<Result<Vec<_>, _>>()?;
+    let started = both.iter().map(|pair| Source::start((&args.lab, &args.how), *pair, mib, program));
     let mut sources = started.collect::<Result<Vec<Source>, _>>()?;
     sources.iter_mut().try_for_each(|source| source.hear().map(drop))?;
-    let (moved, moved_in) = together(&mut sources, "move")?;
-    together(&mut sources, "home")?;
+    let mut moves = Vec::new();
+    for Buffer(buffer_bytes) in &args.buffer {
+        let with = buffer_bytes.map_or(String::new(), |bytes| format!(" {}k", bytes >> 10));
+        let moved = together(&mut sources, &format!("move{with}"))?;
+        together(&mut sources, "home")?;
+        moves.push((*buffer_bytes, moved));
+    }
     let (streamed, streamed_in) = together(&mut sources, "stream")?;
     let begun = Instant::now();
     let written = checkpoint::all(&place().join(PROGRAM), &args.dir)?;
     let written_in = begun.elapsed();
     end(sources)?;
-    let (moves, streams) = (Rates::of(&moved, moved_in), Rates::of(&streamed, streamed_in));
     let longest = |done: &[Done]| done.iter().map(|d| d.still_us / 1e3).fold(0.0, f64::max);
-    Ok(Row {
-        link: args.link.clone(),
-        pairs,
-        mib,
-        way: args.how.clone(),
-        moves,
-        streams,
-        share: moves.all / streams.all,
-        checkpoints: Rates::of(&written, written_in),
-        still_ms: [longest(&moved), longest(&written)],
-    })
+    let (streams, checkpoints) = (Rates::of(&streamed, streamed_in), Rates::of(&written, written_in));
+    let row = |(buffer_bytes, (moved, moved_in)): (Option<u64>, (Vec<Done>, Duration))| {
+        let moves = Rates::of(&moved, moved_in);
+        Row {
+            link: links.each.map_or_else(|| "unlimited".into(), bits),
+            distance: links.trunk.map_or_else(|| "one bridge".into(), |rate| format!("two bridges, {}", bits(rate))),
+            pairs,
+            mib,
+            way: args.how.clone(),
+            buffer_bytes,
+            moves,
+            streams,
+            share: moves.all / streams.all,
+            bound_mb_s: links.bound_mb_s(pairs),
+            disk_mb_s,
+            checkpoints,
+            still_ms: [longest(&moved), longest(&written)],
+        }
+    };
+    Ok(moves.into_iter().map(row).collect())
 }
 
-fn nodes(lab: &str) -> Result<Vec<Node>, Error> {
-    let words = ["nodes", "--json"].map(str::to_owned);
-    let done = in_node(lab, "n1", &words)?.output().map_err(Error::system("asking for the lab's nodes"))?;
-    let wrong =
-        |output: String| Error::Failed { command: "tern nodes".into(), status: done.status.to_string(), output };
-    serde_json::from_slice(&done.stdout).map_err(|e| wrong(e.to_string()))
+/// A link's rate in words.
+fn bits(rate: u64) -> String {
+    if rate >= 1_000_000_000 {
+        format!("{} Gbit/s", rate as f64 / 1e9)
+    } else {
+        format!("{} Mbit/s", rate as f64 / 1e6)
+    }
+}
+
+/// What goes at once in words.
+pub fn buffer_in_words(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "auto".into(), |bytes| format!("{} KiB", bytes >> 10))
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut text = format!(
-        "{:<10} {:>5} {:>5} {:<5} {:>24} {:>9} {:>24} {:>9} {:>6} {:>9} {:>9} {:>9}\n",
+    let disk = rows.first().map_or(0.0, |r| r.disk_mb_s);
+    let mut text =
+        format!("one process alone writes {disk:.0} MB/s to the disk, synced; all nodes have the same disk\n");
+    let _ = writeln!(
+        text,
+        "{:<10} {:<22} {:>5} {:>5} {:<5} {:>8} {:>22} {:>8} {:>8} {:>22} {:>8} {:>6} {:>8} {:>9} {:>9}",
         "link",
+        "distance",
         "pairs",
         "MiB",
         "way",
+        "buffer",
         "move MB/s a node",
+        "bound",
         "all",
         "stream MB/s a node",
         "all",
@@ -261,12 +211,15 @@ fn table(rows: &[Row]) -> String {
     for r in rows {
         let _ = writeln!(
             text,
-            "{:<10} {:>5} {:>5} {:<5} {:>24} {:>9.0} {:>24} {:>9.0} {:>6.2} {:>9.0} {:>9.1} {:>9.1}",
+            "{:<10} {:<22} {:>5} {:>5} {:<5} {:>8} {:>22} {:>8} {:>8.0} {:>22} {:>8.0} {:>6.2} {:>8.0} {:>9.1} {:>9.1}",
             r.link,
+            r.distance,
             r.pairs,
             r.mib,
             r.way,
+            buffer_in_words(r.buffer_bytes),
             each(&r.moves),
+            r.bound_mb_s.map_or_else(|| "-".into(), |mb_s| format!("{mb_s:.1}")),
             r.moves.all,
             each(&r.streams),
             r.streams.all,
@@ -282,6 +235,13 @@ fn table(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words() {
+        assert_eq!([bits(100_000_000), bits(2_500_000_000)], ["100 Mbit/s", "2.5 Gbit/s"]);
+        assert_eq!(buffer_in_words(buffer("1M").unwrap().0), "1024 KiB");
+        assert!(buffer("auto").unwrap().0.is_none() && buffer("7M").is_err());
+    }
 
     #[test]
     fn rates_of_each_and_of_all() {

@@ -3,7 +3,7 @@
 use crate::{Error, memory, pairs};
 use clap::Args as ClapArgs;
 use serde::Deserialize;
-use sim::{Curve, Scale, svg, svg_scaled};
+use sim::{Curve, Scale, svg_scaled};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,7 @@ fn plots(rows: &[Row]) -> Vec<(String, String)> {
     let mut plots = by_size(&memory);
     plots.extend(by_writes(&memory));
     plots.extend(by_pairs(&pairs));
+    plots.extend(by_buffer(&pairs));
     plots
 }
 
@@ -102,25 +103,56 @@ fn by_writes(rows: &[&memory::Row]) -> Vec<(String, String)> {
     all.iter().flat_map(plot).collect()
 }
 
-/// What each node sends, by how many do so at once: a plot for each link and way.
+/// What each node sends, by how many do so at once: a plot for each link, distance, way and buffer.
 fn by_pairs(rows: &[&pairs::Row]) -> Vec<(String, String)> {
-    let all = grouped(rows, |r| (r.link.clone(), r.way.clone()));
-    let plot = |((link, way), rows): (&(String, String), &Vec<&pairs::Row>)| {
-        let curve = |name: &str, rate: fn(&pairs::Row) -> f64| {
-            let mut points: Vec<(f64, f64)> = rows.iter().map(|r| (r.pairs as f64, rate(r))).collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Curve { name: name.into(), points }
-        };
+    let all = grouped(rows, |r| (r.link.clone(), r.distance.clone(), r.way.clone(), r.buffer_bytes));
+    let plot = |((link, distance, way, buffer), rows): (&(String, String, String, Option<u64>), &Vec<&pairs::Row>)| {
+        let curve =
+            |name: &str, rate: fn(&pairs::Row) -> f64| rising(name, rows.iter().map(|r| (r.pairs as f64, rate(r))));
         let curves = [
             curve("moves, median", |r| r.moves.median),
             curve("moves, least", |r| r.moves.least),
             curve("streams, median", |r| r.streams.median),
+            curve("bound", bound),
             curve("to disk, all / pairs", |r| r.checkpoints.all / r.pairs as f64),
+            curve("a disk for each", |r| r.disk_mb_s),
         ];
-        let title = format!("pairs of nodes, link {link}, {way}");
-        (file(&["pairs", link, way]), svg(&title, "pairs", "a node sends, MB/s", &curves))
+        let buffer = pairs::buffer_in_words(*buffer);
+        let title = format!("pairs of nodes, link {link}, {distance}, {way}, buffer {buffer}");
+        let plot = svg_scaled(&title, ("pairs", Scale::Linear), ("a node sends, MB/s", Scale::Logarithmic), &curves);
+        (file(&["pairs", link, distance, way, &buffer]), plot)
     };
     all.iter().map(plot).collect()
+}
+
+/// What each node sends, by how much of it goes at once: a plot for each link, distance and way; a curve for each number of pairs, and one of the bound.
+fn by_buffer(rows: &[&pairs::Row]) -> Vec<(String, String)> {
+    let sized: Vec<&pairs::Row> = rows.iter().copied().filter(|r| r.buffer_bytes.is_some()).collect();
+    let all = grouped(&sized, |r| (r.link.clone(), r.distance.clone(), r.way.clone()));
+    let plot = |((link, distance, way), rows): (&(String, String, String), &Vec<&pairs::Row>)| {
+        let kib = |r: &pairs::Row| r.buffer_bytes.unwrap_or(0) as f64 / 1024.0;
+        let curves = grouped(rows, |r| r.pairs).into_iter().flat_map(|(n, rows)| {
+            let curve =
+                |name: String, rate: fn(&pairs::Row) -> f64| rising(&name, rows.iter().map(|r| (kib(r), rate(r))));
+            [curve(format!("{n} pairs"), |r| r.moves.median), curve(format!("{n}: bound"), bound)]
+        });
+        let curves: Vec<Curve> = curves.collect();
+        let title = format!("buffers, link {link}, {distance}, {way}");
+        let axes = (("buffer, KiB", Scale::Logarithmic), ("a node sends, MB/s", Scale::Logarithmic));
+        (file(&["buffers", link, distance, way]), svg_scaled(&title, axes.0, axes.1, &curves))
+    };
+    all.iter().map(plot).collect()
+}
+
+/// What a node can send: what limited links let it, or what plain streams do in the same pattern.
+fn bound(row: &pairs::Row) -> f64 {
+    row.bound_mb_s.unwrap_or(row.streams.all / row.pairs as f64)
+}
+
+fn rising(name: &str, points: impl Iterator<Item = (f64, f64)>) -> Curve {
+    let mut points: Vec<(f64, f64)> = points.collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Curve { name: name.into(), points }
 }
 
 fn grouped<'a, R, K: Ord>(rows: &[&'a R], key: impl Fn(&R) -> K) -> BTreeMap<K, Vec<&'a R>> {
@@ -132,12 +164,7 @@ fn grouped<'a, R, K: Ord>(rows: &[&'a R], key: impl Fn(&R) -> K) -> BTreeMap<K, 
 /// One for each way.
 fn curves(rows: &[&memory::Row], point: impl Fn(&memory::Row) -> (f64, f64)) -> Vec<Curve> {
     let ways = grouped(rows, |r| r.way.clone());
-    let curve = |(name, rows): (String, Vec<&memory::Row>)| {
-        let mut points: Vec<(f64, f64)> = rows.into_iter().map(&point).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Curve { name, points }
-    };
-    ways.into_iter().map(curve).collect()
+    ways.into_iter().map(|(name, rows)| rising(&name, rows.into_iter().map(&point))).collect()
 }
 
 fn writes(mb_s: i64) -> String {
@@ -156,7 +183,7 @@ mod tests {
 
     const MEMORY: &str = r#"{"link":"1 Gbit/s","mib":16,"written_mb_s":50,"way":"pre","direction":"out","how":"pre (2 rounds)","moves":3,"freeze_ms":4.5,"freeze_most_ms":5.0,
         "free_ms":80.0,"sent_mb":17.0,"asked_mb":0.0,"gap_ms":5.0,"gap_most_ms":6.0}"#;
-    const PAIRS: &str = r#"{"link":"unlimited","pairs":2,"mib":128,"way":"stop","moves":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},
+    const PAIRS: &str = r#"{"link":"unlimited","distance":"one bridge","pairs":2,"mib":128,"way":"stop","buffer_bytes":4096,"bound_mb_s":null,"disk_mb_s":5.0,"moves":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},
         "streams":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"share":1.0,"checkpoints":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"still_ms":[1.0,2.0]}"#;
 
     #[test]
@@ -169,7 +196,8 @@ mod tests {
             "free-by-size-1-gbit-s-out-writes-50-mb-per-s.svg",
             "freeze-by-writes-1-gbit-s-out-16mib.svg",
             "free-by-writes-1-gbit-s-out-16mib.svg",
-            "pairs-unlimited-stop.svg",
+            "pairs-unlimited-one-bridge-stop-4-kib.svg",
+            "buffers-unlimited-one-bridge-stop.svg",
         ];
         assert_eq!(names, wanted);
         assert!(plots.iter().all(|(_, plot)| plot.ends_with("</svg>\n")));

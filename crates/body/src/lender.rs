@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use strategy::{Push, Range, Ranges};
+use strategy::{Pace, Push, Range, Ranges};
 
 const PAGE: u64 = 4096;
 /// Runs that are told at once.
@@ -81,9 +81,9 @@ impl Lenders {
     }
 
     /// One for this process' pages.
-    pub fn begin(&self, pid: i32, later: Ranges) -> Arc<Lender> {
+    pub fn begin(&self, pid: i32, later: Ranges, pace: Pace) -> Arc<Lender> {
         let loan = 1 + self.last.fetch_add(1, Ordering::Relaxed);
-        let lender = Arc::new(Lender { loan, ..Lender::new(later) });
+        let lender = Arc::new(Lender { loan, ..Lender::new(later, pace) });
         self.lock().insert(pid, lender.clone());
         lender
     }
@@ -136,8 +136,8 @@ pub struct Batch<'a> {
 
 impl Lender {
     /// Of these pages; nothing goes unasked before [`Lender::push`].
-    pub fn new(later: Ranges) -> Lender {
-        let state = State { push: Push::new(later), pushing: false, looked: false, stopped: false, cut: None };
+    pub fn new(later: Ranges, pace: Pace) -> Lender {
+        let state = State { push: Push::new(later, pace), pushing: false, looked: false, stopped: false, cut: None };
         Lender { loan: 0, state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
     }
 
@@ -284,9 +284,9 @@ mod tests {
     #[test]
     fn what_a_body_says_that_was_called_off_does_not_end_the_next_loan() {
         let lenders = Lenders::default();
-        let first = lenders.begin(7, Ranges::default());
+        let first = lenders.begin(7, Ranges::default(), Pace::default());
         lenders.end(7);
-        let second = lenders.begin(7, Ranges::default());
+        let second = lenders.begin(7, Ranges::default(), Pace::default());
         lenders.enough(7, first.loan());
         assert!(!second.lock().stopped);
         lenders.enough(7, second.loan());
@@ -298,7 +298,7 @@ mod tests {
         let pid = std::process::id() as i32;
         let (memory, own) = (Memory::of(pid).unwrap(), Own::of(pid).unwrap());
         let end = |tell: &dyn Fn(&Lender)| {
-            let lender = Lender::new([(PAGE, 2 * PAGE)].into_iter().collect());
+            let lender = Lender::new([(PAGE, 2 * PAGE)].into_iter().collect(), Pace::default());
             tell(&lender);
             lender.run(&memory, &own, &[], |_| Ok(())).map_err(|e| e.to_string())
         };

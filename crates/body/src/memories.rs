@@ -21,7 +21,6 @@ const REMOVED: &[u8] = b" (deleted)";
 const MEMFD: &[u8] = b"/memfd:";
 const NAME_MAX: usize = 249;
 /// Bytes that are read at once.
-const BATCH_BYTES: u64 = 512 << 10;
 /// Beyond what any process can address.
 const OUTSIDE: u64 = 1 << 63;
 /// Bytes of address space of each, as a shift (check in `image`).
@@ -111,6 +110,7 @@ fn address(memory: usize, offset: u64) -> u64 {
 pub fn each_content(
     pid: i32,
     image: &Image,
+    batch_bytes: impl Fn() -> u64,
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     for (n, memory) in image.objects.memories.iter().enumerate() {
@@ -119,7 +119,7 @@ pub fn each_content(
         let failed = |e| BodyError::from(os::Error::new(format!("reading /proc/{pid}/{link}"), e));
         let mut at = 0;
         while let Some((start, end)) = os::objects::next_data(&file, at).map_err(failed)? {
-            at = end.min(start + BATCH_BYTES);
+            at = end.min(start + batch_bytes().max(PAGE));
             let bytes = (at.min(memory.bytes).saturating_sub(start)).next_multiple_of(PAGE) as usize;
             let mut buffer = vec![0; bytes];
             read_to_end(&file, start, &mut buffer).map_err(failed)?;

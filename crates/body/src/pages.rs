@@ -32,7 +32,7 @@ pub fn each_batch(
     let mut rest = runs.iter().copied();
     let mut next = rest.next();
     while next.is_some() {
-        let batch = take_batch(&mut next, &mut rest, batch_bytes());
+        let batch = take_batch(&mut next, &mut rest, batch_bytes().max(PAGE as u64));
         let bytes = batch.iter().map(|r| r.1 as usize).sum::<usize>();
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
@@ -47,8 +47,30 @@ pub fn each_batch(
         }
         let (batch, bytes) = if fresh { without_zeros(&batch, areas, &mut buffer) } else { (batch, bytes) };
         if bytes > 0 {
-            each(&batch, &buffer[..bytes])?;
+            in_pieces(&batch, &buffer[..bytes], batch_bytes(), &mut each)?;
         }
+    }
+    Ok(())
+}
+
+/// Pages go at once, or in pieces if less than one is to.
+fn in_pieces(
+    batch: &[Run],
+    bytes: &[u8],
+    piece_bytes: u64,
+    each: &mut impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
+) -> Result<(), BodyError> {
+    if piece_bytes >= PAGE as u64 {
+        return each(batch, bytes);
+    }
+    let mut rest = bytes;
+    let mut next = batch.first().copied();
+    let mut runs = batch.iter().copied().skip(1);
+    while next.is_some() {
+        let piece = take_batch(&mut next, &mut runs, piece_bytes.max(1));
+        let (now, later) = rest.split_at(piece.iter().map(|r| r.1 as usize).sum());
+        each(&piece, now)?;
+        rest = later;
     }
     Ok(())
 }
@@ -134,6 +156,23 @@ mod tests {
         let (kept, bytes) = without_zeros(&[(0x1000, 4 * 4096), (0x5000, 2 * 4096)], &areas, &mut buffer);
         assert_eq!(kept, [(0x2000, 4096), (0x4000, 3 * 4096)]);
         assert_eq!((bytes, buffer[0], buffer[PAGE], buffer[2 * PAGE]), (4 * PAGE, 1, 2, 0));
+    }
+
+    #[test]
+    fn less_than_a_page_goes_in_pieces() {
+        let bytes: Vec<u8> = (0..2 * PAGE).map(|n| (n / 1024) as u8).collect();
+        let mut seen = Vec::new();
+        let mut each = |runs: &[Run], bytes: &[u8]| {
+            seen.push((runs.to_vec(), bytes[0], bytes.len()));
+            Ok(())
+        };
+        in_pieces(&[(0x1000, 4096), (0x9000, 4096)], &bytes, 3072, &mut each).unwrap();
+        let wanted = [
+            (vec![(0x1000, 3072)], 0, 3072),
+            (vec![(0x1c00, 1024), (0x9000, 2048)], 3, 3072),
+            (vec![(0x9800, 2048)], 6, 2048),
+        ];
+        assert_eq!(seen, wanted);
     }
 
     #[test]

@@ -242,6 +242,9 @@ pub struct Move {
     /// Bytes that its memory may take of the link each second, as 500k, 100M, 1G (powers of 1000)
     #[arg(long, value_parser = rate)]
     pub rate: Option<u64>,
+    /// Bytes of its memory that go at once, from 1k to 1M (powers of 1024); without it as many as the link takes in 10 ms, from 32k to 512k
+    #[arg(long, value_parser = ctl::moves::parse_buffer)]
+    pub buffer: Option<u64>,
     /// Say each second how far it is, also where standard error is no terminal: one JSON object a line
     #[arg(long)]
     pub progress: bool,

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use ctl::moves::{Leg, Progress, Stage, Wish};
+use ctl::moves::{Leg, Pace, Progress, Stage, Wish};
 use ctl::tool::{Answer, Request};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::Shutdown;
@@ -18,7 +18,8 @@ const HOME: &str = "home";
 pub(crate) fn relocate(run_dir: &Path, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
     let (any_cpu, by_home) = (args.any_cpu, args.by_home);
-    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze, any_cpu, by_home, rate: args.rate };
+    let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
+    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze, any_cpu, by_home, pace };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
     let socket = client::begin(run_dir, &Request::Move { pid: args.pid, to, wish }, &[])?;
     let mut display = Display::new(args.progress);

@@ -1,6 +1,7 @@
 //! How a move went, as those who made it saw it.
 
 use serde::{Deserialize, Serialize};
+pub use strategy::Pace;
 
 /// How the memory of a process shall go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,14 +29,26 @@ pub struct Wish {
     pub any_cpu: bool,
     /// From a node to another by way of home, and not straight there.
     pub by_home: bool,
-    /// Bytes per second that its memory may take of the link, at most.
-    pub rate: Option<u64>,
+    /// How its pages go.
+    pub pace: Pace,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, by_home: false, rate: None }
+        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, by_home: false, pace: Pace::default() }
     }
+}
+
+/// Bytes that go at once as `4k`, `64k`, `1M` ([`Pace::buffer_bytes`]); what is wrong with it, in words.
+pub fn parse_buffer(text: &str) -> Result<u64, String> {
+    let units = [("k", 10), ("M", 20)];
+    let parsed = units.into_iter().find_map(|(unit, shift)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(1 << shift)
+    });
+    let wrong = || "bytes that go at once from 1k to 1M, as 4k or 256k; from 4k on whole pages of 4k".to_owned();
+    let exact = |bytes: &u64| Pace { buffer_bytes: Some(*bytes), ..Pace::default() }.buffer_bytes() == Some(*bytes);
+    parsed.filter(exact).ok_or_else(wrong)
 }
 
 /// What a move is busy with.
@@ -110,4 +123,17 @@ pub struct Leg {
     pub detour: Option<String>,
     /// Step by step; those that start with `frozen ` while it stood still.
     pub phases: Vec<Phase>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_buffer as buffer;
+
+    #[test]
+    fn buffers_have_units_and_bounds() {
+        assert_eq!(["1k", "3k", "64k", "1M"].map(buffer), [Ok(1024), Ok(3072), Ok(65536), Ok(1 << 20)]);
+        for bad in ["5", "0k", "5k", "-1k", "4.5k", "2M", "1025k", "18446744073709551615M", "k", "1K", ""] {
+            assert!(buffer(bad).is_err(), "{bad}");
+        }
+    }
 }

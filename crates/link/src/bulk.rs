@@ -2,7 +2,7 @@
 
 use crate::{LinkError, Sender};
 use std::time::{Duration, Instant};
-use strategy::Flow;
+use strategy::{Flow, Pace};
 use wire::{Kind, packed};
 use zstd::bulk::Compressor;
 
@@ -11,6 +11,7 @@ const LEVEL: i32 = -1;
 
 /// A stream of pages.
 pub struct Bulk {
+    pace: Pace,
     flow: Flow,
     begun: Instant,
     /// Made when it is needed first.
@@ -20,12 +21,24 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// At most so many bytes per second, after packing.
-    pub fn new(rate: Option<u64>) -> Bulk {
-        Bulk { flow: Flow::new(rate), begun: Instant::now(), compressor: None, plain: Vec::new(), packed: Vec::new() }
+    /// One that goes so; the rate is that of packed bytes.
+    pub fn new(pace: Pace) -> Bulk {
+        Bulk {
+            pace,
+            flow: Flow::new(pace),
+            begun: Instant::now(),
+            compressor: None,
+            plain: Vec::new(),
+            packed: Vec::new(),
+        }
     }
 
-    /// Bytes of pages that should go at once.
+    /// How it goes.
+    pub fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Bytes of pages that should go at once ([`Flow::batch_bytes`]).
     pub fn batch_bytes(&self) -> u64 {
         self.flow.batch_bytes()
     }

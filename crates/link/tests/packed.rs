@@ -21,7 +21,7 @@ fn pair() -> (Sender, Receiver) {
 fn what_packs_is_packed_and_comes_whole() {
     let (sender, mut receiver) = pair();
     let text: Vec<u8> = (0..100_000u32).flat_map(|n| (n / 100).to_le_bytes()).collect();
-    let mut bulk = Bulk::new(Some(10_000_000));
+    let mut bulk = Bulk::new(strategy::Pace { rate: Some(10_000_000), ..Default::default() });
     let bytes = bulk.send(&sender, Kind::Pages, &[b"head", &text]).unwrap();
     assert!(bytes < 40_000, "{bytes}");
     let mut body = Vec::new();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ctl::moves::{How, Leg, Wish};
 use ctl::steward::{Onward, ToSteward};
 use packet::Peer;
+use strategy::Pace;
 
 use crate::daemon::Daemon;
 use crate::steward::{Passed, Steward};
@@ -43,8 +44,8 @@ fn go(
 ) -> Result<Vec<Leg>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
     let legs = go_as(daemon, tool, pid, to, wish)?;
-    // A rate that was set says nothing about the next one.
-    legs.iter().filter(|_| wish.rate.is_none()).for_each(|leg| daemon.has_moved(leg));
+    // A pace that was set says nothing about the next one.
+    legs.iter().filter(|_| wish.pace == Pace::default()).for_each(|leg| daemon.has_moved(leg));
     Ok(legs)
 }
 
@@ -110,7 +111,8 @@ fn on(
 /// The lesser of the user's rate and the owner's.
 fn limited(wish: Wish, kb_s: u32) -> Wish {
     let owner = Some(u64::from(kb_s) * 1000).filter(|rate| *rate > 0);
-    Wish { rate: wish.rate.into_iter().chain(owner).min(), ..wish }
+    let rate = wish.pace.rate.into_iter().chain(owner).min();
+    Wish { pace: Pace { rate, ..wish.pace }, ..wish }
 }
 
 fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {

@@ -1,5 +1,7 @@
 //! How much of a process' memory goes at once over a link, how fast, and whether it is packed: from what was measured while it was sent.
 
+use serde::{Deserialize, Serialize};
+
 /// What goes at once, at most and at least, bytes.
 const BATCH_BYTES: std::ops::RangeInclusive<u64> = (32 << 10)..=(512 << 10);
 /// What goes at once should take no longer, microseconds: what others send on the same link waits so long behind it.
@@ -8,6 +10,8 @@ const BATCH_US: f64 = 10_000.0;
 const PACED_US: f64 = 50_000.0;
 /// ... a page at least.
 const PAGE_BYTES: u64 = 4096;
+/// What may be wished to go at once, bytes; it does in pieces of the least of that.
+pub const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 1024..=(1 << 20);
 /// The least rate that can be kept to, bytes per second: a page goes ten times in half a second.
 pub const RATE_LEAST: u64 = 100_000;
 /// Measurements weigh half of what one weighs that is so many bytes newer.
@@ -38,10 +42,29 @@ impl Mean {
     }
 }
 
+/// How pages shall go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Bytes per second that they may take of the link, at most.
+    pub rate: Option<u64>,
+    /// Bytes that go at once; else as many as the link takes in 10 ms, from 32 to 512 KiB.
+    pub buffer_bytes: Option<u64>,
+}
+
+impl Pace {
+    /// Bytes that go at once, within what can: it may have come from another machine.
+    pub fn buffer_bytes(&self) -> Option<u64> {
+        let least = *BUFFER_BYTES.start();
+        let wanted = self.buffer_bytes.map(|bytes| bytes.clamp(least, *BUFFER_BYTES.end()));
+        wanted.map(|bytes| bytes - bytes % if bytes < PAGE_BYTES { least } else { PAGE_BYTES })
+    }
+}
+
 /// One stream of pages over a link.
 #[derive(Clone, Debug)]
 pub struct Flow {
     rate: Option<u64>,
+    buffer_bytes: Option<u64>,
     /// When the next byte may go, at the given rate.
     due_us: u64,
     /// Of bytes on the wire.
@@ -56,10 +79,11 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// At most so many bytes per second.
-    pub fn new(rate: Option<u64>) -> Flow {
+    /// One that goes so.
+    pub fn new(pace: Pace) -> Flow {
         Flow {
-            rate: rate.map(|rate| rate.max(RATE_LEAST)),
+            rate: pace.rate.map(|rate| rate.max(RATE_LEAST)),
+            buffer_bytes: pace.buffer_bytes(),
             due_us: 0,
             sending: Mean::default(),
             whole: Mean::default(),
@@ -70,12 +94,17 @@ impl Flow {
         }
     }
 
-    /// Bytes of pages that should go at once.
+    /// Bytes of pages that should go at once: whole pages, but where less is wished.
     pub fn batch_bytes(&self) -> u64 {
+        let paced = self.rate.map_or(u64::MAX, |rate| (rate as f64 * PACED_US / 1e6) as u64);
+        let paced = paced.max(PAGE_BYTES) & !(PAGE_BYTES - 1);
+        self.buffer_bytes.unwrap_or_else(|| self.fitting_bytes()).min(paced)
+    }
+
+    /// What the link takes soon enough.
+    fn fitting_bytes(&self) -> u64 {
         let batch = self.whole.cost().map_or(*BATCH_BYTES.end(), |cost| (BATCH_US / cost) as u64);
-        let batch = batch.clamp(*BATCH_BYTES.start(), *BATCH_BYTES.end());
-        let paced = self.rate.map_or(batch, |rate| (rate as f64 * PACED_US / 1e6) as u64);
-        batch.min(paced).max(PAGE_BYTES) & !(PAGE_BYTES - 1)
+        batch.clamp(*BATCH_BYTES.start(), *BATCH_BYTES.end()) & !(PAGE_BYTES - 1)
     }
 
     /// Shall the next batch be packed?
@@ -127,6 +156,10 @@ mod tests {
     const PACK_US: f64 = 1.0 / 700.0;
     const TRY_US: f64 = 1.0 / 3000.0;
 
+    fn at(rate: u64) -> Pace {
+        Pace { rate: Some(rate), ..Pace::default() }
+    }
+
     /// Microseconds for so many bytes over a link of so many bytes per microsecond, packed to this part if at all; and the part of batches that were packed.
     fn simulate(flow: &mut Flow, bytes: u64, link: f64, packed_to: f64) -> (f64, f64) {
         let (mut now, mut left, mut batches, mut packed) = (0.0, bytes, 0, 0);
@@ -155,7 +188,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         // 100 Mbit/s, 1 Gbit/s, 10 Gbit/s; a heap that packs to a third.
         for (link, gains) in [(12.5, true), (125.0, true), (1250.0, false)] {
-            let (us, part) = simulate(&mut Flow::new(None), 256 * MIB, link, 0.3);
+            let (us, part) = simulate(&mut Flow::new(Pace::default()), 256 * MIB, link, 0.3);
             let plain = 256.0 * MIB as f64 / link;
             assert_eq!((part > 0.9, us < 0.6 * plain), (gains, gains), "{link}: {us} of {plain}, {part}");
             assert!(us < 1.001 * plain, "{link}: {us} of {plain}");
@@ -167,7 +200,7 @@ mod tests {
         for link in [1.0, 12.5, 125.0, 500.0, 1250.0] {
             for mib in [16, 1024] {
                 let bytes = mib << 20;
-                let (us, part) = simulate(&mut Flow::new(None), bytes, link, 1.0);
+                let (us, part) = simulate(&mut Flow::new(Pace::default()), bytes, link, 1.0);
                 assert!(part == 0.0 && us < 1.02 * bytes as f64 / link, "{link}: {us}");
             }
         }
@@ -176,12 +209,21 @@ mod tests {
     #[test]
     fn a_rate_is_kept_to() {
         for rate in [100_000u64, 5_000_000, 100_000_000] {
-            let mut flow = Flow::new(Some(rate));
+            let mut flow = Flow::new(at(rate));
             let bytes = rate * 4;
             let (us, _) = simulate(&mut flow, bytes, 1000.0, 1.0);
             assert!((3.9e6..4.3e6).contains(&us), "{rate}: {us}");
         }
-        assert_eq!(Flow::new(Some(1)).batch_bytes(), PAGE_BYTES);
+        assert_eq!(Flow::new(at(1)).batch_bytes(), PAGE_BYTES);
+    }
+
+    #[test]
+    fn what_is_wished_to_go_at_once_does_within_bounds() {
+        let wished = |bytes| Flow::new(Pace { buffer_bytes: Some(bytes), ..Pace::default() }).batch_bytes();
+        assert_eq!([1024, 4096, 65536, 1 << 20].map(wished), [1024, 4096, 65536, 1 << 20]);
+        assert_eq!([0, 1, 3500, 5000, (1 << 20) + 1, u64::MAX].map(wished), [1024, 1024, 3072, 4096, 1 << 20, 1 << 20]);
+        let both = Pace { rate: Some(1_000_000), buffer_bytes: Some(1 << 20) };
+        assert_eq!(Flow::new(both).batch_bytes(), 49152);
     }
 
     #[test]
@@ -189,7 +231,7 @@ mod tests {
         for (link, least, most) in
             [(3000.0, 512 << 10, 512 << 10), (12.5, 64 << 10, 128 << 10), (0.1, 32 << 10, 32 << 10)]
         {
-            let mut flow = Flow::new(None);
+            let mut flow = Flow::new(Pace::default());
             simulate(&mut flow, 64 << 20, link, 1.0);
             assert!((least..=most).contains(&flow.batch_bytes()), "{link}: {}", flow.batch_bytes());
         }

@@ -15,7 +15,7 @@ mod ranges;
 
 pub use absent::{Absent, Place};
 pub use costs::Costs;
-pub use flow::{Flow, RATE_LEAST};
+pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST};
 pub use push::Push;
 pub use ranges::{Range, Ranges};
 

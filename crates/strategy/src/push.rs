@@ -1,6 +1,7 @@
 //! Post-copy, where the process came from: what is sent next. Pages that were asked for go first, with their neighbours; then the rest, on from there, for
 //! programs mostly go on from where they are.
 
+use crate::Pace;
 use crate::ranges::{Range, Ranges};
 use std::collections::VecDeque;
 
@@ -8,6 +9,8 @@ use std::collections::VecDeque;
 const AROUND_BYTES: u64 = 16 * 4096;
 /// What goes at once else.
 const BATCH_BYTES_MAX: u64 = 256 << 10;
+/// At least.
+const PAGE_BYTES: u64 = 4096;
 /// Bytes that may be under way, so that what is asked for need not wait long behind them.
 const WINDOW_BYTES: std::ops::RangeInclusive<u64> = (128 << 10)..=(8 << 20);
 /// So long the newest of what is under way may take to be in place, microseconds: while it takes less, more may be under way.
@@ -19,6 +22,8 @@ const ASKED_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Push {
     left: Ranges,
+    /// What goes at once, at most.
+    batch_bytes: u64,
     asked: VecDeque<Range>,
     /// Where the last request ended: the rest goes on from there.
     cursor: u64,
@@ -29,11 +34,13 @@ pub struct Push {
 }
 
 impl Push {
-    /// All of these.
-    pub fn new(left: Ranges) -> Push {
+    /// All of these. A rate is the stream's to keep to.
+    pub fn new(left: Ranges, pace: Pace) -> Push {
         let (all_bytes, window_bytes) = (left.bytes(), 1 << 20);
+        let batch_bytes = pace.buffer_bytes().unwrap_or(BATCH_BYTES_MAX).max(PAGE_BYTES);
         Push {
             left,
+            batch_bytes,
             asked: VecDeque::new(),
             cursor: 0,
             on_the_way: VecDeque::new(),
@@ -58,17 +65,21 @@ impl Push {
         }
     }
 
-    /// What is to be sent now, at `now_us`: ascending, at most 256 KiB. Nothing if it must wait, or all is sent. `pushing`: not only what was asked for.
+    /// What is to be sent now, at `now_us`: ascending, at most what may go at once. Nothing if it must wait, or all is sent. `pushing`: not only what was asked for.
     pub fn next(&mut self, now_us: u64, pushing: bool) -> Vec<Range> {
         while let Some((start, end)) = self.asked.pop_front() {
-            let taken = self
-                .take((start, end.max(start.saturating_add(AROUND_BYTES)).min(start.saturating_add(BATCH_BYTES_MAX))));
+            let around = start.saturating_add(AROUND_BYTES.min(self.batch_bytes));
+            let until = end.max(around).min(start.saturating_add(self.batch_bytes));
+            if until < end {
+                self.asked.push_front((until, end));
+            }
+            let taken = self.take((start, until));
             if !taken.is_empty() {
                 self.asked_bytes += bytes(&taken);
                 return self.sent(taken, now_us);
             }
         }
-        let batch = (self.window_bytes / 2).min(BATCH_BYTES_MAX) & !4095;
+        let batch = (self.window_bytes / 2).min(self.batch_bytes) & !4095;
         if !pushing || self.under_way() + batch > self.window_bytes {
             return Vec::new();
         }
@@ -139,7 +150,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn push(mib: u64) -> Push {
-        Push::new([(0, mib * MIB)].into_iter().collect())
+        Push::new([(0, mib * MIB)].into_iter().collect(), Pace::default())
     }
 
     #[test]
@@ -173,6 +184,27 @@ mod tests {
             }
         }
         assert_eq!(push.progress().1, 0);
+    }
+
+    #[test]
+    fn what_goes_at_once_is_bounded_and_nothing_of_a_request_is_lost() {
+        for (wished, most) in [(0, PAGE), (16 << 10, 16 << 10), (u64::MAX, MIB)] {
+            let pace = Pace { buffer_bytes: Some(wished), ..Pace::default() };
+            let mut push = Push::new([(0, 8 * MIB)].into_iter().collect(), pace);
+            push.window_bytes = *WINDOW_BYTES.end();
+            push.ask((MIB, 3 * MIB));
+            let mut asked = Ranges::default();
+            loop {
+                let sent = push.next(0, false);
+                assert!(bytes(&sent) <= most);
+                if sent.is_empty() {
+                    break;
+                }
+                sent.into_iter().for_each(|range| asked.insert(range));
+            }
+            assert_eq!(asked.within((MIB, 3 * MIB)), [(MIB, 3 * MIB)]);
+            assert_eq!(bytes(&push.next(0, true)), most);
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ pub const WINDOW_BYTES: u64 = 32 << 20;
 pub const PART_BYTES: usize = 256 << 10;
 /// Page size.
 pub const PAGE_BYTES: usize = 4096;
+/// A page may go in pieces that are multiples of this.
+pub const PIECE_BYTES: usize = 1024;
 
 /// Where pages lie: address and bytes.
 pub type Run = (u64, u64);
@@ -69,6 +71,11 @@ pub fn later(body: &[u8]) -> Option<(i32, Vec<Run>)> {
 
 /// A count, and as many runs of whole pages.
 fn runs(body: &[u8]) -> Option<(Vec<Run>, &[u8])> {
+    runs_of(body, PAGE_BYTES as u64)
+}
+
+/// The same, of whole multiples of `unit_bytes`.
+fn runs_of(body: &[u8], unit_bytes: u64) -> Option<(Vec<Run>, &[u8])> {
     let (count, rest) = body.split_first_chunk()?;
     let count = u32::from_le_bytes(*count) as usize;
     let (head, rest) = rest.split_at_checked(count.checked_mul(16)?)?;
@@ -76,7 +83,7 @@ fn runs(body: &[u8]) -> Option<(Vec<Run>, &[u8])> {
     for run in head.chunks_exact(16) {
         let (at, length) = run.split_first_chunk()?;
         let run = (u64::from_le_bytes(*at), u64::from_le_bytes(*length.first_chunk()?));
-        let whole = run.0.is_multiple_of(PAGE_BYTES as u64) && run.1.is_multiple_of(PAGE_BYTES as u64) && run.1 > 0;
+        let whole = run.0.is_multiple_of(unit_bytes) && run.1.is_multiple_of(unit_bytes) && run.1 > 0;
         runs.push(Some(run).filter(|run| whole && run.0.checked_add(run.1).is_some())?);
     }
     Some((runs, rest))
@@ -86,7 +93,7 @@ fn sum(runs: &[Run]) -> Option<u64> {
     runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.1))
 }
 
-/// Whole pages of a process.
+/// Pages of a process, or pieces of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages<'a> {
     /// It.
@@ -100,7 +107,7 @@ pub struct Pages<'a> {
 /// Reads a frame of pages.
 pub fn pages(body: &[u8]) -> Option<Pages<'_>> {
     let (pid, rest) = body.split_first_chunk()?;
-    let (runs, bytes) = runs(rest)?;
+    let (runs, bytes) = runs_of(rest, PIECE_BYTES as u64)?;
     let sum = sum(&runs)?;
     (sum == bytes.len() as u64 && sum > 0).then_some(Pages { pid: i32::from_le_bytes(*pid), runs, bytes })
 }
@@ -117,9 +124,12 @@ mod tests {
         for cut in [0, 3, 7, 20, 40, body.len() - 1] {
             assert_eq!(pages(&body[..cut]), None);
         }
-        for odd in [(0x3001, 4096), (0x3000, 4095), (0x3000, 0), (0x3000, u64::MAX - 4095)] {
+        for odd in [(0x3001, 4096), (0x3200, 4096), (0x3000, 4095), (0x3000, 0), (0x3000, u64::MAX - 4095)] {
             assert_eq!(pages(&[&pages_head(7, &[odd])[..], &[1; 4096]].concat()), None);
         }
+        let piece = [&pages_head(7, &[(0x3400, 1024)])[..], &[1; 1024]].concat();
+        assert_eq!(pages(&piece).map(|pages| pages.runs), Some(vec![(0x3400, 1024)]));
+        assert_eq!(pushed(&[&pushed_head(7, &[(0x3400, 1024)], &[])[..], &[1; 1024]].concat()), None);
         let many = [&7i32.to_le_bytes()[..], &u32::MAX.to_le_bytes(), &[0; 64]].concat();
         assert_eq!(pages(&many), None);
         assert_eq!(later(&pages_head(7, &runs)), Some((7, runs.clone())));

@@ -545,8 +545,8 @@ pub enum ToRoom {
         pid: i32,
         /// If it has so many bytes of its own, pages may follow when it goes on at home ([`crate::Kind::Later`]).
         follow_bytes: u64,
-        /// Bytes per second that its pages may take of the link, at most.
-        rate: Option<u64>,
+        /// How its pages go.
+        pace: strategy::Pace,
         /// All goes to the other room ([`onward::Order::Connect`]), and nothing follows: a body with `follow_bytes` of its own goes on at once.
         onward: bool,
     },

@@ -40,8 +40,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use strategy::Costs;
 use strategy::protocol::{Protocol, Said, Side, Told};
+use strategy::{Costs, Pace};
 use thiserror::Error;
 use watch::Gauge;
 use wire::ToRoom;
@@ -273,7 +273,7 @@ impl Move {
         room: &Arc<Shared>,
         pid: i32,
         (from_side, returning): (Side, bool),
-        rate: Option<u64>,
+        pace: Pace,
         gauge: Arc<Gauge>,
     ) -> Result<Move, MoveError> {
         let (to, from) = channel();
@@ -295,7 +295,7 @@ impl Move {
             from,
             course: RefCell::default(),
             gauge,
-            bulk: RefCell::new(Bulk::new(rate)),
+            bulk: RefCell::new(Bulk::new(pace)),
             heard: RefCell::default(),
             on_the_way: Cell::new(0),
             protocol: Cell::new(Protocol::new(from_side)),
@@ -486,10 +486,10 @@ pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> 
     learn(room, wish, came.map_err(|e| e.to_string()))
 }
 
-/// A rate that was set says nothing about the next one.
+/// A pace that was set says nothing about the next one.
 fn learn(room: &Shared, wish: Wish, moved: Result<Leg, String>) -> Result<Leg, String> {
     moved.inspect(|leg| {
-        if wish.rate.is_none() {
+        if wish.pace == Pace::default() {
             room.moves.has_ended(leg);
         }
     })

@@ -67,7 +67,7 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
     let costs = Costs::of(wish.fixed_us, wish.bytes_per_s);
     let rounds = Rounds::new(os::process::anonymous_bytes(begun.host.0)?, wish.max_freeze_us, costs);
     let memory = Memory::of(begun.host.0)?;
-    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.rate), sent_bytes: 0 };
+    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.pace), sent_bytes: 0 };
     ahead.send(rounds, |round| {
         let before = pages.sent_bytes;
         pages.send(round.runs, round.areas, &memory, round.fresh, Some(&mut round.unreadable))?;

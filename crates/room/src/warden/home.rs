@@ -57,8 +57,8 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             going_home::stay(room, pid, &why);
             room.orders.give(Order::DieHere { pid });
         }
-        ToRoom::Recall { pid, follow_bytes, rate, onward } => {
-            room.orders.give(Order::Recall { pid, follow_bytes, rate, onward });
+        ToRoom::Recall { pid, follow_bytes, pace, onward } => {
+            room.orders.give(Order::Recall { pid, follow_bytes, pace, onward });
         }
         ToRoom::Onward { pid, order } => match order {
             onward::Order::Outline => room.orders.give(Order::Outline { pid }),

@@ -168,8 +168,8 @@ pub enum Order {
         pid: i32,
         /// If it has so many bytes of its own, pages may follow when it goes on at home.
         follow_bytes: u64,
-        /// Bytes per second that its pages may take of the link, at most.
-        rate: Option<u64>,
+        /// How its pages go.
+        pace: strategy::Pace,
         /// To another room, by the way that was made.
         onward: bool,
     },
@@ -323,7 +323,7 @@ impl Tracer {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid, follow_bytes, rate, onward } => self.recall(pid, follow_bytes, rate, onward),
+            Order::Recall { pid, follow_bytes, pace, onward } => self.recall(pid, follow_bytes, pace, onward),
             Order::Outline { pid } => self.outline(pid),
             Order::Ahead { pid, wish } => self.send_ahead(pid, wish),
             Order::Release { pid } => self.vanish(pid),

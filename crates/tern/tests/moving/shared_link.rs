@@ -56,6 +56,36 @@ fn rates_are_kept_to() {
     assert_eq!(at_home(&lab, &script).text().replace('\n', ""), "111111111");
 }
 
+/// What goes at once is what is wished, whichever way it goes: the headers of the frames tell.
+#[test]
+fn buffers_are_kept_to() {
+    let lab = shared();
+    let script = format!(
+        r#"{TOOLS}
+        over() {{ echo $((($(field wire_bytes) - $(field page_bytes)) * 10000 / $(field page_bytes))); }}
+        hold random 8
+        for buffer in 1k 4k 1M; do
+            for way in "n2 --how stop" "n3 --how stop" "home --how stop" "n2 --how pre --max-freeze 5ms" "n3 --how pre --max-freeze 5ms" "home --how post" "n2 --how post"; do
+                go $way --buffer $buffer; over
+            done
+            go home --how stop
+        done
+        kill $pid
+        for bad in 5 0k 5k 2M -1k x; do tern move $pid n2 --buffer=$bad 2>&1 | grep -c 'bytes that go at once from 1k to 1M'; done"#
+    );
+    let text = at_home(&lab, &script).text();
+    let numbers: Vec<i64> = text.lines().map(|n| n.parse().unwrap()).collect();
+    assert_eq!((numbers.len(), &numbers[21..]), (27, &[1; 6][..]), "{text}");
+    // 24 bytes before each 1024, or 4096; what packs under load packs in all.
+    let median = |numbers: &[i64]| {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_unstable();
+        sorted[sorted.len() / 2]
+    };
+    let [small, page, large] = [0, 7, 14].map(|first| median(&numbers[first..first + 7]));
+    assert!(small > page + 80 && page > large + 20, "{text}");
+}
+
 /// Another guest's calls go on while the link is full. Failed once: they waited for all that lay in the socket, 0.6 s each.
 #[test]
 fn others_go_first() {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use strategy::Pace;
 
 /// What only the two rooms of one move know.
 pub type Ticket = [u8; 16];
@@ -55,8 +56,8 @@ pub struct Ahead {
     pub fixed_us: u64,
     /// What the link carries, bytes per second: likewise.
     pub bytes_per_s: u64,
-    /// Bytes per second that its pages may take of the link, at most.
-    pub rate: Option<u64>,
+    /// How its pages go.
+    pub pace: Pace,
 }
 
 /// How sending the memory of a body that runs went.

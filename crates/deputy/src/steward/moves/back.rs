@@ -28,13 +28,13 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, must_come: bool, gauge: Arc
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
-    let this = Move::begin(room, pid, (Side::Room, true), wish.rate, gauge)?;
+    let this = Move::begin(room, pid, (Side::Room, true), wish.pace, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
-        How::Auto => room.moves.costs().limited(wish.rate).stop_bytes_max(wish.max_freeze_us),
+        How::Auto => room.moves.costs().limited(wish.pace.rate).stop_bytes_max(wish.max_freeze_us),
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
-    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate: wish.rate, onward: false })?;
+    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace: wish.pace, onward: false })?;
     match this.receive(must_come) {
         Ok(rest) => {
             os::fault::past("home");

@@ -17,7 +17,7 @@ use os::pidfd::PidFd;
 use std::io::Write;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use strategy::Ranges;
+use strategy::{Pace, Ranges};
 use wire::message::Call;
 use wire::{Kind, ToRoom, cargo};
 
@@ -63,13 +63,13 @@ impl Move {
         let runs: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
         let (room, pid, areas) = (self.room.clone(), self.pid, areas.to_vec());
         let memory = Memory::of(pid)?;
-        let lender = room.lenders.begin(pid, later);
+        let lender = room.lenders.begin(pid, later, self.bulk.borrow().pace());
         for part in runs.chunks(cargo::LATER_RUNS) {
             self.frame(Kind::Later, &[&cargo::pages_head(pid, part)])?;
         }
         let lends = lender.clone();
         let (own, gauge) = (Own::of(pid)?, self.gauge.clone());
-        let mut bulk = self.bulk.replace(Bulk::new(None));
+        let mut bulk = self.bulk.replace(Bulk::new(Pace::default()));
         let lend = move || {
             let frame = |kind, parts: &[&[u8]]| {
                 let gone = || BodyError::Stays("the link to the room is gone".into());

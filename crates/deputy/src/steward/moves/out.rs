@@ -42,7 +42,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let this = Move::begin(room, pid, (Side::Home, false), wish.rate, gauge)?;
+    let this = Move::begin(room, pid, (Side::Home, false), wish.pace, gauge)?;
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
@@ -82,7 +82,7 @@ impl Move {
     fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
         let areas = prepared.observed.image().areas;
         let own_bytes = body::own_runs(&Own::of(self.pid)?, &areas)?.iter().map(|(_, bytes)| bytes).sum();
-        let costs = self.room.moves.costs().limited(wish.rate);
+        let costs = self.room.moves.costs().limited(wish.pace.rate);
         let chosen = costs.choose(own_bytes, wish.max_freeze_us);
         match wish.how {
             How::Stop | How::Post | How::Flush => Ok(None),
@@ -275,7 +275,8 @@ impl Move {
 
     /// What it shares with nobody, though it may.
     fn send_memories(&self, image: &Image) -> Result<(), MoveError> {
-        let sent = body::each_content(self.pid, image, |runs, pages| self.send_pages(runs, pages));
+        let batch_bytes = || self.bulk.borrow().batch_bytes();
+        let sent = body::each_content(self.pid, image, batch_bytes, |runs, pages| self.send_pages(runs, pages));
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 

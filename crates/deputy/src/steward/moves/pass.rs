@@ -44,7 +44,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, beyond: &Beyond, wish: Wish, gauge: Arc
     if wish.how == How::Flush {
         return Err(BodyError::Stays("what is flushed goes to home's memory".into()).into());
     }
-    let this = Move::begin(room, pid, (Side::Room, false), wish.rate, gauge)?;
+    let this = Move::begin(room, pid, (Side::Room, false), wish.pace, gauge)?;
     let (mut turn, mut wish) = (0, wish);
     loop {
         turn += 1;
@@ -150,7 +150,7 @@ impl Move {
 
     /// Pre-copy, if it is wanted, or needed for the bound.
     fn pages_ahead(&self, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
-        let costs = self.room.moves.costs().limited(wish.rate);
+        let costs = self.room.moves.costs().limited(wish.pace.rate);
         let wanted = match wish.how {
             How::Auto => costs.choose(own_bytes, wish.max_freeze_us) == Way::Pre,
             other => other == How::Pre,
@@ -159,8 +159,8 @@ impl Move {
             return Ok(None);
         }
         let (fixed_us, bytes_per_s) = costs.parts();
-        let (max_freeze_us, rate) = (wish.max_freeze_us, wish.rate);
-        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, rate };
+        let (max_freeze_us, pace) = (wish.max_freeze_us, wish.pace);
+        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace };
         self.gauge.begin(Stage::Ahead, own_bytes);
         self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Ahead(order) });
         loop {
@@ -192,14 +192,14 @@ impl Move {
     /// The body stands still, and all of it is there but what follows: whether anything does.
     fn stop_and_send(&self, turn: u32, wish: Wish) -> Result<bool, MoveError> {
         os::fault::at("recall")?;
-        let (pid, rate) = (self.pid, wish.rate);
+        let (pid, pace) = (self.pid, wish.pace);
         let follow_bytes = match wish.how {
-            How::Auto => self.room.moves.costs().limited(rate).stop_bytes_max(wish.max_freeze_us),
+            How::Auto => self.room.moves.costs().limited(pace.rate).stop_bytes_max(wish.max_freeze_us),
             How::Post => 0,
             _ => u64::MAX,
         };
         self.hold_signals();
-        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, rate, onward: true })?;
+        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: true })?;
         let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, false);
         while !whole || !stands {
             let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };

@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use strategy::Pace;
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
 use wire::message::onward::{self, Outline, Ticket};
@@ -66,7 +67,7 @@ fn begin(room: &Arc<Shared>, talk: &Talk, pid: i32, outline: &[u8]) -> Result<(M
     }
     let outline: Outline = postcard::from_bytes(outline).map_err(|e| MoveError::Room(e.to_string()))?;
     let image = Image::decode(&outline.image).map_err(|e| MoveError::Room(e.to_string()))?;
-    let this = Move::begin(room, pid, (Side::Beyond, false), None, Arc::default())?;
+    let this = Move::begin(room, pid, (Side::Beyond, false), Pace::default(), Arc::default())?;
     talk.listen(room, pid, TURN)?;
     Ok((this, outline, image))
 }

@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use strategy::Pace;
 use wire::{Kind, ToHome, cargo};
 
 /// Those that leave.
@@ -56,8 +57,8 @@ pub struct Going {
     looked: Option<Looked>,
     /// If it has so many bytes of its own, pages may follow when it goes on at home.
     follow_bytes: u64,
-    /// Bytes per second that its pages may take of the link, at most.
-    rate: Option<u64>,
+    /// How its pages go.
+    pace: Pace,
     /// It goes to another room.
     onward: Option<Onward>,
 }
@@ -70,7 +71,7 @@ pub const LEAVING: i32 = -1;
 
 impl Tracer {
     /// A body is to leave.
-    pub fn recall(&mut self, pid: i32, follow_bytes: u64, rate: Option<u64>, onward: bool) {
+    pub fn recall(&mut self, pid: i32, follow_bytes: u64, pace: Pace, onward: bool) {
         let outline = self.departing.outlines.remove(&pid);
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
@@ -89,7 +90,7 @@ impl Tracer {
         };
         let slept = self.slept(pid);
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
-        self.stop_for(pid, Going { slept, looked, follow_bytes, rate, onward, ..Going::default() });
+        self.stop_for(pid, Going { slept, looked, follow_bytes, pace, onward, ..Going::default() });
         self.check_leaving(pid);
     }
 
@@ -233,8 +234,8 @@ impl Tracer {
                     self.signals.fill_in(pid, info);
                 }
                 self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
-                let (room, follow_bytes) = (self.room.clone(), going.follow_bytes);
-                let bulk = RefCell::new(Bulk::new(going.rate));
+                let (room, follow_bytes, pace) = (self.room.clone(), going.follow_bytes, going.pace);
+                let bulk = RefCell::new(Bulk::new(pace));
                 if let Some(onward) = going.onward.take() {
                     return self.send_onward(pid, host, image, (onward, follow_bytes, bulk.into_inner()));
                 }
@@ -465,12 +466,12 @@ fn send(
         pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
     };
     body::each_batch(&rest.runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
-    body::each_content(host.0, image, send_pages)?;
+    body::each_content(host.0, image, batch_bytes, send_pages)?;
     if later.is_empty() {
         return Ok(None);
     }
     let absent: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
-    let lender = room.lenders.begin(pid, later);
+    let lender = room.lenders.begin(pid, later, bulk.borrow().pace());
     for part in absent.chunks(cargo::LATER_RUNS) {
         frame(room, Kind::Later, &[&cargo::pages_head(pid, part)])?;
     }

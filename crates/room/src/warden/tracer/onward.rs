@@ -107,19 +107,22 @@ fn send(
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
     let (room, pid, way) = (pages.room, pages.pid, pages.way);
+    let pace = pages.bulk.pace();
     body::find_keys(host.0, image)?;
     send_image(way, image)?;
     let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
     let (rest, later) = body::divide(host.0, image, ahead.as_ref(), follow)?;
     pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?;
-    body::each_content(host.0, image, |runs, bytes| pages.send_batch(runs, bytes))?;
+    let pages = std::cell::RefCell::new(pages);
+    let batch_bytes = || pages.borrow().bulk.batch_bytes();
+    body::each_content(host.0, image, batch_bytes, |runs, bytes| pages.borrow_mut().send_batch(runs, bytes))?;
     let lender = if later.is_empty() { None } else { Some(later) };
     let lender = lender.map(|later| {
         let runs: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
         for part in runs.chunks(cargo::LATER_RUNS) {
             way.link.send(Kind::Later, 0, 0, &[&cargo::pages_head(pid, part)]).map_err(ahead::lost)?;
         }
-        let lender = room.lenders.begin(pid, later);
+        let lender = room.lenders.begin(pid, later, pace);
         lanes::listen(way, &lender)?;
         room.tell(&ToHome::Onward { pid, said: Said::Lends });
         Ok::<_, BodyError>(lender)
