@@ -81,7 +81,8 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         let terminal = may_be_terminal(pid, fd);
         let standin = same.unwrap_or_else(|| standin_for(pid, fd, info.flags, next_standin()));
         let (flags, offset, timed) = (info.flags, info.offset, is_timed(pid, fd));
-        found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset });
+        let end = end_of(pid, fd, flags, standin);
+        found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset, end });
     }
     Ok(found)
 }
@@ -92,6 +93,13 @@ pub fn standin_for(pid: i32, fd: i32, flags: i32, number: StandinId) -> StandinI
         && rustix::fs::stat(format!("/proc/{pid}/fd/{fd}"))
             .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::RegularFile);
     if is_file { number.of_file() } else { number }
+}
+
+/// Bytes of a file that is appended to.
+pub fn end_of(pid: i32, fd: i32, flags: i32, standin: StandinId) -> Option<u64> {
+    let appends = standin.is_file() && flags & libc::O_APPEND != 0;
+    let found = appends.then(|| rustix::fs::stat(format!("/proc/{pid}/fd/{fd}")).ok()).flatten()?;
+    u64::try_from(found.st_size).ok()
 }
 
 /// A socket with a time limit.

@@ -281,7 +281,8 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
             let FdInfo { flags, offset, .. } = process::fd_info(pid, at_home)?;
             let (terminal, timed) = (place::may_be_terminal(pid, at_home), place::is_timed(pid, at_home));
             let (fd, standin) = (descriptor.fd, *standin);
-            placed.descriptors.push(Descriptor { fd, at_home, standin, flags, terminal, timed, offset });
+            let end = place::end_of(pid, at_home, flags, standin);
+            placed.descriptors.push(Descriptor { fd, at_home, standin, flags, terminal, timed, offset, end });
         }
     }
     let taken = image.descriptors.iter().map(|d| d.fd);
