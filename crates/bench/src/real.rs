@@ -2,6 +2,7 @@
 
 use crate::run::me;
 use crate::soak::{known_programs, start};
+use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On};
 use clap::Args as ClapArgs;
 use ctl::moves::Leg;
@@ -53,7 +54,22 @@ pub fn measure(args: &Args) -> Result<String, Error> {
     Ok(if args.on.json { crate::figures::json(&rows) } else { table(&rows) })
 }
 
+/// Moves of a small program, in some sizes: a daemon that has moved nothing yet knows nothing of the link and the machines.
+fn learn(args: &Args, dir: &Path) -> Result<(), Error> {
+    let program = compile(dir)?;
+    for (bytes, threads) in [(MINIMAL.bytes, 1), (16 << 20, 1), (1 << 20, 8)] {
+        let victim = Victim::start(&program, Shape { bytes, threads, ..MINIMAL })?;
+        for way in ["stop", "stop", "stop", "post"] {
+            victim.relocate(&args.on.on, &["--how".to_owned(), way.to_owned()])?;
+            victim.relocate("home", &["--how".to_owned(), way.to_owned()])?;
+        }
+        victim.end()?;
+    }
+    Ok(())
+}
+
 fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
+    learn(args, dir)?;
     let mut rows = Vec::new();
     for (number, known) in known_programs(args.only.as_deref(), dir)?.iter().enumerate() {
         eprintln!("{}", known.name());
@@ -62,7 +78,9 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
             std::thread::sleep(Duration::from_secs_f64(known.native_s() * MOVED_AFTER));
             // The largest of its processes does the work.
             let largest = victim.family().into_iter().max_by_key(|pid| resident(*pid));
-            let moved = largest.map(|pid| Ok::<_, Error>((forecast(pid)?, go(pid, &args.on.on, way)?))).transpose()?;
+            let moved = largest
+                .map(|pid| Ok::<_, Error>((forecast(pid, &args.on.on)?, go(pid, &args.on.on, way)?)))
+                .transpose()?;
             while victim.ended().is_none() {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -99,17 +117,18 @@ struct Forecast {
 }
 
 /// What `tern why` says; `None` if the process has gone.
-fn forecast(pid: i32) -> Result<Option<Forecast>, Error> {
+fn forecast(pid: i32, to: &str) -> Result<Option<Forecast>, Error> {
     let done = Command::new(me()?)
         .args(["why", &pid.to_string()])
         .stdin(Stdio::null())
         .output()
         .map_err(Error::system("running tern why"))?;
-    Ok(read_forecast(&String::from_utf8_lossy(&done.stdout)))
+    Ok(read_forecast(&String::from_utf8_lossy(&done.stdout), to))
 }
 
-fn read_forecast(text: &str) -> Option<Forecast> {
-    let line = text.lines().find(|line| line.starts_with("moving it would send"))?;
+fn read_forecast(text: &str, to: &str) -> Option<Forecast> {
+    let starts = [format!("moving it to {to} would send"), "moving it would send".to_owned()];
+    let line = text.lines().find(|line| starts.iter().any(|start| line.starts_with(start)))?;
     let words: Vec<&str> = line.split([' ', ',', '(']).filter(|w| !w.is_empty()).collect();
     let before =
         |unit: &str| words.iter().position(|w| *w == unit).and_then(|at| words[..at].last()?.parse::<f64>().ok());
@@ -159,9 +178,9 @@ mod tests {
     #[test]
     fn forecasts_are_read() {
         let small = "x\nmoving it would send 160 KiB, and it would stand still for about 1.9 ms\n";
-        assert_eq!(read_forecast(small), Some(Forecast { bytes: 163_840.0, ms: 1.9 }));
-        let large = "moving it would send at least 1024 MiB, while it runs, so that it stands still for at most 100 ms if it writes slower than the link carries (about 2600.5 ms at once: --how stop)";
-        assert_eq!(read_forecast(large), Some(Forecast { bytes: 1024.0 * 1048576.0, ms: 2600.5 }));
-        assert_eq!(read_forecast("7 runs on n2"), None);
+        assert_eq!(read_forecast(small, "n2"), Some(Forecast { bytes: 163_840.0, ms: 1.9 }));
+        let large = "moving it to n3 would send 7 MiB, and it would stand still for about 3 ms\nmoving it to n2 would send at least 1024 MiB, while it runs, so that it stands still for at most 100 ms if it writes slower than the link carries (about 2600.5 ms at once: --how stop)";
+        assert_eq!(read_forecast(large, "n2"), Some(Forecast { bytes: 1024.0 * 1048576.0, ms: 2600.5 }));
+        assert_eq!(read_forecast("7 runs on n2", "n2"), None);
     }
 }

@@ -43,7 +43,7 @@ pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects, watch_again};
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;
-pub use pages::{Run, each_batch, lie_within, own_runs};
+pub use pages::{Run, each_batch, filled_bytes, lie_within, own_runs};
 pub use rebuild::{
     Given, discard, finish, free_place, free_place_for, map_memory, relayout_memory, requeue, set_process,
     unmap_all_but,

@@ -17,6 +17,15 @@ pub fn own_runs(own: &Own, areas: &[Area]) -> Result<Vec<Run>, BodyError> {
     Ok(runs.into_iter().map(|(start, end)| (start, end - start)).collect())
 }
 
+/// About how many bytes of these areas would be sent of process `pid`: its own pages, without those of zeros that nobody misses.
+pub fn filled_bytes(pid: i32, own: &Own, areas: &[Area]) -> Result<u64, BodyError> {
+    let copied: Vec<Area> = areas.iter().filter(|a| a.content != Content::Anonymous).cloned().collect();
+    let anonymous: Vec<Area> = areas.iter().filter(|a| a.content == Content::Anonymous).cloned().collect();
+    let anonymous: Vec<(u64, u64)> = own_runs(own, &anonymous)?.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
+    let copied: u64 = own_runs(own, &copied)?.iter().map(|(_, bytes)| bytes).sum();
+    Ok(copied + os::sample::filled_bytes(pid, &anonymous)?)
+}
+
 /// Gives the pages of these runs to `each`, as many at once as `batch_bytes` says each time: where they lie, and their bytes. `fresh`: the other end has none of them yet, so what is
 /// zero in anonymous memory is not sent. `unreadable`: what cannot be read is put there (the process runs, and may have unmapped it); without it, that is an error.
 pub fn each_batch(

@@ -1,7 +1,7 @@
 //! How a move went, as those who made it saw it.
 
 use serde::{Deserialize, Serialize};
-pub use strategy::Pace;
+pub use strategy::{Pace, Parts};
 
 /// How the memory of a process shall go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +109,8 @@ pub struct Leg {
     /// From before its threads were stopped until they ran there, microseconds. What one message takes between the nodes is counted too much (to
     /// a node) or too little (home): the other end says when.
     pub freeze_us: u64,
+    /// What of the process takes time whatever its memory; 0 where that was not counted: on the way to a node, it is.
+    pub parts: Parts,
     /// Bytes of pages that were sent.
     pub page_bytes: u64,
     /// What these were on the wire, packed where that is quicker, with headers.

@@ -59,8 +59,8 @@ pub(crate) struct Daemon {
     pub(crate) policy: Policy,
     pub(crate) pins: Pins,
     pub(crate) balance: Balance,
-    /// What this home's moves have taken lately.
-    costs: Mutex<strategy::Costs>,
+    /// What moves from here to other nodes have taken lately.
+    experience: Mutex<strategy::Experience>,
     pub(crate) swim: Swim,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
@@ -103,7 +103,7 @@ impl Daemon {
         Ok(Daemon {
             policy,
             balance: Balance::load(&options.run_dir),
-            costs: Mutex::default(),
+            experience: Mutex::default(),
             pins: Pins::load(&options.run_dir),
             facts: OnceLock::new(),
             rooms: Rooms::default(),
@@ -137,14 +137,14 @@ impl Daemon {
         *lock(&self.me) = me;
     }
 
-    /// What moves of this home's processes take, as the last ones did.
-    pub(crate) fn costs(&self) -> strategy::Costs {
-        *lock(&self.costs)
+    /// What moves from here to other nodes take, as the last ones did.
+    pub(crate) fn experience(&self) -> strategy::Experience {
+        lock(&self.experience).clone()
     }
 
-    /// A process was moved.
+    /// A process that ran here was moved.
     pub(crate) fn has_moved(&self, leg: &ctl::moves::Leg) {
-        lock(&self.costs).moved(leg.frozen_bytes, leg.freeze_us);
+        lock(&self.experience).moved(&leg.to, &leg.how, leg.parts, (leg.frozen_bytes, leg.freeze_us));
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {

@@ -1,35 +1,62 @@
 //! What moving a process of this home would cost: bytes, and for how long it would stand still.
 
-use ctl::moves::Wish;
+use ctl::moves::{Parts, Wish};
+use os::areas::Area;
 use os::pages::Own;
-use strategy::Costs;
+use os::{process, sample};
+use strategy::{Experience, Way};
 
-/// In words; nothing of one whose memory cannot be looked at.
-pub(crate) fn forecast(pid: i32, costs: &Costs) -> Option<String> {
-    let own_bytes = own_bytes(pid).filter(|bytes| *bytes > 0)?;
-    let wish = Wish::default();
-    let stop_us = costs.freeze_us(own_bytes, 0);
-    Some(words(own_bytes, stop_us, costs.choose(own_bytes, wish.max_freeze_us), wish))
+/// Nodes for which it is said.
+const NODES_MAX: usize = 4;
+
+/// What is known of a process that may be moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sight {
+    /// That would be sent, about.
+    bytes: u64,
+    parts: Parts,
 }
 
-fn own_bytes(pid: i32) -> Option<u64> {
+/// In words: for each node to which any was moved, or for none by name; nothing of a process whose memory cannot be looked at.
+pub(crate) fn forecast(pid: i32, experience: &Experience) -> Vec<String> {
+    let Some(sight) = look(pid).filter(|sight| sight.bytes > 0) else { return Vec::new() };
+    let places = experience.places();
+    match places[..] {
+        [] => vec![words(sight, "", experience)],
+        _ => places.into_iter().take(NODES_MAX).map(|to| words(sight, to, experience)).collect(),
+    }
+}
+
+fn look(pid: i32) -> Option<Sight> {
     let areas = os::areas::read(pid).ok()?;
-    let private: Vec<(u64, u64)> =
-        areas.iter().filter(|a| !a.shared && !a.name.starts_with(b"[v")).map(|a| (a.start, a.end)).collect();
-    let ranges = Own::of(pid).ok()?.within(&private).ok()?;
-    Some(ranges.iter().map(|(start, end)| end - start).sum())
+    let own = Own::of(pid).ok()?;
+    let private = |a: &&Area| !a.shared && !a.name.starts_with(b"[v");
+    let ranges = |of_file: bool| {
+        let those = areas.iter().filter(private).filter(|a| (a.inode != 0) == of_file);
+        own.within(&those.map(|a| (a.start, a.end)).collect::<Vec<_>>()).ok()
+    };
+    let copied: u64 = ranges(true)?.iter().map(|(start, end)| end - start).sum();
+    let bytes = copied + sample::filled_bytes(pid, &ranges(false)?).ok()?;
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let (threads, descriptors) = (process::threads(pid).ok()?, process::descriptors(pid).ok()?);
+    let parts =
+        Parts { areas: count(areas.len()), threads: count(threads.len()), descriptors: count(descriptors.len()) };
+    Some(Sight { bytes, parts })
 }
 
-fn words(own_bytes: u64, stop_us: u64, way: strategy::Way, wish: Wish) -> String {
-    let size = match own_bytes >> 20 {
-        0 => format!("{} KiB", own_bytes >> 10),
-        mib => format!("{mib} MiB"),
+fn words(sight: Sight, to: &str, experience: &Experience) -> String {
+    let wish = Wish::default();
+    let costs = experience.costs(to, "stop", sight.parts);
+    let to = if to.is_empty() { String::new() } else { format!(" to {to}") };
+    let size = match sight.bytes >> 20 {
+        0 => format!("{} KiB", sight.bytes >> 10),
+        _ => format!("{:.1} MiB", sight.bytes as f64 / f64::from(1 << 20)),
     };
-    let still = format!("about {:.1} ms", stop_us as f64 / 1e3);
-    match way {
-        strategy::Way::Stop => format!("moving it would send {size}, and it would stand still for {still}"),
-        strategy::Way::Pre => format!(
-            "moving it would send at least {size}, while it runs, so that it stands still for at most {} ms if it writes slower than the link carries ({still} at once: --how stop)",
+    let still = format!("about {:.1} ms", costs.freeze_us(sight.bytes, 0) as f64 / 1e3);
+    match costs.choose(sight.bytes, wish.max_freeze_us) {
+        Way::Stop => format!("moving it{to} would send {size}, and it would stand still for {still}"),
+        Way::Pre => format!(
+            "moving it{to} would send at least {size}, while it runs, so that it stands still for at most {} ms if it writes slower than the link carries ({still} at once: --how stop)",
             wish.max_freeze_us / 1000
         ),
     }
@@ -41,12 +68,20 @@ mod tests {
 
     #[test]
     fn small_and_large() {
-        let wish = Wish::default();
-        assert!(
-            words(160 << 10, 1900, strategy::Way::Stop, wish)
-                .contains("160 KiB, and it would stand still for about 1.9 ms")
+        let mut experience = Experience::default();
+        let parts = Parts { areas: 20, threads: 1, descriptors: 3 };
+        assert_eq!(
+            words(Sight { bytes: 160 << 10, parts }, "", &experience),
+            "moving it would send 160 KiB, and it would stand still for about 2.0 ms"
         );
-        assert!(words(1 << 30, 2_600_000, strategy::Way::Pre, wish).contains("at most 100 ms"));
-        assert!(forecast(std::process::id() as i32, &Costs::default()).unwrap().contains("would send"));
+        (0..20).for_each(|_| experience.moved("n2", "stop", parts, (1 << 20, 3000)));
+        let large = words(Sight { bytes: 1 << 30, parts }, "n2", &experience);
+        assert!(
+            large.starts_with("moving it to n2 would send at least 1024.0 MiB") && large.contains("at most 100 ms")
+        );
+        let me = std::process::id() as i32;
+        assert!(forecast(me, &Experience::default())[0].starts_with("moving it would send"));
+        experience.moved("n3", "stop", parts, (1 << 20, 3000));
+        assert_eq!(forecast(me, &experience).len(), 2);
     }
 }

@@ -43,19 +43,6 @@ fn go(
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
-    let legs = go_as(daemon, tool, pid, to, wish)?;
-    // A pace that was set says nothing about the next one.
-    legs.iter().filter(|_| wish.pace == Pace::default()).for_each(|leg| daemon.has_moved(leg));
-    Ok(legs)
-}
-
-fn go_as(
-    daemon: &Arc<Daemon>,
-    tool: Option<BorrowedFd<'_>>,
-    pid: i32,
-    to: Option<&str>,
-    wish: Wish,
-) -> Result<Vec<Leg>, Error> {
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };
@@ -117,7 +104,13 @@ fn limited(wish: Wish, kb_s: u32) -> Wish {
 
 fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
     let (_, steward) = choice::choose(daemon, Some(to), wish.any_cpu)?;
-    steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why })
+    let left = steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why });
+    // A pace that was set says nothing about the next one.
+    left.inspect(|leg| {
+        if wish.pace == Pace::default() {
+            daemon.has_moved(leg)
+        }
+    })
 }
 
 /// Users move their own processes: what they may signal and trace.

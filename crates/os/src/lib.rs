@@ -16,6 +16,7 @@ pub mod probe;
 pub mod process;
 pub mod processor;
 pub mod ptrace;
+pub mod sample;
 pub mod seccomp;
 pub mod share;
 pub mod socket;

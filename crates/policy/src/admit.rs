@@ -87,6 +87,10 @@ pub fn admit(own: &NodeView, ask: &Ask, arrivals: usize, params: &Params) -> Res
         to: crowd(own, base_ms, ask.scale_ms),
         to_id: own.id,
     };
+    if ask.cause == Cause::Exchange {
+        // What its own processes have missed a target need not know.
+        return if offer.is_even() { Ok(()) } else { Err(Refusal::NoGain) };
+    }
     offer.worth(&Params { mode: Mode::Rotate, ..*params }, STRICTNESS).map(drop).ok_or(Refusal::NoGain)
 }
 
@@ -131,6 +135,10 @@ mod tests {
         let part = NodeView { cores_milli: 100, ..node(2, 0) };
         assert_eq!(asked(&part, 9000, Cause::Balance, 1), Ok(()));
         assert_eq!(asked(&part, 9000, Cause::Balance, 2), Err(Refusal::Flood));
+        let slow = NodeView { speed_milli: 300, ..node(2, 1000) };
+        assert_eq!(asked(&slow, 1000, Cause::Exchange, 0), Ok(()));
+        let promised = NodeView { load_milli: 2000, ..slow };
+        assert_eq!(asked(&promised, 1000, Cause::Exchange, 1), Err(Refusal::NoGain), "another comes already");
         let full = NodeView { free_mib: 150, ..node(2, 0) };
         assert_eq!(asked(&full, 2000, Cause::Usher, 0), Err(Refusal::Memory));
         let shut = NodeView { guests: false, ..node(2, 0) };

@@ -39,6 +39,8 @@ pub enum Cause {
     Evict,
     /// It belongs home, or to what it talks to.
     Attract,
+    /// It has had more than one that has a slower place, which comes here in its turn.
+    Exchange,
 }
 
 /// Why nothing is moved.
@@ -194,9 +196,7 @@ impl Offer<'_> {
         let horizon_ms = self.process.age_ms.clamp(1, u64::from(params.lag_scale_ms) * 4) as f64;
         let cost = move_ms(self.process, params) as f64 / horizon_ms;
         let pull = self.pull(params);
-        let plain_from = Crowd { weight: self.from.site.load, ..self.from };
-        let plain_to = Crowd { weight: self.to.site.load, ..self.to };
-        let plain = gain(plain_from, plain_to, demand, 1.0) / demand;
+        let plain = plain_gain(self.from, self.to, demand);
         let spare = self.to.site.load + demand <= self.to.site.cores * 1.05;
         let asked = margin(if spare { params.idle_margin_milli } else { params.balance_margin_milli })
             / self.from.site.crowding().max(1.0);
@@ -207,10 +207,34 @@ impl Offer<'_> {
             let excess = (plain + pull - asked - cost) + 0.1 * weighted;
             return Some((cause, plain + pull, excess));
         }
+        if params.mode != Mode::Rotate {
+            return None;
+        }
         // What is due to lags alone must exceed the margin, too: else noise in loads would rotate.
         let asked = margin(params.rotate_margin_milli);
         let excess = weighted.min(weighted - plain) + pull - asked - cost;
-        (params.mode == Mode::Rotate && excess > 0.0).then_some((Cause::Rotate, weighted + pull, excess))
+        let rotates = (excess > 0.0).then_some((Cause::Rotate, weighted + pull, excess));
+        let slowness = (move_ms(self.process, params) as f64 / EXCHANGE_MOVE_MS).sqrt().max(1.0);
+        rotates.or_else(|| {
+            let gained = self.exchange(demand)? + pull;
+            let excess = gained - EXCHANGE_ASKED * asked * slowness - 2.0 * cost;
+            (excess > 0.0).then_some((Cause::Exchange, gained, excess))
+        })
+    }
+
+    /// What is gained if it goes to a slower place for one there that has missed more, which comes here in its turn: where each has a place to itself, or
+    /// places are evenly filled, no move alone is worth it. None if the place is not slower, or would be too full.
+    fn exchange(&self, demand: f64) -> Option<f64> {
+        let (from, to) = (self.from.site, self.to.site);
+        let faster = from.ln_rate(from.load) - to.ln_rate(to.load);
+        let waits = to.load >= demand * 0.5;
+        (faster > 0.0 && waits && self.is_even()).then(|| (self.to.weight / to.load / self.weight - 1.0) * faster)
+    }
+
+    /// Nobody would come from there anyway: with one more, and one less here, somebody will.
+    pub fn is_even(&self) -> bool {
+        let demand = f64::from(self.process.demand_milli) / 1e3;
+        plain_gain(self.to, self.from, demand) <= EXCHANGE_EVEN
     }
 
     /// What being nearer to what it talks to is worth.
@@ -222,6 +246,20 @@ impl Offer<'_> {
             false => near,
         }
     }
+}
+
+/// Two nodes between which no move gains more than this, per core of demand, are even enough to exchange processes.
+const EXCHANGE_EVEN: f64 = 0.2;
+
+/// An exchange asks for so many times the gain for which one process is rotated, since both places stand empty while the two travel; ...
+const EXCHANGE_ASKED: f64 = 12.0;
+/// ... and for more by the root where a move takes longer than this, milliseconds (see [`SWIFT_MOVE_MS`]).
+const EXCHANGE_MOVE_MS: f64 = 120.0;
+
+/// Gain of a move, per core of demand, if all weigh the same.
+fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
+    let plain = |crowd: Crowd| Crowd { weight: crowd.site.load, ..crowd };
+    gain(plain(from), plain(to), demand, 1.0) / demand
 }
 
 /// A move that takes this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
@@ -348,6 +386,24 @@ mod tests {
         all.known[0].lag_ms = -2000;
         all.params.mode = Mode::Balance;
         assert_eq!(moved(&all), None);
+    }
+
+    #[test]
+    fn who_has_a_slow_place_and_who_has_a_fast_one_change_places() {
+        let slow = |lag_ms| NodeView { speed_milli: 333, lag_ms, ..node(2, 1.0) };
+        let mut all = inputs(vec![process(1), process(2)], vec![slow(7000)]);
+        assert_eq!(moved(&all), None, "the one there has not missed enough for what the change costs");
+        all.known = vec![slow(25_000)];
+        assert_eq!(moved(&all).map(|m| (m.1, m.2)), Some((2, Cause::Exchange)));
+        // Until one has gone in exchange, nobody follows.
+        all.known[0].load_milli = 2000;
+        all.own.load_milli = 1000;
+        all.processes.pop();
+        assert_eq!(moved(&all), None);
+        all.known = vec![NodeView { lag_ms: 25_000, ..node(2, 1.0) }];
+        assert_eq!(moved(&all), None, "its place is as good");
+        all.known = vec![NodeView { load_milli: 0, ..slow(25_000) }];
+        assert_eq!(moved(&all), None, "nobody is there");
     }
 
     #[test]

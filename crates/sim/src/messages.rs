@@ -1,6 +1,6 @@
 //! What simulated daemons say to each other, and the network between them.
 
-use policy::{Ask, NodeView, Refusal};
+use policy::{Ask, Cause, NodeView, Refusal};
 
 use crate::event::Event;
 use crate::world::World;
@@ -55,6 +55,7 @@ impl World {
             }
             Message::Ask { number, ask } => {
                 let (own, _) = self.view(to);
+                let cause = ask.cause;
                 let node = &mut self.nodes[to];
                 let result = node.mover.admit(now_ms, own, &ask, crate::moves::PROMISE_MS);
                 let view = node.mover.with_promises(now_ms, own);
@@ -64,6 +65,10 @@ impl World {
                     Err(_) => self.counts.refused += 1,
                 }
                 self.send(to, from, Message::Answer { number, result, view });
+                // One that comes in exchange sends another away, which need not wait for it.
+                if result.is_ok() && cause == Cause::Exchange {
+                    self.consider(to);
+                }
             }
             Message::Answer { number, result, view } => self.answered(to, number, result, view),
         }

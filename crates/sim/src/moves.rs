@@ -99,7 +99,9 @@ impl World {
         }
         self.counts.decisions += 1;
         let now_ms = self.now_ms();
+        // What is to come counts: who has to go on because of it goes now.
         let (own, _) = self.view(id);
+        let own = self.nodes[id].mover.with_promises(now_ms, own);
         let views: Vec<ProcessView> =
             self.nodes[id].processes.iter().map(|p| self.processes[*p].view(*p, self.now_us)).collect();
         let node = &mut self.nodes[id];

@@ -55,6 +55,17 @@ fn seventeen_on_sixteen_come_near_the_fluid_bound() {
 }
 
 #[test]
+fn slow_places_and_fast_ones_are_shared_near_the_fluid_bound() {
+    let mut speeds = Scenario::parse(include_str!("../../../scenarios/speeds.toml")).unwrap();
+    (speeds.runs, speeds.columns) = (20, sim::Columns(vec![Strategy::Tern]));
+    let table = sim::experiment(&speeds, 1, |_| ()).unwrap();
+    for row in &table.rows {
+        let tern = &row.cells[0];
+        assert!(tern.over_fluid < 1.03 && tern.violations.is_empty(), "{} jobs: {tern:?}", row.jobs);
+    }
+}
+
+#[test]
 fn balance_is_calm() {
     let calm = scenario(
         "limit_s = 70\n[[nodes]]\ncount = 16\n[[jobs]]\ncount = 16\nat_s = 5\non = 0\nwork = { fixed = 1000 }",

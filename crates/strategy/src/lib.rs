@@ -9,6 +9,7 @@
 mod absent;
 mod costs;
 mod flow;
+mod learnt;
 pub mod protocol;
 mod push;
 mod ranges;
@@ -16,6 +17,7 @@ mod ranges;
 pub use absent::{Absent, Place};
 pub use costs::Costs;
 pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST};
+pub use learnt::{Experience, Parts};
 pub use push::Push;
 pub use ranges::{Range, Ranges};
 

@@ -41,7 +41,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Protocol, Said, Side, Told};
-use strategy::{Costs, Pace};
+use strategy::{Costs, Experience, Pace, Parts};
 use thiserror::Error;
 use watch::Gauge;
 use wire::ToRoom;
@@ -143,7 +143,7 @@ pub struct Moves {
     running: AtomicUsize,
     ended: Condvar,
     /// What moves to this room and from it have taken lately.
-    costs: Mutex<Costs>,
+    experience: Mutex<Experience>,
     /// Processes of whose former move the room has not said the end yet.
     unsettled: Mutex<HashSet<i32>>,
 }
@@ -196,13 +196,15 @@ impl Moves {
         }
     }
 
-    /// What the next one is expected to take.
-    pub fn costs(&self) -> Costs {
-        *self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the next one to there, in this way, is expected to take, of a process of such parts.
+    pub fn costs(&self, to: &str, how: &str, parts: Parts) -> Costs {
+        self.experience.lock().unwrap_or_else(PoisonError::into_inner).costs(to, how, parts)
     }
 
     fn has_ended(&self, leg: &Leg) {
-        self.costs.lock().unwrap_or_else(PoisonError::into_inner).moved(leg.frozen_bytes, leg.freeze_us);
+        let frozen = (leg.frozen_bytes, leg.freeze_us);
+        let mut experience = self.experience.lock().unwrap_or_else(PoisonError::into_inner);
+        experience.moved(&leg.to, &leg.how, leg.parts, frozen);
     }
 
     /// Whether any move has not ended.

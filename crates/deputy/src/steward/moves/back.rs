@@ -9,7 +9,7 @@ use crate::steward::deputies::Phase;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
-use ctl::moves::{How, Leg, Stage, Wish};
+use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use image::Image;
 use os::areas::Area;
 use std::sync::{Arc, mpsc};
@@ -31,7 +31,11 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, must_come: bool, gauge: Arc
     let this = Move::begin(room, pid, (Side::Room, true), wish.pace, gauge)?;
     let follow_bytes = match wish.how {
         How::Post => 0,
-        How::Auto => room.moves.costs().limited(wish.pace.rate).stop_bytes_max(wish.max_freeze_us),
+        How::Auto => room
+            .moves
+            .costs("home", "stop", Parts::default())
+            .limited(wish.pace.rate)
+            .stop_bytes_max(wish.max_freeze_us),
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
     this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace: wish.pace, onward: false })?;

@@ -1,6 +1,6 @@
 //! What took how long in a move.
 
-use ctl::moves::{Leg, Phase};
+use ctl::moves::{Leg, Parts, Phase};
 use std::time::Instant;
 
 /// A move's clock.
@@ -28,6 +28,11 @@ impl Course {
         let name = if self.frozen.is_some() && !self.thawed { format!("frozen {step}") } else { step.to_owned() };
         self.leg.phases.push(Phase { name, us: micros(now - self.last) });
         self.last = now;
+    }
+
+    /// It is such a process.
+    pub fn describe(&mut self, parts: Parts) {
+        self.leg.parts = parts;
     }
 
     /// The threads are stopped from now on.

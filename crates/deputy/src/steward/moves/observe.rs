@@ -3,6 +3,7 @@
 use super::names::Names;
 use crate::steward::place;
 use body::{BodyError, Files, Gathered, Memory};
+use ctl::moves::Parts;
 use image::{Descriptor, File, Image, Object, Objects, Opened};
 use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
@@ -50,6 +51,12 @@ impl Observed {
             }
         }
         seen
+    }
+
+    /// What of it takes time whatever its memory; threads are those of now.
+    pub fn parts(&self, pid: i32) -> Parts {
+        let threads = process::threads(pid).map_or(1, |threads| threads.len());
+        Parts { areas: self.raw.len() as u32, threads: threads as u32, descriptors: self.seen.len() as u32 }
     }
 
     /// Looks at process `pid`. `before`: what it was; its areas are understood anew only if they have changed.

@@ -90,14 +90,15 @@ impl Move {
     /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes what, `auto` does without.
     fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
         let areas = prepared.observed.image().areas;
-        let own_bytes = body::own_runs(&Own::of(self.pid)?, &areas)?.iter().map(|(_, bytes)| bytes).sum();
-        let costs = self.room.moves.costs().limited(wish.pace.rate);
-        let chosen = costs.choose(own_bytes, wish.max_freeze_us);
+        let own_bytes = body::filled_bytes(self.pid, &Own::of(self.pid)?, &areas)?;
+        let parts = prepared.observed.parts(self.pid);
+        let costs = |how| self.room.moves.costs(&self.room.args.host, how, parts).limited(wish.pace.rate);
+        let chosen = costs("stop").choose(own_bytes, wish.max_freeze_us);
         match wish.how {
             How::Stop | How::Post | How::Flush => Ok(None),
             How::Auto if chosen == Way::Stop => Ok(None),
             How::Auto | How::Pre => {
-                let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs);
+                let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs("pre"));
                 Ok(Some(self.send_ahead(pidfd, &prepared.observed, rounds)?))
             }
         }
@@ -230,6 +231,7 @@ impl Move {
         let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
         used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
+        self.course.borrow_mut().describe(now.parts(self.pid));
         self.send_image(&image)?;
         self.done("image");
         let (rest, later) = body::divide(self.pid, &image, ahead, follow)?;

@@ -8,7 +8,7 @@ use crate::steward::deputies::{Deputy, Phase};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Course};
-use ctl::moves::{How, Leg, Stage, Wish};
+use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use ctl::steward::{RoomId, ToSteward};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -94,8 +94,8 @@ impl Move {
         talk.listen(&self.room, self.pid, turn)?;
         let gone = self
             .prepare_beyond(&talk, &Beyond { ticket, ..beyond.clone() }, turn)
-            .and_then(|own_bytes| self.pages_ahead(ticket, own_bytes, wish))
-            .and_then(|ahead| Ok((ahead, self.stop_and_send(turn, wish)?)))
+            .and_then(|own_bytes| self.pages_ahead(&beyond.node, ticket, own_bytes, wish))
+            .and_then(|ahead| Ok((ahead, self.stop_and_send(&beyond.node, turn, wish)?)))
             .and_then(|(ahead, follows)| self.switch(&talk, turn, follows).map(|()| (ahead, follows)));
         match gone {
             Ok((ahead, follows)) => {
@@ -149,16 +149,16 @@ impl Move {
     }
 
     /// Pre-copy, if it is wanted, or needed for the bound.
-    fn pages_ahead(&self, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
-        let costs = self.room.moves.costs().limited(wish.pace.rate);
+    fn pages_ahead(&self, to: &str, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
+        let costs = |how| self.room.moves.costs(to, how, Parts::default()).limited(wish.pace.rate);
         let wanted = match wish.how {
-            How::Auto => costs.choose(own_bytes, wish.max_freeze_us) == Way::Pre,
+            How::Auto => costs("stop").choose(own_bytes, wish.max_freeze_us) == Way::Pre,
             other => other == How::Pre,
         };
         if !wanted {
             return Ok(None);
         }
-        let (fixed_us, bytes_per_s) = costs.parts();
+        let (fixed_us, bytes_per_s) = costs("pre").parts();
         let (max_freeze_us, pace) = (wish.max_freeze_us, wish.pace);
         let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace };
         self.gauge.begin(Stage::Ahead, own_bytes);
@@ -190,11 +190,16 @@ impl Move {
     }
 
     /// The body stands still, and all of it is there but what follows: whether anything does.
-    fn stop_and_send(&self, turn: u32, wish: Wish) -> Result<bool, MoveError> {
+    fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<bool, MoveError> {
         os::fault::at("recall")?;
         let (pid, pace) = (self.pid, wish.pace);
         let follow_bytes = match wish.how {
-            How::Auto => self.room.moves.costs().limited(pace.rate).stop_bytes_max(wish.max_freeze_us),
+            How::Auto => self
+                .room
+                .moves
+                .costs(to, "stop", Parts::default())
+                .limited(pace.rate)
+                .stop_bytes_max(wish.max_freeze_us),
             How::Post => 0,
             _ => u64::MAX,
         };

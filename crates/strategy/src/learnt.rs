@@ -1,0 +1,199 @@
+//! What moves take is learnt from those that were made: by where they went, and by which way.
+
+use crate::costs::{Costs, FIXED_US, RATE_AT_FIRST};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Beside [`FIXED_US`], for each memory area, thread but the first, and descriptor, microseconds (`tern bench move`: a process of 64 threads takes eight times as
+/// long as one of one, one of 1000 descriptors three times; 4000 areas more double what a Python program takes).
+const AREA_US: f64 = 1.7;
+const THREAD_US: f64 = 165.0;
+const DESCRIPTOR_US: f64 = 3.5;
+/// So much of what a move took longer than expected is expected of the next, as a power of that; of the first ones their mean.
+const GAIN: f64 = 0.25;
+/// A move that takes so many times as long as expected is taken for one that does: a pause of a machine's is not what its link takes.
+const ODD: f64 = 4.0;
+/// A link carries no less, and no more, bytes per microsecond.
+const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e5;
+/// Machines are no more times slower or faster than the one on which times were measured.
+const SLOWNESS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
+/// Places and ways that are told apart.
+const WAYS_MAX: usize = 1024;
+
+/// What a process has for which a move takes time, whatever its memory. What is not known is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
+    /// Memory areas.
+    pub areas: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Descriptors.
+    pub descriptors: u32,
+}
+
+impl Parts {
+    /// What they take on the machine where that was measured, microseconds.
+    fn work_us(&self) -> f64 {
+        let threads = f64::from(self.threads.saturating_sub(1));
+        FIXED_US + f64::from(self.areas) * AREA_US + threads * THREAD_US + f64::from(self.descriptors) * DESCRIPTOR_US
+    }
+}
+
+/// What moves of one kind have taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Learnt {
+    /// Times as long as on the machine where times were measured.
+    slowness: f64,
+    /// Bytes per microsecond.
+    rate: f64,
+    moves: u32,
+}
+
+impl Default for Learnt {
+    fn default() -> Learnt {
+        Learnt { slowness: 1.0, rate: RATE_AT_FIRST, moves: 0 }
+    }
+}
+
+impl Learnt {
+    /// Whatever took longer than expected takes the blame by its share, such that the same would be expected as it was, if it were believed (Kaczmarz's step, of
+    /// logarithms).
+    fn moved(&mut self, parts: Parts, frozen_bytes: u64, freeze_us: u64) {
+        let (working, sending) = (self.slowness * parts.work_us(), frozen_bytes as f64 / self.rate);
+        let expected = working + sending;
+        let odds = (freeze_us as f64 / expected).clamp(1.0 / ODD, ODD);
+        let gain = (1.0 / (f64::from(self.moves) + 1.5)).max(GAIN);
+        let norm = (working * working + sending * sending) / expected;
+        let times = |share: f64| odds.powf(gain * share / norm);
+        self.slowness = (self.slowness * times(working)).clamp(*SLOWNESS.start(), *SLOWNESS.end());
+        self.rate = (self.rate / times(sending)).clamp(*RATES.start(), *RATES.end());
+        self.moves = self.moves.saturating_add(1);
+    }
+
+    fn costs(&self, parts: Parts) -> Costs {
+        Costs::new(self.slowness * parts.work_us(), self.rate)
+    }
+}
+
+/// Where a move went, and the first word of how ([`crate::Way`] and post-copy).
+type Kind = (String, String);
+
+/// What the moves that were made tell of the next ones.
+#[derive(Clone, Debug, Default)]
+pub struct Experience {
+    all: Learnt,
+    kinds: BTreeMap<Kind, Learnt>,
+}
+
+impl Experience {
+    /// A process of such parts stood still for so long, while so much was sent. `how`: the first word tells the way.
+    pub fn moved(&mut self, to: &str, how: &str, parts: Parts, (frozen_bytes, freeze_us): (u64, u64)) {
+        let learnt = self.of(to, how);
+        if self.kinds.len() < WAYS_MAX || self.kinds.contains_key(&kind(to, how)) {
+            self.kinds.entry(kind(to, how)).or_insert(learnt).moved(parts, frozen_bytes, freeze_us);
+        }
+        self.all.moved(parts, frozen_bytes, freeze_us);
+    }
+
+    /// What moving such a process is expected to take.
+    pub fn costs(&self, to: &str, how: &str, parts: Parts) -> Costs {
+        self.of(to, how).costs(parts)
+    }
+
+    /// Places to which any was moved.
+    pub fn places(&self) -> Vec<&str> {
+        let mut places: Vec<&str> = self.kinds.keys().map(|(to, _)| to.as_str()).collect();
+        places.dedup();
+        places
+    }
+
+    /// Of that kind; else of others to the same place, else of all.
+    fn of(&self, to: &str, how: &str) -> Learnt {
+        let there = || self.kinds.iter().find(|((place, _), _)| place == to).map(|(_, learnt)| learnt);
+        let first = |learnt: &Learnt| Learnt { moves: 0, ..*learnt };
+        self.kinds.get(&kind(to, how)).copied().unwrap_or_else(|| first(there().unwrap_or(&self.all)))
+    }
+}
+
+fn kind(to: &str, how: &str) -> Kind {
+    (to.to_owned(), how.split(' ').next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const SMALL: Parts = Parts { areas: 20, threads: 1, descriptors: 3 };
+
+    fn said_us(experience: &Experience, to: &str, parts: Parts, bytes: u64) -> f64 {
+        experience.costs(to, "stop", parts).freeze_us(bytes, 0) as f64
+    }
+
+    /// Of moves that take 5 ms and more for each thread, and send 150 bytes each microsecond, in sizes that jump about.
+    #[test]
+    fn what_moves_take_is_learnt() {
+        let mut experience = Experience::default();
+        let takes = |parts: Parts, bytes: u64| (3.0 * parts.work_us()) as u64 + bytes / 150;
+        for n in 0..60u64 {
+            let bytes = [8 * MIB, 100 << 10, MIB, 64 * MIB, 4096][n as usize % 5];
+            let parts = Parts { threads: [1, 1, 20][n as usize % 3], ..SMALL };
+            experience.moved("n2", "stop", parts, (bytes, takes(parts, bytes)));
+        }
+        for (bytes, threads) in [(0, 1), (MIB, 40), (20 * MIB, 1), (0, 64)] {
+            let parts = Parts { threads, ..SMALL };
+            let ratio = said_us(&experience, "n2", parts, bytes) / takes(parts, bytes) as f64;
+            assert!((0.9..1.1).contains(&ratio), "{bytes}, {threads}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn each_place_and_way_is_learnt_alone() {
+        let mut experience = Experience::default();
+        for _ in 0..20 {
+            experience.moved("n2", "stop", SMALL, (16 * MIB, 40_000));
+            experience.moved("n3", "stop", SMALL, (16 * MIB, 1_300_000));
+            experience.moved("n3", "pre (2 rounds)", SMALL, (4096, 9000));
+        }
+        for (place, wanted) in [("n2", 40_000.0), ("n3", 1_300_000.0)] {
+            let ratio = said_us(&experience, place, SMALL, 16 * MIB) / wanted;
+            assert!((0.9..1.1).contains(&ratio), "{place}: {ratio}");
+        }
+        let pre = experience.costs("n3", "pre", SMALL).freeze_us(4096, 0);
+        assert!((8000..10_000).contains(&pre), "{pre}");
+        assert_eq!(experience.places(), ["n2", "n3"]);
+    }
+
+    #[test]
+    fn a_pause_is_no_slow_link() {
+        let mut experience = Experience::default();
+        (0..5).for_each(|_| experience.moved("n2", "stop", SMALL, (MIB, 4200)));
+        let before = said_us(&experience, "n2", SMALL, 20 * MIB);
+        experience.moved("n2", "stop", SMALL, (MIB, 5_000_000));
+        assert!(said_us(&experience, "n2", SMALL, 20 * MIB) < 2.0 * before);
+        (0..100).for_each(|_| experience.moved("n2", "stop", SMALL, (MIB, 5_000_000)));
+        assert_eq!(experience.costs("n2", "stop", SMALL).stop_bytes_max(100_000), MIB);
+    }
+
+    #[test]
+    fn odd_moves_do_not_make_much_difference() {
+        let mut experience = Experience::default();
+        (0..20).for_each(|_| experience.moved("n2", "stop", SMALL, (20 * MIB, 50_000)));
+        experience.moved("n2", "stop", SMALL, (4096, 10_000_000));
+        experience.moved("n2", "stop", SMALL, (64 * MIB, 0));
+        let said = said_us(&experience, "n2", SMALL, 20 * MIB);
+        assert!((25_000.0..90_000.0).contains(&said), "{said}");
+    }
+
+    #[test]
+    fn nonsense_stays_finite() {
+        let mut experience = Experience::default();
+        let most = Parts { areas: u32::MAX, threads: u32::MAX, descriptors: u32::MAX };
+        for (parts, bytes, us) in [(most, u64::MAX, 0), (Parts::default(), 0, u64::MAX), (most, 0, u64::MAX)] {
+            (0..200).for_each(|n| experience.moved(&format!("n{}", n % 7), "", parts, (bytes, us)));
+        }
+        (0..3000).for_each(|n| experience.moved(&format!("x{n}"), "stop", SMALL, (MIB, 5000)));
+        assert_eq!(experience.kinds.len(), WAYS_MAX);
+        assert!(said_us(&experience, "n2", SMALL, MIB) > 0.0);
+    }
+}
