@@ -133,10 +133,8 @@ impl Server {
         self.assume(call)?;
         // By its path in /proc: AT_EMPTY_PATH would take a capability.
         rustix::fs::linkat(rustix::fs::CWD, &*proc_path(&old_fd), &*dir_fd, name, AtFlags::SYMLINK_FOLLOW)?;
-        // The same inode, whatever has become of the new name.
-        let (node, entry) = self.entry_of(&call.node, old_fd.try_clone().map_err(|_| Errno::MFILE)?)?;
-        buf.push(&entry);
-        Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
+        let kind = FileType::from_raw_mode(attr::stat(&*old_fd)?.stx_mode.into());
+        self.made(call, &dir_fd, name, kind, buf)
     }
 
     pub(super) fn unlink(&self, call: &Call<'_>, directory: bool) -> Outcome {
