@@ -85,13 +85,13 @@ impl<V: Copy> Window<V> {
 
     /// The newest `count` of them, newest first: what is passed on.
     pub fn newest(&self, count: usize, now_ms: u64) -> Vec<(u64, u64, V)> {
-        let mut found: Vec<_> = self.fresh(now_ms).collect();
+        let mut found: Vec<(u64, u64)> = self.fresh(now_ms).map(|(id, age_ms, _)| (age_ms, id)).collect();
         if found.len() > count && count > 0 {
-            found.select_nth_unstable_by_key(count - 1, |(id, age_ms, _)| (*age_ms, *id));
+            found.select_nth_unstable(count - 1);
         }
         found.truncate(count);
-        found.sort_unstable_by_key(|(id, age_ms, _)| (*age_ms, *id));
-        found
+        found.sort_unstable();
+        found.into_iter().filter_map(|(age_ms, id)| Some((id, age_ms, self.readings.get(&id)?.value))).collect()
     }
 }
 

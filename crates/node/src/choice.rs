@@ -46,7 +46,12 @@ impl Choices {
         while choices.front().is_some_and(|(at, _)| at.elapsed() > CHOICE_AGE) || choices.len() > CHOICES_MAX {
             choices.pop_front();
         }
-        let middle = middle(candidates);
+        let stale = Duration::from_millis(params.stale_ms.into());
+        let candidates: Vec<Candidate> = candidates
+            .iter()
+            .map(|c| Candidate { load: c.load.filter(|(_, read)| read.elapsed() <= stale), ..c.clone() })
+            .collect();
+        let middle = middle(&candidates);
         let views = candidates.iter().map(|c| {
             let (load, read) = c.load.map_or((middle, None), |(load, read)| (load, Some(read)));
             let is_new = |at: &Instant| read.is_none_or(|read| *at + SHOWS_AFTER > read);
@@ -77,15 +82,28 @@ impl Choices {
     }
 }
 
+/// Most cores that are believed (as `policy::NodeView`).
+const CORES_MAX: u32 = 8192;
+
 /// A node's load for the policy, with so much that was just placed there.
 pub(crate) fn view(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
     as_told(id, load, chosen_milli).bounded()
 }
 
-/// It is no machine's: what is believed of it is less than it says.
-pub(crate) fn is_absurd(load: &Load) -> bool {
-    let told = as_told(0, load, 0);
-    told != told.bounded()
+/// As much of it as a machine can be.
+pub(crate) fn bounded(load: &Load) -> Load {
+    let believed = view(0, load, 0);
+    Load {
+        runnable_milli: believed.load_milli,
+        cores: load.cores.min(CORES_MAX),
+        available_mib: believed.free_mib,
+        memory_mib: believed.memory_mib,
+        capacity_milli: believed.cores_milli,
+        speed_milli: believed.speed_milli,
+        pressure_milli: believed.pressure_milli,
+        lag_ms: believed.lag_ms,
+        ..*load
+    }
 }
 
 fn as_told(id: u64, load: &Load, chosen_milli: u32) -> NodeView {
@@ -235,6 +253,18 @@ mod tests {
             Some("a"),
             "short of memory is better than nowhere"
         );
+    }
+
+    #[test]
+    fn what_is_old_is_not_believed() {
+        let mut all = [candidate("a", Some(load(0, 1))), candidate("b", Some(load(500, 1)))];
+        assert_eq!(best(&Choices::default(), &all).as_deref(), Some("a"));
+        let old = Instant::now().checked_sub(Duration::from_secs(20)).unwrap();
+        all[0].load = Some((load(0, 1), old));
+        all.reverse();
+        let known = best(&Choices::default(), &all);
+        all[1].load = None;
+        assert_eq!(known, best(&Choices::default(), &all), "as one of which nothing is known");
     }
 
     #[test]

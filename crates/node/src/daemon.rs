@@ -200,12 +200,12 @@ impl Daemon {
         }
     }
 
-    /// Takes over what another member knows: names first, so that loads find their node.
-    pub(crate) fn hear_of(&self, members: &[Member], loads: &[PulseEntry]) {
+    /// Takes over what this other member knows: names first, so that loads find their node.
+    pub(crate) fn hear_of(&self, teller: u64, members: &[Member], loads: &[PulseEntry]) {
         let (mut table, now) = (self.table(), Instant::now());
         let named = members.iter().filter(|m| NodeName::new(m.name.as_str()).is_ok());
         named.for_each(|m| table.remember(m.clone(), false, now));
-        loads.iter().take(MEMBERS_MAX).for_each(|entry| table.note_load(entry, now));
+        loads.iter().take(MEMBERS_MAX).for_each(|entry| table.note_load(teller, entry, now));
     }
 
     pub(crate) fn members_have_changed(&self) {

@@ -135,7 +135,7 @@ async fn ask_members(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error>
     let request = PeerRequest::Enter { me: daemon.me(), load: daemon.load() };
     if let PeerAnswer::Members { members, loads } = session.ask(&request).await? {
         let others: Vec<Member> = members.into_iter().take(MEMBERS_MAX).filter(|m| m.id != daemon.me().id).collect();
-        daemon.hear_of(&others, &loads);
+        daemon.hear_of(member.id, &others, &loads);
         daemon.swim.tell(Command::Alive(others)).await;
     }
     Ok(())

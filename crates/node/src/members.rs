@@ -112,18 +112,22 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a load reading of a member if it is newer than the one known.
-    pub(crate) fn note_load(&mut self, entry: &PulseEntry, now: Instant) {
-        if self.known.contains_key(&entry.id) {
-            if choice::is_absurd(&entry.load) && self.absurd.insert(entry.id) {
-                let name = self.known.get(&entry.id).map_or("", |k| k.member.name.as_str());
-                tracing::warn!(
-                    "{name} tells a load that no machine has, of which only a part is believed: {:?}",
-                    entry.load
-                );
-            }
-            self.loads.note(entry.id, entry.age_ms.into(), entry.load, self.ms(now));
+    /// Takes a load reading of a member, told by any, if it is newer than the one known. What no machine has is bounded, and is passed on so.
+    pub(crate) fn note_load(&mut self, teller: u64, entry: &PulseEntry, now: Instant) {
+        if !self.known.contains_key(&entry.id) {
+            return;
         }
+        let load = choice::bounded(&entry.load);
+        if load != entry.load && self.absurd.insert(entry.id) {
+            let name = |id| self.known.get(&id).map_or("an unknown node", |k: &Known| k.member.name.as_str());
+            tracing::warn!(
+                "{} tells of {} a load that no machine has, of which only a part is believed: {:?}",
+                name(teller),
+                name(entry.id),
+                entry.load
+            );
+        }
+        self.loads.note(entry.id, entry.age_ms.into(), load, self.ms(now));
     }
 
     /// The newest load of a member, and its age.
@@ -176,12 +180,12 @@ mod tests {
     fn newest_load_wins() {
         let (mut table, now) = (Table::default(), Instant::now() + Duration::from_secs(3600));
         table.set_alive([member(1, "n1"), member(2, "n2")].into_iter(), now);
-        let entry =
-            |id, age_ms, runnable_milli| PulseEntry { id, age_ms, load: Load { runnable_milli, ..Load::default() } };
-        table.note_load(&entry(1, 100, 5), now);
-        table.note_load(&entry(1, 200, 9), now);
-        table.note_load(&entry(2, 50, 7), now);
-        table.note_load(&entry(3, 0, 1), now);
+        let sensible = Load { capacity_milli: 1000, speed_milli: 1000, ..Load::default() };
+        let entry = |id, age_ms, runnable_milli| PulseEntry { id, age_ms, load: Load { runnable_milli, ..sensible } };
+        table.note_load(1, &entry(1, 100, 5), now);
+        table.note_load(2, &entry(1, 200, 9), now);
+        table.note_load(1, &entry(2, 50, 7), now);
+        table.note_load(1, &entry(3, 0, 1), now);
         assert_eq!(table.newest_loads(5, now), vec![entry(2, 50, 7), entry(1, 100, 5)]);
         assert_eq!(table.newest_loads(1, now).len(), 1);
         assert_eq!(table.load(1, now).map(|(load, age)| (load.runnable_milli, age.as_millis())), Some((5, 100)));
@@ -195,12 +199,14 @@ mod tests {
         let (mut table, now) = (Table::default(), Instant::now());
         table.set_alive([member(1, "n1"), member(2, "n2")].into_iter(), now);
         let sensible = Load { cores: 2, capacity_milli: 2000, speed_milli: 1000, ..Load::default() };
-        table.note_load(&PulseEntry { id: 1, age_ms: 0, load: sensible }, now);
+        table.note_load(1, &PulseEntry { id: 1, age_ms: 0, load: sensible }, now);
         assert!(table.absurd.is_empty());
-        let forged = Load { capacity_milli: u32::MAX, speed_milli: u32::MAX, ..sensible };
-        table.note_load(&PulseEntry { id: 2, age_ms: 0, load: forged }, now);
+        let forged = Load { capacity_milli: u32::MAX, speed_milli: u32::MAX, cores: u32::MAX, rooms: 9, ..sensible };
+        table.note_load(1, &PulseEntry { id: 2, age_ms: 0, load: forged }, now);
         assert_eq!(table.absurd, HashSet::from([2]));
-        let believed = choice::view(2, &forged, 0);
-        assert!(believed.cores_milli < u32::MAX && believed.speed_milli < u32::MAX);
+        let passed_on = table.newest_loads(5, now).into_iter().find(|e| e.id == 2).unwrap().load;
+        assert!(passed_on.capacity_milli < 10_000_000 && passed_on.speed_milli < 100_000, "{passed_on:?}");
+        assert!(passed_on.cores < 10_000, "{passed_on:?}");
+        assert_eq!(passed_on.rooms, 9);
     }
 }

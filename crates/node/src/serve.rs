@@ -134,7 +134,7 @@ async fn enter(daemon: &Arc<Daemon>, name: &NodeName, id: NodeId, me: Member, lo
         return PeerAnswer::Failed { reason: format!("the name {name} belongs to another node now") };
     }
     daemon.table().remember(me.clone(), false, now);
-    daemon.table().note_load(&PulseEntry { id: me.id, age_ms: 0, load }, now);
+    daemon.table().note_load(me.id, &PulseEntry { id: me.id, age_ms: 0, load }, now);
     daemon.swim.tell(Command::Alive(vec![me])).await;
     PeerAnswer::Members { members: daemon.everybody(), loads: daemon.pulse_entries(MEMBERS_MAX) }
 }

@@ -226,7 +226,8 @@ impl Task {
             }
             Datagram::Pulse { me, digest, entries } => {
                 let now = Instant::now();
-                entries.iter().take(PULSE_ENTRIES).for_each(|e| self.daemon.table().note_load(e, now));
+                let told = entries.iter().take(PULSE_ENTRIES);
+                told.for_each(|e| self.daemon.table().note_load(sender, e, now));
                 self.partners.heard(sender);
                 if me.id == sender && acceptable(&me) {
                     self.compare(me, digest);

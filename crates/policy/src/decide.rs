@@ -265,14 +265,25 @@ fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
 /// A move that takes this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
 const SWIFT_MOVE_MS: f64 = 1000.0;
 
+/// A node's load and rate count for at most so many times the middle one's: one that tells wrong values must not set the scale for all.
+const BEYOND: f64 = 4.0;
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    let at = values.len() / 2;
+    if values.is_empty() { 1.0 } else { *values.select_nth_unstable_by(at, f64::total_cmp).1 }
+}
+
 /// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater:
 /// what rotating costs falls with the scale, what it leaves uneven grows with it, and their sum is least where the scale goes with the root of the cost.
 pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
+    let sites = inputs.known.iter().chain([&inputs.own]).map(Site::of).filter(|site| site.load > 0.0);
+    let all: Vec<(f64, f64)> = sites.map(|site| (site.load, site.rate(site.load))).collect();
+    let (load, rate) = (middle(all.iter().map(|a| a.0).collect()), middle(all.iter().map(|a| a.1).collect()));
     let (mut done, mut wanted) = (0.0, 0.0);
-    for view in inputs.known.iter().chain([&inputs.own]) {
-        let site = Site::of(view);
-        done += site.rate(site.load) * site.load;
-        wanted += site.load;
+    for (its_load, its_rate) in &all {
+        let its_load = its_load.min(load * BEYOND);
+        done += its_rate.clamp(rate / BEYOND, rate * BEYOND) * its_load;
+        wanted += its_load;
     }
     let rate = if wanted > 0.0 { (done / wanted).clamp(0.01, 50.0) } else { 1.0 };
     let slowness = (f64::from(inputs.params.move_ms) / SWIFT_MOVE_MS).sqrt().max(1.0);
@@ -404,6 +415,21 @@ mod tests {
         assert_eq!(moved(&all), None, "its place is as good");
         all.known = vec![NodeView { load_milli: 0, ..slow(25_000) }];
         assert_eq!(moved(&all), None, "nobody is there");
+    }
+
+    #[test]
+    fn one_that_lies_does_not_set_the_scale_for_all() {
+        let mut all = inputs(vec![process(1)], (2..10).map(|id| node(id, 1.0)).collect());
+        let honest = f64::from(lag_scale_ms(&all));
+        for forged in [
+            NodeView { load_milli: u32::MAX, ..node(2, 1.0) },
+            NodeView { load_milli: u32::MAX, cores_milli: u32::MAX, speed_milli: u32::MAX, ..node(2, 1.0) },
+            NodeView { speed_milli: 0, cores_milli: 0, ..node(2, 1.0) },
+        ] {
+            all.known[0] = forged.bounded();
+            let told = f64::from(lag_scale_ms(&all));
+            assert!((honest / 2.5..honest * 2.5).contains(&told), "{told} instead of {honest}: {forged:?}");
+        }
     }
 
     #[test]

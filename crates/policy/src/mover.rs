@@ -119,7 +119,9 @@ impl Mover {
             return Err(Refusal::NoGuests);
         }
         admit(&own, ask, self.promises.len() + self.arrivals.len(), &self.settings.params)?;
-        let (demand_milli, memory_mib) = (ask.process.demand_milli, ask.process.memory_mib);
+        // Here it gets what there is, whatever it wants, or its home says that it wants.
+        let demand_milli = ask.process.demand_milli.min(own.cores_milli.max(1000));
+        let memory_mib = ask.process.memory_mib;
         let promise = Promise { demand_milli, memory_mib, until_ms: now_ms + within_ms };
         self.promises.insert((ask.from.id, ask.process.id), promise);
         Ok(())
@@ -195,6 +197,20 @@ mod tests {
         assert!(mover.order(200, &record, 5000).is_none());
         let record = consider(&mut mover, 3200);
         assert!(mover.order(3200, &record, 5000).is_some());
+    }
+
+    #[test]
+    fn who_asks_with_forged_numbers_does_not_shut_the_node() {
+        let mut mover = Mover::new(Settings::default());
+        let forged = ProcessView { demand_milli: u32::MAX, age_ms: u64::MAX, resident_ms: u64::MAX, ..process(1) };
+        for (number, cause) in [Cause::Evict, Cause::Usher, Cause::Balance, Cause::Exchange].into_iter().enumerate() {
+            let lag_ms = [i32::MIN, i32::MAX][number % 2];
+            let from = NodeView { id: 7, load_milli: u32::MAX, cores_milli: 0, speed_milli: 0, lag_ms, ..node(7, 0) };
+            let process = ProcessView { id: number as u64, lag_ms, ..forged.clone() };
+            let _ = mover.admit(0, node(2, 0), &Ask { process, from, cause, scale_ms: 0 }, 10_000);
+        }
+        let told = mover.with_promises(0, node(2, 0)).load_milli;
+        assert!(told <= 4000, "{told}");
     }
 
     #[test]

@@ -141,6 +141,7 @@ impl Settings {
         let mut rows = vec![
             ("guests", flag(self.guests), words("on, off"), "This node hosts programs of other nodes"),
             ("stay", flag(self.stay), words("on, off"), "Nothing leaves this node unasked"),
+            ("moves", flag(self.moves), words("on, off"), "Running processes of this home are moved unasked"),
             ("quiet", flag(self.quiet), words("on, off"), "This node neither decides nor attracts"),
             (
                 "scope",
@@ -220,6 +221,43 @@ mod tests {
         assert_eq!(serde_json::from_str::<Settings>(&json).unwrap().checked().unwrap(), settings);
         let damaged = json.replace("2500", "5");
         assert!(serde_json::from_str::<Settings>(&damaged).unwrap().checked().is_err());
+    }
+
+    #[test]
+    fn every_number_is_held_to_its_range() {
+        let mut settings = Settings::default();
+        let numbers = settings.params.numbers();
+        assert!(numbers.len() > 15);
+        for (name, value, least, most, text) in numbers {
+            assert!((least..=most).contains(&value) && !text.is_empty(), "{name}");
+            let (below, above) = (i64::from(least) - 1, i64::from(most) + 1);
+            let wrong =
+                [&below.to_string(), &above.to_string(), "4294967296", "1e3", "0x10", "1.5", "nan", " 1", "", "on"];
+            for text in wrong {
+                let words = settings.set(name, text).unwrap_err().to_string();
+                assert_eq!(words, format!("{name}={text}: a number from {least} to {most} is expected"));
+            }
+            assert_eq!(settings, Settings::default(), "{name}");
+            for good in [least, most, value] {
+                settings.set(name, &good.to_string()).unwrap();
+                assert_eq!(settings.clone().checked().as_ref(), Ok(&settings));
+            }
+        }
+        for flag in ["stay", "guests", "quiet", "moves"] {
+            for text in ["1", "", "ON", "maybe"] {
+                assert!(settings.set(flag, text).unwrap_err().to_string().ends_with("on or off is expected"), "{flag}");
+            }
+        }
+        let shown: BTreeSet<&str> = settings.rows().into_iter().map(|row| row.0).collect();
+        assert!(
+            ["stay", "guests", "quiet", "moves", "scope", "mode"].iter().all(|name| shown.contains(name)),
+            "{shown:?}"
+        );
+        for (word, wrong) in [("scope", "all"), ("mode", "fast"), ("scope", ""), ("mode", "")] {
+            assert!(settings.set(word, wrong).unwrap_err().to_string().ends_with("is expected"), "{word}");
+        }
+        let long = "9".repeat(10_000);
+        assert!(settings.set("residency_ms", &long).unwrap_err().to_string().len() < 200);
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(crate) fn processes(scenario: &Scenario, seed: u64) -> Vec<(u64, Process)> {
 }
 
 /// When a background process changes between running and pausing, from its start on, seconds: its own sequence, whatever else happens.
+#[derive(Clone)]
 pub(crate) struct Rhythm {
     draw: Draw,
     longest: (f64, f64),

@@ -15,6 +15,10 @@ const MOVE_EVERY_S: f64 = 3.0;
 /// Of all moves, the share that may lead straight back, and how many are not counted.
 const RETURNS_SHARE: f64 = 0.1;
 const RETURNS_FREE: u64 = 3;
+/// Longest time after a change until a node that knew everything would send nobody away, seconds.
+const SETTLED_S: f64 = 20.0;
+/// Where messages are lost, questions are asked again after seconds: so much more for a share of 1.
+const SETTLED_LOSS_S: f64 = 50.0;
 
 /// What does not hold.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
@@ -52,6 +56,12 @@ pub enum Violation {
         /// A second and node.
         bytes: f64,
     },
+    /// The cluster does not come to rest.
+    #[error("a node had a process too many for {seconds} s though nothing had changed")]
+    Unsettled {
+        /// For so long.
+        seconds: u64,
+    },
     /// A node was flooded.
     #[error("a node had {beyond} arrivals beyond its cores within three seconds")]
     Flood {
@@ -84,6 +94,9 @@ pub fn check(scenario: &Scenario, outcome: &Outcome) -> Vec<Violation> {
         (outcome.counts.messages as f64 / node_seconds, outcome.counts.pulse_bytes as f64 / node_seconds);
     if messages > MESSAGES_PER_NODE_S || bytes > BYTES_PER_NODE_S {
         found.push(Violation::Traffic { messages, bytes });
+    }
+    if outcome.counts.unsettled_s as f64 > SETTLED_S + SETTLED_LOSS_S * scenario.network.loss {
+        found.push(Violation::Unsettled { seconds: outcome.counts.unsettled_s });
     }
     if outcome.counts.crowd_max > 2 {
         found.push(Violation::Flood { beyond: outcome.counts.crowd_max });

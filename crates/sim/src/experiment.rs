@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::fluid::{by_two_s, fluid_s};
+use crate::fluid::{by_two_s, fluid_beside_s, fluid_s};
 use crate::scenario::{Scenario, ScenarioError, Strategy};
 use crate::{Violation, check, run};
 
@@ -15,6 +15,8 @@ pub struct Cell {
     pub makespan_s: f64,
     /// The same over the fluid bound of the same run.
     pub over_fluid: f64,
+    /// The same over the bound that leaves the background what it got in this run.
+    pub over_beside: f64,
     /// Mean of time over work.
     pub slowdown: f64,
     /// Moves.
@@ -80,6 +82,7 @@ fn row(scenario: &Scenario, jobs: u32, seed: u64) -> Result<Row, ScenarioError> 
             strategy: *strategy,
             makespan_s: 0.0,
             over_fluid: 0.0,
+            over_beside: 0.0,
             slowdown: 0.0,
             moves: 0.0,
             swapped_s: 0.0,
@@ -90,6 +93,8 @@ fn row(scenario: &Scenario, jobs: u32, seed: u64) -> Result<Row, ScenarioError> 
             let outcome = run(scenario, *strategy, *seed)?;
             cell.makespan_s += outcome.makespan_s * share;
             cell.over_fluid += outcome.makespan_s / fluid_s.max(1e-9) * share;
+            let beside_s = outcome.background_rate.map_or(*fluid_s, |rate| fluid_beside_s(scenario, *seed, rate));
+            cell.over_beside += outcome.makespan_s / beside_s.max(1e-9) * share;
             cell.slowdown += outcome.slowdown * share;
             cell.moves += outcome.counts.moves as f64 * share;
             cell.swapped_s += outcome.counts.swapped_s as f64 * share;

@@ -10,13 +10,15 @@ const DEATH_KNOWN_US: u64 = 3_000_000;
 
 impl Fault {
     pub(crate) fn begins_us(&self) -> u64 {
-        let (Fault::Kill { at_s, .. } | Fault::Cut { at_s, .. } | Fault::Speed { at_s, .. }) = *self;
+        let (Fault::Kill { at_s, .. } | Fault::Cut { at_s, .. } | Fault::Lie { at_s, .. } | Fault::Speed { at_s, .. }) =
+            *self;
         (at_s * 1e6) as u64
     }
 }
 
 impl World {
     pub(crate) fn fault(&mut self, index: usize, begins: bool) {
+        self.disturbed_us = self.now_us;
         match self.scenario.faults[index] {
             Fault::Kill { node, .. } => self.kill(node as usize),
             Fault::Cut { for_s, below, .. } if begins => {
@@ -27,6 +29,9 @@ impl World {
                 if let Some(at) = self.cuts.iter().position(|b| *b == below as usize) {
                     self.cuts.remove(at);
                 }
+            }
+            Fault::Lie { node, load_milli, power_milli, .. } => {
+                self.nodes[node as usize].lie = Some((load_milli, power_milli));
             }
             Fault::Speed { node, speed, .. } => {
                 self.advance(node as usize);
@@ -52,6 +57,7 @@ impl World {
     }
 
     pub(crate) fn forget(&mut self, dead: usize) {
+        self.disturbed_us = self.now_us;
         self.members.retain(|node| *node != dead);
         self.is_member[dead] = false;
     }

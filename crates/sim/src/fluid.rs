@@ -8,59 +8,108 @@ use crate::scenario::Scenario;
 
 /// Makespan if all that run shared the fastest cores evenly at every moment, seconds.
 pub(crate) fn fluid_s(scenario: &Scenario, seed: u64) -> f64 {
-    let mut speeds: Vec<f64> = Vec::new();
-    for nodes in &scenario.nodes {
-        let cores = (f64::from(nodes.count) * nodes.cores).ceil() as usize;
-        speeds.extend(std::iter::repeat_n(nodes.speed * (nodes.cores / nodes.cores.ceil()), cores));
-    }
-    speeds.sort_by(|a, b| b.total_cmp(a));
-    let mut sums = vec![0.0];
-    sums.extend(speeds.iter().scan(0.0, |sum, speed| {
-        *sum += speed;
-        Some(*sum)
-    }));
-    let rate = |running: usize| sums[running.min(speeds.len())] / running.max(1) as f64;
-
-    let (mut jobs, mut background) = (Vec::new(), Vec::new());
-    for (number, (at_us, process)) in processes(scenario, seed).into_iter().enumerate() {
-        match process.rhythm {
-            None => jobs.push((at_us as f64 / 1e6, process.work_s)),
-            Some(longest) => background.push(Pauser::new(Rhythm::new(seed, number, longest))),
-        }
-    }
-    // The next to begin is the last.
-    jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let Some(first_s) = jobs.last().map(|(s, _)| *s) else { return 0.0 };
-    share(jobs, background, rate) - first_s
+    Fluid::new(scenario, seed).share(1.0).makespan_s
 }
 
-/// When the last job ends, seconds, if each of n that run gets `rate(n)`.
-fn share(mut jobs: Vec<(f64, f64)>, mut background: Vec<Pauser>, rate: impl Fn(usize) -> f64) -> f64 {
-    // What each has left is counted from a common zero that falls as they run.
-    let (mut left, mut done, mut now_s) = (BinaryHeap::<Reverse<Work>>::new(), 0.0, 0.0f64);
-    loop {
-        let running = left.len() + background.iter().filter(|b| b.runs).count();
-        let rate = rate(running).max(1e-12);
-        let ends_s = left.peek().map_or(f64::INFINITY, |Reverse(Work(work))| now_s + (work - done).max(0.0) / rate);
-        let begins_s = jobs.last().map_or(f64::INFINITY, |(s, _)| *s);
-        let changes_s = background.iter().map(|b| b.until_s).fold(f64::INFINITY, f64::min);
-        if left.is_empty() && jobs.is_empty() {
-            return now_s;
-        }
-        let until_s = ends_s.min(begins_s).min(changes_s);
-        done += (until_s - now_s) * rate;
-        now_s = until_s;
-        if ends_s <= until_s {
-            left.pop();
-        } else if begins_s <= until_s {
-            left.extend(jobs.pop().map(|(_, work_s)| Reverse(Work(done + work_s))));
+/// The same, if the background had what it had in a recorded run, reference seconds for each second in which it wanted to run. Who gives it less than an even
+/// share may end before [`fluid_s`]; before this nobody can who shares the rest evenly.
+pub(crate) fn fluid_beside_s(scenario: &Scenario, seed: u64, background_rate: f64) -> f64 {
+    const HALVINGS: u32 = 30;
+    let fluid = Fluid::new(scenario, seed);
+    let (mut least, mut most) = (0.0, 4.0);
+    for _ in 0..HALVINGS {
+        let weight = (least + most) / 2.0;
+        if fluid.share(weight).background_rate < background_rate {
+            least = weight;
         } else {
-            background.iter_mut().filter(|b| b.until_s <= until_s).for_each(Pauser::change);
+            most = weight;
         }
+    }
+    fluid.share(most).makespan_s
+}
+
+/// What is shared, and among whom.
+struct Fluid {
+    /// Of the n fastest cores.
+    speeds: Vec<f64>,
+    /// When each begins, and its work, seconds; the next to begin is the last.
+    jobs: Vec<(f64, f64)>,
+    background: Vec<Pauser>,
+}
+
+/// What came of it.
+struct Shared {
+    makespan_s: f64,
+    /// What a process of the background got, reference seconds for each second in which it ran.
+    background_rate: f64,
+}
+
+impl Fluid {
+    fn new(scenario: &Scenario, seed: u64) -> Fluid {
+        let mut cores: Vec<f64> = Vec::new();
+        for nodes in &scenario.nodes {
+            let count = (f64::from(nodes.count) * nodes.cores).ceil() as usize;
+            cores.extend(std::iter::repeat_n(nodes.speed * (nodes.cores / nodes.cores.ceil()), count));
+        }
+        cores.sort_by(|a, b| b.total_cmp(a));
+        let mut speeds = vec![0.0];
+        speeds.extend(cores.iter().scan(0.0, |sum, speed| {
+            *sum += speed;
+            Some(*sum)
+        }));
+        let (mut jobs, mut background) = (Vec::new(), Vec::new());
+        for (number, (at_us, process)) in processes(scenario, seed).into_iter().enumerate() {
+            match process.rhythm {
+                None => jobs.push((at_us as f64 / 1e6, process.work_s)),
+                Some(longest) => background.push(Pauser::new(Rhythm::new(seed, number, longest))),
+            }
+        }
+        jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Fluid { speeds, jobs, background }
+    }
+
+    /// What each job, and each process of the background, gets of so many: a job's share against `weight` of one.
+    fn rates(&self, jobs: usize, background: usize, weight: f64) -> (f64, f64) {
+        let speed = |count: usize| self.speeds[count.min(self.speeds.len() - 1)];
+        let all = speed(jobs + background);
+        let (many, others) = (jobs as f64, background as f64);
+        let job = if jobs > 0 { (all / (many + weight * others)).min(speed(jobs) / many) } else { 0.0 };
+        (job, (all - job * many).max(0.0) / others.max(1.0))
+    }
+
+    fn share(&self, weight: f64) -> Shared {
+        let (mut jobs, mut background) = (self.jobs.clone(), self.background.clone());
+        let first_s = jobs.last().map_or(0.0, |(s, _)| *s);
+        // What each has left is counted from a common zero that falls as they run.
+        let (mut left, mut done, mut now_s) = (BinaryHeap::<Reverse<Work>>::new(), 0.0, 0.0f64);
+        let (mut got_s, mut ran_s) = (0.0, 0.0);
+        while !(left.is_empty() && jobs.is_empty()) {
+            let run = background.iter().filter(|b| b.runs).count();
+            let (rate, beside) = self.rates(left.len(), run, weight);
+            let rate = rate.max(1e-12);
+            let ends_s = left.peek().map_or(f64::INFINITY, |Reverse(Work(work))| now_s + (work - done).max(0.0) / rate);
+            let begins_s = jobs.last().map_or(f64::INFINITY, |(s, _)| *s);
+            let changes_s = background.iter().map(|b| b.until_s).fold(f64::INFINITY, f64::min);
+            let until_s = ends_s.min(begins_s).min(changes_s);
+            let step_s = until_s - now_s;
+            done += step_s * rate;
+            got_s += step_s * beside * run as f64;
+            ran_s += step_s * run as f64;
+            now_s = until_s;
+            if ends_s <= until_s {
+                left.pop();
+            } else if begins_s <= until_s {
+                left.extend(jobs.pop().map(|(_, work_s)| Reverse(Work(done + work_s))));
+            } else {
+                background.iter_mut().filter(|b| b.until_s <= until_s).for_each(Pauser::change);
+            }
+        }
+        Shared { makespan_s: now_s - first_s, background_rate: if ran_s > 0.0 { got_s / ran_s } else { 0.0 } }
     }
 }
 
 /// A process of the background.
+#[derive(Clone)]
 struct Pauser {
     rhythm: Rhythm,
     runs: bool,
@@ -154,6 +203,20 @@ mod tests {
             "name = \"t\"\nlimit_s = 9000\n[[nodes]]\ncount = 16\n[[jobs]]\ncount = {jobs}\nwork = {{ fixed = 300.0 }}\n"
         );
         Scenario::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn what_runs_beside_has_the_share_that_it_had() {
+        let text = "name = \"t\"\nlimit_s = 9000\n[[nodes]]\ncount = 1\n[[jobs]]\ncount = 1\nwork = { fixed = 30.0 }\n\
+                    [[background]]\ncount = 1\nrun_s = 1e7\npause_s = 1.0\n";
+        let scenario = Scenario::parse(text).unwrap();
+        assert!((fluid_s(&scenario, 1) - 60.0).abs() < 1e-6, "half each");
+        for (rate, ends_s) in [(0.5, 60.0), (0.25, 40.0), (0.0, 30.0), (0.75, 120.0)] {
+            let found = fluid_beside_s(&scenario, 1, rate);
+            assert!((found - ends_s).abs() < 1e-3, "{rate}: {found}");
+        }
+        let alone = table1(17);
+        assert!((fluid_beside_s(&alone, 1, 0.0) - fluid_s(&alone, 1)).abs() < 1e-6);
     }
 
     #[test]

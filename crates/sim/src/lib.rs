@@ -17,6 +17,7 @@ mod plot;
 mod process;
 mod random;
 mod scenario;
+mod settling;
 mod show;
 mod workload;
 mod world;

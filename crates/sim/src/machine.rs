@@ -23,6 +23,10 @@ pub(crate) struct Node {
     pub runnable_s: f64,
     pub ticked_us: u64,
     pub lag_ms: i32,
+    /// Load and power that it tells, if it lies.
+    pub lie: Option<(u32, u32)>,
+    /// Since when it should send a process away.
+    pub uneven_from_us: u64,
     pub index: LoadIndex,
     pub window: Window<NodeView>,
     pub partners: Partners,
@@ -57,6 +61,8 @@ impl Node {
             runnable_s: 0.0,
             ticked_us: 0,
             lag_ms: 0,
+            lie: None,
+            uneven_from_us: 0,
             index: LoadIndex::default(),
             window: Window::new(bounds),
             partners: Partners::default(),

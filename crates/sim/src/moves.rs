@@ -89,6 +89,13 @@ impl World {
         let told = node.mover.with_promises(now_ms, told);
         let mut readings = node.window.newest(PULSE_READINGS - 1, now_ms);
         readings.push((id as u64, 0, told));
+        if let Some((load_milli, power_milli)) = node.lie {
+            // Of itself it says what it likes, and of the others that they were like that just now.
+            for (_, age_ms, view) in &mut readings {
+                *age_ms = 0;
+                *view = NodeView { load_milli, cores_milli: power_milli, speed_milli: power_milli, ..*view };
+            }
+        }
         self.send(id, partner, Message::Pulse(readings));
     }
 
@@ -185,6 +192,7 @@ impl World {
 
     pub(crate) fn start(&mut self, process: usize) {
         let home = self.processes[process].home;
+        self.disturbed_us = self.now_us;
         let begun = &mut self.processes[process];
         (begun.begun_us, begun.came_us, begun.ticked_us) = (self.now_us, self.now_us, self.now_us);
         self.schedule_toggle(process);
@@ -215,12 +223,12 @@ impl World {
         let (own, _) = self.view(home);
         let own = NodeView { load_milli: self.nodes[home].runnable(&self.processes) as u32 * 1000, ..own };
         let node = &self.nodes[home];
-        let mut known: Vec<NodeView> = node.window.fresh(now_ms).map(|(_, _, view)| view).collect();
+        let mut known: Vec<NodeView> = node.window.fresh(now_ms).map(|(_, _, view)| view.bounded()).collect();
         known.retain(|n| self.is_member[n.id as usize]);
         known.push(own);
         let chosen = place(&view, &known, node.mover.params()).first().map_or(home, |(id, _)| *id as usize);
         if let Some(reading) = self.nodes[home].window.get(chosen as u64).copied() {
-            let load_milli = reading.value.load_milli + view.demand_milli;
+            let load_milli = reading.value.load_milli.saturating_add(view.demand_milli);
             let age_ms = now_ms.saturating_sub(reading.read_ms + 1);
             self.nodes[home].window.note(chosen as u64, age_ms, NodeView { load_milli, ..reading.value }, now_ms);
         }

@@ -40,6 +40,9 @@ pub(crate) struct Process {
     /// Since then: seconds that it wanted, and reference seconds that it got.
     pub wanted_s: f64,
     pub done_s: f64,
+    /// Since it began: seconds that it wanted, and reference seconds that it got.
+    pub wanted_in_all_s: f64,
+    pub done_in_all_s: f64,
     /// Share of time for which it wants a core, smoothed.
     pub demand: f64,
     /// The node it left last, and when.
@@ -68,6 +71,8 @@ impl Process {
             ticked_us: 0,
             wanted_s: 0.0,
             done_s: 0.0,
+            wanted_in_all_s: 0.0,
+            done_in_all_s: 0.0,
             demand: 1.0,
             left: None,
             rhythm: None,
@@ -111,6 +116,8 @@ impl Process {
         let step = 1.0 - (-elapsed_s / 2.0).exp();
         self.demand += (wanted - self.demand) * step;
         self.lag.advance(elapsed_s * 1e3, self.wanted_s * 1e3, self.done_s * 1e3, mean_lag_ms, scale_ms);
+        self.wanted_in_all_s += self.wanted_s;
+        self.done_in_all_s += self.done_s;
         (self.wanted_s, self.done_s, self.ticked_us) = (0.0, 0.0, now_us);
     }
 }

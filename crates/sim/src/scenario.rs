@@ -235,6 +235,17 @@ pub enum Fault {
         /// Where the cut is.
         below: u32,
     },
+    /// A node tells of itself, and of all that it has heard of, what is not so.
+    Lie {
+        /// From when, seconds.
+        at_s: f64,
+        /// Which.
+        node: u32,
+        /// What it says of its load, thousandths.
+        load_milli: u32,
+        /// What it says of its cores and of their speed, thousandths.
+        power_milli: u32,
+    },
     /// A node becomes faster or slower.
     Speed {
         /// When, seconds.
@@ -352,7 +363,7 @@ impl Scenario {
         let pauses = |b: &Background| seconds(b.run_s) && b.pause_s >= 0.01 && seconds(b.pause_s) && b.run_s >= 0.01;
         holds("run_s and pause_s", "0.01 to 1e7 s", self.background.iter().all(pauses))?;
         let faults = |f: &Fault| match *f {
-            Fault::Kill { at_s, node } => seconds(at_s) && node < nodes,
+            Fault::Kill { at_s, node } | Fault::Lie { at_s, node, .. } => seconds(at_s) && node < nodes,
             Fault::Cut { at_s, for_s, below } => seconds(at_s) && seconds(for_s) && below <= nodes,
             Fault::Speed { at_s, node, speed } => seconds(at_s) && node < nodes && (0.02..=50.0).contains(&speed),
         };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Curve, Row, Strategy, Table, svg};
+use crate::{Cell, Curve, Row, Strategy, Table, svg};
 
 impl Strategy {
     /// In tables and plots.
@@ -31,15 +31,28 @@ impl Table {
     pub fn summary(&self) -> String {
         let Some(first) = self.rows.first() else { return String::new() };
         let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let percent = |over: f64| (over - 1.0) * 100.0;
         let mut out = String::new();
         for (at, cell) in first.cells.iter().enumerate() {
-            let over = mean(self.rows.iter().map(|r| (r.cells[at].over_fluid - 1.0) * 100.0).collect());
-            let worst = self.rows.iter().map(|r| (r.cells[at].over_fluid - 1.0) * 100.0).fold(f64::MIN, f64::max);
+            let all = |over: fn(&Cell) -> f64| -> (f64, f64) {
+                let values: Vec<f64> = self.rows.iter().map(|r| percent(over(&r.cells[at]))).collect();
+                let worst = values.iter().copied().fold(f64::MIN, f64::max);
+                (mean(values), worst)
+            };
+            let (over, worst) = all(|c| c.over_fluid);
             let _ = writeln!(
                 out,
                 "{:<12} on average {over:.1}% over the fluid bound, {worst:.1}% at most",
                 cell.strategy.name()
             );
+            let (beside, worst) = all(|c| c.over_beside);
+            if (beside - over).abs() > 0.05 {
+                let _ = writeln!(
+                    out,
+                    "{:<12} on average {beside:.1}%, {worst:.1}% at most, over the bound that leaves the background what it got",
+                    ""
+                );
+            }
         }
         out
     }

@@ -10,7 +10,7 @@ use crate::process::{Place, Process};
 use crate::scenario::{Scenario, ScenarioError, Strategy};
 
 /// How often counts are taken, microseconds.
-const SAMPLE_US: u64 = 1_000_000;
+pub(crate) const SAMPLE_US: u64 = 1_000_000;
 
 /// What is counted in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -35,6 +35,8 @@ pub struct Counts {
     pub uneven_s: u64,
     /// The last of these, seconds from the start.
     pub last_uneven_s: u64,
+    /// The longest time for which one node should have sent a process away though nothing else changed, seconds; looked at from ten seconds after a change on.
+    pub unsettled_s: u64,
     /// Most arrivals by moving that one node had within three seconds, beyond its cores.
     pub crowd_max: i64,
 }
@@ -69,6 +71,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// The jobs, without the background.
     pub jobs: Vec<Ended>,
+    /// What a process of the background got, reference seconds for each second in which it wanted to run; none if there is none, or nobody looked.
+    pub background_rate: Option<f64>,
     /// Processes that are in no place or in two: a defect.
     pub astray: usize,
 }
@@ -86,6 +90,8 @@ pub(crate) struct World {
     pub members: Vec<usize>,
     pub is_member: Vec<bool>,
     pub cuts: Vec<usize>,
+    /// When something changed last that the policy did not do.
+    pub disturbed_us: u64,
     pub counts: Counts,
     pub jobs_left: usize,
     pub next_static: usize,
@@ -150,6 +156,7 @@ impl World {
             members: (0..count).collect(),
             is_member: vec![true; count],
             cuts: Vec::new(),
+            disturbed_us: 0,
             counts: Counts::default(),
             next_static: 0,
             call_us: settings.params.call_us,
@@ -239,6 +246,7 @@ impl World {
         let done: Vec<usize> =
             self.nodes[node].processes.iter().copied().filter(|p| self.processes[*p].left_s <= 1e-6).collect();
         for process in done {
+            self.disturbed_us = self.now_us;
             self.nodes[node].processes.retain(|p| *p != process);
             self.nodes[node].shift(-1.0);
             self.end(process, Place::Ended);
@@ -254,6 +262,7 @@ impl World {
         if let Place::On(node) = place {
             self.advance(node);
         }
+        self.disturbed_us = self.now_us;
         self.processes[process].runs = !self.processes[process].runs;
         if let Place::On(node) = place {
             self.changed(node);
@@ -282,6 +291,7 @@ impl World {
             self.counts.uneven_s += 1;
             self.counts.last_uneven_s = self.now_us / 1_000_000;
         }
+        self.watch_settling();
         self.queue.add(self.now_us + SAMPLE_US, Event::Sample);
     }
 
@@ -307,8 +317,16 @@ impl World {
             seconds: seconds(self.now_us),
             counts: self.counts,
             jobs,
+            background_rate: self.background_rate(),
             astray: self.astray(),
         }
+    }
+
+    fn background_rate(&self) -> Option<f64> {
+        let background = self.processes.iter().filter(|p| p.rhythm.is_some());
+        let (done_s, wanted_s) = background
+            .fold((0.0, 0.0), |(done_s, wanted_s), p| (done_s + p.done_in_all_s, wanted_s + p.wanted_in_all_s));
+        (wanted_s > 0.0).then(|| done_s / wanted_s)
     }
 
     /// Processes that are on no node though they should be on one, or on two.

@@ -57,11 +57,51 @@ fn seventeen_on_sixteen_come_near_the_fluid_bound() {
 #[test]
 fn slow_places_and_fast_ones_are_shared_near_the_fluid_bound() {
     let mut speeds = Scenario::parse(include_str!("../../../scenarios/speeds.toml")).unwrap();
-    (speeds.runs, speeds.columns) = (20, sim::Columns(vec![Strategy::Tern]));
+    (speeds.runs, speeds.columns) = (10, sim::Columns(vec![Strategy::Tern]));
     let table = sim::experiment(&speeds, 1, |_| ()).unwrap();
     for row in &table.rows {
         let tern = &row.cells[0];
-        assert!(tern.over_fluid < 1.03 && tern.violations.is_empty(), "{} jobs: {tern:?}", row.jobs);
+        assert!(tern.over_fluid < 1.035 && tern.violations.is_empty(), "{} jobs: {tern:?}", row.jobs);
+    }
+}
+
+#[test]
+fn what_runs_beside_gets_less_than_the_fluid_bound_gives_it() {
+    let mut fig3 = Scenario::parse(include_str!("../../../scenarios/fig3.toml")).unwrap();
+    (fig3.runs, fig3.rows, fig3.columns) = (2, vec![16, 20, 36], sim::Columns(vec![Strategy::Tern]));
+    for row in &sim::experiment(&fig3, 1, |_| ()).unwrap().rows {
+        let cell = &row.cells[0];
+        assert!(cell.over_fluid < 1.0, "not beaten any more: {cell:?}");
+        assert!((0.995..1.03).contains(&cell.over_beside), "{cell:?}");
+    }
+}
+
+/// A cluster of eight, with one that lies from the tenth second on.
+fn with_liar(load_milli: u32, power_milli: u32) -> Scenario {
+    scenario(&format!(
+        "limit_s = 200\n[[nodes]]\ncount = 8\n[[jobs]]\ncount = 20\nat_s = 5\non = 0\nwork = {{ fixed = 60 }}\n\
+         [[faults]]\nlie = {{ at_s = 10, node = 3, load_milli = {load_milli}, power_milli = {power_milli} }}"
+    ))
+}
+
+#[test]
+fn one_that_lies_does_little_harm() {
+    let honest = run(
+        &scenario("limit_s = 200\n[[nodes]]\ncount = 8\n[[jobs]]\ncount = 20\nat_s = 5\non = 0\nwork = { fixed = 60 }"),
+        Strategy::Tern,
+        1,
+    )
+    .unwrap();
+    for (load_milli, power_milli) in
+        [(0, 1000), (0, u32::MAX), (u32::MAX, 1000), (u32::MAX, u32::MAX), (u32::MAX, 0), (0, 0), (1, 300)]
+    {
+        for strategy in [Strategy::Tern, Strategy::Moved, Strategy::Opportunity] {
+            let scenario = with_liar(load_milli, power_milli);
+            let outcome = run(&scenario, strategy, 1).unwrap();
+            let what = format!("load {load_milli}, power {power_milli}, {strategy:?}: {:?}", outcome.counts);
+            assert!(check(&scenario, &outcome).is_empty(), "{:?} {what}", check(&scenario, &outcome));
+            assert!(outcome.makespan_s < honest.makespan_s * 1.5, "{} s: {what}", outcome.makespan_s);
+        }
     }
 }
 

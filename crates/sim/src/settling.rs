@@ -1,0 +1,64 @@
+//! Has the cluster settled? Who knew everything would move nobody for balance.
+
+use policy::{Inputs, Mode, NodeView, Params, Verdict, decide};
+
+use crate::process::Place;
+use crate::scenario::Strategy;
+use crate::world::{SAMPLE_US, World};
+
+/// Looked at from so long after the last change on, microseconds; before, it is under way.
+const UNDER_WAY_US: u64 = 10_000_000;
+/// Looked at in clusters of at most so many nodes, for its cost grows with their square.
+const NODES_MAX: usize = 100;
+/// What is clearly worth it, against what is worth it, thousandths.
+const CLEARLY_MILLI: u32 = 1250;
+
+impl World {
+    /// Notes for how long one node should have sent something away, without a break: where processes rotate, now one node has too many and now another.
+    /// One that tells lies, or is out of reach, is a change that goes on.
+    pub(crate) fn watch_settling(&mut self) {
+        if !self.cuts.is_empty() || self.nodes.iter().any(|n| n.lie.is_some()) {
+            self.disturbed_us = self.now_us;
+        }
+        let is_watched = !matches!(self.strategy, Strategy::Static | Strategy::Opportunity);
+        if !is_watched || self.nodes.len() > NODES_MAX || self.now_us < self.disturbed_us + UNDER_WAY_US {
+            self.nodes.iter_mut().for_each(|n| n.uneven_from_us = self.disturbed_us);
+        } else if self.processes.iter().any(|p| matches!(p.place, Place::Moving { .. })) {
+            // Something is done about it: this second does not count.
+            let now_us = self.now_us;
+            self.nodes.iter_mut().for_each(|n| n.uneven_from_us = now_us.min(n.uneven_from_us + SAMPLE_US));
+        } else {
+            let alive = |id: &usize| self.nodes[*id].alive;
+            let views: Vec<NodeView> = (0..self.nodes.len()).filter(alive).map(|id| self.true_view(id)).collect();
+            for own in &views {
+                let should = self.should_send(own, &views);
+                let node = &mut self.nodes[own.id as usize];
+                if !should {
+                    node.uneven_from_us = self.now_us;
+                }
+                self.counts.unsettled_s = self.counts.unsettled_s.max((self.now_us - node.uneven_from_us) / 1_000_000);
+            }
+        }
+    }
+
+    fn should_send(&self, own: &NodeView, all: &[NodeView]) -> bool {
+        let node = &self.nodes[own.id as usize];
+        let clearly = |milli: u32| milli * CLEARLY_MILLI / 1000;
+        let shipped = *node.mover.params();
+        let params = Params {
+            mode: if shipped.mode == Mode::Off { Mode::Off } else { Mode::Balance },
+            idle_margin_milli: clearly(shipped.idle_margin_milli),
+            balance_margin_milli: clearly(shipped.balance_margin_milli),
+            ..shipped
+        };
+        let processes = node.processes.iter().map(|p| self.processes[*p].view(*p, self.now_us)).collect();
+        let known = all.iter().filter(|other| other.id != own.id).copied().collect();
+        let inputs = Inputs { params, stay: false, quiet: false, evict: false, own: *own, processes, known };
+        matches!(decide(&inputs), Verdict::Move(_))
+    }
+
+    fn true_view(&self, id: usize) -> NodeView {
+        let load_milli = self.nodes[id].runnable(&self.processes) as u32 * 1000;
+        NodeView { load_milli, ..self.view(id).0 }
+    }
+}
