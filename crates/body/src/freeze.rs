@@ -87,7 +87,12 @@ fn stop(tid: HostTid) -> Result<Option<(Stopped, bool)>, BodyError> {
     let begun = Instant::now();
     loop {
         let event = ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))?;
-        let was_another = !matches!(event, None | Some(Event::Halt(..) | Event::Exited(_) | Event::Killed(_)));
+        // Any other stop makes the kernel forget that it was asked to stop (ptrace_stop in kernel/signal.c). It is asked again before it goes on: else it may come to its program first, with an
+        // EINTR that is only due to us.
+        let is_another = !matches!(event, None | Some(Event::Halt(..) | Event::Exited(_) | Event::Killed(_)));
+        if is_another && let Err(TraceError::Failed(e)) = ptrace::interrupt(tid) {
+            return Err(e.into());
+        }
         match event {
             None => return stays(format!("thread {} does not stop: it waits for its vfork child or a device", tid.0)),
             Some(Event::Halt(stopped, signal)) => return Ok(Some((stopped, signal != libc::SIGTRAP))),
@@ -101,10 +106,6 @@ fn stop(tid: HostTid) -> Result<Option<(Stopped, bool)>, BodyError> {
                 | Event::Filter(stopped)
                 | Event::Other(stopped),
             ) => stopped.resume(0)?,
-        }
-        // Any other stop makes the kernel forget that it was asked to stop (ptrace_stop in kernel/signal.c).
-        if was_another && let Err(TraceError::Failed(e)) = ptrace::interrupt(tid) {
-            return Err(e.into());
         }
     }
 }

@@ -74,9 +74,14 @@ pub fn ready(fd: BorrowedFd<'_>) -> u16 {
 
 /// Sets or clears O_NONBLOCK of an open file.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    set_flags(fd, libc::O_NONBLOCK, if on { libc::O_NONBLOCK } else { 0 })
+}
+
+/// Sets those of an open file's flags that `which` names as `to` has them.
+pub fn set_flags(fd: BorrowedFd<'_>, which: i32, to: i32) -> Result<()> {
     // SAFETY: numbers only.
     let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }, || "reading a file's flags".into())?;
-    let flags = if on { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+    let flags = flags & !which | to & which;
     // SAFETY: as above.
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }, || "setting a file's flags".into()).map(drop)
 }

@@ -249,7 +249,8 @@ fn a_room_outlives_guests_that_take_all_memory() {
         children.iter_mut().any(|child| child.try_wait().unwrap().is_some_and(|status| !status.success()))
     };
     eventually("some are killed", || killed(&mut small));
-    std::thread::sleep(Duration::from_secs(1));
+    let serves = || lab.exec("n1", ["tern", "run", "--on", "n2", "--", "true"]).is_ok_and(|o| o.status.success());
+    eventually("their room serves others", serves);
     assert!(sleeper.try_wait().unwrap().is_none(), "their room has ended with them");
     assert!(small.iter_mut().any(|child| child.try_wait().unwrap().is_none_or(|status| status.success())));
     small

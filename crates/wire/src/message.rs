@@ -30,7 +30,16 @@ impl StandinId {
     pub fn is_file(self) -> bool {
         self.0 & Self::FILE != 0
     }
+
+    /// Which flags of its open file the room's kernel knows as well (fcntl(2)): that of a stream would let one write wait for the other if it were to append.
+    pub fn flags_there(self) -> i32 {
+        if self.is_file() { APPEND | NONBLOCK } else { NONBLOCK }
+    }
 }
+
+/// O_APPEND and O_NONBLOCK (asm-generic/fcntl.h).
+const APPEND: i32 = 0o2000;
+const NONBLOCK: i32 = 0o4000;
 
 /// A system call to be run by a deputy thread: numbers, and what its pointers point to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -510,6 +519,13 @@ pub enum ToRoom {
         pid: i32,
         /// Bytes.
         bytes: u64,
+    },
+    /// Before [`ToRoom::Resume`] of one that comes: it has set flags of open files that stay at home since its stand-ins were opened.
+    Flags {
+        /// The process.
+        pid: i32,
+        /// Its descriptors, and which of [`StandinId::flags_there`] are set.
+        flags: Vec<(i32, i32)>,
     },
     /// A body that stands or is stopped goes on here.
     Resume {

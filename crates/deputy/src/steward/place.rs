@@ -4,6 +4,7 @@ use os::pidfd::PidFd;
 use os::{Error, Result, process};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use wire::ToRoom;
 use wire::message::{Credentials, Descriptor, Place, Program, StandinId};
 
 /// Who a process is now; its effective capabilities.
@@ -22,6 +23,19 @@ fn ids(status: process::Status) -> Credentials {
 pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<(Place, u64)> {
     let (place, capabilities) = identity(pid, program)?;
     Ok((Place { descriptors: descriptors(pid, &mut next_standin)?, ..place }, capabilities))
+}
+
+/// What the room is to hear of descriptors that are placed so, if their open files have other flags by now.
+pub fn changed_flags(pid: i32, placed: &[Descriptor]) -> Result<Option<ToRoom>> {
+    let mut flags = Vec::new();
+    for descriptor in placed {
+        let now = process::fd_info(pid, descriptor.at_home)?.flags;
+        let there = descriptor.standin.flags_there();
+        if (now ^ descriptor.flags) & there != 0 {
+            flags.push((descriptor.fd, now & there));
+        }
+    }
+    Ok((!flags.is_empty()).then_some(ToRoom::Flags { pid, flags }))
 }
 
 /// As [`describe`], without descriptors.
@@ -67,7 +81,8 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         let terminal = may_be_terminal(pid, fd);
         let standin = same.unwrap_or_else(|| standin_for(pid, fd, info.flags, next_standin()));
         let (flags, offset, timed) = (info.flags, info.offset, is_timed(pid, fd));
-        found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset });
+        let end = end_of(pid, fd, flags, standin);
+        found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset, end });
     }
     Ok(found)
 }
@@ -78,6 +93,13 @@ pub fn standin_for(pid: i32, fd: i32, flags: i32, number: StandinId) -> StandinI
         && rustix::fs::stat(format!("/proc/{pid}/fd/{fd}"))
             .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::RegularFile);
     if is_file { number.of_file() } else { number }
+}
+
+/// Bytes of a file that is appended to.
+pub fn end_of(pid: i32, fd: i32, flags: i32, standin: StandinId) -> Option<u64> {
+    let appends = standin.is_file() && flags & libc::O_APPEND != 0;
+    let found = appends.then(|| rustix::fs::stat(format!("/proc/{pid}/fd/{fd}")).ok()).flatten()?;
+    u64::try_from(found.st_size).ok()
 }
 
 /// A socket with a time limit.

@@ -3,7 +3,7 @@
 use super::dispatch::{Answer, Call, Outcome, Refused, VALID_S};
 use super::nodes::Node;
 use super::{Server, attr, proc_path};
-use crate::proto::{EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn, ReplyBuf};
+use crate::proto::{Attr, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn, ReplyBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 use std::ffi::CStr;
@@ -67,11 +67,27 @@ impl Server {
         Ok((node, entry))
     }
 
-    /// After something was made: the reply that names it.
-    fn made(&self, call: &Call<'_>, dir_fd: &OwnedFd, name: &CStr, buf: &mut ReplyBuf) -> Outcome {
-        let (node, entry) = self.child(&call.node, dir_fd, name)?;
-        buf.push(&entry);
-        Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
+    /// After something was made: the reply that names it. Somebody may have removed it since, or put something else in its place: it was made all the same, and the room's kernel, which wants an
+    /// entry, gets one of a node that nothing can be done with, and that it looks up again when it needs the name.
+    fn made(&self, call: &Call<'_>, dir_fd: &OwnedFd, name: &CStr, made: FileType, buf: &mut ReplyBuf) -> Outcome {
+        let node = match self.child(&call.node, dir_fd, name) {
+            Ok((node, entry)) if FileType::from_raw_mode(entry.attr.mode) == made => {
+                buf.push(&entry);
+                Some(node)
+            }
+            Ok((other, _)) => {
+                self.nodes.forget(&other, 1);
+                None
+            }
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(Refused(errno)),
+        };
+        if node.is_none() {
+            let nodeid = self.nodes.unused_id();
+            let attr = Attr { ino: nodeid, mode: made.as_raw_mode(), blksize: 4096, ..Attr::default() };
+            buf.push(&EntryOut { nodeid, attr, ..EntryOut::default() });
+        }
+        Ok(Answer::Entry { dir: call.node.clone(), node })
     }
 
     pub(super) fn mkdir(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -81,7 +97,7 @@ impl Server {
         self.assume(call)?;
         self.authority.set_umask(make.umask)?;
         rustix::fs::mkdirat(&*dir_fd, name, Mode::from_raw_mode(make.mode & 0o7777))?;
-        self.made(call, &dir_fd, name, buf)
+        self.made(call, &dir_fd, name, FileType::Directory, buf)
     }
 
     pub(super) fn mknod(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -94,8 +110,9 @@ impl Server {
         // The room's kernel encodes device numbers as `new_encode_dev` does, which is what mknod(2) takes.
         let (major, minor) = ((make.rdev >> 8) & 0xfff, (make.rdev & 0xff) | ((make.rdev >> 12) & 0xfff00));
         let device = rustix::fs::makedev(major, minor);
-        rustix::fs::mknodat(&*dir_fd, name, FileType::from_raw_mode(make.mode), mode, device)?;
-        self.made(call, &dir_fd, name, buf)
+        let kind = FileType::from_raw_mode(make.mode);
+        rustix::fs::mknodat(&*dir_fd, name, kind, mode, device)?;
+        self.made(call, &dir_fd, name, kind, buf)
     }
 
     pub(super) fn symlink(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -104,7 +121,7 @@ impl Server {
         let dir_fd = self.watched_path(&call.node)?;
         self.assume(call)?;
         rustix::fs::symlinkat(target, &*dir_fd, name)?;
-        self.made(call, &dir_fd, name, buf)
+        self.made(call, &dir_fd, name, FileType::Symlink, buf)
     }
 
     pub(super) fn link(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -116,7 +133,8 @@ impl Server {
         self.assume(call)?;
         // By its path in /proc: AT_EMPTY_PATH would take a capability.
         rustix::fs::linkat(rustix::fs::CWD, &*proc_path(&old_fd), &*dir_fd, name, AtFlags::SYMLINK_FOLLOW)?;
-        self.made(call, &dir_fd, name, buf)
+        let kind = FileType::from_raw_mode(attr::stat(&*old_fd)?.stx_mode.into());
+        self.made(call, &dir_fd, name, kind, buf)
     }
 
     pub(super) fn unlink(&self, call: &Call<'_>, directory: bool) -> Outcome {

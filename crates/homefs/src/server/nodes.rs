@@ -129,6 +129,11 @@ impl Nodes {
         Ok((node, fd))
     }
 
+    /// A number that no node has or will have.
+    pub(super) fn unused_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
     pub(super) fn by_id(&self, id: u64) -> Option<Arc<Node>> {
         lock(&self.maps).by_id.get(&id).cloned()
     }

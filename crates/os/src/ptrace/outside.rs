@@ -84,6 +84,7 @@ mod tests {
     fn watcher() -> i32 {
         // SAFETY: the child makes system calls and calls of the vDSO only.
         match unsafe { libc::fork() } {
+            // SAFETY: only this thread is left of the child, which has its own memory.
             0 => unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 let mut time: libc::timespec = std::mem::zeroed();

@@ -269,7 +269,7 @@ fn move_up(fd: BorrowedFd<'_>, base: RawFd) -> Result<OwnedFd> {
 pub fn open_standin(directory: BorrowedFd<'_>, standin: StandinId, flags: i32) -> Result<OwnedFd> {
     let name =
         CString::new(standin.0.to_string()).map_err(|e| Error::new("naming a stand-in", std::io::Error::other(e)))?;
-    let wanted = flags & (libc::O_ACCMODE | libc::O_NONBLOCK);
+    let wanted = flags & (libc::O_ACCMODE | standin.flags_there());
     // SAFETY: a live string; returns a new descriptor.
     unsafe {
         let fd = os_check(

@@ -69,6 +69,17 @@ pub struct Made {
 }
 
 impl After {
+    /// Home has done its part, and the hosting kernel makes the same call.
+    pub fn goes_on_here(&self, result: i64) -> bool {
+        match self {
+            After::Here | After::HereIfAbsent { .. } => result >= 0,
+            After::WriteElseHere(_) => {
+                ![-i64::from(libc::EFAULT), -i64::from(libc::EINTR)].contains(&result) && result < 0
+            }
+            _ => false,
+        }
+    }
+
     /// It touches the guest: to be left to the thread that may wait for that.
     pub fn takes_time(&self, result: i64) -> bool {
         match self {

@@ -10,7 +10,9 @@ use super::shared::{Pending, Shared, Written};
 use super::standins::What;
 use super::tracer::Order;
 use body::Lender;
+use os::pidfd::PidFd;
 use os::seccomp::Answer;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use wire::ToRoom;
 use wire::message::{CallId, onward};
@@ -46,6 +48,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         }
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
+        ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
         ToRoom::Resume { pid } => {
             room.lanes.arrived(pid);
             room.orders.give(Order::Resume { pid });
@@ -81,6 +84,18 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
     true
 }
 
+/// Sets flags of the stand-ins of a body that has come and does not run yet.
+fn set_flags(room: &Shared, pid: i32, flags: &[(i32, i32)]) {
+    let Some(host) = room.guests().host(pid) else { return };
+    let set = |(fd, to): &(i32, i32)| {
+        let file = PidFd::open(host.0)?.get_fd(*fd)?;
+        os::fds::set_flags(file.as_fd(), libc::O_APPEND | libc::O_NONBLOCK, *to)
+    };
+    if let Err(e) = flags.iter().try_for_each(set) {
+        tracing::warn!("process {pid} has files with other flags than at home: {e}");
+    }
+}
+
 /// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]): touching a guest's page may need a file from home, whose answer
 /// the receiving thread must be free to take.
 fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
@@ -101,6 +116,9 @@ pub fn serve_memory(room: &Shared) {
     }
 }
 
+/// Whatever handler runs, the call is made again (linux/errno.h).
+const ERESTARTNOINTR: i64 = -513;
+
 /// Comes with a signal, which the program gets before the result.
 const EPIPE: i64 = -(libc::EPIPE as i64);
 
@@ -118,13 +136,11 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             }
             Pending::Notified { waiting, after, .. } => {
                 let here = match after {
-                    After::Here | After::HereIfAbsent { .. } => result >= 0,
                     After::Sought { standin, expected } => {
                         let offset = u64::try_from(result).ok().filter(|to| expected.is_none_or(|here| here == *to));
                         offset.inspect(|to| room.standins.files.will_be_at(standin, *to)).is_some()
                     }
-                    After::WriteElseHere(_) => result < 0 && result != -i64::from(libc::EFAULT),
-                    _ => false,
+                    after => after.goes_on_here(result),
                 };
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
             }
@@ -137,6 +153,10 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Finish { asked, result }),
             Pending::Standin(asked) => room.standins.finish(asked, result, out),
             Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),
+            // The hosting kernel's part is still to be done: the call is made again, as a whole (what home has set it sets to the same once more).
+            Pending::Held { after, .. } if after.goes_on_here(result) => {
+                room.orders.give(Order::Ended { id, result: ERESTARTNOINTR });
+            }
             Pending::Held { .. } => room.orders.give(Order::Ended { id, result }),
             Pending::Missed { .. } => tracing::error!("home answered call {} twice", id.0),
         }

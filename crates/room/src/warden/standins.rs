@@ -267,10 +267,14 @@ fn handle(room: &Shared, request: &Request<'_>) {
         Some(Opcode::Init) => {
             request.args().take().map(|init: InitIn| device.value(unique, &init_reply(&init))).map_err(|_| libc::EPROTO)
         }
-        Some(Opcode::Lookup) => lookup(request).map(|entry| device.value(unique, &entry)),
+        Some(Opcode::Lookup) => lookup(request).map(|entry| {
+            let attr = device.files.shown(entry.nodeid, entry.attr);
+            device.value(unique, &EntryOut { attr, ..entry });
+        }),
         Some(Opcode::Getattr) => {
             let attr_valid = attributes_valid_s(standin(request.header.nodeid));
-            let out = AttrOut { attr_valid, attr: attributes(request.header.nodeid), ..AttrOut::default() };
+            let attr = device.files.shown(request.header.nodeid, attributes(request.header.nodeid));
+            let out = AttrOut { attr_valid, attr, ..AttrOut::default() };
             device.value(unique, &out);
             Ok(())
         }

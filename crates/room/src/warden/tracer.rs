@@ -10,6 +10,7 @@ mod dying;
 mod family;
 mod held;
 mod injected;
+mod needless;
 mod onward;
 mod owed;
 mod porters;
@@ -30,6 +31,7 @@ use dying::Dying;
 use held::Held;
 use image::Image;
 use injected::Injected;
+use needless::Needless;
 use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid};
 use os::userfault::Userfault;
@@ -222,6 +224,7 @@ struct Tracer {
     signals: Signals,
     stops: Stops,
     injected: Injected,
+    needless: Needless,
     held: Held,
     arriving: Arriving,
     departing: Departing,
@@ -256,6 +259,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         signals: Signals::default(),
         stops: Stops::default(),
         injected: Injected::default(),
+        needless: Needless::default(),
         held: Held::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),
@@ -297,8 +301,7 @@ impl Tracer {
             Order::Expect { pid } => self.expect(pid),
             Order::Place(place) => self.place(*place),
             Order::Reserved { host, result } => self.reserved(host, result),
-            // Its stop follows, unless a signal has stopped it or it is dead.
-            Order::Answer { host } => drop(ptrace::interrupt(host)),
+            Order::Answer { host } => self.interrupt_to_answer(host),
             Order::Ended { id, result } => self.held_ended(id, result),
             Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
             Order::BrokenPipe { host, reply } => {
@@ -328,6 +331,11 @@ impl Tracer {
     }
 
     fn event(&mut self, tid: HostTid, event: Event, usage: &ptrace::UsageBytes) {
+        // Before it goes on: else it may come to its program first, with an EINTR that is only due to us.
+        let is_asked_again = !matches!(event, Event::Halt(..) | Event::Exited(_) | Event::Killed(_));
+        if is_asked_again {
+            self.interrupt_again(tid);
+        }
         let handled = match event {
             Event::Signal(stopped, signal) => self.signal_stop(stopped, signal),
             Event::SystemCall(stopped) => self.call_done(stopped),
@@ -350,8 +358,15 @@ impl Tracer {
             Ok(()) | Err(ptrace::TraceError::Gone) => {}
             Err(e) => tracing::error!("tracing {}: {e}", tid.0),
         }
-        self.interrupt_leaving(tid);
-        self.interrupt_to_send(tid);
+        if !is_asked_again {
+            self.interrupt_again(tid);
+        }
+    }
+
+    /// Any other stop makes the kernel forget that a thread was asked to stop (ptrace_stop in kernel/signal.c).
+    fn interrupt_again(&self, host: HostTid) {
+        self.interrupt_leaving(host);
+        self.interrupt_to_send(host);
     }
 
     fn refuse_call(&self, host: HostTid, nr: u32, why: &str) {

@@ -23,7 +23,7 @@ fn processes_of_home_are_seen() {
 #[test]
 fn a_family_sees_itself() {
     same(
-        "PLACED bash -c 'sleep 7 & pgrep -P $$ sleep | wc -l; ps -o ppid= -p $! | grep -c \"^ *$$\\$\"; ps -o stat=,comm= -p $!; kill -STOP $!; \
+        "PLACED bash -c 'sleep 7 & until grep -qx sleep /proc/$!/comm; do :; done; pgrep -P $$ sleep | wc -l; ps -o ppid= -p $! | grep -c \"^ *$$\\$\"; ps -o stat=,comm= -p $!; kill -STOP $!; \
          until grep -q \"^State:.T\" /proc/$!/status; do :; done; ps -o stat= -p $!; kill -KILL $!; wait $! 2> /dev/null; echo $?'",
     );
     same(

@@ -52,6 +52,27 @@ for i in range(1500):
     }
 }
 
+/// Failed before: a placed program that asked for the flags of a file to which its shell appends was not told so, and no longer appended when it set them again; nor was it told the true offset.
+#[test]
+fn who_appends_goes_on_appending() {
+    let lab = shared();
+    let appends = r#"
+import fcntl, os
+flags = fcntl.fcntl(3, fcntl.F_GETFL)
+os.write(3, b"second\n")
+print(bool(flags & os.O_APPEND), os.lseek(3, 0, os.SEEK_CUR))
+fcntl.fcntl(3, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+os.lseek(3, 2, os.SEEK_SET)
+os.write(3, b"third\n")
+print(os.fstat(3).st_size, os.lseek(3, 0, os.SEEK_CUR))
+"#;
+    let path = put(&lab, "n1", "appends.py", appends.as_bytes());
+    let said = |place: &str| {
+        at_home(&lab, &format!("exec 3>> log; echo first >&3; {place}{PYTHON} {path}; echo fourth >&3; cat log")).text()
+    };
+    assert_eq!(said("placed "), said(""));
+}
+
 /// A on n2 and B on n3 change blocks of one file in turn, each told by the other through home: neither's cache loses a write.
 #[test]
 fn two_caches_lose_no_write() {

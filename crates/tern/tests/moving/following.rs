@@ -143,7 +143,7 @@ fn families_and_ends_while_pages_follow() {
         begin; tern move $pid n2 --how stop
         for to in home n2; do
             tern move $pid $to --how post --json > leg 2>&1 & move=$!
-            until_ "tern ps | grep -q '^ *'$pid || [ $to = home ]"; sleep 0.3
+            if [ $to = home ]; then until_ "grep -q ' um' /proc/$pid/smaps"; else until_ "tern ps | grep -q '^ *'$pid"; fi
             kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)
             wait $move || cat leg
             begin

@@ -7,13 +7,19 @@ use crate::following::FAMILY;
 use crate::{at_home, common, program, shared};
 use lab::{Lab, Options};
 
-/// `on PID NODE WORDS..` moves, and prints how; what did not go straight, wholly.
+/// `on PID NODE WORDS..` moves, and prints how; what did not go straight, wholly. `begin PROGRAM` has it run on n2; `end` has it end at home, and prints what is left of watching there.
 const TOOLS: &str = r#"
 on() { tern move --json "$@" > leg 2> why || { echo "$@"; cat why; return 1; }
 python3 -c '
 import json
 legs = json.load(open("leg"))
 print(legs[0]["how"].split()[0] if len(legs) == 1 else legs)'; }
+begin() { "$@" > said 2>&1 < /dev/null & pid=$!; lines said 1; tern move $pid n2; }
+end() {
+    tern move $pid home
+    grep -c -e ' uw' -e ' um' /proc/$pid/smaps; ls -l /proc/$pid/fd | grep -c userfault
+    kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)
+}
 "#;
 
 /// No page is stale or torn, and nothing of the watching is left.
@@ -25,16 +31,13 @@ fn pages_that_are_written_meanwhile() {
         &lab,
         &format!(
             r#"{TOOLS}
-        {writer} > said 2>&1 < /dev/null & pid=$!
-        lines said 1; tern move $pid n2
+        begin {writer}
         for i in 1 2 3 4; do for node in n3 n2; do
             on $pid $node --how pre --max-freeze 5ms
             lines said $(($(wc -l < said) + 1))
         done; done | uniq -c
         lines said $(($(wc -l < said) + 1))
-        tern move $pid home
-        grep -c -e ' uw' -e ' um' /proc/$pid/smaps; ls -l /proc/$pid/fd | grep -c userfault
-        kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)"#
+        end"#
         ),
     )
     .text();
@@ -77,16 +80,19 @@ fn programs_that_are_executed_meanwhile() {
             r#"{TOOLS}
         {executer} > said 2>&1 < /dev/null & pid=$!
         lines said 1
-        for i in 1 2 3 4 5 6; do
-            for node in n2 n3 n2; do tern move $pid $node --how pre > why 2>&1 && echo moved || cat why >&2; done
+        moved=0
+        for try in $(seq 40); do
+            for node in n2 n3 n2; do tern move $pid $node --how pre > why 2>&1 && moved=$((moved + 1)) || cat why >&2; done
             tern move $pid home > why 2>&1 || cat why >&2
             lines said $(($(wc -l < said) + 1))
-        done | sort | uniq -c | awk '{{ print ($1 > 6), $2 }}'
+            [ $moved -lt 7 ] || break
+        done
+        [ $moved -lt 7 ] || echo moved
         touch stop; wait $pid; echo $? $(tail -1 said)"#
         ),
     )
     .text();
-    assert_eq!(text, "1 moved\n4 whole");
+    assert_eq!(text, "moved\n4 whole");
 }
 
 /// Post-copy, and what `auto` does with a writer that outruns the link: no page is stale or torn, and none is left behind.
@@ -98,8 +104,7 @@ fn pages_that_follow() {
         &lab,
         &format!(
             r#"{TOOLS}
-        {writer} > said 2>&1 < /dev/null & pid=$!
-        lines said 1; tern move $pid n2
+        begin {writer}
         for i in 1 2 3 4; do for node in n3 n2; do
             on $pid $node --how post
             lines said $(($(wc -l < said) + 1))
@@ -109,9 +114,7 @@ fn pages_that_follow() {
             on $pid $1 --how $2 --max-freeze $3 > how || cat how
             lines said $(($(wc -l < said) + 1))
         done
-        tern move $pid home
-        grep -c -e ' uw' -e ' um' /proc/$pid/smaps; ls -l /proc/$pid/fd | grep -c userfault
-        kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)"#
+        end"#
         ),
     )
     .text();
@@ -144,7 +147,7 @@ fn families_and_ends_while_pages_follow() {
         begin() {{ : > said; {family} >> said 2>> errors < /dev/null & pid=$!; lines said 1; tern move $pid n2 --how stop; }}
         begin
         tern move $pid n3 --how post --json > leg 2>&1 & move=$!
-        until_ "tern ps | grep $pid | grep -q n3"; sleep 0.3
+        until_ "tern ps | grep $pid | grep -q n3"
         kill -USR1 $pid; wait $pid; echo $? $(tail -1 said)
         wait $move || cat leg
         begin

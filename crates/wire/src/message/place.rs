@@ -110,4 +110,6 @@ pub struct Descriptor {
     pub timed: bool,
     /// Offset of the open file, bytes.
     pub offset: u64,
+    /// Bytes of a file that is appended to: the room's kernel tells its offset by them.
+    pub end: Option<u64>,
 }

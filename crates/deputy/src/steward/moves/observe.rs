@@ -205,8 +205,8 @@ impl Observed {
             let FdInfo { flags, offset, .. } = process::fd_info(pid, *fd)?;
             let (terminal, timed) = (place::may_be_terminal(pid, *fd), place::is_timed(pid, *fd));
             let (fd, standin) = (*fd, *standin);
-            let at_home = fd;
-            let descriptor = wire::message::Descriptor { fd, at_home, standin, flags, terminal, timed, offset };
+            let (at_home, end) = (fd, place::end_of(pid, fd, flags, standin));
+            let descriptor = wire::message::Descriptor { fd, at_home, standin, flags, terminal, timed, offset, end };
             placed.descriptors.push(descriptor);
         }
         let taken = self.descriptors.iter().map(|d| d.fd);

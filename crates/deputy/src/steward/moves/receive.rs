@@ -41,10 +41,10 @@ pub fn receive(room: &Arc<Shared>, socket: &OwnedFd, pid: i32, (ticket, from): (
         Ok(begun) => begun,
         Err(e) => return refuse(&e),
     };
-    let came = this.make_empty(&outline, &image, (ticket, from)).and_then(|standins| {
+    let came = this.make_empty(&outline, &image, (ticket, from)).and_then(|(standins, placed)| {
         talk.say(&Word::Prepared)?;
         this.await_standing(&talk)?;
-        this.take(&standins)
+        this.take(&standins, &placed)
     });
     match came {
         Ok(follows) => {
@@ -82,7 +82,7 @@ impl Move {
         outline: &Outline,
         image: &Image,
         (ticket, from): (Ticket, String),
-    ) -> Result<Standins, MoveError> {
+    ) -> Result<(Standins, Vec<Descriptor>), MoveError> {
         os::fault::at("make empty")?;
         check_files(&image.files)?;
         let standins = self.number(image)?;
@@ -96,13 +96,14 @@ impl Move {
         }
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Admit { ticket, from } });
+        let placed = place.descriptors.clone();
         self.room.tell(&ToRoom::Place(Box::new(place)));
         self.await_word(|heard| match heard {
             Heard::Placed(result) => Some(result),
             _ => None,
         })?;
         self.lay_out_ahead(image)?;
-        Ok(standins)
+        Ok((standins, placed))
     }
 
     /// Its memory, as it is now: at the stop only what has changed needs to be done.
@@ -163,7 +164,7 @@ impl Move {
     }
 
     /// The commit point: from here on only the end of the process can undo it. Whether pages of it follow.
-    fn take(&self, standins: &Standins) -> Result<bool, MoveError> {
+    fn take(&self, standins: &Standins, placed: &[Descriptor]) -> Result<bool, MoveError> {
         let given = loop {
             match self.hear()? {
                 Heard::Given(given) => break *given,
@@ -195,6 +196,8 @@ impl Move {
             // One that is gone is gone.
             let _ = pidfd.kill(libc::SIGKILL);
         }
+        let flags = place::changed_flags(self.pid, placed);
+        flags.unwrap_or_default().iter().for_each(|flags| self.room.tell(flags));
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         if let Some(deputy) = self.room.table().deputies.get_mut(&self.pid) {
@@ -278,7 +281,8 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
             let FdInfo { flags, offset, .. } = process::fd_info(pid, at_home)?;
             let (terminal, timed) = (place::may_be_terminal(pid, at_home), place::is_timed(pid, at_home));
             let (fd, standin) = (descriptor.fd, *standin);
-            placed.descriptors.push(Descriptor { fd, at_home, standin, flags, terminal, timed, offset });
+            let end = place::end_of(pid, at_home, flags, standin);
+            placed.descriptors.push(Descriptor { fd, at_home, standin, flags, terminal, timed, offset, end });
         }
     }
     let taken = image.descriptors.iter().map(|d| d.fd);

@@ -8,6 +8,7 @@ mod fifos;
 mod locks;
 mod mapped;
 mod programs;
+mod removed;
 
 use crate::Case;
 
@@ -22,6 +23,7 @@ pub const ALL: &[Case] = &[
     Case { name: "disk_equal", home: equal::home, room: equal::room },
     Case { name: "disk_equal_races", home: equal::races_home, room: equal::races_room },
     Case { name: "locks", home: locks::home, room: locks::room },
+    Case { name: "removed", home: removed::home, room: removed::room },
     Case { name: "root_programs", home: programs::home, room: programs::room },
     Case { name: "root_killed", home: programs::killed_home, room: programs::killed_room },
     Case { name: "root_bench", home: programs::bench_home, room: programs::bench_room },

@@ -30,6 +30,8 @@ struct State {
     /// Requests that home answers, by their numbers: what its answers are for, one after the other.
     asked: HashMap<u64, (StandinId, VecDeque<Step>)>,
     offsets: HashMap<StandinId, Offset>,
+    /// Bytes of files when they were placed, if they are appended to.
+    ends: HashMap<StandinId, u64>,
 }
 
 /// The kernel's offset here that means home's.
@@ -89,7 +91,10 @@ impl Files {
     pub fn begin_all(&self, descriptors: &[Descriptor]) {
         let mut begun = HashSet::new();
         let firsts = descriptors.iter().filter(|descriptor| begun.insert(descriptor.standin));
-        firsts.for_each(|descriptor| self.begins(descriptor.standin, descriptor.offset));
+        for Descriptor { standin, offset, end, .. } in firsts {
+            self.begins(*standin, *offset);
+            end.map(|end| self.with(|state| state.ends.insert(*standin, end)));
+        }
     }
 
     /// The kernel will make a seek that home has made, and come to this offset.
@@ -117,7 +122,13 @@ impl Files {
 
     /// It is open no more.
     pub fn forget(&self, standin: StandinId) {
-        self.with(|state| state.offsets.remove(&standin));
+        self.with(|state| (state.offsets.remove(&standin), state.ends.remove(&standin)));
+    }
+
+    /// The attributes that the kernel here is told while nobody can ask home: where a file ends to which it appends.
+    pub fn shown(&self, node: u64, attr: proto::Attr) -> proto::Attr {
+        let end = super::standin(node).and_then(|standin| self.with(|state| state.ends.get(&standin).copied()));
+        proto::Attr { size: end.unwrap_or(attr.size), ..attr }
     }
 
     /// Nobody waits for this request any more.
@@ -224,12 +235,14 @@ fn read(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Plan
 
 fn write(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Plan, i32> {
     let mut args = request.args();
-    let WriteIn { offset, size, .. } = args.take().map_err(|_| libc::EPROTO)?;
+    let WriteIn { offset, size, flags, .. } = args.take().map_err(|_| libc::EPROTO)?;
     let data = args.bytes(size as usize).map_err(|_| libc::EPROTO)?.to_vec();
     let on = goes_on(room, request, standin, [libc::SYS_write, libc::SYS_writev, libc::SYS_pwritev2]);
     let (nr, at) = if on { (libc::SYS_write, 0) } else { (libc::SYS_pwrite64, offset) };
     let call = Call { pointers: 0b10, data, ..Call::new(nr, [0, 0, u64::from(size), at, 0, 0]) };
-    let first = if on { align(room, standin, offset) } else { None };
+    // What is appended goes to the end that home knows, wherever the kernel here takes it to be.
+    let appends = flags as i32 & libc::O_APPEND != 0;
+    let first = if on && !appends { align(room, standin, offset) } else { None };
     Ok(first.into_iter().chain([(call, Step::Written(on.then_some(offset)))]).collect())
 }
 
@@ -427,8 +440,8 @@ mod tests {
     #[test]
     fn one_file_under_two_numbers_begins_at_one_offset() {
         let (files, standin) = (Files::default(), StandinId(3).of_file());
-        let (at_home, flags, terminal, timed) = (1, libc::O_WRONLY, false, false);
-        let descriptor = |fd, offset| Descriptor { fd, at_home, standin, flags, terminal, timed, offset };
+        let (at_home, flags, terminal, timed, end) = (1, libc::O_WRONLY, false, false, None);
+        let descriptor = |fd, offset| Descriptor { fd, at_home, standin, flags, terminal, timed, offset, end };
         files.begin_all(&[descriptor(1, 444), descriptor(2, 516)]);
         assert_eq!(files.sought_here(standin, 444), None);
     }

@@ -306,6 +306,9 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
     body::make_memories(inside, image, given, taken, from)
 }
 
+/// statx(2)
+const STATX_BYTES: usize = 256;
+
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
 fn set_descriptors(
     host: HostTid,
@@ -314,6 +317,7 @@ fn set_descriptors(
     arrival: &Arrival,
     given: &Given,
 ) -> Result<(), BodyError> {
+    let (seen, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
     for descriptor in &image.descriptors {
         let fd = descriptor.fd as u64;
         match descriptor.opened {
@@ -323,6 +327,11 @@ fn set_descriptors(
                 batch.must("placing a descriptor", libc::SYS_dup3, [from, fd, flags, 0, 0, 0]);
                 // Directories and devices may have no offset to set.
                 batch.may(libc::SYS_lseek, [fd, offset, libc::SEEK_SET as u64, 0, 0, 0]);
+                // It was opened while the process still wrote to it elsewhere: this kernel would append where it took the end to be then, and say so.
+                if image.files.get(file as usize).is_some_and(|file| file.flags & libc::O_ACCMODE != libc::O_RDONLY) {
+                    let flags = libc::AT_EMPTY_PATH as u64;
+                    batch.may(libc::SYS_statx, [fd, empty, flags, u64::from(libc::STATX_SIZE), seen, 0]);
+                }
             }
             Opened::Made(object) => {
                 let from = given.object(object) as u64;

@@ -260,6 +260,7 @@ impl Tracer {
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
         self.injected.forget_thread(host);
+        self.needless.forget_thread(host);
         self.dying.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);

@@ -126,6 +126,7 @@ impl Tracer {
     /// A thread has stopped because we asked; gives it back if its process is not leaving.
     pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
+        self.needless.forget_thread(stopped.tid());
         let mut stopped = stopped;
         if signal != libc::SIGTRAP {
             let follows = matches!(self.departing.states.get(&pid), Some(State::Stopping(_, g)) if g.leader.is_some());
@@ -160,7 +161,7 @@ impl Tracer {
         Ok(None)
     }
 
-    /// Any other stop makes the kernel forget that a thread was asked to stop (ptrace_stop in kernel/signal.c): it is asked again.
+    /// A thread that is to leave and has stopped for something else is asked to stop again.
     pub fn interrupt_leaving(&self, host: HostTid) {
         let Some(pid) = self.leaving(host) else { return };
         let has_stopped = match self.departing.states.get(&pid) {
@@ -279,6 +280,9 @@ impl Tracer {
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
             Some(State::Stopping(threads, going) | State::Standing(threads, going)) => {
+                let all = self.room.guests().threads_of(pid).into_iter().map(|(host, _)| host.0);
+                let running = all.filter(|host| threads.iter().all(|t| t.tid().0 != *host));
+                self.needless.add(running.map(|host| (host, going.slept.get(&host).copied().unwrap_or_default())));
                 self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
                 match going.leader {

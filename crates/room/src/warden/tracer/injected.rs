@@ -89,7 +89,7 @@ impl Tracer {
         drop(ptrace::interrupt(first));
     }
 
-    /// The thread has stopped for something else, which takes an interruption back (ptrace_stop in kernel/signal.c): what it is to send it must not keep.
+    /// The thread has stopped for something else: what it is to send it must not keep.
     pub fn interrupt_to_send(&self, host: HostTid) {
         if self.injected.waiting.contains_key(&host) {
             // One that is gone sends nothing.

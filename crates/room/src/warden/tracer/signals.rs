@@ -222,7 +222,10 @@ impl Tracer {
                 let waited = self.interrupted(&mut stopped)?;
                 let host = stopped.tid();
                 match if waited { self.hold(stopped, 0) } else { Some(stopped) } {
-                    Some(stopped) => self.do_injected(stopped)?.resume(0),
+                    Some(stopped) => {
+                        let stopped = self.undisturbed(stopped)?;
+                        self.do_injected(stopped)?.resume(0)
+                    }
                     None => {
                         self.send_otherwise(host);
                         Ok(())

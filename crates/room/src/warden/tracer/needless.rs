@@ -1,0 +1,50 @@
+//! Threads that were asked to stop for something that was over before they did: they go on as if nobody had asked.
+
+use super::Tracer;
+use body::{BodyError, Slept};
+use os::inject::Memory;
+use os::ptrace::{self, HostTid, Stopped, TraceError};
+use std::time::Duration;
+
+/// Those that may still stop, and for how long each had been asleep.
+#[derive(Debug, Default)]
+pub struct Needless {
+    threads: Slept,
+}
+
+impl Needless {
+    /// A thread ended, or stops for something else.
+    pub fn forget_thread(&mut self, host: HostTid) {
+        self.threads.remove(&host.0);
+    }
+
+    /// These were asked, and nobody wants it any more.
+    pub fn add(&mut self, threads: impl IntoIterator<Item = (i32, Duration)>) {
+        self.threads.extend(threads);
+    }
+}
+
+impl Tracer {
+    /// A thread waits for a result that the tracer has; should a signal stop it first, it has gone on before the interruption comes.
+    pub fn interrupt_to_answer(&mut self, host: HostTid) {
+        self.needless.add([(host.0, Duration::ZERO)]);
+        // Its stop follows, unless it is dead.
+        if ptrace::interrupt(host).is_err() {
+            self.needless.forget_thread(host);
+        }
+    }
+
+    /// A thread has stopped for nothing: a call that says EINTR when it is merely stopped is made again. (What is left of a sleep this kernel knows itself.)
+    pub fn undisturbed(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
+        const EINTR: i64 = -4;
+        let host = stopped.tid();
+        let Some(slept) = self.needless.threads.remove(&host.0) else { return Ok(stopped) };
+        if stopped.registers()?.rax as i64 != EINTR {
+            return Ok(stopped);
+        }
+        body::as_it_was(stopped, slept, &Memory::of(host.0)?).map_err(|e| match e {
+            BodyError::Os(e) => TraceError::Failed(e),
+            BodyError::Gone | BodyError::Stays(_) => TraceError::Gone,
+        })
+    }
+}
