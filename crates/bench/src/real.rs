@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn forecasts_are_read() {
-        let small = "x\nmoving it would send 160 KiB, and it would stand still for about 1.9 ms\n";
+        let small = "x\nmoving it would send 160 KiB while it runs, and it would stand still for about 1.2 ms (about 1.9 ms at once: --how stop)\n";
         assert_eq!(read_forecast(small, "n2"), Some(Forecast { bytes: 163_840.0, ms: 1.9 }));
         let large = "moving it to n3 would send 7 MiB, and it would stand still for about 3 ms\nmoving it to n2 would send at least 1024 MiB, while it runs, so that it stands still for at most 100 ms if it writes slower than the link carries (about 2600.5 ms at once: --how stop)";
         assert_eq!(read_forecast(large, "n2"), Some(Forecast { bytes: 1024.0 * 1048576.0, ms: 2600.5 }));

@@ -1,12 +1,13 @@
 //! Pre-copy: pages go ahead while the process runs. What it writes meanwhile goes again, until the rest is small enough to be sent while it stands still.
 
+use crate::copied::Copied;
 use crate::error::BodyError;
 use crate::lender::{own_in, part_later};
 use crate::pages::{Run, own_runs};
 use crate::relayout::changes;
 use image::{Area, Image};
 use os::pages::{Own, intersect, subtract};
-use os::track::Tracker;
+use os::track::{Found, Tracker};
 use std::time::Instant;
 use strategy::{Next, Ranges, Rounds};
 
@@ -16,7 +17,7 @@ const GONE_MAX: usize = 20_000;
 /// What the other end has already.
 #[derive(Debug)]
 pub struct Ahead {
-    tracker: Tracker,
+    watch: Watch,
     /// As the memory is laid out there.
     areas: Vec<Area>,
     /// Ranges that were sent.
@@ -24,6 +25,24 @@ pub struct Ahead {
     /// Of these, what must be sent again whether it is written or not.
     owed: Vec<(u64, u64)>,
     course: Course,
+}
+
+/// How it is known what was written.
+#[derive(Debug)]
+enum Watch {
+    /// The kernel tells.
+    Tracked(Tracker),
+    /// What was sent is compared with what is there.
+    Copied(Copied),
+}
+
+impl Watch {
+    fn look(&self, start: u64, end: u64) -> Result<Found, BodyError> {
+        match self {
+            Watch::Tracked(tracker) => Ok(tracker.look(start, end)?),
+            Watch::Copied(copied) => copied.look(start, end),
+        }
+    }
 }
 
 /// How it went.
@@ -66,22 +85,29 @@ impl Ahead {
                 tracing::debug!("{e}");
             }
         }
-        Ahead { tracker, areas, sent: Vec::new(), owed: Vec::new(), course: Course::default() }
+        Ahead { watch: Watch::Tracked(tracker), areas, sent: Vec::new(), owed: Vec::new(), course: Course::default() }
     }
 
-    /// Has `send` send round after round, which says how many bytes went.
+    /// All of this was sent of a process that has these areas.
+    pub fn copied(copied: Copied, areas: Vec<Area>) -> Ahead {
+        let (sent, course) = (copied.ranges(), Course { rounds: 1, outrun: false });
+        Ahead { watch: Watch::Copied(copied), areas, sent, owed: Vec::new(), course }
+    }
+
+    /// Has `send` send round after round, which says how many bytes went. Of a copy all was sent.
     pub fn send<E: From<BodyError>>(
         &mut self,
         mut rounds: Rounds,
         mut send: impl FnMut(&mut Round<'_>) -> Result<u64, E>,
     ) -> Result<(), E> {
+        let Watch::Tracked(tracker) = &self.watch else { return Ok(()) };
         let private: Vec<(u64, u64)> = self.areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
         let (Some(first), Some(last)) = (private.first(), private.last()) else { return Ok(()) };
         let (start, end) = (first.0, last.1);
         let written = |tracker: &Tracker| {
             Ok::<_, BodyError>(intersect(&tracker.take_written(start, end).map_err(BodyError::from)?, &private))
         };
-        let mut now = written(&self.tracker)?;
+        let mut now = written(tracker)?;
         loop {
             let begun = Instant::now();
             let runs: Vec<Run> = now.iter().map(|(start, end)| (*start, end - start)).collect();
@@ -93,7 +119,7 @@ impl Ahead {
             self.owed = union(&self.owed, &unreadable);
             self.course.rounds += 1;
             rounds.sent(bytes, u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-            now = written(&self.tracker)?;
+            now = written(tracker)?;
             let next = rounds.next(now.iter().map(|(start, end)| end - start).sum());
             if next != Next::Round {
                 self.course.outrun = next == Next::Outrun;
@@ -107,7 +133,7 @@ impl Ahead {
     pub fn rest(&self, areas: &[Area]) -> Result<Rest, BodyError> {
         let private: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
         let (Some(first), Some(last)) = (private.first(), private.last()) else { return Ok(Rest::default()) };
-        let found = self.tracker.look(first.0, last.1)?;
+        let found = self.watch.look(first.0, last.1)?;
         let (own, written) = (intersect(&found.own, &private), intersect(&found.written, &private));
         let rest = rest(&own, &written, &self.sent, &self.owed, &changes(&self.areas, areas).kept);
         if rest.gone.len() > GONE_MAX {
@@ -188,12 +214,14 @@ fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
-/// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be.
+/// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be. It has the protection keys that
+/// its areas have.
 pub fn preliminary(pid: i32, mut image: Image) -> Image {
     const SIGNALS: usize = 64;
     image.process.pid = pid;
     image.descriptors.clear();
     image.areas.retain(|a| !a.shows_memory());
+    image.process.keys = image.areas.iter().filter(|a| a.key != 0).fold(0, |keys, a| keys | 1 << (a.key & 15));
     image.objects = image::Objects::default();
     image.process.actions = vec![[0; 4]; SIGNALS];
     image.threads = vec![image::Thread { tid: pid, ..image::Thread::default() }];
@@ -216,6 +244,15 @@ mod tests {
     fn what_was_laid_out_anew_is_sent_again() {
         let found = rest(&[(0, 10)], &[], &[(0, 10)], &[], &[(4, 10)]);
         assert_eq!((found.runs, found.gone), (vec![(0, 4)], vec![]));
+    }
+
+    #[test]
+    fn a_preliminary_image_does_not_contradict_itself() {
+        let own = Area { key: 3, ..Area::anonymous(0x1000, 0x3000, 3) };
+        let process = image::Process { cwd: b"/".to_vec(), ..image::Process::default() };
+        let image = preliminary(7, Image { areas: vec![own], process, ..Image::default() });
+        assert_eq!(image.process.keys, 1 << 3);
+        assert_eq!(Image::decode(&image.encode().unwrap()).unwrap(), image);
     }
 
     #[test]

@@ -55,9 +55,12 @@ pub fn collect(
     witness: Option<&Witness>,
     home: impl Fn(i32) -> Result<i32, BodyError>,
 ) -> Result<Collected, Failed> {
-    let threads = out_of_vdso(threads, memory_areas)?;
+    let memory = match Memory::of(pid) {
+        Ok(memory) => memory,
+        Err(e) => return Err((e.into(), threads)),
+    };
+    let threads = out_of_vdso(threads, memory_areas, &memory)?;
     let ways = || {
-        let memory = Memory::of(pid)?;
         let gate = gate(&memory, memory_areas)?;
         Ok::<_, BodyError>(Ways {
             pid,
@@ -93,16 +96,13 @@ pub fn collect(
     Ok(collected)
 }
 
-/// More than any function of the vDSO runs for.
-const VDSO_STEPS_MAX: usize = 4000;
-
 /// A thread inside a function of the vDSO holds addresses of the kernel's pages, which mean something else in another time namespace: it leaves the function first.
-fn out_of_vdso(threads: Vec<Stopped>, areas: &[areas::Area]) -> Result<Vec<Stopped>, Failed> {
+fn out_of_vdso(threads: Vec<Stopped>, areas: &[areas::Area], memory: &Memory) -> Result<Vec<Stopped>, Failed> {
     let Some(vdso) = areas.iter().find(|a| a.name == b"[vdso]").map(|a| a.start..a.end) else { return Ok(threads) };
     let mut threads = threads.into_iter();
     let mut outside = Vec::new();
     while let Some(thread) = threads.next() {
-        match thread.step_out(&vdso, VDSO_STEPS_MAX) {
+        match thread.leave_vdso(&vdso, memory) {
             Ok(thread) => outside.push(thread),
             Err(e) => {
                 outside.extend(threads);

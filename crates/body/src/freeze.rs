@@ -22,6 +22,8 @@ pub struct Frozen {
     pub slept: Slept,
     /// Job control had stopped it: it stops again when it is let go.
     pub stopped: bool,
+    /// When the first of them was asked to stop.
+    pub since: Instant,
 }
 
 /// For how long threads had been asleep when they were stopped.
@@ -29,7 +31,7 @@ pub type Slept = HashMap<i32, Duration>;
 
 /// Stops all threads of process `pid` and becomes their tracer. Should the calling thread end, the kernel lets them go on.
 pub fn freeze(pid: i32) -> Result<Frozen, BodyError> {
-    let mut frozen = Frozen { threads: Vec::new(), slept: Slept::new(), stopped: false };
+    let mut frozen = Frozen { threads: Vec::new(), slept: Slept::new(), stopped: false, since: Instant::now() };
     match seize_all(pid, &mut frozen) {
         Ok(()) => Ok(frozen),
         Err(e) => {
@@ -52,6 +54,9 @@ fn seize_all(pid: i32, frozen: &mut Frozen) -> Result<(), BodyError> {
             };
         }
         frozen.slept.extend(new.iter().filter_map(|tid| Some((tid.0, os::process::slept(tid.0, may_time_out)?))));
+        if frozen.threads.is_empty() {
+            frozen.since = Instant::now();
+        }
         let seized = new.iter().map(|tid| seize(*tid)).collect::<Result<Vec<_>, _>>()?;
         for (tid, _) in new.into_iter().zip(seized).filter(|(_, seized)| *seized) {
             let (thread, with_group) = stop(tid)?.unzip();

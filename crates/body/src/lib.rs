@@ -5,6 +5,7 @@ mod again;
 mod ahead;
 mod areas;
 mod collect;
+mod copied;
 mod descriptors;
 mod error;
 mod files;
@@ -28,13 +29,14 @@ pub use again::as_it_was;
 pub use ahead::{Ahead, Course, Rest, Round, divide, preliminary};
 pub use areas::{Memory, memory};
 pub use collect::{Collected, RESTRICTED, collect, forget, strip};
+pub use copied::Copied;
 pub use descriptors::{free_numbers, free_numbers_from, is_everywhere, nameable, open_file, removed};
 pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, end_its_call, freeze};
 pub use give::give;
 pub use huge::{make_huge, wanted_huge};
-pub use keys::find_keys;
+pub use keys::{find_keys, set_keys};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
 pub use memories::{
     Window, each_content, is_memory, make as make_memories, mappers, put as put_pages, settle as settle_memories,

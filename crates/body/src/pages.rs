@@ -5,7 +5,8 @@ use image::{Area, Content};
 use os::inject::Memory;
 use os::pages::Own;
 
-const PAGE: usize = 4096;
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
 
 /// Where pages lie: address and bytes.
 pub type Run = (u64, u64);
@@ -38,11 +39,7 @@ pub fn each_batch(
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     let mut buffer = Vec::new();
-    let mut rest = runs.iter().copied();
-    let mut next = rest.next();
-    while next.is_some() {
-        let batch = take_batch(&mut next, &mut rest, batch_bytes().max(PAGE as u64));
-        let bytes = batch.iter().map(|r| r.1 as usize).sum::<usize>();
+    each_part(runs, &batch_bytes, |batch, bytes| {
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }
@@ -50,25 +47,38 @@ pub fn each_batch(
             (Ok(()), _) => {}
             (Err(_), Some(unreadable)) => {
                 unreadable.extend(batch);
-                continue;
+                return Ok(());
             }
             (Err(e), None) => return Err(e.into()),
         }
         let (batch, bytes) = if fresh { without_zeros(&batch, areas, &mut buffer) } else { (batch, bytes) };
-        if bytes > 0 {
-            in_pieces(&batch, &buffer[..bytes], batch_bytes(), &mut each)?;
-        }
+        if bytes > 0 { in_pieces(&batch, &buffer[..bytes], batch_bytes(), &mut each) } else { Ok(()) }
+    })
+}
+
+/// Gives these runs to `each`, as many bytes at once as `part_bytes` says each time, with their bytes in all; whole pages.
+pub fn each_part<E>(
+    runs: &[Run],
+    part_bytes: impl Fn() -> u64,
+    mut each: impl FnMut(Vec<Run>, usize) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut rest = runs.iter().copied();
+    let mut next = rest.next();
+    while next.is_some() {
+        let part = take_batch(&mut next, &mut rest, part_bytes().max(PAGE as u64));
+        let bytes = part.iter().map(|r| r.1 as usize).sum();
+        each(part, bytes)?;
     }
     Ok(())
 }
 
 /// Pages go at once, or in pieces if less than one is to.
-fn in_pieces(
+pub fn in_pieces<E>(
     batch: &[Run],
     bytes: &[u8],
     piece_bytes: u64,
-    each: &mut impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
-) -> Result<(), BodyError> {
+    each: &mut impl FnMut(&[Run], &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     if piece_bytes >= PAGE as u64 {
         return each(batch, bytes);
     }
@@ -173,7 +183,7 @@ mod tests {
         let mut seen = Vec::new();
         let mut each = |runs: &[Run], bytes: &[u8]| {
             seen.push((runs.to_vec(), bytes[0], bytes.len()));
-            Ok(())
+            Ok::<_, BodyError>(())
         };
         in_pieces(&[(0x1000, 4096), (0x9000, 4096)], &bytes, 3072, &mut each).unwrap();
         let wanted = [

@@ -2,7 +2,6 @@
 
 use crate::collect::{registers, stack_bytes};
 use crate::error::{BodyError, stays};
-use crate::keys::set_keys;
 use crate::memories::Window;
 use crate::pages::Run;
 use crate::relayout::changes;
@@ -216,11 +215,9 @@ fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
     stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")
 }
 
-/// Sets what the threads share: protection keys, signal actions, timers, where things lie. `exe`: the program's file is told too, if the kernel lets.
-pub fn set_process(inside: &mut Inside, image: &Image, given: &Given) -> Result<(), BodyError> {
+/// Sets what the threads share: signal actions, timers, where things lie. `exe`: the program's file is told too, if the kernel lets.
+pub fn set_process(batch: &mut Batch, image: &Image, given: &Given) {
     let process = &image.process;
-    set_keys(inside, image)?;
-    let mut batch = inside.batch();
     for (signal, action) in (1..).zip(&process.actions) {
         if signal == libc::SIGKILL as u64 || signal == libc::SIGSTOP as u64 {
             continue;
@@ -250,8 +247,6 @@ pub fn set_process(inside: &mut Inside, image: &Image, given: &Given) -> Result<
             batch.must("setting timers", libc::SYS_setitimer, [which, at, 0, 0, 0, 0]);
         }
     }
-    inside.run(&batch)?;
-    Ok(())
 }
 
 const LAYOUT_BYTES: u64 = 104;
@@ -278,12 +273,13 @@ fn layout_bytes(l: &Layout, auxv: u64, auxv_bytes: u32, exe: i32) -> Vec<u8> {
     out
 }
 
-/// Sets what is a thread's own, and leaves it stopped where the image says. `last`: calls to be made last, before the region goes (with the first thread).
+/// Sets what is a thread's own, and leaves it stopped where the image says. `last` adds the calls to be made last, and makes all, before the region goes (with
+/// the first thread): each batch is a way there and back.
 pub fn finish(
     mut inside: Inside,
     thread: &Thread,
     first: bool,
-    last: impl FnOnce(&mut Inside) -> Result<(), BodyError>,
+    last: impl FnOnce(&mut Inside, Batch) -> Result<(), BodyError>,
 ) -> Result<Stopped, BodyError> {
     let mut batch = inside.batch();
     let name = batch.put(&[thread.comm.as_slice(), &[0]].concat());
@@ -305,8 +301,7 @@ pub fn finish(
         let args = [rseq.area, u64::from(rseq.bytes), 0, u64::from(rseq.signature), 0, 0];
         batch.must("registering restartable sequences", libc::SYS_rseq, args);
     }
-    inside.run(&batch)?;
-    last(&mut inside)?;
+    last(&mut inside, batch)?;
     if first {
         inside.unmap_region()?;
     }

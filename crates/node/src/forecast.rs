@@ -9,6 +9,9 @@ use strategy::{Experience, Way};
 /// Nodes for which it is said.
 const NODES_MAX: usize = 4;
 
+/// Of so many pages of a small process one is written while they are sent, about: most of all its stack.
+const WRITTEN_OF: u64 = 8;
+
 /// What is known of a process that may be moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sight {
@@ -47,6 +50,7 @@ fn look(pid: i32) -> Option<Sight> {
 fn words(sight: Sight, to: &str, experience: &Experience) -> String {
     let wish = Wish::default();
     let costs = experience.costs(to, "stop", sight.parts);
+    let ahead = experience.costs(to, "pre", sight.parts);
     let to = if to.is_empty() { String::new() } else { format!(" to {to}") };
     let size = match sight.bytes >> 20 {
         0 => format!("{} KiB", sight.bytes >> 10),
@@ -54,6 +58,10 @@ fn words(sight: Sight, to: &str, experience: &Experience) -> String {
     };
     let still = format!("about {:.1} ms", costs.freeze_us(sight.bytes, 0) as f64 / 1e3);
     match costs.choose(sight.bytes, wish.max_freeze_us) {
+        Way::Copy => format!(
+            "moving it{to} would send {size} while it runs, and it would stand still for about {:.1} ms ({still} at once: --how stop)",
+            ahead.freeze_us(sight.bytes / WRITTEN_OF, 0) as f64 / 1e3
+        ),
         Way::Stop => format!("moving it{to} would send {size}, and it would stand still for {still}"),
         Way::Pre => format!(
             "moving it{to} would send at least {size}, while it runs, so that it stands still for at most {} ms if it writes slower than the link carries ({still} at once: --how stop)",
@@ -72,7 +80,7 @@ mod tests {
         let parts = Parts { areas: 20, threads: 1, descriptors: 3 };
         assert_eq!(
             words(Sight { bytes: 160 << 10, parts }, "", &experience),
-            "moving it would send 160 KiB, and it would stand still for about 2.0 ms"
+            "moving it would send 160 KiB while it runs, and it would stand still for about 1.6 ms (about 2.0 ms at once: --how stop)"
         );
         (0..20).for_each(|_| experience.moved("n2", "stop", parts, (1 << 20, 3000)));
         let large = words(Sight { bytes: 1 << 30, parts }, "n2", &experience);

@@ -192,7 +192,8 @@ pub fn subtract(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)>
     left
 }
 
-pub(crate) fn append(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
+/// Adds a range behind all others, which it may continue.
+pub fn append(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
     match ranges.last_mut() {
         Some(last) if last.1 == start => last.1 = end,
         _ => ranges.push((start, end)),

@@ -467,6 +467,19 @@ fn limits_by_call(pid: i32) -> Result<Vec<(u64, u64)>> {
         .collect()
 }
 
+/// Lets process `pid` have so many descriptors, as far as its hard limit goes (getrlimit(2)).
+pub fn limit_descriptors(pid: i32, most: u64) -> Result<()> {
+    let what = || format!("limiting the descriptors of {pid}");
+    // SAFETY: all zero is a valid limit.
+    let mut limit: libc::rlimit64 = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one limit.
+    crate::error::check(unsafe { libc::prlimit64(pid, libc::RLIMIT_NOFILE, std::ptr::null(), &mut limit) }, what)?;
+    limit.rlim_cur = most.min(limit.rlim_max);
+    // SAFETY: the kernel reads one limit.
+    let done = unsafe { libc::prlimit64(pid, libc::RLIMIT_NOFILE, &limit, std::ptr::null_mut()) };
+    crate::error::check(done, what).map(drop)
+}
+
 /// /proc/PID/limits: a header, then a line for each limit, in the order of their numbers (fs/proc/base.c).
 fn limits_by_file(pid: i32) -> Result<Vec<(u64, u64)>> {
     /// Where the soft limit begins: behind the name.

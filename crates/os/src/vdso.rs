@@ -1,6 +1,11 @@
 //! The code that the kernel maps into every process (vdso(7)): a small shared library.
 
 use crate::{areas, vm};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Register, RegisterRule, UnwindContext, UnwindSection,
+    X86_64,
+};
+use std::sync::OnceLock;
 
 /// A function that it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,17 @@ const FUNCTION: u8 = 2;
 const HEADER_BYTES: u64 = 56;
 const SYMBOL_BYTES: u64 = 24;
 
+/// Where the program header of this kind lies.
+fn header(image: &[u8], kind: u64) -> Option<usize> {
+    let word = |at: usize, bytes: usize| {
+        let bytes = image.get(at..at.checked_add(bytes)?)?;
+        Some(bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+    };
+    let (headers, count) = (word(0x20, 8)?, word(0x38, 2)?);
+    let places = (0..count).filter_map(|i| usize::try_from(headers.checked_add(i * HEADER_BYTES)?).ok());
+    places.into_iter().find(|at| word(*at, 4) == Some(kind))
+}
+
 /// The functions of such a library; `None` if it is none.
 pub fn functions(image: &[u8]) -> Option<Vec<Function>> {
     let bytes = |at: u64, count: usize| {
@@ -40,12 +56,8 @@ pub fn functions(image: &[u8]) -> Option<Vec<Function>> {
         image.get(at..at.checked_add(count)?)
     };
     let long = |at: u64| Some(u64::from_le_bytes(bytes(at, 8)?.try_into().ok()?));
-    let half = |at: u64| Some(u64::from(u16::from_le_bytes(bytes(at, 2)?.try_into().ok()?)));
     (bytes(0, 5)? == b"\x7fELF\x02").then_some(())?;
-    let (headers, count) = (long(0x20)?, half(0x38)?);
-    let dynamic = (0..count)
-        .map(|i| headers + i * HEADER_BYTES)
-        .find(|at| long(*at).is_some_and(|word| word & u64::from(u32::MAX) == DYNAMIC))?;
+    let dynamic = header(image, DYNAMIC)? as u64;
     let (start, size) = (long(dynamic + 8)?, long(dynamic + 32)?);
     let entry =
         |tag: u64| (0..size / 16).map(|i| start + i * 16).find(|at| long(*at) == Some(tag)).and_then(|at| long(at + 8));
@@ -63,6 +75,66 @@ pub fn functions(image: &[u8]) -> Option<Vec<Function>> {
         }
     }
     Some(found)
+}
+
+/// How one gets out of the functions of this kernel's.
+#[derive(Debug)]
+pub struct Exits {
+    image: Vec<u8>,
+    bases: BaseAddresses,
+    /// Offset of a byte that is an instruction which traps (int3), wherever it lies: all of the image is mapped as code.
+    trap: u64,
+}
+
+/// Found once. `None`: this kernel's says nothing of its frames.
+pub fn exits() -> Option<&'static Exits> {
+    static FOUND: OnceLock<Option<Exits>> = OnceLock::new();
+    FOUND.get_or_init(|| Exits::of(own())).as_ref()
+}
+
+impl Exits {
+    fn of(image: Vec<u8>) -> Option<Exits> {
+        const FRAMES: u64 = 0x6474_e550;
+        const TRAP: u8 = 0xcc;
+        let at = header(&image, FRAMES)?;
+        let index = u64::from_le_bytes(image.get(at + 16..at + 24)?.try_into().ok()?);
+        let bases = BaseAddresses::default().set_eh_frame_hdr(index);
+        let parsed = EhFrameHdr::new(image.get(index as usize..)?, LittleEndian).parse(&bases, 8).ok()?;
+        let gimli::Pointer::Direct(frames) = parsed.eh_frame_ptr() else { return None };
+        let trap = image.iter().position(|byte| *byte == TRAP)? as u64;
+        Some(Exits { bases: bases.set_eh_frame(frames), trap, image })
+    }
+
+    /// Offset of an instruction that traps.
+    pub fn trap(&self) -> u64 {
+        self.trap
+    }
+
+    /// Where the address lies to which a function returns that is at offset `at`, with these registers: as its call frame information says (System V ABI
+    /// for x86-64, 3.7; DWARF 5, 6.4).
+    pub fn return_slot(&self, at: u64, registers: &libc::user_regs_struct) -> Option<u64> {
+        let start = usize::try_from(self.bases.eh_frame.section?).ok()?;
+        let frames = EhFrame::new(self.image.get(start..)?, LittleEndian);
+        let mut context = UnwindContext::new();
+        let row = frames.unwind_info_for_address(&self.bases, &mut context, at, EhFrame::cie_from_offset).ok()?;
+        let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
+        let frame = value(*register, registers)?.wrapping_add_signed(*offset);
+        match row.register(X86_64::RA) {
+            Some(RegisterRule::Offset(offset)) => Some(frame.wrapping_add_signed(offset)),
+            _ => None,
+        }
+    }
+}
+
+/// Those that frames are told by.
+fn value(register: Register, registers: &libc::user_regs_struct) -> Option<u64> {
+    match register {
+        X86_64::RSP => Some(registers.rsp),
+        X86_64::RBP => Some(registers.rbp),
+        X86_64::RBX => Some(registers.rbx),
+        X86_64::R10 => Some(registers.r10),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

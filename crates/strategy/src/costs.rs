@@ -12,6 +12,11 @@ const LOOK_US_PER_BYTE: f64 = 0.045 / 4096.0;
 const RISKED: f64 = 0.6;
 /// Less is sent at once whatever has been seen of the link: while pages follow, the process is lost with either node.
 const FOLLOWS_FROM_BYTES: u64 = 1 << 20;
+/// With more memory of its own than this, having the kernel watch a process is cheaper than comparing all of it.
+pub const COPIED_BYTES_MAX: u64 = 4 << 20;
+/// A stop that neither a user nor a peer notices, microseconds.
+const UNNOTICED_US: u64 = 5000;
+
 /// What moving one process takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
@@ -64,9 +69,14 @@ impl Costs {
         self.freeze_us(to_send_bytes, 0) as f64 <= (most - looking) * RISKED
     }
 
-    /// The way for a process with so much memory of its own, that may stand still for so long.
+    /// The way for a process with so much memory of its own, that may stand still for so long. Stop-and-copy is what takes least in all, and is chosen where
+    /// nobody notices.
     pub fn choose(&self, own_bytes: u64, max_freeze_us: u64) -> Way {
-        if self.fits(own_bytes, 0, max_freeze_us) { Way::Stop } else { Way::Pre }
+        match own_bytes {
+            ..=COPIED_BYTES_MAX => Way::Copy,
+            _ if self.fits(own_bytes, 0, max_freeze_us.min(UNNOTICED_US)) => Way::Stop,
+            _ => Way::Pre,
+        }
     }
 
     /// With more bytes of its own a process would stand still for too long if all of it were sent meanwhile.
@@ -83,17 +93,17 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn small_ones_are_stopped_at_once() {
+    fn small_ones_are_copied_and_large_ones_watched() {
         let costs = Costs::default();
-        assert_eq!(costs.choose(160 << 10, 100_000), Way::Stop);
-        assert_eq!(costs.choose(1024 * MIB, 100_000), Way::Pre);
-        assert_eq!(costs.choose(1024 * MIB, u64::MAX), Way::Stop);
-        let most = costs.stop_bytes_max(100_000);
-        assert_eq!((costs.choose(most, 100_000), costs.choose(most + 4096, 100_000)), (Way::Stop, Way::Pre));
+        assert_eq!([1, COPIED_BYTES_MAX].map(|bytes| costs.choose(bytes, 100_000)), [Way::Copy; 2]);
+        assert_eq!([COPIED_BYTES_MAX + 4096, 1024 * MIB].map(|bytes| costs.choose(bytes, u64::MAX)), [Way::Pre; 2]);
+        // Over such a link nobody notices.
+        let fast = Costs::new(1000.0, 10_000.0);
+        assert_eq!([5, 64].map(|n| fast.choose(n * MIB, 100_000)), [Way::Stop, Way::Pre]);
+        assert_eq!(fast.choose(5 * MIB, 1000), Way::Pre);
         assert_eq!(
             (costs.stop_bytes_max(1), costs.with_rate(0.0).freeze_us(u64::MAX, u64::MAX)),
             (FOLLOWS_FROM_BYTES, u64::MAX)
         );
-        assert_eq!(costs.limited(Some(1_000_000)).choose(MIB, 100_000), Way::Pre);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! - **stop-and-copy**: it stands still while all of its memory is sent;
 //! - **pre-copy** (Theimer's, of the V system): its memory is sent while it runs, then again what it has written meanwhile, until what is left can be sent while it
-//!   stands still for no longer than it may; or until that gets no less, because it writes as fast as the link carries;
+//!   stands still for no longer than it may; or until that gets no less, because it writes as fast as the link carries. Of a small process a copy is kept, and
+//!   what differs from it at the stop is sent again: nobody need watch it, and one round is enough;
 //! - **post-copy** (Zayas', of Accent): it goes on there at once; its pages follow, first those that it misses.
 #![forbid(unsafe_code)]
 
@@ -15,7 +16,7 @@ mod push;
 mod ranges;
 
 pub use absent::{Absent, Place};
-pub use costs::Costs;
+pub use costs::{COPIED_BYTES_MAX, Costs};
 pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST};
 pub use learnt::{Experience, Parts};
 pub use push::Push;
@@ -26,7 +27,9 @@ pub use ranges::{Range, Ranges};
 pub enum Way {
     /// Stop-and-copy.
     Stop,
-    /// Pre-copy.
+    /// Pre-copy of a small process: it is compared at the stop with what was sent.
+    Copy,
+    /// Pre-copy: the kernel tells what is written meanwhile.
     Pre,
 }
 

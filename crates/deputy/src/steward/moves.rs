@@ -362,14 +362,25 @@ impl Move {
     /// So many bytes of pages are about to be sent: waits until the room has taken enough of those before.
     fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
         self.check_wanted()?;
-        while self.on_the_way.get() > 0 && self.on_the_way.get() + bytes > wire::cargo::WINDOW_BYTES {
+        self.await_way(|on_the_way| on_the_way + bytes <= wire::cargo::WINDOW_BYTES)?;
+        self.on_the_way.set(self.on_the_way.get() + bytes);
+        Ok(())
+    }
+
+    /// Waits until no more bytes of pages are on the way than may be, or none.
+    fn await_way(&self, may_be: impl Fn(u64) -> bool) -> Result<(), MoveError> {
+        while self.on_the_way.get() > 0 && !may_be(self.on_the_way.get()) {
             match self.hear_next(STEP_WITHIN)? {
                 Heard::Taken(taken) => self.on_the_way.set(self.on_the_way.get().saturating_sub(taken)),
                 other => self.heard.borrow_mut().push_back(other),
             }
         }
-        self.on_the_way.set(self.on_the_way.get() + bytes);
         Ok(())
+    }
+
+    /// Waits until the room has all pages: what is sent next does not queue behind them.
+    fn await_all_taken(&self) -> Result<(), MoveError> {
+        self.await_way(|_| false)
     }
 
     fn hear_next(&self, patience: Duration) -> Result<Heard, MoveError> {

@@ -164,39 +164,6 @@ impl Stopped {
         }
     }
 
-    /// Runs it instruction by instruction as long as it is in user code at these addresses, at most `max` of them. No signal is delivered meanwhile.
-    pub fn step_out(mut self, of: &std::ops::Range<u64>, max: usize) -> Traced<Stopped> {
-        let tid = self.tid;
-        let is_there = |stopped: &Stopped| -> Traced<bool> {
-            let registers = stopped.registers()?;
-            Ok(of.contains(&registers.rip) && (registers.orig_rax as i64) < 0)
-        };
-        if !is_there(&self)? {
-            return Ok(self);
-        }
-        let mask = self.mask()?;
-        // A trap while SIGTRAP is blocked would end the process.
-        self.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
-        for _ in 0..max {
-            self.step()?;
-            self = match wait_for(tid)? {
-                Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
-                Event::Signal(stopped, _)
-                | Event::Halt(stopped, _)
-                | Event::SystemCall(stopped)
-                | Event::Made(stopped, _)
-                | Event::Exec(stopped, _)
-                | Event::Filter(stopped)
-                | Event::Other(stopped) => stopped,
-            };
-            if !is_there(&self)? {
-                break;
-            }
-        }
-        self.set_mask(mask)?;
-        Ok(self)
-    }
-
     /// Runs one instruction; a trap follows.
     pub(crate) fn step(self) -> Traced<()> {
         request(libc::PTRACE_SINGLESTEP, self.tid, 0, 0).map(drop)

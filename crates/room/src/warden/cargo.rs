@@ -116,7 +116,9 @@ struct Laid {
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
-    /// Pages came while it ran.
+    /// Pages were written.
+    written: bool,
+    /// Pages were written before the last image came: the process ran then.
     ahead: bool,
     later: Ranges,
     mapped: Option<Result<Laid, String>>,
@@ -144,7 +146,6 @@ pub fn serve(room: &Arc<Shared>) {
             }
             Item::LayOut { pid } => {
                 let one = incoming.entry(pid).or_default();
-                one.ahead = true;
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
@@ -169,6 +170,7 @@ pub fn serve(room: &Arc<Shared>) {
 
 impl Incoming {
     fn add(&mut self, bytes: &[u8]) {
+        self.ahead = self.written;
         if self.bytes.len() + bytes.len() <= image::IMAGE_BYTES_MAX {
             self.bytes.extend_from_slice(bytes);
         }
@@ -192,7 +194,9 @@ impl Incoming {
             return;
         }
         let Laid { image, memory, windows } = laid;
-        if let Err(e) = body::put_pages(&pages.runs, pages.bytes, &image.areas, windows, memory) {
+        let put = body::put_pages(&pages.runs, pages.bytes, &image.areas, windows, memory);
+        self.written = true;
+        if let Err(e) = put {
             self.mapped = Some(Err(e.to_string()));
         }
     }

@@ -184,8 +184,9 @@ fn terminals_have_names() {
 
 #[test]
 fn programs_make_terminals() {
-    // The inner terminal has the outer one's size, its own name, and keys that send signals.
-    let inner = "stty size; tty | grep -c /dev/pts/; echo ready; sleep 1000";
+    // The inner terminal has the outer one's size, its own name, and keys that send signals. What says "ready" is what is interrupted:
+    // a dash that is about to fork would wait for a child that the key did not reach.
+    let inner = r#"stty size; tty | grep -c /dev/pts/; exec perl -e '$| = 1; print "ready\n"; sleep 1000'"#;
     both_end(&["script", "-qec", inner, "/dev/null"], 130, |session| {
         session.shows("24 80\r\n1\r\n");
         session.shows("ready\r\n");

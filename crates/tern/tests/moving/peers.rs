@@ -95,9 +95,10 @@ fn a_peer_elsewhere_sees_one_connection_of_a_gib() {
     streams(1024);
 }
 
-/// `writer.py NAME N`: so many transactions on a database with a write-ahead log, whose index all writers map shared and writable.
+/// `writer.py NAME N [FILE]`: so many transactions on a database with a write-ahead log, whose index all writers map shared and writable; half-way it waits for
+/// the file.
 const WRITER: &str = r#"
-import sqlite3, sys
+import os, sqlite3, sys, time
 name, n = sys.argv[1], int(sys.argv[2])
 db = sqlite3.connect("data.db", isolation_level=None, timeout=60)
 db.execute("pragma synchronous = off")
@@ -107,6 +108,7 @@ for i in range(n):
     db.execute("update sums set sum = sum + ?", (i,))
     db.execute("commit")
     if i % 100 == 0: print(i, flush=True)
+    while i == n // 2 and sys.argv[3:] and not os.path.exists(sys.argv[3]): time.sleep(0.01)
 "#;
 
 /// Two writers on one database, one of them placed on another node, then one of them moved: ten thousand transactions, none lost, none torn.
@@ -133,10 +135,11 @@ ask("select count(*), count(distinct name || i) from t"); ask("select sum from s
         wait $first && wait $second && look || tail a b
         make
         python3 writer.py a 2500 > a 2>&1 & first=$!
-        python3 writer.py b 2500 > b 2>&1 & pid=$!
+        python3 writer.py b 2500 asked > b 2>&1 & pid=$!
         lines b 3
         # It may not leave while it has the index mapped: that is an answer, too.
         tern move $pid n2 2> why || grep -q 'mapped' why || cat why
+        touch asked
         wait $first && wait $pid && look"#
         ),
     )

@@ -2,7 +2,8 @@
 
 use super::observe::Observed;
 use super::{Heard, Move, MoveError};
-use body::{Ahead, preliminary};
+use body::{Ahead, Copied, preliminary};
+use image::Area;
 use os::inject::Memory;
 use os::pidfd::PidFd;
 use os::track::{Tracker, USERFAULTFD_FLAGS};
@@ -13,25 +14,56 @@ impl Move {
     /// Sends the memory while the process runs.
     pub fn send_ahead(&self, pidfd: &PidFd, observed: &Observed, rounds: Rounds) -> Result<Ahead, MoveError> {
         os::fault::at("ahead")?;
-        let image = preliminary(self.pid, observed.image());
-        self.send_image(&image)?;
-        self.room.tell(&ToRoom::LayOut { pid: self.pid });
-        let mut ahead = Ahead::new(self.track(pidfd)?, image.areas);
+        let areas = self.begin_layout(observed)?;
+        let mut ahead = Ahead::new(self.track(pidfd)?, areas);
         self.done("track");
-        self.expect(|heard| match heard {
-            Heard::LaidOut(result) => Some(result),
-            _ => None,
-        })?;
-        self.done("lay out there");
+        self.await_layout()?;
         let memory = Memory::of(self.pid)?;
         ahead.send(rounds, |round| {
             let before = self.course.borrow().page_bytes();
             self.send_batches(round.runs, round.areas, &memory, round.fresh, Some(&mut round.unreadable))?;
+            self.await_all_taken()?;
             os::fault::at("round")?;
             self.done("round");
             Ok::<_, MoveError>(self.course.borrow().page_bytes() - before)
         })?;
         Ok(ahead)
+    }
+
+    /// Sends the memory of a small process while it runs, and keeps a copy. `None`: it changes too quickly even for that.
+    pub fn send_copy(&self, observed: &Observed) -> Result<Option<Ahead>, MoveError> {
+        os::fault::at("ahead")?;
+        let areas = self.begin_layout(observed)?;
+        let copied = Copied::of(self.pid, &areas);
+        self.await_layout()?;
+        let Ok(copied) = copied else { return Ok(None) };
+        copied.each(&areas, || self.bulk.borrow().batch_bytes(), |runs, pages| self.send_pages(runs, pages))?;
+        self.await_all_taken()?;
+        self.done("copy");
+        Ok(Some(Ahead::copied(copied, areas)))
+    }
+
+    /// Has the room lay out the memory of the empty body before the process is stopped. What changes until then is made to fit.
+    pub fn lay_out_there(&self, observed: &Observed) -> Result<(), MoveError> {
+        self.begin_layout(observed)?;
+        self.await_layout()
+    }
+
+    /// The areas that are laid out.
+    fn begin_layout(&self, observed: &Observed) -> Result<Vec<Area>, MoveError> {
+        let image = preliminary(self.pid, observed.image());
+        self.send_image(&image)?;
+        self.room.tell(&ToRoom::LayOut { pid: self.pid });
+        Ok(image.areas)
+    }
+
+    fn await_layout(&self) -> Result<(), MoveError> {
+        self.expect(|heard| match heard {
+            Heard::LaidOut(result) => Some(result),
+            _ => None,
+        })?;
+        self.done("lay out there");
+        Ok(())
     }
 
     /// The process makes a userfaultfd, of which only we keep a descriptor.

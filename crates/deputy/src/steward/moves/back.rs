@@ -76,7 +76,7 @@ impl Move {
                 Ok(Heard::Leaving(own_bytes)) => {
                     self.done("look there");
                     self.gauge.begin(Stage::Still, own_bytes);
-                    self.course.borrow_mut().freeze();
+                    self.course.borrow_mut().freeze(Instant::now());
                 }
                 Ok(Heard::Share(files, pipes)) => {
                     let result = self.share(&files, &pipes).map_err(|e| e.to_string());

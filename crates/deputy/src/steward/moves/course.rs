@@ -35,9 +35,11 @@ impl Course {
         self.leg.parts = parts;
     }
 
-    /// The threads are stopped from now on.
-    pub fn freeze(&mut self) {
-        (self.frozen, self.thawed) = (Some(Instant::now()), false);
+    /// The threads were told to stop then; what was done before belongs to the last step.
+    pub fn freeze(&mut self, since: Instant) {
+        let before = micros(since.saturating_duration_since(self.last));
+        self.leg.phases.last_mut().into_iter().for_each(|step| step.us += before);
+        (self.frozen, self.thawed, self.last) = (Some(since), false, since);
     }
 
     /// Whether they are.
@@ -90,7 +92,7 @@ mod tests {
         let mut course = Course::default();
         course.count(1);
         course.done("prepare");
-        course.freeze();
+        course.freeze(Instant::now());
         course.count(2);
         course.done("stop");
         course.thaw(Instant::now());

@@ -279,7 +279,10 @@ impl Filling {
         locks.take_along(self.first()?, &image)?;
         let inside = self.first()?;
         let lost = will_be_dropped(inside, &image)?;
-        body::set_process(inside, &image, &given)?;
+        body::set_keys(inside, &image)?;
+        let mut batch = inside.batch();
+        body::set_process(&mut batch, &image, &given);
+        inside.run(&batch)?;
         body::requeue(inside, &image, &[signals, &lost].concat())?;
         let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);
@@ -292,9 +295,8 @@ impl Filling {
             let tid = inside.tid().0;
             let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
             let first = tid == pid;
-            done.push(body::finish(inside, thread, first, |inside| {
+            done.push(body::finish(inside, thread, first, |inside, mut batch| {
                 drop_cancellations(inside)?;
-                let mut batch = inside.batch();
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
                 }

@@ -69,6 +69,8 @@ fn has_ended(pid: i32) -> bool {
 
 impl Move {
     fn go_out(&self, pidfd: &PidFd, wish: Wish) -> Result<Leg, MoveError> {
+        // First: to make a process leaves this one with faults on pages that it writes, which would fall into the stop.
+        let witness = witness::is_needed().then(|| Witness::of(&os::process::status(self.pid)?)).transpose()?;
         let mut prepared = self.prepare(None)?;
         self.done("prepare");
         let ahead = match self.ahead_if_wished(pidfd, &prepared, wish) {
@@ -82,7 +84,7 @@ impl Move {
             other => other,
         };
         let follow = matches!(wish.how, How::Post | How::Flush);
-        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead, follow));
+        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow, witness.as_ref())));
         let how = left.inspect_err(|_| self.call_off())?;
         Ok(self.leg(&self.room.args.host, &how))
     }
@@ -94,10 +96,12 @@ impl Move {
         let parts = prepared.observed.parts(self.pid);
         let costs = |how| self.room.moves.costs(&self.room.args.host, how, parts).limited(wish.pace.rate);
         let chosen = costs("stop").choose(own_bytes, wish.max_freeze_us);
-        match wish.how {
-            How::Stop | How::Post | How::Flush => Ok(None),
-            How::Auto if chosen == Way::Stop => Ok(None),
-            How::Auto | How::Pre => {
+        match (wish.how, chosen) {
+            (How::Stop | How::Post | How::Flush, _) | (How::Auto, Way::Stop) => {
+                self.lay_out_there(&prepared.observed).map(|()| None)
+            }
+            (How::Auto, Way::Copy) => self.send_copy(&prepared.observed),
+            (How::Auto, Way::Pre) | (How::Pre, _) => {
                 let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs("pre"));
                 Ok(Some(self.send_ahead(pidfd, &prepared.observed, rounds)?))
             }
@@ -154,23 +158,23 @@ impl Move {
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
-    /// How it went, in words. `follow`: pages may follow when it runs there.
+    /// How it went, in words. `follow`: pages may follow when it runs there. The `witness` tells of restrictions.
     fn leave(
         &self,
         pidfd: &PidFd,
         mut prepared: Prepared,
         mut ahead: Option<Ahead>,
-        follow: bool,
+        (follow, witness): (bool, Option<&Witness>),
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
         let latest = ahead.as_ref().map(|_| Observed::of(self.pid, None, true)).transpose()?;
-        let witness = witness::is_needed().then(|| Witness::of(&os::process::status(self.pid)?)).transpose()?;
-        self.course.borrow_mut().freeze();
+        self.done("observe");
+        let latest = latest.as_ref().unwrap_or(&prepared.observed);
         os::fault::at("freeze")?;
         let frozen = body::freeze(self.pid)?;
+        self.course.borrow_mut().freeze(frozen.since);
         self.done("stop");
-        let latest = latest.as_ref().unwrap_or(&prepared.observed);
         let now = match Observed::of(self.pid, Some(latest), ahead.is_some()) {
             Ok(now) => now,
             Err(e) => {
@@ -193,8 +197,7 @@ impl Move {
         self.done("observe");
         let was_stopped = frozen.stopped;
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
-        let collected =
-            body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, witness.as_ref(), Ok);
+        let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, witness, Ok);
         let mut collected = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e
@@ -277,7 +280,7 @@ impl Move {
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
-    fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
+    pub(super) fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
         self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
         self.count(pages.len() as u64);
         let parts = [&cargo::pages_head(self.pid, runs), pages];

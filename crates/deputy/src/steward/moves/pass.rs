@@ -212,7 +212,7 @@ impl Move {
                 Heard::Leaving(own_bytes) => {
                     self.done("look there");
                     self.gauge.begin(Stage::Still, own_bytes);
-                    self.course.borrow_mut().freeze();
+                    self.course.borrow_mut().freeze(Instant::now());
                 }
                 Heard::Share(files, pipes) => {
                     let result = self.share(&files, &pipes).map_err(|e| e.to_string());

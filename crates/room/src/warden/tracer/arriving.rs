@@ -7,7 +7,7 @@ use crate::warden::cpu_times::Before;
 use crate::warden::setup::ID_BASE;
 use crate::warden::shared::Shared;
 use crate::warden::strange;
-use body::{BodyError, Given, Inside, Window};
+use body::{Batch, BodyError, Given, Inside, Window};
 use image::{Image, Object, Opened};
 use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
@@ -153,9 +153,14 @@ impl Tracer {
         os::fault::at("rebuild there")?;
         let host = inside.tid();
         body::settle_memories(&mut inside, image, &given.windows)?;
-        body::set_process(&mut inside, image, given)?;
-        set_descriptors(host, &mut inside, image, arrival, given)?;
-        limit_descriptors(&mut inside, arrival.descriptors_max)?;
+        if image.process.keys != 0 {
+            body::set_keys(&mut inside, image)?;
+        }
+        let mut batch = inside.batch();
+        body::set_process(&mut batch, image, given);
+        set_descriptors(host, &mut batch, image, arrival, given)?;
+        inside.run(&batch)?;
+        os::process::limit_descriptors(host.0, arrival.descriptors_max)?;
         body::watch_again(&mut inside, image)?;
         if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
             && let Some(guest) = self.room.guests().get_mut(image.process.pid)
@@ -169,7 +174,11 @@ impl Tracer {
         for thread in others {
             let beside = inside.make_thread(thread.tid)?;
             self.meet(beside.tid());
-            done.push(body::finish(beside, thread, false, give_up_capabilities)?);
+            let finished = body::finish(beside, thread, false, |inside, mut batch| {
+                give_up_capabilities(&mut batch, inside.tid())?;
+                Ok(inside.run(&batch).map(drop)?)
+            });
+            done.push(finished?);
         }
         body::make_timers(host.0, &mut inside, image)?;
         // Of one that comes from home, its deputy has them.
@@ -185,9 +194,10 @@ impl Tracer {
         let listeners = self.listeners.clone();
         let shown = self.room.guests().show_all(image.process.pid);
         let wall = self.room.wall.get().is_some();
-        let stopped = body::finish(inside, first, true, |inside| {
-            give_up_capabilities(inside)?;
-            let listener = confine(inside, &shown, wall)?;
+        let stopped = body::finish(inside, first, true, |inside, mut batch| {
+            give_up_capabilities(&mut batch, host)?;
+            let place = confine(&mut batch, &shown, wall);
+            let listener = inside.run(&batch)?.get(place).copied().unwrap_or(-1) as i32;
             listeners.add(host, listener)?;
             inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
             Ok(())
@@ -302,12 +312,11 @@ const STATX_BYTES: usize = 256;
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
 fn set_descriptors(
     host: HostTid,
-    inside: &mut Inside,
+    batch: &mut Batch,
     image: &Image,
     arrival: &Arrival,
     given: &Given,
 ) -> Result<(), BodyError> {
-    let mut batch = inside.batch();
     let (seen, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
     for descriptor in &image.descriptors {
         let fd = descriptor.fd as u64;
@@ -339,34 +348,16 @@ fn set_descriptors(
     for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept(fd)) {
         batch.must("closing what was the porter's", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
-    inside.run(&batch)?;
-    Ok(())
-}
-
-/// Now that all are at their numbers.
-fn limit_descriptors(inside: &mut Inside, soft: u64) -> Result<(), BodyError> {
-    let which = u64::from(libc::RLIMIT_NOFILE);
-    let mut batch = inside.batch();
-    let found = batch.space(16);
-    batch.must("asking for the limit of descriptors", libc::SYS_prlimit64, [0, which, 0, found, 0, 0]);
-    inside.run(&batch)?;
-    let hard = inside.memory().word(found + 8)?;
-    let mut batch = inside.batch();
-    let limit = batch.put(&[soft.min(hard).to_le_bytes(), hard.to_le_bytes()].concat());
-    batch.must("limiting descriptors", libc::SYS_prlimit64, [0, which, limit, 0, 0, 0]);
-    inside.run(&batch)?;
     Ok(())
 }
 
 /// The capabilities of a guest. Each thread has its own.
-fn give_up_capabilities(inside: &mut Inside) -> Result<(), BodyError> {
-    let root = os::process::status(inside.tid().0)?.uid[1] == ID_BASE;
-    let mut batch = inside.batch();
+fn give_up_capabilities(batch: &mut Batch, host: HostTid) -> Result<(), BodyError> {
+    let root = os::process::status(host.0)?.uid[1] == ID_BASE;
     let kept = if root { KEPT_CAPABILITIES } else { 0 };
     let (head, data) = os::namespace::capabilities(kept, kept);
     let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
     batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
-    inside.run(&batch)?;
     Ok(())
 }
 
@@ -376,9 +367,8 @@ fn instructions(filter: &[systable::filter::Insn]) -> Vec<u8> {
     filter.iter().flat_map(bytes).collect()
 }
 
-/// The filter, for all threads, behind those for descriptors that are shown; the number of its listener.
-fn confine(inside: &mut Inside, shown: &[i32], wall: bool) -> Result<i32, BodyError> {
-    let mut batch = inside.batch();
+/// The filter, for all threads, behind those for descriptors that are shown; the place of the result that is the number of its listener.
+fn confine(batch: &mut Batch, shown: &[i32], wall: bool) -> usize {
     batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
     for fd in shown {
         let instructions = batch.put(&super::shown::program(*fd));
@@ -400,9 +390,7 @@ fn confine(inside: &mut Inside, shown: &[i32], wall: bool) -> Result<i32, BodyEr
     let count = (program.len() / size_of::<os::seccomp::Instruction>()) as u64;
     let program = batch.put(&[count.to_le_bytes(), instructions.to_le_bytes()].concat());
     let install = os::seccomp::install_call(program);
-    let place = batch.must("installing the filter", install.0, install.1);
-    let results = inside.run(&batch)?;
-    Ok(results.get(place).copied().unwrap_or(-1) as i32)
+    batch.must("installing the filter", install.0, install.1)
 }
 
 fn words(list: &[u32]) -> Vec<u8> {

@@ -1,0 +1,129 @@
+//! Pre-copy of a small process: its pages go ahead as they are, and a copy is kept. At the stop what differs from it goes again: nobody need watch who writes.
+
+use crate::error::BodyError;
+use crate::pages::{PAGE, Run, each_part, in_pieces, own_runs, without_zeros};
+use image::Area;
+use os::inject::Memory;
+use os::pages::{Own, append, intersect};
+use os::track::Found;
+use strategy::COPIED_BYTES_MAX;
+
+/// Pages as they were sent.
+#[derive(Debug)]
+pub struct Copied {
+    pid: i32,
+    runs: Vec<Run>,
+    bytes: Vec<u8>,
+}
+
+impl Copied {
+    /// Of process `pid`, which runs and has these areas. What it unmaps meanwhile is an error.
+    pub fn of(pid: i32, areas: &[Area]) -> Result<Copied, BodyError> {
+        let runs = own_runs(&Own::of(pid)?, areas)?;
+        let bytes = runs.iter().map(|run| run.1).sum::<u64>();
+        if bytes > COPIED_BYTES_MAX {
+            return Err(BodyError::Stays("it has too many pages by now to be compared".into()));
+        }
+        let mut copied = Copied { pid, runs, bytes: vec![0; bytes as usize] };
+        Memory::of(pid)?.read_runs(&copied.runs, &mut copied.bytes)?;
+        Ok(copied)
+    }
+
+    /// Gives them to `send`, at most so many bytes at once. The other end has nothing yet: zeros of anonymous memory are not sent.
+    pub fn each<E>(
+        &self,
+        areas: &[Area],
+        batch_bytes: impl Fn() -> u64,
+        mut send: impl FnMut(&[Run], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut from = 0;
+        each_part(&self.runs, &batch_bytes, |runs, bytes| {
+            let mut part = self.bytes[from..from + bytes].to_vec();
+            from += bytes;
+            let (runs, bytes) = without_zeros(&runs, areas, &mut part);
+            if bytes > 0 { in_pieces(&runs, &part[..bytes], batch_bytes(), &mut send) } else { Ok(()) }
+        })
+    }
+
+    /// Start and end of what was copied.
+    pub fn ranges(&self) -> Vec<(u64, u64)> {
+        self.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect()
+    }
+
+    /// What there is between these addresses, of a process that stands still, and what of it differs from the copy.
+    pub fn look(&self, start: u64, end: u64) -> Result<Found, BodyError> {
+        let own = Own::of(self.pid)?.between(start, end)?;
+        let both = intersect(&own, &self.ranges());
+        let runs: Vec<Run> = both.iter().map(|(start, end)| (*start, end - start)).collect();
+        let mut now = vec![0; runs.iter().map(|run| run.1 as usize).sum()];
+        Memory::of(self.pid)?.read_runs(&runs, &mut now)?;
+        let mut written = Vec::new();
+        let pages = runs.iter().flat_map(|(at, bytes)| (*at..at + bytes).step_by(PAGE));
+        for (at, page) in pages.zip(now.chunks_exact(PAGE)) {
+            if self.page(at) != Some(page) {
+                append(&mut written, at, at + PAGE as u64);
+            }
+        }
+        Ok(Found { written, own })
+    }
+
+    fn page(&self, at: u64) -> Option<&[u8]> {
+        let mut before = 0;
+        for (start, bytes) in &self.runs {
+            if (*start..start + bytes).contains(&at) {
+                let from = before + (at - start) as usize;
+                return self.bytes.get(from..from + PAGE);
+            }
+            before += *bytes as usize;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_found_in_the_copy() {
+        let mut bytes = vec![0; 3 * PAGE];
+        (bytes[0], bytes[PAGE], bytes[2 * PAGE]) = (1, 2, 3);
+        let copied = Copied { pid: 0, runs: vec![(0x1000, 0x2000), (0x8000, 0x1000)], bytes };
+        let first = |at| copied.page(at).map(|page| page[0]);
+        assert_eq!([0x1000, 0x2000, 0x8000, 0x3000, 0x9000].map(first), [Some(1), Some(2), Some(3), None, None]);
+    }
+
+    #[test]
+    fn what_differs_is_found() {
+        let pid = std::process::id() as i32;
+        let mut memory = vec![7u8; 16 * PAGE];
+        let start = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);
+        let end = start + 8 * PAGE as u64;
+        let areas = [Area::anonymous(start, end, 3)];
+        let copied = Copied::of(pid, &areas).unwrap();
+        assert_eq!(copied.ranges(), [(start, end)]);
+        assert_eq!(copied.look(start, end).unwrap().written, []);
+        let from = (start - memory.as_ptr() as u64) as usize;
+        (memory[from + PAGE], memory[from + 2 * PAGE + 5]) = (8, 8);
+        let found = copied.look(start, end).unwrap();
+        assert_eq!(found.own, [(start, end)]);
+        assert_eq!(found.written, [(start + PAGE as u64, start + 3 * PAGE as u64)]);
+    }
+
+    #[test]
+    fn zeros_are_not_sent() {
+        let mut bytes = vec![0; 3 * PAGE];
+        bytes[2 * PAGE] = 3;
+        let copied = Copied { pid: 0, runs: vec![(0x1000, 0x3000)], bytes };
+        let mut sent = Vec::new();
+        let each = copied.each(
+            &[Area::anonymous(0x1000, 0x4000, 3)],
+            || 2 * PAGE as u64,
+            |runs, bytes| {
+                sent.push((runs.to_vec(), bytes[0]));
+                Ok::<_, ()>(())
+            },
+        );
+        assert_eq!((each, sent), (Ok(()), vec![(vec![(0x3000, 0x1000)], 3)]));
+    }
+}
