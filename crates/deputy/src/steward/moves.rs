@@ -324,6 +324,10 @@ impl Move {
     }
 
     fn note(&self, heard: &Heard) {
+        // Whoever waits for something else hears of it, too: of a try that was given up, pages may still be on the way.
+        if let Heard::Taken(bytes) = heard {
+            self.on_the_way.set(self.on_the_way.get().saturating_sub(*bytes));
+        }
         let mut protocol = self.protocol.get();
         ends(heard).into_iter().for_each(|said| protocol.hear(said));
         self.protocol.set(protocol);
@@ -371,7 +375,7 @@ impl Move {
     fn await_way(&self, may_be: impl Fn(u64) -> bool) -> Result<(), MoveError> {
         while self.on_the_way.get() > 0 && !may_be(self.on_the_way.get()) {
             match self.hear_next(STEP_WITHIN)? {
-                Heard::Taken(taken) => self.on_the_way.set(self.on_the_way.get().saturating_sub(taken)),
+                Heard::Taken(_) => {}
                 other => self.heard.borrow_mut().push_back(other),
             }
         }

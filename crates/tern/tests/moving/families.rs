@@ -33,7 +33,7 @@ fn children_born_away() {
         echo status $?
 END
         bash family > said & pid=$!
-        tern move $pid n2; touch go
+        tern move $pid n2 2>&1; touch go
         lines grandchild 1; child=$(cat grandchild)
         tern ps | awk -v a=$pid -v b=$child '$1 == a || $1 == b { print "away on", $3 }'
         tern move $pid home 2>&1 && echo parent home
@@ -42,6 +42,41 @@ END
     )
     .text();
     assert_eq!(text, "away on n2\naway on n2\nparent home\nchild home\nstatus 9");
+}
+
+/// Opens and closes files all the time: what is there at the stop is often not what was there before, and it is prepared anew.
+const RESTLESS: &str = r#"
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+    struct timespec rest = {0, 1500000};
+    while (access("end", F_OK)) {
+        int fd = open("/dev/null", O_RDONLY);
+        nanosleep(&rest, 0);
+        close(fd);
+        nanosleep(&rest, 0);
+    }
+    return 5;
+}
+"#;
+
+/// A try that is given up leaves nothing that the next one waits for.
+#[test]
+fn one_that_changes_meanwhile() {
+    let lab = shared();
+    let restless = program(&lab, "restless", RESTLESS, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        {restless} > /dev/null 2>&1 < /dev/null & pid=$!
+        for i in $(seq 30); do tern move $pid n2; tern move $pid home; done 2>&1 | grep 'does not answer'
+        touch end; wait $pid; echo $?"#
+        ),
+    )
+    .text();
+    assert_eq!(text, "5");
 }
 
 /// What they have in common stays so, whoever goes home first: one offset of the file that they write to.
@@ -58,7 +93,7 @@ fn a_file_in_common() {
         say parent; wait
 END
         bash family > said & pid=$!
-        tern move $pid n2; touch go
+        tern move $pid n2 2>&1; touch go
         lines child 1; child=$(cat child)
         for who in $pid $child; do
             lines said $(($(wc -l < said) + 10))
@@ -134,7 +169,7 @@ fn pipes_in_common() {
             echo all )
 END
         bash family > said & pid=$!
-        tern move $pid n2; touch go
+        tern move $pid n2 2>&1; touch go
         lines consumer 1; lines producer 1
         for who in $(cat producer) $pid $(cat consumer); do
             lines count $(($(wc -l < count) + 10))
@@ -219,7 +254,7 @@ def until(name):
 until('go'); f = open('locked', 'w'); fcntl.$call(f, fcntl.LOCK_EX); open('held', 'w').close()
 until('end'); fcntl.$call(f, fcntl.LOCK_UN); os.remove('held'); time.sleep(1000)" & pid=$!
             until_ 'readlink /proc/$pid/exe | grep -q python'; sleep 0.2
-            tern move $pid n2; touch go; until_ '[ -e held ]'
+            tern move $pid n2 2>&1; touch go; until_ '[ -e held ]'
             tern move $pid home 2>&1 | grep -o 'locked a file'
             touch end; until_ '[ ! -e held ]'
             tern move $pid home && echo home; kill $pid
@@ -244,7 +279,7 @@ here = os.getcwd()
 until('go'); os.mkdir('d'); os.chdir('d'); os.rmdir(here + '/d'); open(here + '/lost', 'w').close()
 until(here + '/back'); os.chdir(here); open('found', 'w').close(); time.sleep(1000)" & pid=$!
         until_ 'readlink /proc/$pid/exe | grep -q python'; sleep 0.2
-        tern move $pid n2; touch go; until_ '[ -e lost ]'
+        tern move $pid n2 2>&1; touch go; until_ '[ -e lost ]'
         tern move $pid home 2>&1 | grep -o 'working directory'
         touch back; until_ '[ -e found ]'
         tern move $pid home && echo home; kill $pid"#,
