@@ -7,6 +7,7 @@ mod place;
 pub use common::{Common, CommonFile, CommonPipe};
 pub use place::{Arrival, Credentials, Descriptor, Home, Mount, Place, Program};
 
+use crate::Refusal;
 use serde::{Deserialize, Serialize};
 
 /// Number of a forwarded call or stand-in request, chosen by the warden, unique in the life of a room.
@@ -310,8 +311,8 @@ pub enum ToHome {
     Whole {
         /// The process.
         pid: i32,
-        /// In words.
-        result: Result<(), String>,
+        /// Or why not.
+        result: Result<(), Refusal>,
     },
     /// Of a process that goes on to another room.
     Onward {
@@ -561,8 +562,8 @@ pub enum ToRoom {
     Shared {
         /// Who is to leave.
         pid: i32,
-        /// Numbers, or in words.
-        result: Result<Vec<(i32, StandinId, i32)>, String>,
+        /// Numbers, or why not.
+        result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
     },
     /// The process runs here, and waits for these pages of those that follow: start and end.
     Fetch {

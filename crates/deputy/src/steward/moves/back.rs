@@ -2,6 +2,7 @@
 
 use super::filling::Filling;
 use super::locks::Locks;
+use super::out::TRIES_MAX;
 use super::used::Away;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
@@ -38,34 +39,52 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, must_come: bool, gauge: Arc
             .stop_bytes_max(wish.max_freeze_us),
         How::Stop | How::Pre | How::Flush => u64::MAX,
     };
-    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace: wish.pace, onward: false })?;
-    match this.receive(must_come) {
-        Ok(rest) => {
-            os::fault::past("home");
-            let how = if rest.is_some() { "post" } else { "stop" };
-            let received = rest.map_or(Ok(()), |pager| this.receive_rest(&pager));
-            this.decide(Told::Release, &ToRoom::Release { pid })?;
-            // Its number is free there when this is told; until then it could not go there again.
-            let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
-            this.done("leave");
-            received?;
-            Ok(this.leg("home", how))
-        }
-        Err(e) => {
-            this.decide(Told::Resume, &ToRoom::Resume { pid })?;
-            this.send_signals_on();
-            if !this.protocol.get().is_settled() {
-                let _ = this.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
-            }
-            Err(e)
+    let mut come = this.come(follow_bytes, &wish, must_come);
+    for _ in 1..TRIES_MAX {
+        if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
+            this.hold_signals();
+            come = this.come(follow_bytes, &wish, must_come);
         }
     }
+    come
 }
 
 /// Who brings the pages that follow.
 type Rest = Option<Arc<Pager>>;
 
 impl Move {
+    fn come(&self, follow_bytes: u64, wish: &Wish, must_come: bool) -> Result<Leg, MoveError> {
+        let pid = self.pid;
+        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace: wish.pace, onward: false })?;
+        match self.receive(must_come) {
+            Ok(rest) => {
+                os::fault::past("home");
+                let how = if rest.is_some() { "post" } else { "stop" };
+                let received = rest.map_or(Ok(()), |pager| self.receive_rest(&pager));
+                self.decide(Told::Release, &ToRoom::Release { pid })?;
+                // Its number is free there when this is told; until then it could not go there again.
+                let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
+                self.done("leave");
+                received?;
+                Ok(self.leg("home", how))
+            }
+            Err(e) => {
+                self.decide(Told::Resume, &ToRoom::Resume { pid })?;
+                self.send_signals_on();
+                if !self.protocol.get().is_settled() {
+                    let _ = self.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// It runs in the room, which owes nothing: another try may begin.
+    pub(super) fn has_stayed(&self) -> bool {
+        let protocol = self.protocol.get();
+        protocol.owner() == Side::Room && protocol.is_settled()
+    }
+
     fn receive(&self, must_come: bool) -> Result<Rest, MoveError> {
         os::fault::at("recall")?;
         let mut bytes = Vec::new();
@@ -79,7 +98,7 @@ impl Move {
                     self.course.borrow_mut().freeze(Instant::now());
                 }
                 Ok(Heard::Share(files, pipes)) => {
-                    let result = self.share(&files, &pipes).map_err(|e| e.to_string());
+                    let result = self.share(&files, &pipes).map_err(|e| e.refusal());
                     self.room.tell(&ToRoom::Shared { pid: self.pid, result });
                     self.done("share");
                 }
@@ -99,7 +118,7 @@ impl Move {
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
                 Ok(Heard::Whole(Ok(()))) => break Ok(()),
-                Ok(Heard::Whole(Err(why))) => break Err(MoveError::Room(why)),
+                Ok(Heard::Whole(Err(refusal))) => break Err(refusal.into()),
                 Ok(_) => {}
                 Err(e) => break Err(e),
             }
