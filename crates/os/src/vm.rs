@@ -41,7 +41,7 @@ pub fn read_string_as(id: u32, pid: i32, from: u64, max: usize) -> Result<Vec<u8
     apart::once(id, || read_string(pid, from, max))
 }
 
-/// The same as [`write`], so.
+/// The same as [`write()`], so.
 pub fn write_as(id: u32, pid: i32, to: u64, bytes: &[u8]) -> Result<()> {
     apart::once(id, || write(pid, to, bytes))
 }

@@ -7,7 +7,6 @@ mod place;
 pub use common::{Common, CommonFile, CommonPipe};
 pub use place::{Arrival, Credentials, Descriptor, Home, Mount, Place, Program};
 
-use crate::Refusal;
 use serde::{Deserialize, Serialize};
 
 /// Number of a forwarded call or stand-in request, chosen by the warden, unique in the life of a room.
@@ -312,7 +311,7 @@ pub enum ToHome {
         /// The process.
         pid: i32,
         /// Or why not.
-        result: Result<(), Refusal>,
+        result: Result<(), crate::Refusal>,
     },
     /// Of a process that goes on to another room.
     Onward {
@@ -563,7 +562,7 @@ pub enum ToRoom {
         /// Who is to leave.
         pid: i32,
         /// Numbers, or why not.
-        result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
+        result: Result<Vec<(i32, StandinId, i32)>, crate::Refusal>,
     },
     /// The process runs here, and waits for these pages of those that follow: start and end.
     Fetch {

@@ -217,7 +217,7 @@ impl Tracer {
 
     /// It leaves.
     pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Going) {
-        let Some(host) = self.room.guests().host(pid) else { return };
+        let Some(host) = self.room.guests().host(pid) else { return self.cannot_leave(pid, "it ended") };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
