@@ -549,8 +549,10 @@ pub enum ToRoom {
         pace: strategy::Pace,
         /// All goes to the other room ([`onward::Order::Connect`]), and nothing follows: a body with `follow_bytes` of its own goes on at once.
         onward: bool,
+        /// It goes home, where what was sent ahead in this try is in place ([`onward::Order::Homeward`]).
+        ahead: Option<onward::Ticket>,
     },
-    /// Of a process that goes on to another room.
+    /// Of a process that goes on to another room, or whose memory is to go home ahead.
     Onward {
         /// The process.
         pid: i32,
