@@ -137,8 +137,7 @@ pub enum ToHome {
         /// Its number.
         number: i32,
     },
-    /// A signal of job control is about to stop the body, as it does by default: home's kernel decides. The thread waits for [`ToRoom::Stop`] or
-    /// [`ToRoom::GoOn`].
+    /// A signal of job control is about to stop the body, as it does by default: home's kernel decides. The thread waits for [`ToRoom::Stop`] or [`ToRoom::GoOn`].
     Stops {
         /// The process.
         pid: i32,
@@ -214,8 +213,7 @@ pub enum ToHome {
         /// What is asked.
         look: Look,
     },
-    /// What is there, below /proc? Looked at with the rights of this process' deputy (0: nobody's). Answered as [`ToHome::LookAt`]; the content of a
-    /// file comes as its bytes.
+    /// What is there, below /proc? Looked at with the rights of this process' deputy (0: nobody's). Answered as [`ToHome::LookAt`]; a file's content comes as its bytes.
     Inspect {
         /// Number of the request.
         id: CallId,
