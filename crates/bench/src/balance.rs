@@ -9,7 +9,7 @@ mod report;
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
-use sim::{Scenario, Strategy, workload};
+use sim::{Scenario, Strategy, fluid_as_begun_s, workload};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,10 @@ struct Outcome {
     core_speed: f64,
     /// Perfect sharing.
     fluid_s: f64,
+    /// Perfect sharing of jobs that begin to compute when these did: what starting them took is in it. As `fluid_s` if it is not known when they began.
+    begun_fluid_s: f64,
+    /// From when the last had computed until its end was known here.
+    ending_s: f64,
     /// Moving at a difference of two.
     by_two_s: Option<f64>,
     /// Processes that the policy moved.
@@ -140,6 +144,11 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
                     makespan_s: ran.makespan_s,
                     core_speed: ran.core_speed,
                     fluid_s: workload.fluid_s,
+                    begun_fluid_s: match ran.begun_s.as_slice() {
+                        [] => workload.fluid_s,
+                        begun_s => fluid_as_begun_s(&row, seed, begun_s),
+                    },
+                    ending_s: ran.ending_s,
                     by_two_s: workload.by_two_s,
                     moves: ran.moves,
                     killed: ran.killed,

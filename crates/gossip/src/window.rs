@@ -41,7 +41,8 @@ impl<V: Copy> Window<V> {
             return false;
         };
         match self.readings.get_mut(&id) {
-            Some(known) if known.read_ms >= read_ms => return false,
+            // One from the future was read before the clock was set back, and says nothing about which is newer.
+            Some(known) if (read_ms..=now_ms).contains(&known.read_ms) => return false,
             Some(known) => *known = Reading { read_ms, value },
             None => {
                 self.readings.insert(id, Reading { read_ms, value });
@@ -79,7 +80,7 @@ impl<V: Copy> Window<V> {
         let max_age_ms = self.bounds.max_age_ms;
         self.readings
             .iter()
-            .map(move |(id, r)| (*id, now_ms.saturating_sub(r.read_ms), r.value))
+            .filter_map(move |(id, r)| Some((*id, now_ms.checked_sub(r.read_ms)?, r.value)))
             .filter(move |(_, age_ms, _)| *age_ms <= max_age_ms)
     }
 
@@ -117,6 +118,19 @@ mod tests {
         assert_eq!(w.newest(5, 5920), [(2, 970, 7)]);
         w.forget(2);
         assert!(w.get(2).is_none() && w.get(1).is_some());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_nothing_new_for_ever() {
+        let mut w = window(4);
+        w.note(1, 0, 5, 50_000);
+        w.note(2, 0, 6, 50_000);
+        assert_eq!(w.newest(5, 9000), [], "read in the future");
+        assert!(w.note(1, 100, 7, 9000));
+        assert_eq!(w.newest(5, 9000), [(1, 100, 7)]);
+        assert_eq!(w.newest(5, 90_000), [], "set forward: all are old");
+        assert!(w.note(1, 0, 8, 90_000) && w.note(2, 0, 9, 90_000));
+        assert_eq!(w.newest(5, 90_000), [(1, 0, 8), (2, 0, 9)]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
 
+pub(crate) mod earned;
 mod memory;
 mod orders;
 mod standing;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::policy::{Ask, Entry, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
+use ::policy::{Ask, Earned, Entry, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
 use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
@@ -46,11 +47,13 @@ pub(crate) struct Balance {
     pub(crate) placed: Placed,
     /// Processes that the policy has moved.
     pub(crate) moved: AtomicU64,
+    /// What this home's processes get elsewhere.
+    pub(crate) earned: earned::ByNode,
 }
 
 impl Balance {
     pub(crate) fn load(run_dir: &Path) -> Balance {
-        Balance { guests: Mutex::default(), placed: Placed::load(run_dir), moved: AtomicU64::new(0) }
+        Balance { placed: Placed::load(run_dir), ..Balance::default() }
     }
 
     /// Another node asks whether its process may come.
@@ -77,7 +80,7 @@ pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
     let work = move || {
         let mut rounds = Rounds::new(daemon);
         loop {
-            std::thread::sleep(rounds.daemon.paced(EVERY));
+            rounds.wait();
             rounds.round();
         }
     };
@@ -88,6 +91,8 @@ struct Rounds {
     daemon: Arc<Daemon>,
     tracked: HashMap<i32, Tracked>,
     standing: Standing,
+    /// When loads were corrected last.
+    corrected: Instant,
     /// What each node that hosts some of them remembers, as if it decided itself.
     movers: HashMap<u64, Mover>,
     orders: Orders,
@@ -108,6 +113,7 @@ impl Rounds {
         Rounds {
             tracked: HashMap::new(),
             standing: Standing::new(daemon.options.pace),
+            corrected: Instant::now(),
             movers: HashMap::new(),
             orders: Orders::new(Arc::clone(&daemon)),
             took_ms: 0.0,
@@ -115,13 +121,23 @@ impl Rounds {
         }
     }
 
+    /// For the next round: a second, or until an order was refused that another node may take.
+    fn wait(&mut self) {
+        let until = Instant::now() + self.daemon.paced(EVERY);
+        while let Some(done) = self.orders.ended(until) {
+            if self.has_ended(done) {
+                return;
+            }
+        }
+    }
+
     fn round(&mut self) {
         if let Err(e) = self.daemon.balance.placed.save() {
             tracing::warn!("what the policy placed is not remembered: {e}");
         }
-        self.orders.ended().into_iter().for_each(|done| self.has_ended(done));
         let of_owner = self.daemon.policy.settings();
         if !of_owner.moves {
+            self.daemon.balance.earned.retain(|_| false);
             return self.tracked.clear();
         }
         // Whether guests are taken here says nothing about where this home's processes may be.
@@ -202,7 +218,7 @@ impl Rounds {
         }
     }
 
-    /// Loads are what others want by the newest readings, and what this home's own processes want by where they are or will be.
+    /// Loads are what others want by the newest readings, and what this home's own processes want by where they are or will be. Speeds are what these get there.
     fn correct(&mut self, nodes: &mut HashMap<u64, NodeView>) {
         let now = Instant::now();
         let sum = |place: fn(&Tracked) -> u64| {
@@ -212,12 +228,21 @@ impl Rounds {
             })
         };
         let (present, expected) = (sum(|t| t.node), sum(Tracked::expected));
-        self.standing.note(now, present);
+        self.standing.note(now, present.clone());
         let pace = self.daemon.options.pace.max(1);
         let read = |node: &NodeView| now.checked_sub(Duration::from_millis(node.age_ms.into()) / pace).unwrap_or(now);
         memory::correct(nodes, self.tracked.values().filter_map(memory::Passage::of), pace, read);
+        let earned = &self.daemon.balance.earned;
+        earned.retain(|id| nodes.contains_key(&id));
+        let elapsed_ms = now.duration_since(self.corrected).as_secs_f64() * 1e3 * f64::from(pace);
+        self.corrected = now;
         for (id, node) in nodes {
             let of_others_milli = self.standing.of_others_milli(*id, node.load_milli, read(node));
+            node.load_milli = of_others_milli.saturating_add(present.get(id).copied().unwrap_or(0));
+            let resident_ms = |t: &Tracked| self.daemon.policy_ms(now.duration_since(t.came));
+            let tells = |t: &&Tracked| t.going.is_none() && Earned::counts(t.demand_milli(), resident_ms(t));
+            earned.note(node, elapsed_ms, self.tracked.values().filter(|t| t.node == *id).filter(tells));
+            node.speed_milli = earned.corrected(*id, node.speed_milli);
             node.load_milli = of_others_milli.saturating_add(expected.get(id).copied().unwrap_or(0));
         }
     }
@@ -285,7 +310,8 @@ impl Rounds {
         ready.filter_map(|(pid, t)| Some(t.view(*pid, home, &round.movable.get(pid)?.1, pin(*pid), age_ms))).collect()
     }
 
-    fn has_ended(&mut self, done: Done) {
+    /// True if another node is to be asked at once.
+    fn has_ended(&mut self, done: Done) -> bool {
         let Done { source, order, result } = done;
         let tracked = i32::try_from(order.process).ok().and_then(|pid| self.tracked.get_mut(&pid));
         let mover = self.movers.entry(source).or_default();
@@ -297,15 +323,17 @@ impl Rounds {
                 if let Some(tracked) = tracked {
                     tracked.has_moved(order.to, Instant::now());
                 }
+                false
             }
             Err(e) => {
                 tracing::info!("process {} is not moved: {}", order.process, e.chain());
-                mover.was_refused(self.daemon.uptime_ms(), order.process, order.to);
+                let asks_on = mover.was_refused(self.daemon.uptime_ms(), order.process, order.to, order.cause);
+                let refused = matches!(e, Error::Refused { .. });
                 if let Some(tracked) = tracked {
                     tracked.going = None;
-                    let refused = matches!(e, Error::Refused { .. });
                     tracked.failed = if refused { tracked.failed } else { Some(Instant::now()) };
                 }
+                asks_on && refused
             }
         }
     }

@@ -176,7 +176,12 @@ fn choose_best(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Erro
 fn candidates(daemon: &Daemon) -> (Vec<Candidate>, Vec<String>) {
     let now = Instant::now();
     let table = daemon.table();
-    let read = |id| table.load(id, now).map(|(load, age)| (load, now.checked_sub(age).unwrap_or(now)));
+    let earned = &daemon.balance.earned;
+    let read = |id| {
+        let (load, age) = table.load(id, now)?;
+        let speed_milli = earned.corrected(id, load.speed_milli);
+        Some((Load { speed_milli, ..load }, now.checked_sub(age).unwrap_or(now)))
+    };
     let living: Vec<Candidate> = table
         .iter()
         .filter(|k| k.alive)

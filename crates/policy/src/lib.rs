@@ -9,6 +9,7 @@
 mod admit;
 mod costs;
 mod decide;
+mod earned;
 mod index;
 mod log;
 mod mover;
@@ -23,6 +24,7 @@ mod view;
 
 pub use admit::{Ask, Refusal, admit};
 pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, move_cost_ms};
+pub use earned::Earned;
 pub use index::{Lag, LoadIndex, MemoryIndex};
 pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay};
 pub use mover::Mover;

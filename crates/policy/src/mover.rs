@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{Ask, Inputs, Move, NodeView, Params, ProcessView, Record, Refusal, Settings, Verdict, admit, decide};
+use crate::{
+    Ask, Cause, Inputs, Move, NodeView, Params, ProcessView, Record, Refusal, Settings, Verdict, admit, decide,
+};
 
 /// Most orders under way at once.
 const ORDERS_MAX: usize = 4;
+/// Who has one too many and was refused asks another at once, as long as fewer nodes than these have refused lately: what it knew was old, and where places that
+/// are free go from hand to hand it would always come too late, if it waited for the next second each time.
+const REFUSALS_MAX: usize = 4;
 /// Most promises at once, whatever the asker's wish.
 const PROMISES_MAX: usize = 256;
 
@@ -29,6 +34,8 @@ pub struct Mover {
     promises: BTreeMap<(u64, u64), Promise>,
     /// When processes came.
     arrivals: VecDeque<u64>,
+    /// The latest time that it was told.
+    now_ms: u64,
 }
 
 impl Mover {
@@ -60,6 +67,7 @@ impl Mover {
         processes: Vec<ProcessView>,
         known: impl Iterator<Item = NodeView>,
     ) -> Record {
+        self.note_time(now_ms);
         self.orders.retain(|_, until_ms| *until_ms > now_ms);
         self.refused.retain(|_, until_ms| *until_ms > now_ms);
         let settings = &self.settings;
@@ -82,6 +90,17 @@ impl Mover {
         Record { at_ms: now_ms, inputs, verdict }
     }
 
+    /// What was to last until a time of a clock that has been set back would last for ever: it is forgotten.
+    fn note_time(&mut self, now_ms: u64) {
+        if now_ms < self.now_ms {
+            self.orders.clear();
+            self.refused.clear();
+            self.promises.clear();
+            self.arrivals.clear();
+        }
+        self.now_ms = now_ms;
+    }
+
     /// An order goes out: the process counts as under way for at most `within_ms`. The request for the target.
     pub fn order(&mut self, now_ms: u64, record: &Record, within_ms: u64) -> Option<(Move, Ask)> {
         let Verdict::Move(order) = record.verdict else { return None };
@@ -96,10 +115,12 @@ impl Mover {
         self.orders.remove(&process);
     }
 
-    /// The target has refused, or did not answer: it is left alone for a while.
-    pub fn was_refused(&mut self, now_ms: u64, process: u64, node: u64) {
+    /// The target has refused, or did not answer: it is left alone for a while. True if another is to be asked at once.
+    pub fn was_refused(&mut self, now_ms: u64, process: u64, node: u64, cause: Cause) -> bool {
         self.orders.remove(&process);
+        self.refused.retain(|_, until_ms| *until_ms > now_ms);
         self.refused.insert(node, now_ms + u64::from(self.settings.params.cooldown_ms));
+        cause == Cause::Balance && self.refused.len() < REFUSALS_MAX
     }
 
     /// Another node asks whether its process may come; a promise holds for `within_ms`.
@@ -136,6 +157,7 @@ impl Mover {
 
     /// The node as it will be when what was promised has come; and whether it takes guests, as its owner said.
     pub fn with_promises(&mut self, now_ms: u64, own: NodeView) -> NodeView {
+        self.note_time(now_ms);
         self.promises.retain(|_, p| p.until_ms > now_ms);
         let (load, memory) = self.promises.values().fold((0u32, 0u32), |(load, memory), p| {
             (load.saturating_add(p.demand_milli), memory.saturating_add(p.memory_mib))
@@ -152,7 +174,6 @@ impl Mover {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cause;
 
     fn node(id: u64, load_milli: u32) -> NodeView {
         NodeView {
@@ -192,11 +213,32 @@ mod tests {
         let record = consider(&mut mover, 0);
         let (second, _) = mover.order(0, &record, 5000).unwrap();
         assert_ne!(first.process, second.process);
-        mover.was_refused(100, second.process, 2);
+        assert!(mover.was_refused(100, second.process, 2, second.cause), "another is asked at once");
+        assert!(!mover.was_refused(100, second.process, 2, Cause::Rotate));
+        assert_eq!((3..9).filter(|node| mover.was_refused(100, 1, *node, Cause::Balance)).count(), 2, "but not all");
         let record = consider(&mut mover, 200);
         assert!(mover.order(200, &record, 5000).is_none());
         let record = consider(&mut mover, 3200);
         assert!(mover.order(3200, &record, 5000).is_some());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_or_forward_holds_nothing_up() {
+        let mut mover = Mover::new(Settings::default());
+        let hours = 36_000_000;
+        let consider = |mover: &mut Mover, now_ms| {
+            let record = mover.consider(now_ms, node(1, 3000), vec![process(1), process(2)], [node(2, 0)].into_iter());
+            matches!(record.verdict, Verdict::Move(_))
+        };
+        let ask = |id| Ask { process: process(id), from: node(1, 9000), cause: Cause::Balance, scale_ms: 8000 };
+        for now_ms in [hours, 0, hours, 1] {
+            assert!(consider(&mut mover, now_ms), "at {now_ms}");
+            mover.was_refused(now_ms, 1, 2, Cause::Balance);
+            assert!(!consider(&mut mover, now_ms + 1));
+            assert_eq!(mover.admit(now_ms + 2, node(1, 0), &ask(1), 10_000), Ok(()));
+            assert_eq!(mover.admit(now_ms + 2, node(1, 0), &ask(2), 10_000), Ok(()));
+            assert_eq!(mover.admit(now_ms + 2, node(1, 0), &ask(3), 10_000), Err(Refusal::Flood));
+        }
     }
 
     #[test]

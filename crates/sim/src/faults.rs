@@ -10,9 +10,10 @@ const DEATH_KNOWN_US: u64 = 3_000_000;
 
 impl Fault {
     pub(crate) fn begins_us(&self) -> u64 {
-        let (Fault::Kill { at_s, .. } | Fault::Cut { at_s, .. } | Fault::Lie { at_s, .. } | Fault::Speed { at_s, .. }) =
-            *self;
-        (at_s * 1e6) as u64
+        match *self {
+            Fault::Kill { at_s, .. } | Fault::Cut { at_s, .. } | Fault::Lie { at_s, .. } => (at_s * 1e6) as u64,
+            Fault::Speed { at_s, .. } | Fault::Hidden { at_s, .. } | Fault::Clock { at_s, .. } => (at_s * 1e6) as u64,
+        }
     }
 }
 
@@ -33,6 +34,12 @@ impl World {
             Fault::Lie { node, load_milli, power_milli, .. } => {
                 self.nodes[node as usize].lie = Some((load_milli, power_milli));
             }
+            Fault::Hidden { node, share, .. } => {
+                self.advance(node as usize);
+                self.nodes[node as usize].left_share = share;
+                self.changed(node as usize);
+            }
+            Fault::Clock { node, by_s, .. } => self.nodes[node as usize].clock_ms += (by_s * 1e3) as i64,
             Fault::Speed { node, speed, .. } => {
                 self.advance(node as usize);
                 self.nodes[node as usize].speed = speed;

@@ -28,6 +28,13 @@ pub(crate) fn fluid_beside_s(scenario: &Scenario, seed: u64, background_rate: f6
     fluid.share(most).makespan_s
 }
 
+/// As [`fluid_s`], if these jobs (when each begins, and its work, seconds) were the scenario's; from the start of the run on.
+pub(crate) fn fluid_of_s(scenario: &Scenario, seed: u64, mut jobs: Vec<(f64, f64)>) -> f64 {
+    jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let first_s = jobs.last().map_or(0.0, |(begins_s, _)| *begins_s);
+    Fluid { jobs, ..Fluid::new(scenario, seed) }.share(1.0).makespan_s + first_s
+}
+
 /// What is shared, and among whom.
 struct Fluid {
     /// Of the n fastest cores.

@@ -29,5 +29,5 @@ pub use random::scenario as random_scenario;
 pub use scenario::{
     Background, Columns, Fault, Jobs, Network, Nodes, Scenario, ScenarioError, Setting, Strategy, Work,
 };
-pub use workload::{Job, Workload, workload};
+pub use workload::{Job, Workload, fluid_as_begun_s, workload};
 pub use world::{Counts, Ended, Outcome, run};

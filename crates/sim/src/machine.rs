@@ -1,7 +1,7 @@
 //! A simulated node: processor sharing, and the state of its daemon.
 
 use gossip::{Bounds, Draw, Partners, Window};
-use policy::{LoadIndex, Mover, NodeView, Settings};
+use policy::{Earned, LoadIndex, Mover, NodeView, Settings};
 
 use crate::process::Process;
 use crate::scenario::Nodes;
@@ -9,10 +9,18 @@ use crate::scenario::Nodes;
 /// Nodes that a daemon keeps in mind.
 const WINDOW: usize = 48;
 
+/// A node's clock at the start: it can be set back by more than a run.
+const CLOCK_MS: i64 = 100_000_000_000;
+
 pub(crate) struct Node {
     pub alive: bool,
+    /// What its clock shows at the start of the run, milliseconds.
+    pub clock_ms: i64,
     pub cores: f64,
     pub speed: f64,
+    /// What other work, which it does not know of, leaves of it.
+    pub left_share: f64,
+    pub earned: Earned,
     pub memory_mib: u32,
     pub processes: Vec<usize>,
     /// Raised by everything that changes when a process will end.
@@ -45,6 +53,7 @@ pub(crate) struct Asked {
     pub number: u64,
     pub process: usize,
     pub to: usize,
+    pub cause: policy::Cause,
 }
 
 impl Node {
@@ -52,8 +61,11 @@ impl Node {
         let bounds = Bounds { capacity: WINDOW, max_age_ms: settings.params.stale_ms.into() };
         Node {
             alive: true,
+            clock_ms: CLOCK_MS,
             cores: nodes.cores,
             speed: nodes.speed,
+            left_share: 1.0,
+            earned: Earned::default(),
             memory_mib: nodes.memory_mib,
             processes: Vec::new(),
             version: 0,
@@ -80,7 +92,7 @@ impl Node {
 
     /// What one runnable process gets, reference seconds a second.
     pub fn rate(&self, runnable: usize) -> f64 {
-        self.speed * (self.cores / runnable.max(1) as f64).min(1.0)
+        self.left_share * self.speed * (self.cores / runnable.max(1) as f64).min(1.0)
     }
 
     /// Lets its processes run until now.

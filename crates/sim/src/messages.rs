@@ -42,7 +42,7 @@ impl World {
         if !self.nodes[to].alive || !self.reaches(from, to) {
             return;
         }
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(to);
         match message {
             Message::Pulse(readings) => {
                 let node = &mut self.nodes[to];

@@ -1,6 +1,6 @@
 //! The daemon of a simulated node: its tick, and how processes are placed and moved.
 
-use policy::{NodeView, ProcessView, Refusal, Verdict, move_cost_ms, place};
+use policy::{Earned, NodeView, ProcessView, Refusal, Verdict, move_cost_ms, place};
 
 use crate::event::Event;
 use crate::machine::Asked;
@@ -35,23 +35,30 @@ impl World {
 
     fn measure(&mut self, id: usize) {
         self.advance(id);
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(id);
         let node = &mut self.nodes[id];
         let elapsed_s = (self.now_us - node.ticked_us) as f64 / 1e6;
         if elapsed_s <= 0.0 {
             return;
         }
-        node.index.sample(node.runnable_s / elapsed_s, now_ms);
+        let load = node.runnable_s / elapsed_s;
+        node.index.sample(load, now_ms);
         (node.runnable_s, node.ticked_us) = (0.0, self.now_us);
         let mean_ms = mean_lag_ms(node.window.fresh(now_ms).map(|(_, _, view)| view));
         let scale_ms = f64::from(node.mover.params().lag_scale_ms);
         let (mut sum, mut weights) = (0.0, 0.0);
+        let (mut wanted_s, mut got_s) = (0.0, 0.0);
         for process in &node.processes {
             let process = &mut self.processes[*process];
+            let resident_ms = (self.now_us - process.came_us) / 1000;
+            if Earned::counts((process.demand * 1e3) as u32, resident_ms) {
+                (wanted_s, got_s) = (wanted_s + process.wanted_s, got_s + process.done_s / node.speed);
+            }
             process.tick(self.now_us, mean_ms, scale_ms);
             sum += process.demand * f64::from(process.lag.ms());
             weights += process.demand;
         }
+        node.earned.note(elapsed_s * 1e3, wanted_s * 1e3, got_s * 1e3, load, node.cores);
         node.lag_ms = if weights > 0.0 { sum / weights } else { mean_ms } as i32;
     }
 
@@ -62,7 +69,7 @@ impl World {
             id: id as u64,
             load_milli: node.index.own_milli(),
             cores_milli: (node.cores * 1000.0) as u32,
-            speed_milli: (node.speed * 1000.0) as u32,
+            speed_milli: node.earned.corrected((node.speed * 1000.0) as u32),
             lag_ms: node.lag_ms,
             free_mib: node.free_mib(&self.processes),
             memory_mib: node.memory_mib,
@@ -75,7 +82,7 @@ impl World {
 
     fn pulse(&mut self, id: usize) {
         let (_, told) = self.view(id);
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(id);
         let members = self.members.len();
         let node = &mut self.nodes[id];
         let partner = match node.partners.next(members, &mut node.draw) {
@@ -105,7 +112,7 @@ impl World {
             return;
         }
         self.counts.decisions += 1;
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(id);
         // What is to come counts: who has to go on because of it goes now.
         let (own, _) = self.view(id);
         let own = self.nodes[id].mover.with_promises(now_ms, own);
@@ -125,33 +132,37 @@ impl World {
             node.asks_made += 1;
             let number = node.asks_made;
             let (process, to) = (order.process as usize, order.to as usize);
-            node.asked.push(Asked { number, process, to });
+            node.asked.push(Asked { number, process, to, cause: order.cause });
             self.send(id, to, Message::Ask { number, ask });
             self.queue.add(self.now_us + ANSWER_MS * 1000, Event::GiveUp { node: id, ask: number });
         }
     }
 
     pub(crate) fn give_up(&mut self, id: usize, number: u64) {
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(id);
         let node = &mut self.nodes[id];
         if let Some(at) = node.asked.iter().position(|asked| asked.number == number) {
             let asked = node.asked.remove(at);
-            node.mover.was_refused(now_ms, asked.process as u64, asked.to as u64);
+            node.mover.was_refused(now_ms, asked.process as u64, asked.to as u64, asked.cause);
         }
     }
 
     pub(crate) fn answered(&mut self, id: usize, number: u64, result: Result<(), Refusal>, view: NodeView) {
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(id);
         let node = &mut self.nodes[id];
         let Some(at) = node.asked.iter().position(|asked| asked.number == number) else { return };
-        let Asked { process, to, .. } = node.asked.remove(at);
+        let Asked { process, to, cause, .. } = node.asked.remove(at);
         node.window.note(to as u64, 0, view, now_ms);
         if result.is_err() || self.processes[process].place != Place::On(id) {
-            node.mover.was_refused(now_ms, process as u64, to as u64);
+            if node.mover.was_refused(now_ms, process as u64, to as u64, cause) {
+                self.consider(id);
+            }
             return;
         }
         let cost_ms = move_cost_ms(&self.processes[process].view(process, self.now_us), node.mover.params());
         self.take(process);
+        // It has done what it should: where processes rotate another may come for the one that went, which begins anew.
+        self.nodes[id].uneven_from_us = self.now_us;
         self.processes[process].place = Place::Moving { from: id };
         self.processes[process].went_us = self.now_us;
         self.queue.add(self.now_us + cost_ms * 1000 + 1, Event::Arrive { process, to });
@@ -162,7 +173,7 @@ impl World {
         let Place::Moving { from } = self.processes[process].place else { return };
         self.nodes[from].mover.ended(process as u64);
         let has_come = self.nodes[to].alive && self.reaches(from, to);
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(to);
         self.nodes[to].mover.settle(now_ms, from as u64, process as u64, has_come);
         if !has_come {
             self.counts.failed += 1;
@@ -218,7 +229,7 @@ impl World {
 
     /// By the policy; what was just placed counts until newer readings come.
     fn choose(&mut self, process: usize, home: usize) -> usize {
-        let now_ms = self.now_ms();
+        let now_ms = self.now_ms(home);
         let view = self.processes[process].view(process, self.now_us);
         let (own, _) = self.view(home);
         let own = NodeView { load_milli: self.nodes[home].runnable(&self.processes) as u32 * 1000, ..own };

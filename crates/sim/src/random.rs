@@ -39,10 +39,12 @@ pub fn scenario(seed: u64) -> Scenario {
         movable: draw.one_in(2),
     };
     let (at_s, node) = (5.0 + 30.0 * draw.unit(), draw.below(count as usize) as u32);
-    let fault = match draw.below(5) {
+    let fault = match draw.below(7) {
         0 => Some(Fault::Kill { at_s, node }),
         1 => Some(Fault::Cut { at_s, for_s: 10.0 * draw.unit(), below: node }),
         2 => Some(Fault::Speed { at_s, node, speed: 0.2 + draw.unit() }),
+        3 => Some(Fault::Hidden { at_s, node, share: 0.1 + 0.9 * draw.unit() }),
+        4 => Some(Fault::Clock { at_s, node, by_s: 86_400.0 * (2.0 * draw.unit() - 1.0) }),
         _ => None,
     };
     Scenario {

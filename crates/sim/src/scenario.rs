@@ -255,6 +255,24 @@ pub enum Fault {
         /// Its new speed.
         speed: f64,
     },
+    /// What runs on a node gets less than it knows of: other work there is hidden from it.
+    Hidden {
+        /// From when, seconds.
+        at_s: f64,
+        /// Which.
+        node: u32,
+        /// What is left.
+        share: f64,
+    },
+    /// A node's clock, by which it times everything, is set forward or back.
+    Clock {
+        /// When, seconds.
+        at_s: f64,
+        /// Which.
+        node: u32,
+        /// By so much, seconds.
+        by_s: f64,
+    },
 }
 
 fn one() -> u32 {
@@ -365,6 +383,8 @@ impl Scenario {
         let faults = |f: &Fault| match *f {
             Fault::Kill { at_s, node } | Fault::Lie { at_s, node, .. } => seconds(at_s) && node < nodes,
             Fault::Cut { at_s, for_s, below } => seconds(at_s) && seconds(for_s) && below <= nodes,
+            Fault::Hidden { at_s, node, share } => seconds(at_s) && node < nodes && (0.01..=1.0).contains(&share),
+            Fault::Clock { at_s, node, by_s } => seconds(at_s) && node < nodes && seconds(by_s.abs()),
             Fault::Speed { at_s, node, speed } => seconds(at_s) && node < nodes && (0.02..=50.0).contains(&speed),
         };
         holds("faults", "at a time from 0, of a node that exists", self.faults.iter().all(faults))?;

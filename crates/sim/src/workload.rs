@@ -1,7 +1,7 @@
 //! What a scenario asks for, for those who run it on real processes, and the bounds of the same run.
 
 use crate::background::{Rhythm, processes};
-use crate::fluid::{by_two_s, fluid_s};
+use crate::fluid::{by_two_s, fluid_of_s, fluid_s};
 use crate::scenario::Scenario;
 
 /// A job.
@@ -41,6 +41,15 @@ pub fn workload(scenario: &Scenario, seed: u64) -> Workload {
     Workload { jobs, background, fluid_s: fluid_s(scenario, seed), by_two_s: by_two_s(scenario, seed) }
 }
 
+/// Makespan under perfect sharing, from the first start on, of a workload whose jobs began to compute so late: seconds after the first start, in the
+/// workload's order. Starting real processes takes time that no sharing gives back.
+pub fn fluid_as_begun_s(scenario: &Scenario, seed: u64, begun_s: &[f64]) -> f64 {
+    let jobs = workload(scenario, seed).jobs;
+    let first_s = jobs.first().map_or(0.0, |job| job.at_s);
+    let begun = jobs.iter().zip(begun_s).map(|(job, begun_s)| (first_s + begun_s.max(0.0), job.work_s));
+    fluid_of_s(scenario, seed, begun.collect()) - first_s
+}
+
 fn beats(rhythm: Rhythm, limit_s: f64) -> Vec<f64> {
     let mut passed_s = 0.0;
     let within = |beat_s: &f64| {
@@ -54,6 +63,15 @@ fn beats(rhythm: Rhythm, limit_s: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_begins_late_ends_late() {
+        let table1 = Scenario::parse(include_str!("../../../scenarios/table1.toml")).unwrap();
+        let as_begun = |begun_s: &[f64]| fluid_as_begun_s(&table1.with_jobs(16), 1, begun_s);
+        assert!((as_begun(&[0.0; 16]) - 300.0).abs() < 1e-6, "{}", as_begun(&[0.0; 16]));
+        let staggered: Vec<f64> = (0..16).map(f64::from).collect();
+        assert!((as_begun(&staggered) - 315.0).abs() < 1e-6, "{}", as_begun(&staggered));
+    }
 
     #[test]
     fn what_runs_beside_does_so_until_the_limit() {

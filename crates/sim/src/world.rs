@@ -164,8 +164,9 @@ impl World {
         })
     }
 
-    pub fn now_ms(&self) -> u64 {
-        self.now_us / 1000
+    /// By this node's clock.
+    pub fn now_ms(&self, node: usize) -> u64 {
+        (self.now_us / 1000).saturating_add_signed(self.nodes[node].clock_ms)
     }
 
     fn happen(&mut self, event: Event) {

@@ -66,6 +66,16 @@ fn slow_places_and_fast_ones_are_shared_near_the_fluid_bound() {
 }
 
 #[test]
+fn places_that_go_from_hand_to_hand_are_found() {
+    let speeds = Scenario::parse(include_str!("../../../scenarios/speeds.toml")).unwrap().with_jobs(24);
+    // In these one node had three jobs for over 20 s, while places for two came and went on all the others.
+    for seed in [96, 104, 176, 238] {
+        let outcome = run(&speeds, Strategy::Tern, seed).unwrap();
+        assert!(check(&speeds, &outcome).is_empty(), "seed {seed}: {:?}", check(&speeds, &outcome));
+    }
+}
+
+#[test]
 fn what_runs_beside_gets_less_than_the_fluid_bound_gives_it() {
     let mut fig3 = Scenario::parse(include_str!("../../../scenarios/fig3.toml")).unwrap();
     (fig3.runs, fig3.rows, fig3.columns) = (2, vec![16, 20, 36], sim::Columns(vec![Strategy::Tern]));
@@ -122,6 +132,37 @@ fn a_node_that_slows_down_is_left_within_five_seconds() {
     for seed in 0..50 {
         let outcome = run(&slowed, Strategy::Moved, seed).unwrap();
         assert_eq!(outcome.counts.moves, 1, "seed {seed}: {:?}", outcome.counts);
+    }
+}
+
+#[test]
+fn a_node_whose_guests_get_less_than_it_tells_is_left() {
+    // The policy alone hears of it from what its guests get: two jobs on four nodes, one of which has other work.
+    let hidden = |share| {
+        scenario(&format!(
+            "limit_s = 120\n[[nodes]]\ncount = 4\n[[jobs]]\ncount = 1\nat_s = 5\non = 0\nwork = {{ fixed = 1000 }}\n\
+             [[faults]]\nhidden = {{ at_s = 20, node = 0, share = {share} }}"
+        ))
+    };
+    for seed in 0..50 {
+        let outcome = |share| run(&hidden(share), Strategy::Moved, seed).unwrap();
+        assert_eq!(outcome(0.3).counts.moves, 1, "seed {seed}");
+        assert_eq!(outcome(0.85).counts.moves, 0, "seed {seed}: so little is noise");
+    }
+}
+
+#[test]
+fn clocks_that_are_set_hours_forward_or_back_change_little() {
+    let jobs = "limit_s = 300\n[[nodes]]\ncount = 8\n[[jobs]]\ncount = 20\nat_s = 5\non = 0\nwork = { fixed = 60 }\n";
+    let still = run(&scenario(jobs), Strategy::Moved, 1).unwrap();
+    for (seed, by_s) in (1..).zip([3600.0, -3600.0, 864_000.0, -864_000.0, 20.0, -20.0]) {
+        // Of the node where all begins, and of one that takes some, while they are spread and again when they are.
+        let clock = |at_s, node| format!("[[faults]]\nclock = {{ at_s = {at_s}, node = {node}, by_s = {by_s:.1} }}\n");
+        let jumps = scenario(&[jobs, &clock(8, 0), &clock(9, 3), &clock(60, 0), &clock(70, 3)].concat());
+        let outcome = run(&jumps, Strategy::Moved, seed).unwrap();
+        assert!(check(&jumps, &outcome).is_empty(), "by {by_s} s: {:?}", check(&jumps, &outcome));
+        let (took_s, usual_s) = (outcome.makespan_s, still.makespan_s);
+        assert!(took_s < usual_s * 1.1, "by {by_s} s: {took_s:.1} s, without {usual_s:.1} s: {:?}", outcome.counts);
     }
 }
 

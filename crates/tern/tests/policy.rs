@@ -219,6 +219,38 @@ fn a_node_that_slows_down_is_left() {
     job.wait().unwrap();
 }
 
+/// Has them run in a node's control groups, where its daemon, which sees its own namespaces' processes alone, does not know of them.
+fn burn_beside(lab: &Lab, node: &str, count: usize) -> Vec<std::process::Child> {
+    let burn = || std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let burners: Vec<_> = (0..count).map(|_| burn()).collect();
+    for group in &lab.state().node(node).unwrap().cgroups {
+        for burner in &burners {
+            std::fs::write(group.join("cgroup.procs"), burner.id().to_string()).unwrap();
+        }
+    }
+    burners
+}
+
+#[test]
+fn a_node_where_guests_get_less_than_it_tells_is_left() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n3", &["policy", "set", "guests=off"]);
+    eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
+    let words =
+        ["timeout", "--foreground", "-s", "KILL", "200", "tern", "run", "--", "sh", "-c", "while :; do :; done"];
+    let mut job = lab.spawn("n1", words).unwrap();
+    eventually("it is on n2", || places(&lab) == ["n2"]);
+    ok(&lab, "n3", &["policy", "set", "guests=on"]);
+    let mut burners = burn_beside(&lab, "n2", 5);
+    eventually("it goes to n3", || places(&lab) == ["n3"]);
+    assert!(load(&lab, "n2", "runnable_milli") < 2500, "n2 knows of what runs beside it");
+    burners.iter_mut().for_each(|b| b.kill().and_then(|()| b.wait()).map(drop).unwrap());
+    let rows: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
+    lab.exec("n1", ["kill", "-9", &rows[0]["guest"]["pid"].to_string()]).unwrap();
+    job.wait().unwrap();
+}
+
 /// Grows to 32 MiB in half a minute, and waits for six seconds more: six of them take less a second than moves free where the machine is busy with something else.
 const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef, undef, undef, 1) } sleep 6";
 

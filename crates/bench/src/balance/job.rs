@@ -11,10 +11,18 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Job {
     rounds: u64,
+    /// When it began, by CLOCK_MONOTONIC, which is home's wherever it runs.
+    began_ns: u64,
     /// By the clock.
     ns: u64,
     /// Of a processor.
     cpu_ns: u64,
+}
+
+/// Such a clock now.
+pub fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl Job {
@@ -23,13 +31,10 @@ impl Job {
     /// # Errors
     /// None now.
     pub fn run(rounds: u64) -> std::io::Result<Job> {
-        let cpu_ns = || {
-            let now = clock_gettime(ClockId::ProcessCPUTime);
-            now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-        };
-        let (start, cpu) = (Instant::now(), cpu_ns());
+        let (start, began_ns, cpu_ns) = (Instant::now(), now_ns(ClockId::Monotonic), now_ns(ClockId::ProcessCPUTime));
         burn(rounds)?;
-        Ok(Job { rounds, ns: start.elapsed().as_nanos() as u64, cpu_ns: cpu_ns() - cpu })
+        let cpu_ns = now_ns(ClockId::ProcessCPUTime) - cpu_ns;
+        Ok(Job { rounds, began_ns, ns: start.elapsed().as_nanos() as u64, cpu_ns })
     }
 
     /// The last line of what one printed.
@@ -37,15 +42,32 @@ impl Job {
         let text = String::from_utf8_lossy(printed);
         let numbers = text.lines().last().unwrap_or_default().split(' ').map(str::parse);
         match numbers.collect::<Result<Vec<u64>, _>>().as_deref() {
-            Ok([rounds, ns, cpu_ns]) => Ok(Job { rounds: *rounds, ns: *ns, cpu_ns: *cpu_ns }),
+            Ok([rounds, began_ns, ns, cpu_ns]) => {
+                Ok(Job { rounds: *rounds, began_ns: *began_ns, ns: *ns, cpu_ns: *cpu_ns })
+            }
             _ => Err(refused(format!("a job did not say what it took, but: {text}"))),
         }
     }
 
     /// All together.
     pub fn sum(jobs: &[Job]) -> Job {
-        let add = |a: Job, b: &Job| Job { rounds: a.rounds + b.rounds, ns: a.ns + b.ns, cpu_ns: a.cpu_ns + b.cpu_ns };
+        let add = |a: Job, b: &Job| Job {
+            rounds: a.rounds + b.rounds,
+            ns: a.ns + b.ns,
+            cpu_ns: a.cpu_ns + b.cpu_ns,
+            ..Job::default()
+        };
         jobs.iter().fold(Job::default(), add)
+    }
+
+    /// From that time of CLOCK_MONOTONIC until it computed, seconds.
+    pub fn began_s(&self, since_ns: u64) -> f64 {
+        self.began_ns.saturating_sub(since_ns) as f64 / 1e9
+    }
+
+    /// From that time until it had computed.
+    pub fn ended_s(&self, since_ns: u64) -> f64 {
+        self.began_s(since_ns) + self.ns as f64 / 1e9
     }
 
     /// Rounds a second by the clock.
@@ -61,7 +83,7 @@ impl Job {
 
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.rounds, self.ns, self.cpu_ns)
+        write!(f, "{} {} {} {}", self.rounds, self.began_ns, self.ns, self.cpu_ns)
     }
 }
 
@@ -71,9 +93,10 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_understood() {
-        let job = Job { rounds: 10, ns: 4_000_000_000, cpu_ns: 1_000_000_000 };
+        let job = Job { rounds: 10, began_ns: 5_000_000_000, ns: 4_000_000_000, cpu_ns: 1_000_000_000 };
         assert_eq!(Job::of_output(format!("a word\n{job}\n").as_bytes()).unwrap(), job);
         assert_eq!((Job::sum(&[job, job]).rounds_per_s(), job.rounds_per_cpu_s()), (2.5, 10.0));
+        assert_eq!((job.began_s(3_000_000_000), job.ended_s(3_000_000_000)), (2.0, 6.0));
         assert!(Job::of_output(b"7\n").is_err() && Job::of_output(b"").is_err());
     }
 }

@@ -2,9 +2,11 @@
 
 use super::Job;
 use super::cluster::{Cluster, ask, others};
+use super::job::now_ns;
 use crate::Error;
 use crate::guest::burn;
 use crate::run::me;
+use rustix::time::ClockId;
 use sim::{Strategy, Workload};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +22,16 @@ const PAGE_BYTES: usize = 4096;
 const MIB: usize = 1 << 20;
 
 /// What a run showed.
+#[derive(Default)]
 pub struct Ran {
     /// In the scenario's seconds, of cores as fast as they were when they were tried.
     pub makespan_s: f64,
     /// How fast the cores were meanwhile, as part of that. Processors do not keep their speed, least of all virtual ones.
     pub core_speed: f64,
+    /// When each job began to compute after the first was started, in the scenario's seconds; empty if one does not say it.
+    pub begun_s: Vec<f64>,
+    /// From when the last had computed until its end was known, in the scenario's seconds.
+    pub ending_s: f64,
     /// That the policy made.
     pub moves: usize,
     /// Jobs that did not end by themselves.
@@ -47,7 +54,7 @@ pub fn run(
     let before = moves()?;
     let first_s = work.jobs.first().map_or(0.0, |job| job.at_s);
     let _background = Background::start(cluster, work, column, scale)?;
-    let start = Instant::now();
+    let (start, start_ns) = (Instant::now(), now_ns(ClockId::Monotonic));
     let over = AtomicBool::new(false);
     let (ends, least_free_mib) = std::thread::scope(|scope| {
         let watch = memory.then(|| scope.spawn(|| least_free(&over)));
@@ -72,14 +79,33 @@ pub fn run(
     })?;
     let last = ends.iter().map(|end| end.at.duration_since(start)).max().unwrap_or_default();
     let killed = ends.iter().filter(|end| !end.whole).count();
-    let jobs: Vec<Job> = ends.into_iter().filter_map(|end| end.job).collect();
-    let core_speed = if jobs.is_empty() { 1.0 } else { Job::sum(&jobs).rounds_per_cpu_s() / cluster.rounds_per_cpu_s };
+    let jobs: Vec<Option<Job>> = ends.into_iter().map(|end| end.job).collect();
     if killed > 0 && !memory {
         let output = format!("{killed} of {} did not end by themselves: tern log says why", work.jobs.len());
         return Err(Error::Failed { command: "jobs".into(), status: "killed".into(), output });
     }
-    let makespan_s = last.as_secs_f64() * scale * core_speed;
-    Ok(Ran { makespan_s, core_speed, moves: moves()?.saturating_sub(before), killed, least_free_mib })
+    let moves = moves()?.saturating_sub(before);
+    Ok(Ran { moves, killed, least_free_mib, ..Ran::timed(cluster, &jobs, start_ns, last.as_secs_f64(), scale) })
+}
+
+impl Ran {
+    /// What jobs say that were started from `start_ns` on (CLOCK_MONOTONIC), the last of which had ended after `last_s`.
+    fn timed(cluster: &Cluster, jobs: &[Option<Job>], start_ns: u64, last_s: f64, scale: f64) -> Ran {
+        let told: Vec<Job> = jobs.iter().flatten().copied().collect();
+        let core_speed =
+            if told.is_empty() { 1.0 } else { Job::sum(&told).rounds_per_cpu_s() / cluster.rounds_per_cpu_s };
+        let stretch = scale * core_speed;
+        let is_whole = !told.is_empty() && told.len() == jobs.len();
+        let begun_s = told.iter().map(|job| job.began_s(start_ns) * stretch);
+        let computed_s = told.iter().map(|job| job.ended_s(start_ns)).fold(0.0, f64::max);
+        Ran {
+            makespan_s: last_s * stretch,
+            core_speed,
+            begun_s: if is_whole { begun_s.collect() } else { Vec::new() },
+            ending_s: if is_whole { (last_s - computed_s).max(0.0) * stretch } else { 0.0 },
+            ..Ran::default()
+        }
+    }
 }
 
 /// That the policy has made since its daemon began.

@@ -14,10 +14,23 @@ pub fn line(outcome: &Outcome) -> String {
         "{jobs} jobs, {column}, seed {seed}: {makespan_s:.1} s, perfect sharing {fluid_s:.1} s, {moves} moves, cores at {:.1} %",
         core_speed * 100.0
     );
+    let [starts_s, sharing_s, ends_s] = excess(outcome);
+    let _ = write!(
+        line,
+        "; beyond it: {starts_s:+.1} s of starts, {sharing_s:+.1} s of sharing and moves, {ends_s:+.1} s of ends"
+    );
     if let Some(mib) = outcome.least_free_mib {
         let _ = write!(line, ", {} killed, {mib} MiB free at least", outcome.killed);
     }
     line
+}
+
+/// What a run took beyond perfect sharing: because jobs began late, while they computed, and until the last one's end was known.
+fn excess(outcome: &Outcome) -> [f64; 3] {
+    let Outcome { makespan_s, fluid_s, begun_fluid_s, ending_s, .. } = *outcome;
+    // Outcomes of earlier versions do not say when jobs began.
+    let begun_fluid_s = if begun_fluid_s > 0.0 { begun_fluid_s } else { fluid_s };
+    [begun_fluid_s - fluid_s, makespan_s - ending_s - begun_fluid_s, ending_s]
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -70,9 +83,19 @@ pub fn table(outcomes: &[Outcome]) -> String {
             .filter(|jobs| of(outcomes, *jobs, column).next().is_some())
             .map(|jobs| (mean(of(outcomes, jobs, column).map(|o| o.makespan_s / o.fluid_s)) - 1.0) * 100.0)
             .collect();
+        let parts = |part: usize| {
+            let runs = outcomes.iter().filter(|o| o.column == column);
+            mean(runs.map(|o| excess(o)[part] / o.fluid_s)) * 100.0
+        };
         let worst = over.iter().copied().fold(f64::MIN, f64::max);
         let mean = mean(over.into_iter());
-        let _ = writeln!(text, "{column}: on average {mean:+.1} % over perfect sharing, {worst:+.1} % at most");
+        let _ = writeln!(
+            text,
+            "{column}: on average {mean:+.1} % over perfect sharing, {worst:+.1} % at most; of all runs {:+.1} % for starts, {:+.1} % for sharing and moves, {:+.1} % for ends",
+            parts(0),
+            parts(1),
+            parts(2)
+        );
     }
     text
 }
@@ -108,6 +131,13 @@ mod tests {
 
     #[test]
     fn means_over_runs_and_rows() {
+        let late = Outcome { begun_fluid_s: 104.0, ending_s: 1.0, ..outcome(8, "tern", 110.0) };
+        assert_eq!(excess(&late), [4.0, 5.0, 1.0]);
+        assert!(
+            line(&late).contains("+4.0 s of starts, +5.0 s of sharing and moves, +1.0 s of ends"),
+            "{}",
+            line(&late)
+        );
         let outcomes = [
             outcome(8, "tern", 101.0),
             outcome(8, "tern", 103.0),

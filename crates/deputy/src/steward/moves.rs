@@ -9,6 +9,7 @@ mod back;
 mod course;
 mod filling;
 mod following;
+mod homeward;
 mod implant;
 mod locks;
 mod names;

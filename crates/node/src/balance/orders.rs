@@ -56,11 +56,11 @@ impl Orders {
         begun
     }
 
-    /// Those that have ended.
-    pub fn ended(&mut self) -> Vec<Done> {
-        let done: Vec<Done> = self.receiver.try_iter().collect();
-        self.under_way = self.under_way.saturating_sub(done.len());
-        done
+    /// The next that ends, if one does until then.
+    pub fn ended(&mut self, until: Instant) -> Option<Done> {
+        let done = self.receiver.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
+        self.under_way = self.under_way.saturating_sub(1);
+        Some(done)
     }
 }
 

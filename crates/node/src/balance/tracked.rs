@@ -26,6 +26,9 @@ pub(super) struct Tracked {
     /// Share of time for which it wants a core, all threads together, smoothed.
     pub demand: f64,
     pub lag: Lag,
+    /// Between the last two looks: for how long it wanted a core, and had one, the policy's milliseconds.
+    pub wanted_ms: f64,
+    pub got_ms: f64,
     /// What it occupies, MiB.
     pub memory_mib: u32,
     pub moves: u32,
@@ -66,6 +69,8 @@ impl Tracked {
             calls_per_s: 0.0,
             demand,
             lag: Lag::of_newcomer(mean_ms as i32),
+            wanted_ms: 0.0,
+            got_ms: 0.0,
             memory_mib: memory_mib(guest),
             moves: 0,
             failed: None,
@@ -75,6 +80,7 @@ impl Tracked {
     /// Takes over what the room says of it now. Who waits for a core is runnable as who has one.
     pub fn look(&mut self, guest: &Guest, speed: f64, (mean_ms, scale_ms): (f64, f64), pace: f64, now: Instant) {
         let elapsed_ms = now.duration_since(self.seen).as_secs_f64() * 1e3 * pace;
+        (self.wanted_ms, self.got_ms) = (0.0, 0.0);
         if elapsed_ms < 1.0 {
             return;
         }
@@ -88,6 +94,7 @@ impl Tracked {
         };
         let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
         self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
+        (self.wanted_ms, self.got_ms) = (wanted * elapsed_ms, used_ms);
         self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
         let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
         self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());

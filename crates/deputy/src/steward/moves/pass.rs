@@ -151,16 +151,14 @@ impl Move {
     /// Pre-copy, if it is wanted, or needed for the bound.
     fn pages_ahead(&self, to: &str, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
         let costs = |how| self.room.moves.costs(to, how, Parts::default()).limited(wish.pace.rate);
-        let wanted = match wish.how {
-            How::Auto => costs("stop").choose(own_bytes, wish.max_freeze_us) == Way::Pre,
-            other => other == How::Pre,
+        let watched = match (wish.how, costs("stop").choose(own_bytes, wish.max_freeze_us)) {
+            (How::Auto, Way::Copy) => false,
+            (How::Auto, Way::Pre) | (How::Pre, _) => true,
+            _ => return Ok(None),
         };
-        if !wanted {
-            return Ok(None);
-        }
         let (fixed_us, bytes_per_s) = costs("pre").parts();
         let (max_freeze_us, pace) = (wish.max_freeze_us, wish.pace);
-        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace };
+        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace, watched };
         self.gauge.begin(Stage::Ahead, own_bytes);
         self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Ahead(order) });
         loop {
@@ -171,7 +169,9 @@ impl Move {
                 }
                 Heard::Onward(Said::Ahead { ticket: of, result }) if of == ticket => {
                     self.done("ahead");
-                    let onward::Went { rounds, outrun } = result.map_err(MoveError::NotAhead)?;
+                    // What changes too quickly even for a copy gets another body: this one may have some of its pages.
+                    let not_ahead = |why| if watched { MoveError::NotAhead(why) } else { MoveError::Changed };
+                    let onward::Went { rounds, outrun } = result.map_err(not_ahead)?;
                     return Ok(Some(Course { rounds, outrun }));
                 }
                 _ => {}
@@ -206,7 +206,7 @@ impl Move {
             _ => u64::MAX,
         };
         self.hold_signals();
-        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: true })?;
+        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: true, ahead: None })?;
         let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, false);
         while !whole || !stands {
             let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };

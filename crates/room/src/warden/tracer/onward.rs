@@ -2,7 +2,8 @@
 //! while it runs, and is sent when it stands still, by the way that was made meanwhile ([`crate::warden::lanes`]).
 
 use super::Tracer;
-use crate::warden::ahead::{self, Begun, Pages, send_image, send_message};
+use crate::warden::ahead::{self, Begun, Pages, Watch, send_image, send_message};
+use crate::warden::homeward;
 use crate::warden::lanes::{self, Out};
 use crate::warden::possessions;
 use crate::warden::sharers::refusal;
@@ -63,9 +64,26 @@ impl Tracer {
         let Some((host, outline)) = host.zip(self.departing.outlines.get(&pid).cloned()) else {
             return ahead::tell(&self.room, pid, wish, Err("it does not run there".into()));
         };
+        let watch = self.watch(pid, wish.watched);
+        ahead::start(&self.room, pid, wish, Begun { host, outline, watch });
+    }
+
+    /// Has the memory of a body go home while it runs.
+    pub fn send_homeward(&mut self, pid: i32, wish: wire::message::onward::Homeward) {
+        let Some(host) = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid)) else {
+            return homeward::tell(&self.room, pid, wish.ahead.ticket, Err("it does not run there".into()));
+        };
+        let watch = self.watch(pid, wish.ahead.watched);
+        homeward::start(&self.room, pid, host, wish, watch);
+    }
+
+    fn watch(&mut self, pid: i32, by_kernel: bool) -> Watch {
+        if !by_kernel {
+            return Watch::Copy;
+        }
         let (answer, uffd) = channel();
         self.track(pid, answer);
-        ahead::start(&self.room, pid, wish, Begun { host, outline, uffd });
+        Watch::Kernel(uffd)
     }
 
     /// Sends a body that stands still and was collected; or lets it go on, if the one that was made for it will not do. With `follow_bytes` of its own pages may follow when it
