@@ -308,8 +308,8 @@ pub enum ToHome {
     Whole {
         /// The process.
         pid: i32,
-        /// In words.
-        result: Result<(), String>,
+        /// Or why not.
+        result: Result<(), crate::Refusal>,
     },
     /// Of a process that goes on to another room.
     Onward {
@@ -561,8 +561,8 @@ pub enum ToRoom {
     Shared {
         /// Who is to leave.
         pid: i32,
-        /// Numbers, or in words.
-        result: Result<Vec<(i32, StandinId, i32)>, String>,
+        /// Numbers, or why not.
+        result: Result<Vec<(i32, StandinId, i32)>, crate::Refusal>,
     },
     /// The process runs here, and waits for these pages of those that follow: start and end.
     Fetch {

@@ -43,6 +43,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use stops::Stops;
+use wire::Refusal;
 use wire::message::{CallId, Place, StandinId};
 
 /// What other threads want of the tracer.
@@ -119,7 +120,7 @@ pub enum Order {
         /// Who leaves.
         pid: i32,
         /// Process, stand-in, and number of its deputy's descriptor.
-        result: Result<Vec<(i32, StandinId, i32)>, String>,
+        result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
     },
     /// A body cannot go home to die.
     DieHere {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cases;
+mod killed;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 use super::filling::Filling;
 use super::homeward::Laid;
 use super::locks::Locks;
+use super::out::TRIES_MAX;
 use super::used::Away;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
@@ -31,49 +32,63 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, must_come: bool, gauge: Arc
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, (Side::Room, false), wish.pace, gauge)?;
-    // Who waits for it has nothing of a shorter stop.
-    let ahead = if must_come { None } else { this.come_ahead(wish)? };
-    let follow_bytes = match wish.how {
-        How::Post => 0,
-        How::Auto => room
-            .moves
-            .costs("home", "stop", Parts::default())
-            .limited(wish.pace.rate)
-            .stop_bytes_max(wish.max_freeze_us),
-        How::Stop | How::Pre | How::Flush => u64::MAX,
-    };
-    this.hold_signals();
-    let (ticket, course) = (ahead.as_ref().map(|ahead| ahead.ticket), ahead.as_ref().map(|ahead| ahead.course));
-    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace: wish.pace, onward: false, ahead: ticket })?;
-    match this.receive(must_come, ahead.map(|ahead| ahead.laid)) {
-        Ok(rest) => {
-            os::fault::past("home");
-            let follows = rest.is_some();
-            let alone = if follows { "post" } else { "stop" };
-            let how = course.map_or_else(|| alone.to_owned(), |course| course.how(follows));
-            let received = rest.map_or(Ok(()), |pager| this.receive_rest(&pager));
-            this.decide(Told::Release, &ToRoom::Release { pid })?;
-            // Its number is free there when this is told; until then it could not go there again.
-            let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
-            this.done("leave");
-            received?;
-            Ok(this.leg("home", &how))
-        }
-        Err(e) => {
-            this.decide(Told::Resume, &ToRoom::Resume { pid })?;
-            this.send_signals_on();
-            if !this.protocol.get().is_settled() {
-                let _ = this.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
-            }
-            Err(e)
+    let mut come = this.come(wish, must_come);
+    for _ in 1..TRIES_MAX {
+        if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
+            come = this.come(wish, must_come);
         }
     }
+    come
 }
 
 /// Who brings the pages that follow.
 type Rest = Option<Arc<Pager>>;
 
 impl Move {
+    fn come(&self, wish: Wish, must_come: bool) -> Result<Leg, MoveError> {
+        // Who waits for it has nothing of a shorter stop.
+        let ahead = if must_come { None } else { self.come_ahead(wish)? };
+        let costs = || self.room.moves.costs("home", "stop", Parts::default()).limited(wish.pace.rate);
+        let follow_bytes = match wish.how {
+            How::Post => 0,
+            How::Auto => costs().stop_bytes_max(wish.max_freeze_us),
+            How::Stop | How::Pre | How::Flush => u64::MAX,
+        };
+        self.hold_signals();
+        let (pid, pace) = (self.pid, wish.pace);
+        let (ticket, course) = (ahead.as_ref().map(|ahead| ahead.ticket), ahead.as_ref().map(|ahead| ahead.course));
+        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: false, ahead: ticket })?;
+        match self.receive(must_come, ahead.map(|ahead| ahead.laid)) {
+            Ok(rest) => {
+                os::fault::past("home");
+                let follows = rest.is_some();
+                let alone = if follows { "post" } else { "stop" };
+                let how = course.map_or_else(|| alone.to_owned(), |course| course.how(follows));
+                let received = rest.map_or(Ok(()), |pager| self.receive_rest(&pager));
+                self.decide(Told::Release, &ToRoom::Release { pid })?;
+                // Its number is free there when this is told; until then it could not go there again.
+                let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
+                self.done("leave");
+                received?;
+                Ok(self.leg("home", &how))
+            }
+            Err(e) => {
+                self.decide(Told::Resume, &ToRoom::Resume { pid })?;
+                self.send_signals_on();
+                if !self.protocol.get().is_settled() {
+                    let _ = self.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// It runs in the room, which owes nothing: another try may begin.
+    pub(super) fn has_stayed(&self) -> bool {
+        let protocol = self.protocol.get();
+        protocol.owner() == Side::Room && protocol.is_settled()
+    }
+
     /// `laid`: what has come ahead.
     fn receive(&self, must_come: bool, laid: Option<Laid>) -> Result<Rest, MoveError> {
         let mut laid = laid;
@@ -96,7 +111,7 @@ impl Move {
                     self.course.borrow_mut().freeze(Instant::now());
                 }
                 Ok(Heard::Share(files, pipes)) => {
-                    let result = self.share(&files, &pipes).map_err(|e| e.to_string());
+                    let result = self.share(&files, &pipes).map_err(|e| e.refusal());
                     self.room.tell(&ToRoom::Shared { pid: self.pid, result });
                     self.done("share");
                 }
@@ -124,7 +139,7 @@ impl Move {
                     }
                 }
                 Ok(Heard::Whole(Ok(()))) => break Ok(()),
-                Ok(Heard::Whole(Err(why))) => break Err(MoveError::Room(why)),
+                Ok(Heard::Whole(Err(refusal))) => break Err(refusal.into()),
                 Ok(_) => {}
                 Err(e) => break Err(e),
             }

@@ -9,6 +9,7 @@ use crate::warden::calls::standing;
 use crate::warden::cpu_times;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
+use crate::warden::sharers::refusal;
 use crate::warden::strange;
 use body::{Ahead, BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
@@ -22,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use strategy::Pace;
 use wire::message::onward::{Said, Ticket};
-use wire::{Kind, ToHome, cargo};
+use wire::{Kind, Refusal, ToHome, cargo};
 
 /// Those that leave.
 #[derive(Debug, Default)]
@@ -81,7 +82,7 @@ impl Tracer {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
         if let Err(e) = os::fault::at("recall there") {
-            return self.cannot_leave(pid, &e.to_string());
+            return self.cannot_leave(pid, refusal(&e.into()));
         }
         let looked = self.room.guests().host(pid).and_then(possessions::look);
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
@@ -123,8 +124,8 @@ impl Tracer {
         self.departing.states.insert(pid, State::Stopping(dying, going));
     }
 
-    pub(super) fn cannot_leave(&self, pid: i32, why: &str) {
-        self.room.tell(&ToHome::Whole { pid, result: Err(why.to_owned()) });
+    pub(super) fn cannot_leave(&self, pid: i32, why: impl Into<Refusal>) {
+        self.room.tell(&ToHome::Whole { pid, result: Err(why.into()) });
     }
 
     /// A thread has stopped because we asked; gives it back if its process is not leaving.
@@ -137,7 +138,7 @@ impl Tracer {
             let refused =
                 if follows { Err(BodyError::Stays(STOPPED.into())) } else { body::end_its_call(&mut stopped) };
             if let Err(e) = refused {
-                self.stay_for(pid, &e.to_string());
+                self.stay_for(pid, refusal(&e));
                 return Ok(Some(stopped));
             }
             if let Some(State::Stopping(_, going)) = self.departing.states.get_mut(&pid) {
@@ -220,7 +221,7 @@ impl Tracer {
 
     /// It leaves.
     pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Going) {
-        let Some(host) = self.room.guests().host(pid) else { return };
+        let Some(host) = self.room.guests().host(pid) else { return self.cannot_leave(pid, "it ended") };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
@@ -247,7 +248,7 @@ impl Tracer {
                 let send = move || {
                     room.windows.open(pid);
                     let later = send(&room, (pid, host), &image, (ahead, follow_bytes), &bulk);
-                    let result = later.as_ref().map(drop).map_err(ToString::to_string);
+                    let result = later.as_ref().map(drop).map_err(refusal);
                     room.tell(&ToHome::Whole { pid, result });
                     if let Ok(Some(lender)) = later {
                         lend(&room, pid, host, &image, &lender, &bulk);
@@ -259,7 +260,7 @@ impl Tracer {
                 }
             }
             Err((e, threads)) => {
-                self.cannot_leave(pid, &e.to_string());
+                self.cannot_leave(pid, refusal(&e));
                 self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
             }
@@ -280,7 +281,8 @@ impl Tracer {
     }
 
     /// The same, for this reason. Home waits to hear that nothing more comes of what it wanted.
-    pub fn stay_for(&mut self, pid: i32, why: &str) {
+    pub fn stay_for(&mut self, pid: i32, why: impl Into<Refusal>) {
+        let why = why.into();
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
@@ -297,7 +299,8 @@ impl Tracer {
                     }
                     // It may be over for that one already.
                     Some(leader) if matches!(self.departing.states.get(&leader), Some(State::Standing(..))) => {
-                        self.stay_for(leader, &format!("process {pid} has an open file in common with it: {why}"));
+                        let words = format!("process {pid} has an open file in common with it: {}", why.why);
+                        self.stay_for(leader, Refusal { why: words, ..why });
                     }
                     Some(_) => {}
                 }

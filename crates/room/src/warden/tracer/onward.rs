@@ -6,6 +6,7 @@ use crate::warden::ahead::{self, Begun, Pages, Watch, send_image, send_message};
 use crate::warden::homeward;
 use crate::warden::lanes::{self, Out};
 use crate::warden::possessions;
+use crate::warden::sharers::refusal;
 use body::{Ahead, BodyError, Lender, Lent};
 use image::Image;
 use link::Bulk;
@@ -104,7 +105,7 @@ impl Tracer {
             let mut pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
             let mut image = image;
             let sent = send(host, &mut image, (onward.ahead, follow_bytes), &mut pages);
-            room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(ToString::to_string) });
+            room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(refusal) });
             if let Ok(Some(lender)) = sent {
                 lend(host, &image, &lender, &mut pages);
             }
