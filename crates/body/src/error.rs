@@ -9,12 +9,26 @@ pub enum BodyError {
     /// It has state that cannot be carried, in words.
     #[error("{0}")]
     Stays(String),
+    /// It, or another that has something in common with it, did something at the wrong moment: soon it does not. In words.
+    #[error("{0}")]
+    Fleeting(String),
     /// It ended meanwhile.
     #[error("it ended meanwhile")]
     Gone,
     /// The kernel refused something.
     #[error(transparent)]
     Os(#[from] os::Error),
+}
+
+impl BodyError {
+    /// Soon it can be: something was closed, or made, while it was looked at.
+    pub fn is_fleeting(&self) -> bool {
+        match self {
+            BodyError::Fleeting(_) => true,
+            BodyError::Os(e) => e.errno() == libc::ENOENT,
+            BodyError::Stays(_) | BodyError::Gone => false,
+        }
+    }
 }
 
 impl From<TraceError> for BodyError {

@@ -86,21 +86,26 @@ fn unmap(batch: &mut Batch, kept: &[(u64, u64)]) {
     }
 }
 
-/// Replaces the memory of the process by the image's areas, all but the region and `kept` (ascending). The pages are the caller's to write.
+/// Replaces the memory of the process by the image's areas, all but the region and `kept` (ascending). What of `ahead` ([`map_beside`]) is the same in the image stays, with its
+/// pages; the other pages are the caller's to write.
 pub fn map_memory(
     pid: i32,
     inside: &mut Inside,
     image: &Image,
     given: &Given,
-    kept: &[(u64, u64)],
+    (kept, ahead): (&[(u64, u64)], &[Area]),
 ) -> Result<(), BodyError> {
-    let kept = all_kept(inside, kept)?;
+    let changes = changes(ahead, &image.areas);
+    let kept = all_kept(inside, &[kept, &changes.kept].concat())?;
     let clash = |a: &Area| kept.iter().any(|(start, end)| a.start < *end && *start < a.end);
-    if let Some(area) = image.areas.iter().find(|a| clash(a)) {
+    if let Some(area) = changes.fresh.iter().find(|a| clash(a)) {
         return stays(format!("its memory at {:#x} lies where tern's own must be", area.start));
     }
     let mut batch = inside.batch();
     unmap(&mut batch, &kept);
+    for (start, end) in &changes.kept {
+        inherit(&mut batch, (*start, *end), image);
+    }
     if let Some(vdso) = image.process.vdso {
         batch.must("mapping the kernel's pages", libc::SYS_arch_prctl, [ARCH_MAP_VDSO_64, vdso.start, 0, 0, 0, 0]);
         if vdso.code == vdso.end {
@@ -109,13 +114,51 @@ pub fn map_memory(
             unmap_code(pid, &mut batch)?;
         }
     }
-    for area in image.areas.iter().filter(|a| !a.shows_memory()) {
+    for area in &changes.fresh {
         map(&mut batch, area, given);
     }
     inside.run(&batch)?;
     let found = areas::read(pid)?;
     inside.set_gate(gate(inside.memory(), &found)?);
     image.process.vdso.map_or(Ok(()), |wanted| check_vdso(&found, wanted))
+}
+
+/// Lays anonymous areas out beside what the process has, which runs on: its children do not get them. All or none.
+pub fn map_beside(inside: &mut Inside, areas: &[Area]) -> Result<(), BodyError> {
+    for (done, area) in areas.iter().enumerate() {
+        let mut batch = inside.batch();
+        map(&mut batch, area, &Given::default());
+        let dont_fork = libc::MADV_DONTFORK as u64;
+        batch.must(
+            "hiding memory from children",
+            libc::SYS_madvise,
+            [area.start, area.end - area.start, dont_fork, 0, 0, 0],
+        );
+        if let Err(e) = inside.run(&batch) {
+            unmap_beside(inside, &areas[..done])?;
+            return Err(e.into());
+        }
+    }
+    Ok(())
+}
+
+/// Takes them away again.
+pub fn unmap_beside(inside: &mut Inside, areas: &[Area]) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    for area in areas {
+        batch.must("unmapping", libc::SYS_munmap, [area.start, area.end - area.start, 0, 0, 0, 0]);
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// The program's children get this again that was laid out beside, if they shall.
+fn inherit(batch: &mut Batch, (start, end): (u64, u64), image: &Image) {
+    let area = image.areas.iter().find(|a| a.start <= start && start < a.end);
+    if !area.is_some_and(|a| a.advice.contains(&(libc::MADV_DONTFORK as u8))) {
+        let args = [start, end - start, libc::MADV_DOFORK as u64, 0, 0, 0];
+        batch.must("showing memory to children", libc::SYS_madvise, args);
+    }
 }
 
 /// Makes memory that was laid out for an earlier image fit a later one. What differs is empty then.

@@ -23,18 +23,16 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Ends a lab from outside and waits until nothing is left. Returns false if there was nothing.
 pub fn down(name: &LabName) -> Result<bool> {
-    let path = directory(name).join("state.json");
-    let state: Option<State> = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let existed = directory(name).exists();
-    if let Some(state) = &state {
-        state.hub.signal(Signal::TERM);
-        if !state.hub.wait(LIMIT) {
-            state.hub.signal(Signal::KILL);
-            state.hub.wait(LIMIT);
+    let begun = Instant::now();
+    let (state, _lock) = loop {
+        let state = end_hub(name);
+        // An `up` that is under way or a hub that is ending holds the lock. What has come up meanwhile, perhaps of an `up` that was killed, is to end as well.
+        match lock(name, LIMIT) {
+            Err(Error::AlreadyUp(_)) if begun.elapsed() < LIMIT => {}
+            locked => break (state, locked?),
         }
-    }
-    // An `up` that is under way or a hub that is ending holds the lock.
-    let _lock = lock(name, LIMIT)?;
+    };
     if let Some(state) = &state {
         state.nodes.iter().for_each(|node| node.init.signal(Signal::KILL));
         if !state.nodes.iter().all(|node| node.init.wait(PATIENCE)) {
@@ -51,6 +49,18 @@ pub fn down(name: &LabName) -> Result<bool> {
     }
     clear(name)?;
     Ok(existed)
+}
+
+/// Ends the hub of a lab that is up; says what is known of the lab.
+fn end_hub(name: &LabName) -> Option<State> {
+    let path = directory(name).join("state.json");
+    let state: State = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    state.hub.signal(Signal::TERM);
+    if !state.hub.wait(LIMIT) {
+        state.hub.signal(Signal::KILL);
+        state.hub.wait(LIMIT);
+    }
+    Some(state)
 }
 
 /// Removes the files and cgroups of a lab none of whose hubs lives. The caller holds the lock.
@@ -138,4 +148,48 @@ fn fuse_connections(mountinfo: &Path) -> Vec<u32> {
     let text = fs::read_to_string(mountinfo).unwrap_or_default();
     let fuse = text.lines().filter(|l| l.split_once(" - ").is_some_and(|(_, kind)| kind.starts_with("fuse")));
     fuse.filter_map(|l| l.split(' ').nth(2)?.split_once(':')?.1.parse().ok()).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use std::process::Command;
+    use std::sync::mpsc;
+
+    /// The hub of an `up` that was killed is complete just when its end waits for it: it was "already up".
+    #[test]
+    fn what_comes_up_meanwhile_ends() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let name: LabName = format!("meanwhile-{}", std::process::id()).parse().unwrap();
+        let held = lock(&name, PATIENCE).unwrap();
+        let mut hub = Command::new("sleep").arg("1000").spawn().unwrap();
+        let (says, hears) = mpsc::channel();
+        let ending = {
+            let name = name.clone();
+            std::thread::spawn(move || {
+                says.send(rustix::thread::gettid()).unwrap();
+                down(&name)
+            })
+        };
+        let call = format!("/proc/self/task/{}/syscall", hears.recv().unwrap().as_raw_nonzero());
+        let begun = Instant::now();
+        // It has seen no lab, and waits for the lock.
+        while !fs::read_to_string(&call).unwrap().starts_with(&format!("{} ", libc::SYS_clock_nanosleep)) {
+            assert!(begun.elapsed() < LIMIT, "it does not wait");
+        }
+        fs::create_dir_all(directory(&name)).unwrap();
+        let options = Options::new(name.clone(), 1);
+        let hub_process = Process::of(hub.id() as i32).unwrap();
+        State { options, binary: PathBuf::new(), hub: hub_process, nodes: Vec::new() }.save().unwrap();
+        let ended = hub_process.wait(LIMIT);
+        let _ = hub.kill();
+        hub.wait().unwrap();
+        drop(held);
+        assert!(matches!(ending.join().unwrap(), Ok(false)) && ended);
+        assert!(!directory(&name).exists());
+    }
 }

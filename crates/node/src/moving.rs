@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use ctl::moves::{How, Leg, Wish};
+use ctl::moves::{Leg, Wish};
 use ctl::steward::{Onward, ToSteward};
 use packet::Peer;
 use strategy::Pace;
@@ -47,12 +47,6 @@ fn go(
     let to = to.filter(|node| *node != me);
     let failed = |why: String| Error::NotMoved { pid, why };
     let at = room_of(daemon, pid);
-    if at.is_some() && to.is_none() && wish.how == How::Pre {
-        return Err(failed(
-            "it is away: from there its memory goes by stop-and-copy or post-copy (--how stop, post, flush or auto)"
-                .into(),
-        ));
-    }
     match (at, to) {
         (None, None) => Err(failed(format!("it runs on {me} already"))),
         (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
@@ -85,9 +79,6 @@ fn on(
             Passed::Detour(why) => why,
         }
     };
-    if wish.how == How::Pre {
-        return Err(failed(format!("by pre-copy it can go straight to {to} only: {why}")));
-    }
     tracing::info!("process {pid} goes to {to} through home: {why}");
     let back = from.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));

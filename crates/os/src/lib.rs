@@ -2,6 +2,7 @@
 
 mod error;
 
+pub mod apart;
 pub mod areas;
 pub mod cgroup;
 pub mod fault;

@@ -122,20 +122,12 @@ pub fn become_user(uid: [u32; 3], gid: [u32; 3], groups: &[u32]) -> Result<()> {
 }
 
 /// Touches files as this user and group from now on, in this thread alone (setfsuid(2)). A FUSE server in a user namespace is asked only by ids that are mapped there.
-pub fn touch_files_as(uid: u32, gid: u32) {
+pub(crate) fn touch_files_as(uid: u32, gid: u32) {
     // SAFETY: plain numbers; the raw calls concern the calling thread.
     unsafe {
         libc::syscall(libc::SYS_setfsgid, gid);
         libc::syscall(libc::SYS_setfsuid, uid);
     }
-}
-
-/// Does one thing as [`touch_files_as`] says, in this thread of the superuser's.
-pub fn touching_files_as<T>(id: u32, one: impl FnOnce() -> T) -> T {
-    touch_files_as(id, id);
-    let done = one();
-    touch_files_as(0, 0);
-    done
 }
 
 /// Whether others of the same user may look into this process (PR_SET_DUMPABLE).

@@ -1,7 +1,7 @@
 //! Memory of another process (process_vm_readv(2)).
 
 use crate::error::check;
-use crate::{Error, Result};
+use crate::{Error, Result, apart};
 
 /// Copies `into.len()` bytes from address `from` of process or thread `pid`; a part is an error (EFAULT).
 pub fn read(pid: i32, from: u64, into: &mut [u8]) -> Result<()> {
@@ -29,6 +29,21 @@ pub fn write(pid: i32, to: u64, bytes: &[u8]) -> Result<()> {
         format!("writing memory of {pid} at {to:#x}")
     })?;
     whole(n as usize, bytes.len(), pid)
+}
+
+/// The same as [`read`], with the rights of user and group `id` to files, one of which may be this process' own to serve ([`crate::apart`]).
+pub fn read_as(id: u32, pid: i32, from: u64, into: &mut [u8]) -> Result<()> {
+    apart::once(id, || read(pid, from, into))
+}
+
+/// The same as [`read_string`], so.
+pub fn read_string_as(id: u32, pid: i32, from: u64, max: usize) -> Result<Vec<u8>> {
+    apart::once(id, || read_string(pid, from, max))
+}
+
+/// The same as [`write()`], so.
+pub fn write_as(id: u32, pid: i32, to: u64, bytes: &[u8]) -> Result<()> {
+    apart::once(id, || write(pid, to, bytes))
 }
 
 fn whole(n: usize, wanted: usize, pid: i32) -> Result<()> {

@@ -5,18 +5,15 @@ use os::Result;
 
 /// Copies `into.len()` bytes from address `from` of a guest's thread; a part is an error (EFAULT).
 pub fn read(host: i32, from: u64, into: &mut [u8]) -> Result<()> {
-    os::vm::read(host, from, into)
-        .or_else(|_| os::namespace::touching_files_as(ID_BASE, || os::vm::read(host, from, into)))
+    os::vm::read(host, from, into).or_else(|_| os::vm::read_as(ID_BASE, host, from, into))
 }
 
 /// A string that ends with NUL, without it, of at most `max` bytes (else ENAMETOOLONG).
 pub fn read_string(host: i32, from: u64, max: usize) -> Result<Vec<u8>> {
-    os::vm::read_string(host, from, max)
-        .or_else(|_| os::namespace::touching_files_as(ID_BASE, || os::vm::read_string(host, from, max)))
+    os::vm::read_string(host, from, max).or_else(|_| os::vm::read_string_as(ID_BASE, host, from, max))
 }
 
 /// Copies `bytes` to address `to` of a guest's thread; a part is an error (EFAULT).
 pub fn write(host: i32, to: u64, bytes: &[u8]) -> Result<()> {
-    os::vm::write(host, to, bytes)
-        .or_else(|_| os::namespace::touching_files_as(ID_BASE, || os::vm::write(host, to, bytes)))
+    os::vm::write(host, to, bytes).or_else(|_| os::vm::write_as(ID_BASE, host, to, bytes))
 }

@@ -12,6 +12,7 @@ mod following;
 mod going_home;
 mod guests;
 mod home;
+mod homeward;
 mod lanes;
 mod ledger;
 mod marshal;

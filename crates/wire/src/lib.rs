@@ -5,9 +5,11 @@ pub mod cargo;
 pub mod frame;
 pub mod message;
 pub mod packed;
+mod refusal;
 
 pub use frame::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 pub use message::{ToHome, ToRoom};
+pub use refusal::Refusal;
 
 /// Version of everything in this crate; the two ends must agree.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 15;

@@ -137,8 +137,7 @@ pub enum ToHome {
         /// Its number.
         number: i32,
     },
-    /// A signal of job control is about to stop the body, as it does by default: home's kernel decides. The thread waits for [`ToRoom::Stop`] or
-    /// [`ToRoom::GoOn`].
+    /// A signal of job control is about to stop the body, as it does by default: home's kernel decides. The thread waits for [`ToRoom::Stop`] or [`ToRoom::GoOn`].
     Stops {
         /// The process.
         pid: i32,
@@ -214,8 +213,7 @@ pub enum ToHome {
         /// What is asked.
         look: Look,
     },
-    /// What is there, below /proc? Looked at with the rights of this process' deputy (0: nobody's). Answered as [`ToHome::LookAt`]; the content of a
-    /// file comes as its bytes.
+    /// What is there, below /proc? Looked at with the rights of this process' deputy (0: nobody's). Answered as [`ToHome::LookAt`]; a file's content comes as its bytes.
     Inspect {
         /// Number of the request.
         id: CallId,
@@ -310,8 +308,8 @@ pub enum ToHome {
     Whole {
         /// The process.
         pid: i32,
-        /// In words.
-        result: Result<(), String>,
+        /// Or why not.
+        result: Result<(), crate::Refusal>,
     },
     /// Of a process that goes on to another room.
     Onward {
@@ -549,8 +547,10 @@ pub enum ToRoom {
         pace: strategy::Pace,
         /// All goes to the other room ([`onward::Order::Connect`]), and nothing follows: a body with `follow_bytes` of its own goes on at once.
         onward: bool,
+        /// It goes home, where what was sent ahead in this try is in place ([`onward::Order::Homeward`]).
+        ahead: Option<onward::Ticket>,
     },
-    /// Of a process that goes on to another room.
+    /// Of a process that goes on to another room, or whose memory is to go home ahead.
     Onward {
         /// The process.
         pid: i32,
@@ -561,8 +561,8 @@ pub enum ToRoom {
     Shared {
         /// Who is to leave.
         pid: i32,
-        /// Numbers, or in words.
-        result: Result<Vec<(i32, StandinId, i32)>, String>,
+        /// Numbers, or why not.
+        result: Result<Vec<(i32, StandinId, i32)>, crate::Refusal>,
     },
     /// The process runs here, and waits for these pages of those that follow: start and end.
     Fetch {

@@ -9,6 +9,7 @@ mod back;
 mod course;
 mod filling;
 mod following;
+mod homeward;
 mod implant;
 mod locks;
 mod names;
@@ -44,8 +45,8 @@ use strategy::protocol::{Protocol, Said, Side, Told};
 use strategy::{Costs, Experience, Pace, Parts};
 use thiserror::Error;
 use watch::Gauge;
-use wire::ToRoom;
 use wire::message::{Common, CommonPipe};
+use wire::{Refusal, ToRoom};
 
 /// How long the room may take for one step, its transfer apart.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
@@ -59,6 +60,9 @@ pub enum MoveError {
     /// The room said no.
     #[error("the room: {0}")]
     Room(String),
+    /// It said no for what was so at that moment.
+    #[error("the room: {0}")]
+    Fleeting(String),
     /// The room is gone or does not answer.
     #[error("the room does not answer: {0}")]
     Silent(String),
@@ -86,6 +90,28 @@ pub enum MoveError {
     /// A fault of the program's.
     #[error("moving it failed unexpectedly (the log says where)")]
     Unexpected,
+}
+
+impl MoveError {
+    /// Something happened at the wrong moment, such as closing what was being looked at: soon it does not.
+    fn is_fleeting(&self) -> bool {
+        match self {
+            MoveError::Changed | MoveError::Fleeting(_) => true,
+            MoveError::Body(e) => e.is_fleeting(),
+            _ => false,
+        }
+    }
+
+    /// As the room is told it.
+    fn refusal(&self) -> Refusal {
+        Refusal { why: self.to_string(), fleeting: self.is_fleeting() }
+    }
+}
+
+impl From<Refusal> for MoveError {
+    fn from(Refusal { why, fleeting }: Refusal) -> MoveError {
+        if fleeting { MoveError::Fleeting(why) } else { MoveError::Room(why) }
+    }
 }
 
 impl From<os::Error> for MoveError {
@@ -116,7 +142,7 @@ pub enum Heard {
     /// These follow when it runs here.
     Later(Vec<body::Run>),
     /// Everything was sent (but what follows), or why not.
-    Whole(Result<(), String>),
+    Whole(Result<(), Refusal>),
     /// Everything that follows was sent, or why not.
     Drained(Result<(), String>),
     /// Nothing is missing of it here any more, or why it will be for ever.

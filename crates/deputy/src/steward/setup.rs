@@ -155,6 +155,9 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
             Kind::Fuse if files.comes_first(&body) => files.request(head.mount, &body),
             Kind::Fuse => {
                 drop(receiver);
+                if homefs::server::reads(&body) {
+                    os::fault::past("file content");
+                }
                 files.request(head.mount, &body);
             }
             Kind::Image => messages::image_part(room, &body),

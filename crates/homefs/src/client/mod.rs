@@ -19,7 +19,7 @@ use crate::proto::{
 };
 use idle::{Files, Opening, Release};
 use local::Locals;
-use order::{Blocks, Order};
+use order::{Blocks, Locked, Order};
 use readers::{READERS, Readers};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -74,6 +74,9 @@ impl LateReply {
 
 /// How long a reader waits before it looks again whether its device is mounted (before that, reading is EPERM, and nothing tells).
 pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
+
+/// How long the removal or the renaming of a directory may wait for what home has told to forget before: that may wait for this directory.
+const UNTIL_LOCKED: Duration = Duration::from_millis(10);
 
 /// The room's end of all mounts of one home.
 pub struct Client {
@@ -152,7 +155,7 @@ impl Client {
 
     /// Takes a reply from the home. `seq` is the number of the newest invalidation when the reply was made; it must have been given to
     /// [`Client::invalidate`] before.
-    pub fn deliver(&self, mount: u16, bytes: &[u8], seq: u64) {
+    pub fn deliver(self: &Arc<Self>, mount: u16, bytes: &[u8], seq: u64) {
         let (Some(at), Some(unique)) = (self.mounts.get(usize::from(mount)), proto::reply_unique(bytes)) else {
             tracing::warn!(mount, bytes = bytes.len(), "home sent something that is no reply");
             return;
@@ -169,10 +172,36 @@ impl Client {
         }
         let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
         let bytes = stand_in.as_deref().unwrap_or(bytes);
-        if seq > self.applied.load(Ordering::Acquire) && lock(&self.order).must_wait(mount, blocks, seq, bytes) {
+        if seq > self.applied.load(Ordering::Acquire) && self.waits(mount, blocks, seq, bytes) {
             return;
         }
         at.write(bytes);
+    }
+
+    /// Whether a reply made at `seq` is kept until that is applied.
+    fn waits(self: &Arc<Self>, mount: u16, mut blocks: Blocks, seq: u64, bytes: &[u8]) -> bool {
+        if lock(&self.order).depends_on_locks(mount, blocks, seq) {
+            match blocks.locked {
+                Locked::ByCallOf(tid) => {
+                    let names = self.uplink.current_call(tid).is_some_and(|line| peek::names_a_file(&line));
+                    blocks.locked = if names { Locked::Some } else { Locked::None };
+                }
+                Locked::Named => return self.give_soon(mount, seq, bytes.to_vec()),
+                Locked::None | Locked::Some => {}
+            }
+        }
+        lock(&self.order).must_wait(mount, blocks, seq, bytes)
+    }
+
+    /// Gives a reply when `seq` is applied, or a moment later if that may be what waits for it: which directory is locked is not known.
+    fn give_soon(self: &Arc<Self>, mount: u16, seq: u64, bytes: Vec<u8>) -> bool {
+        let client = self.clone();
+        let give = move || {
+            let is_late = |order: &mut Order| order.applied() < seq && !order.closed;
+            drop(client.applied_changed.wait_timeout_while(lock(&client.order), UNTIL_LOCKED, is_late));
+            client.mounts[usize::from(mount)].write(&bytes);
+        };
+        std::thread::Builder::new().name("fuse-late".into()).spawn(give).is_ok()
     }
 
     fn stand_in(&self, tid: u32, reply: &[u8]) -> Option<Vec<u8>> {

@@ -3,26 +3,49 @@
 //! A reply made after an invalidation must not reach a guest before the invalidation is applied, or the guest would know
 //! something newer than the cached files that it sees. But the kernel may hold the applying thread up: forgetting a name waits for
 //! the directory's lock, forgetting content waits for locked pages, and both may be held by a request that waits for its reply. So such replies
-//! overtake: everything on a directory of which a name is being forgotten, reads and writes of a file whose content is being forgotten.
+//! overtake: everything on a directory of which a name is being forgotten, reads and writes of a file whose content is being forgotten. A request may also be
+//! made with directories locked that it does not name: see [`Locked`].
 
 use crate::invalidation::{Invalidation, What};
 use crate::proto::{Opcode, Request, STANDIN_BIT};
+
+/// Directories that may be locked beside those which a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Locked {
+    /// None.
+    None,
+    /// Those of a link(2) or rename(2), if this thread makes one: with them locked it looks at the file, or into the other directory.
+    ByCallOf(u32),
+    /// The directory that goes, or comes elsewhere.
+    Named,
+    /// Some.
+    Some,
+}
 
 /// What the kernel may hold locked while a request is unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
     nodes: [u64; 2],
     pages: bool,
+    pub(super) locked: Locked,
     /// The thread that looks a name up; 0 for all other requests.
     pub(super) lookup_tid: u32,
 }
 
 impl Blocks {
     pub(super) fn of(request: &Request<'_>) -> Blocks {
-        use Opcode::{CopyFileRange, Fallocate, Read, Readdir, Readdirplus, Write};
+        use Opcode::{
+            CopyFileRange, Fallocate, Getattr, Getxattr, Lookup, Read, Readdir, Readdirplus, Rename, Rename2, Rmdir,
+            Write,
+        };
         let pages = matches!(request.opcode, Some(Read | Write | CopyFileRange | Fallocate | Readdir | Readdirplus));
-        let lookup_tid = if request.opcode == Some(Opcode::Lookup) { request.header.pid } else { 0 };
-        Blocks { nodes: request.nodes().map(|node| node & !STANDIN_BIT), pages, lookup_tid }
+        let lookup_tid = if request.opcode == Some(Lookup) { request.header.pid } else { 0 };
+        let locked = match request.opcode {
+            Some(Lookup | Getattr | Getxattr) => Locked::ByCallOf(request.header.pid),
+            Some(Rmdir | Rename | Rename2) => Locked::Named,
+            _ => Locked::None,
+        };
+        Blocks { nodes: request.nodes().map(|node| node & !STANDIN_BIT), pages, locked, lookup_tid }
     }
 }
 
@@ -42,9 +65,10 @@ struct Pending {
 
 impl Pending {
     fn may_wait_for(&self, mount: u16, blocks: Blocks) -> bool {
-        let concerned = self.node != 0 && self.mount == mount && blocks.nodes.contains(&self.node);
+        let here = self.node != 0 && self.mount == mount;
+        let concerned = here && blocks.nodes.contains(&self.node);
         match self.kind {
-            Kind::Names => concerned,
+            Kind::Names => concerned || (here && blocks.locked == Locked::Some),
             Kind::Pages => concerned && blocks.pages,
         }
     }
@@ -80,6 +104,12 @@ impl Order {
         }
     }
 
+    /// A reply made at `seq` would wait, but not if it had other directories locked.
+    pub(super) fn depends_on_locks(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
+        let pending = |blocks| self.pending.iter().any(|p| p.may_wait_for(mount, blocks));
+        self.applied < seq && !pending(blocks) && pending(Blocks { locked: Locked::Some, ..blocks })
+    }
+
     /// A reply made at `seq` has arrived: true if it is kept here until that is applied, false if it is to be given to the kernel now.
     pub(super) fn must_wait(&mut self, mount: u16, blocks: Blocks, seq: u64, bytes: &[u8]) -> bool {
         if self.applied >= seq || self.pending.iter().any(|p| p.may_wait_for(mount, blocks)) {
@@ -101,9 +131,9 @@ impl Order {
 mod tests {
     use super::*;
 
-    const READ: Blocks = Blocks { nodes: [7, 0], pages: true, lookup_tid: 0 };
-    const STAT: Blocks = Blocks { nodes: [7, 0], pages: false, lookup_tid: 0 };
-    const OTHER: Blocks = Blocks { nodes: [8, 0], pages: true, lookup_tid: 0 };
+    const READ: Blocks = Blocks { nodes: [7, 0], pages: true, locked: Locked::None, lookup_tid: 0 };
+    const STAT: Blocks = Blocks { nodes: [7, 0], pages: false, locked: Locked::None, lookup_tid: 0 };
+    const OTHER: Blocks = Blocks { nodes: [8, 0], pages: true, locked: Locked::None, lookup_tid: 0 };
 
     fn entry() -> What {
         What::Entry(b"x".to_vec())
@@ -121,7 +151,21 @@ mod tests {
         assert!(!pending(entry()).must_wait(0, STAT, 1, b""));
         assert!(!pending(What::Attr { within: 8 }).must_wait(0, OTHER, 1, b""));
         assert!(!pending(What::Content { within: 8 }).must_wait(0, OTHER, 1, b""));
-        assert!(!pending(entry()).must_wait(0, Blocks { nodes: [3, 7], pages: false, lookup_tid: 0 }, 1, b""));
+        assert!(!pending(entry()).must_wait(
+            0,
+            Blocks { nodes: [3, 7], pages: false, locked: Locked::None, lookup_tid: 0 },
+            1,
+            b""
+        ));
+    }
+
+    #[test]
+    fn other_directories_may_be_locked() {
+        let locked = Blocks { locked: Locked::Some, ..OTHER };
+        assert!(pending(entry()).depends_on_locks(0, OTHER, 1) && !pending(entry()).must_wait(0, locked, 1, b""));
+        assert!(!pending(entry()).depends_on_locks(0, STAT, 1), "overtakes anyway");
+        assert!(!pending(entry()).depends_on_locks(1, OTHER, 1) && pending(entry()).must_wait(1, locked, 1, b""));
+        assert!(!pending(What::Content { within: 0 }).depends_on_locks(0, OTHER, 1), "content needs no directory");
     }
 
     #[test]

@@ -53,6 +53,12 @@ pub(super) fn is_open(line: &str) -> bool {
     }
 }
 
+/// The thread gives a file a name, with the directories locked; or it is not known what it does.
+pub(super) fn names_a_file(line: &str) -> bool {
+    let calls = [libc::SYS_link, libc::SYS_linkat, libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
+    CurrentCall::read(line).is_none_or(|(_, number)| calls.contains(&number))
+}
+
 /// The thread sets a lock that belongs to the open file, not to its process.
 pub(super) fn locks_for_open_file(line: &str) -> bool {
     let commands = [libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
@@ -104,6 +110,8 @@ mod tests {
                 && !is_kernel_asking("running")
                 && !is_kernel_asking("-1 0x0")
         );
+        assert!(names_a_file(&line(libc::SYS_linkat, 0)) && names_a_file("running\n"));
+        assert!(!names_a_file(&line(libc::SYS_newfstatat, 0)) && !names_a_file("-1 0x0 0x0\n"));
         assert!(!is_open("running\n") && !is_open("-1 0x0 0x0\n") && !is_open(""));
     }
 }

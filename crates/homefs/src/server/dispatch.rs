@@ -68,6 +68,11 @@ thread_local! {
     static BUFFER: RefCell<ReplyBuf> = RefCell::default();
 }
 
+/// Whether this request is for a file's content.
+pub fn reads(bytes: &[u8]) -> bool {
+    Request::parse(bytes).is_ok_and(|request| request.opcode == Some(Opcode::Read))
+}
+
 impl Server {
     /// Runs one request of mount `mount` in this thread and replies through the outlet. The thread takes on the identity of whoever
     /// asks, for good: use threads that do nothing else with files. Malformed bytes are answered with an error or ignored.

@@ -23,6 +23,7 @@ mod waiting;
 mod xattr;
 
 pub use creds::{Callers, Credentials};
+pub use dispatch::reads;
 pub use export::Export as ExportPath;
 pub use locks::{HeldLocks, LockedRange};
 

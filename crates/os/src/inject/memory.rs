@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -25,6 +26,16 @@ impl Memory {
         let path = format!("/proc/{pid}/mem");
         let file = File::options().read(true).write(true).open(&path);
         Ok(Memory { file: Arc::new(file.map_err(|e| Error::new(format!("opening {path}"), e))?), pid })
+    }
+
+    /// What it is made of: the number of its descriptor, and of its process.
+    pub(crate) fn parts(&self) -> (i32, i32) {
+        (self.file.as_raw_fd(), self.pid)
+    }
+
+    /// From a duplicate of that descriptor.
+    pub(crate) fn from_parts(file: OwnedFd, pid: i32) -> Memory {
+        Memory { file: Arc::new(file.into()), pid }
     }
 
     /// Fills `into` from address `from`.

@@ -3,7 +3,7 @@
 
 use super::lanes::Out;
 use super::shared::Shared;
-use body::{Ahead, BodyError, preliminary};
+use body::{Ahead, BodyError, Copied, preliminary};
 use image::Image;
 use link::{Bulk, LinkError};
 use os::inject::Memory;
@@ -18,7 +18,7 @@ use wire::message::onward::{self, Said, Went};
 use wire::{Kind, ToHome, ToRoom, cargo};
 
 /// How long the body may take to be watched: it may wait for home, or for a page of a file.
-const WATCHED_WITHIN: Duration = Duration::from_secs(5);
+const WATCHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the tracer knows of a body and has begun.
 pub struct Begun {
@@ -26,8 +26,16 @@ pub struct Begun {
     pub host: HostTid,
     /// What home was told that it holds.
     pub outline: Image,
-    /// Its userfaultfd, as soon as it has made one.
-    pub uffd: Receiver<Result<OwnedFd, String>>,
+    /// How its writes are known.
+    pub watch: Watch,
+}
+
+/// How the writes of a body are known.
+pub enum Watch {
+    /// By its userfaultfd, as soon as it has made one.
+    Kernel(Receiver<Result<OwnedFd, String>>),
+    /// By a copy.
+    Copy,
 }
 
 /// Sends it in a thread of its own, and tells home.
@@ -60,14 +68,20 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
     }
     send_image(&way, &image)?;
     send_message(&way, &ToRoom::LayOut { pid })?;
-    let uffd = begun.uffd.recv_timeout(WATCHED_WITHIN);
-    let uffd = uffd.map_err(|_| BodyError::Stays("it does not come to be watched".into()))?;
-    let tracker = Tracker::new(uffd.map_err(BodyError::Stays)?, begun.host.0)?;
+    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.pace), sent_bytes: 0 };
+    let uffd = match &begun.watch {
+        Watch::Copy => {
+            let copied = Copied::of(begun.host.0, &image.areas)?;
+            pages.send_copy(&copied, &image.areas)?;
+            return Ok(Ahead::copied(copied, image.areas));
+        }
+        Watch::Kernel(uffd) => await_uffd(uffd)?,
+    };
+    let tracker = Tracker::new(uffd, begun.host.0)?;
     let mut ahead = Ahead::new(tracker, image.areas);
     let costs = Costs::of(wish.fixed_us, wish.bytes_per_s);
     let rounds = Rounds::new(os::process::anonymous_bytes(begun.host.0)?, wish.max_freeze_us, costs);
     let memory = Memory::of(begun.host.0)?;
-    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.pace), sent_bytes: 0 };
     ahead.send(rounds, |round| {
         let before = pages.sent_bytes;
         pages.send(round.runs, round.areas, &memory, round.fresh, Some(&mut round.unreadable))?;
@@ -75,6 +89,12 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
         Ok::<_, BodyError>(pages.sent_bytes - before)
     })?;
     Ok(ahead)
+}
+
+/// A body's userfaultfd, when it has made one.
+pub fn await_uffd(uffd: &Receiver<Result<OwnedFd, String>>) -> Result<OwnedFd, BodyError> {
+    let uffd = uffd.recv_timeout(WATCHED_WITHIN);
+    uffd.map_err(|_| BodyError::Stays("it does not come to be watched".into()))?.map_err(BodyError::Stays)
 }
 
 /// Pages on their way to another room.
@@ -106,6 +126,12 @@ impl Pages<'_> {
         body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, |runs, bytes| {
             this.borrow_mut().send_batch(runs, bytes)
         })
+    }
+
+    fn send_copy(&mut self, copied: &Copied, areas: &[image::Area]) -> Result<(), BodyError> {
+        let this = std::cell::RefCell::new(self);
+        let batch_bytes = || this.borrow().bulk.batch_bytes();
+        copied.each(areas, batch_bytes, |runs, bytes| this.borrow_mut().send_batch(runs, bytes))
     }
 
     /// Sends a batch, and tells home.

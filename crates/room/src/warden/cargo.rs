@@ -1,4 +1,5 @@
-//! Processes on their way in: parts of images and pages, in the order in which home or another room sent them. A thread of its own, for writing a page may need a file from home.
+//! Processes on their way in: parts of images and pages, in the order in which home or another room sent them. A thread of its own, for writing a page may need a file from home;
+//! and one more, which writes them, for whoever waits for such a file must not have the device through which it comes ([`os::apart`]).
 
 use super::following::{self, Followed, Source};
 use super::setup::ID_BASE;
@@ -6,6 +7,7 @@ use super::shared::Shared;
 use super::tracer::Order;
 use body::Window;
 use image::Image;
+use os::apart::Apart;
 use os::inject::Memory;
 use os::userfault::Userfault;
 use std::collections::HashMap;
@@ -13,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use strategy::Ranges;
 use wire::ToHome;
-use wire::cargo::{Pages, WINDOW_BYTES};
+use wire::cargo::WINDOW_BYTES;
 
 /// What came.
 #[derive(Debug)]
@@ -109,7 +111,7 @@ impl Cargo {
 struct Laid {
     image: Arc<Image>,
     memory: Memory,
-    windows: Vec<Window>,
+    windows: Arc<[Window]>,
 }
 
 /// A process of which something has come.
@@ -128,7 +130,10 @@ struct Incoming {
 pub fn serve(room: &Arc<Shared>) {
     let Some(from) = room.cargo.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     // Writing a page of a file's copy reads the file first.
-    os::namespace::touch_files_as(ID_BASE, ID_BASE);
+    let apart = match Apart::start("cargo-pages", ID_BASE) {
+        Ok(apart) => apart,
+        Err(e) => return tracing::error!("no process can come: {e}"),
+    };
     let mut incoming: HashMap<i32, Incoming> = HashMap::new();
     for item in from {
         let bytes = item.bytes();
@@ -138,10 +143,14 @@ pub fn serve(room: &Arc<Shared>) {
                     incoming.entry(pid).or_default().add(bytes);
                 }
             }
-            Item::Pages(body) => {
-                if let Some(pages) = wire::cargo::pages(&body) {
-                    incoming.get_mut(&pages.pid).into_iter().for_each(|one| one.write(room, &pages));
-                    room.tell(&ToHome::Taken { pid: pages.pid, bytes: pages.bytes.len() as u64 });
+            Item::Pages(mut body) => {
+                let of = wire::cargo::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
+                if let Some((pid, bytes)) = of {
+                    incoming
+                        .get_mut(&pid)
+                        .into_iter()
+                        .for_each(|one| one.write(room, &apart, pid, std::mem::take(&mut body)));
+                    room.tell(&ToHome::Taken { pid, bytes });
                 }
             }
             Item::LayOut { pid } => {
@@ -187,17 +196,22 @@ impl Incoming {
         self.mapped.get_or_insert_with(|| Err("no image came".into()))
     }
 
-    fn write(&mut self, room: &Arc<Shared>, pages: &Pages<'_>) {
-        let Ok(laid) = self.map(room, pages.pid) else { return };
+    fn write(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, body: Vec<u8>) {
+        let Ok(laid) = self.map(room, pid) else { return };
         if let Err(e) = os::fault::at("pages there") {
             self.mapped = Some(Err(e.to_string()));
             return;
         }
-        let Laid { image, memory, windows } = laid;
-        let put = body::put_pages(&pages.runs, pages.bytes, &image.areas, windows, memory);
+        let (image, windows) = (laid.image.clone(), laid.windows.clone());
+        let put = apart.with(&laid.memory, move |memory| match wire::cargo::pages(&body) {
+            Some(pages) => {
+                body::put_pages(&pages.runs, pages.bytes, &image.areas, &windows, memory).map_err(|e| e.to_string())
+            }
+            None => Ok(()),
+        });
         self.written = true;
-        if let Err(e) = put {
-            self.mapped = Some(Err(e.to_string()));
+        if let Err(e) = put.map_err(|e| e.to_string()).flatten() {
+            self.mapped = Some(Err(e));
         }
     }
 
@@ -257,5 +271,5 @@ fn lay_out(room: &Arc<Shared>, pid: i32, bytes: &[u8]) -> Result<Laid, String> {
     let (answer, answered) = channel();
     room.orders.give(Order::Map { pid, image: image.clone(), answer });
     let (memory, windows) = answered.recv().map_err(|_| "the room ends".to_owned())??;
-    Ok(Laid { image, memory, windows })
+    Ok(Laid { image, memory, windows: windows.into() })
 }

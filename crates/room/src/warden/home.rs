@@ -37,6 +37,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         },
         ToRoom::Kill { pid } => {
             room.lanes.end(pid);
+            room.homeward.forget(pid);
             room.cargo.give(Item::Forget { pid });
             room.orders.give(Order::Kill { pid });
         }
@@ -51,18 +52,28 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
         ToRoom::Resume { pid } => {
             room.lanes.arrived(pid);
+            room.homeward.forget(pid);
             room.orders.give(Order::Resume { pid });
         }
         ToRoom::Stays { pid, why } => {
             going_home::stay(room, pid, &why);
             room.orders.give(Order::DieHere { pid });
         }
-        ToRoom::Recall { pid, follow_bytes, pace, onward } => {
-            room.orders.give(Order::Recall { pid, follow_bytes, pace, onward });
+        ToRoom::Recall { pid, follow_bytes, pace, onward, ahead } => {
+            room.orders.give(Order::Recall { pid, follow_bytes, pace, onward, ahead });
         }
         ToRoom::Onward { pid, order } => match order {
             onward::Order::Outline => room.orders.give(Order::Outline { pid }),
             onward::Order::Ahead(wish) => room.orders.give(Order::Ahead { pid, wish }),
+            onward::Order::Homeward(wish) => {
+                room.windows.open(pid);
+                room.homeward.begin(pid, wish.ahead.ticket);
+                room.orders.give(Order::Homeward { pid, wish });
+            }
+            onward::Order::Enough => {
+                room.homeward.forget(pid);
+                room.windows.close(pid);
+            }
             onward::Order::Connect(lane) => lanes::connect(room, pid, lane),
             onward::Order::Admit { ticket, from } => room.lanes.admit(pid, ticket, from),
         },
@@ -75,6 +86,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         }
         ToRoom::Release { pid } => {
             room.lanes.end(pid);
+            room.homeward.forget(pid);
             room.cargo.give(Item::Forget { pid });
             room.orders.give(Order::Release { pid });
         }

@@ -252,7 +252,11 @@ fn alone(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Resu
     let Some(other) = sharer(room, pid, host, fd, info) else { return Ok(()) };
     let name = process::link(host.0, &format!("fd/{fd}"))?;
     let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
-    Err(BodyError::Stays(words))
+    // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has got it, or closed something, since.
+    match info.flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 && !body::is_memory(&name) {
+        true => Err(BodyError::Fleeting(words)),
+        false => Err(BodyError::Stays(words)),
+    }
 }
 
 fn others_of(room: &Shared, pid: i32) -> Vec<(i32, HostTid)> {

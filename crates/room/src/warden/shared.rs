@@ -35,6 +35,8 @@ pub struct Shared {
     pub owed: super::owed::Owed,
     /// Ways to other rooms and from them.
     pub lanes: super::lanes::Lanes,
+    /// What has gone home of bodies that run.
+    pub homeward: super::homeward::Homeward,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
     /// Processes that run here, and whose pages follow.
@@ -206,6 +208,7 @@ impl Shared {
             memory,
             cargo,
             lanes: super::lanes::Lanes::default(),
+            homeward: super::homeward::Homeward::default(),
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             lenders: body::Lenders::default(),

@@ -9,6 +9,7 @@ use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
+use wire::Refusal;
 use wire::message::CommonPipe;
 
 /// What all pipes together may hold: it goes in one message.
@@ -57,7 +58,7 @@ pub struct Commons {
     /// The others who have any of them.
     pub others: BTreeSet<i32>,
     /// Why not all of them can be given behind a stand-in. Of those that run it need not be true.
-    pub trouble: Option<String>,
+    pub trouble: Option<Refusal>,
 }
 
 type Key = (u64, u64);
@@ -117,10 +118,15 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
     Ok(found)
 }
 
+/// As home is told it.
+pub fn refusal(e: &BodyError) -> Refusal {
+    Refusal { why: e.to_string(), fleeting: e.is_fleeting() }
+}
+
 impl Commons {
     fn note(&mut self, result: Result<(), BodyError>) {
         if let Err(e) = result {
-            self.trouble.get_or_insert_with(|| e.to_string());
+            self.trouble.get_or_insert_with(|| refusal(&e));
         }
     }
 }
@@ -129,17 +135,40 @@ fn is_one(a: &Place, b: &Place) -> bool {
     a == b || process::one_file((a.host.0, a.fd), (b.host.0, b.fd))
 }
 
-/// A body's descriptors that are no stand-ins.
-fn places(room: &Shared, pid: i32, host: HostTid) -> Result<Vec<(Key, Place, FdInfo)>, BodyError> {
-    let mut found = Vec::new();
+/// How often the descriptors of a body that runs are listed that closes some meanwhile.
+const LISTED_MAX: usize = 16;
+
+type Listed = Vec<(Key, Place, FdInfo)>;
+
+/// A body's descriptors that are no stand-ins. One that runs may close some while they are listed, and what it had under that number it may have under another by then.
+fn places(room: &Shared, pid: i32, host: HostTid) -> Result<Listed, BodyError> {
+    let (mut found, mut closes) = list(room, pid, host)?;
+    for _ in 1..LISTED_MAX {
+        if closes {
+            (found, closes) = list(room, pid, host)?;
+        }
+    }
+    Ok(found)
+}
+
+/// The same, and whether it has closed any meanwhile.
+fn list(room: &Shared, pid: i32, host: HostTid) -> Result<(Listed, bool), BodyError> {
+    let (mut found, mut closes) = (Vec::new(), false);
     for fd in process::descriptors(host.0)? {
-        let info = process::fd_info(host.0, fd)?;
+        let info = match process::fd_info(host.0, fd) {
+            Ok(info) => info,
+            Err(e) if e.errno() == libc::ENOENT => {
+                closes = true;
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        };
         if room.standins.standin(info.mount_id, info.inode).is_none() {
             let close_on_exec = info.flags & libc::O_CLOEXEC != 0;
             found.push(((info.mount_id, info.inode), Place { pid, host, fd, close_on_exec }, info));
         }
     }
-    Ok(found)
+    Ok((found, closes))
 }
 
 fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError> {

@@ -27,6 +27,7 @@ use births::Births;
 use bodies::Bodies;
 use body::Window;
 use departing::Departing;
+pub use departing::{pages_within, send_image};
 use dying::Dying;
 use held::Held;
 use image::Image;
@@ -42,6 +43,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use stops::Stops;
+use wire::Refusal;
 use wire::message::{CallId, Place, StandinId};
 
 /// What other threads want of the tracer.
@@ -118,7 +120,7 @@ pub enum Order {
         /// Who leaves.
         pid: i32,
         /// Process, stand-in, and number of its deputy's descriptor.
-        result: Result<Vec<(i32, StandinId, i32)>, String>,
+        result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
     },
     /// A body cannot go home to die.
     DieHere {
@@ -172,6 +174,15 @@ pub enum Order {
         pace: strategy::Pace,
         /// To another room, by the way that was made.
         onward: bool,
+        /// Home, where what was sent ahead in this try is in place.
+        ahead: Option<wire::message::onward::Ticket>,
+    },
+    /// The memory of a body is to go home while it runs.
+    Homeward {
+        /// The process.
+        pid: i32,
+        /// How.
+        wish: wire::message::onward::Homeward,
     },
     /// Home wants to know what a body holds that may go to another room.
     Outline {
@@ -323,7 +334,10 @@ impl Tracer {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid, follow_bytes, pace, onward } => self.recall(pid, follow_bytes, pace, onward),
+            Order::Recall { pid, follow_bytes, pace, onward, ahead } => {
+                self.recall(pid, (follow_bytes, pace), onward, ahead);
+            }
+            Order::Homeward { pid, wish } => self.send_homeward(pid, wish),
             Order::Outline { pid } => self.outline(pid),
             Order::Ahead { pid, wish } => self.send_ahead(pid, wish),
             Order::Release { pid } => self.vanish(pid),

@@ -37,6 +37,14 @@ impl Windows {
         !timeout.timed_out() && all.contains_key(&pid)
     }
 
+    /// Waits until the home has put all in place. False: it takes nothing any more.
+    pub fn await_clear(&self, pid: i32) -> bool {
+        let is_under_way = |all: &mut HashMap<i32, u64>| all.get(&pid).is_some_and(|sent| *sent > 0);
+        let waited = self.changed.wait_timeout_while(self.lock(), TAKEN_WITHIN, is_under_way);
+        let (all, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        !timeout.timed_out() && all.contains_key(&pid)
+    }
+
     /// The home has put so many bytes in place.
     pub fn taken(&self, pid: i32, bytes: u64) {
         if let Some(sent) = self.lock().get_mut(&pid) {

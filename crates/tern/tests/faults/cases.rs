@@ -9,6 +9,8 @@ pub enum Way {
     Pre,
     /// From n2 home.
     Home,
+    /// The same, by pre-copy.
+    HomePre,
     /// Straight from n2 to n3.
     On,
     /// The same, by pre-copy.
@@ -27,6 +29,7 @@ impl Way {
             Way::Out => "out",
             Way::Pre => "pre",
             Way::Home => "home",
+            Way::HomePre => "homepre",
             Way::On => "on",
             Way::OnPre => "onpre",
             Way::OnPost => "onpost",
@@ -104,7 +107,10 @@ pub enum End {
 const OUT: &[Way] = &[Way::Out, Way::Around];
 const PRE: &[Way] = &[Way::Pre];
 const BACK: &[Way] = &[Way::Home, Way::Around];
+const HOME_AHEAD: &[Way] = &[Way::Home, Way::HomePre];
+const HOME_PRE: &[Way] = &[Way::HomePre];
 const ON: &[Way] = &[Way::On];
+const ON_AHEAD: &[Way] = &[Way::On, Way::OnPre];
 const ON_PRE: &[Way] = &[Way::OnPre];
 const ON_POST: &[Way] = &[Way::OnPost];
 const FAMILY: &[Way] = &[Way::Family];
@@ -143,6 +149,14 @@ const PHASES: &[Phase] = &[
     phase("collect there", BACK, Room, false, false),
     phase("send there", BACK, Room, false, false),
     phase("leave there", BACK, Room, true, true),
+    phase("come ahead", HOME_AHEAD, Home, false, false),
+    phase("lay out ahead", HOME_AHEAD, Home, false, false),
+    phase("homeward there", HOME_AHEAD, Room, false, false),
+    phase("round homeward there", HOME_PRE, Room, false, false),
+    phase("recall", HOME_PRE, Home, false, false),
+    phase("fill", HOME_PRE, Home, false, false),
+    phase("send there", HOME_PRE, Room, false, false),
+    phase("dismissed", HOME_PRE, Home, true, true),
     phase("outline", ON, Home, false, false),
     phase("outline there", ON, Room, false, false),
     phase("make empty", ON, Beyond, true, false),
@@ -161,7 +175,7 @@ const PHASES: &[Phase] = &[
     phase("switched", ON, Home, true, true),
     phase("resume there", ON, Third, false, true),
     phase("leave there", ON, Room, true, true),
-    phase("ahead there", ON_PRE, Room, false, false),
+    phase("ahead there", ON_AHEAD, Room, false, false),
     phase("round there", ON_PRE, Room, false, false),
     phase("pages there", ON_PRE, Third, true, false),
     phase("recall there", ON_PRE, Room, false, false),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cases;
+mod killed;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -68,14 +69,14 @@ grown() {
 }
 $1 > said 2> errors < /dev/null & pid=$!
 grown
-case $2 in home|on*|around|family) tern move $pid n2 || echo 'not away';; esac
+case $2 in home*|on*|around|family) tern move $pid n2 || echo 'not away';; esac
 if [ $2 = family ]; then
     kill -USR2 $pid; tries=0
     until pgrep -P $pid > /dev/null || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
 fi
 echo "$4" > $3/fault; tries=0
 until [ -e $3/set ] || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
-case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; home|family) to=home;; esac
+case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; homepre) to='home --how pre';; home|family) to=home;; esac
 timeout -s KILL 40 tern move $pid $to > moved 2>&1 & mover=$!
 tries=0
 while kill -0 $mover 2> /dev/null && [ $tries -lt 600 ]; do

@@ -195,6 +195,39 @@ END
     assert_eq!(text, "all\n0\nmade");
 }
 
+/// A child that has a pipe in common with its parent gives its end other numbers all the time: whoever looks for it meets numbers that are closed. The parent could not leave, for the
+/// child did not seem to have the pipe, and did when it was looked at again.
+#[test]
+fn a_pipe_under_changing_numbers() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        for way in home home n3 home n3 home; do
+            rm -f go up end
+            python3 -c "
+import os, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+until('go'); reader, writer = os.pipe()
+if os.fork() == 0:
+    os.close(reader); open('up', 'w').close()
+    for n in range(1 << 30):
+        for fd in range(40, 60): os.dup2(writer, fd)
+        os.closerange(40, 60)
+        os.dup2(writer, writer + 1); os.close(writer); os.dup2(writer + 1, writer); os.close(writer + 1)
+        if n % 64 == 0 and os.path.exists('end'): os.write(writer, b'whole'); os._exit(0)
+os.close(writer); until('end')
+print(os.read(reader, 10).decode(), os.waitstatus_to_exitcode(os.wait()[1]))" > said 2>&1 & pid=$!
+            until_ 'readlink /proc/$pid/exe | grep -q python'
+            tern move $pid n2 2>&1; touch go; until_ '[ -e up ]'
+            tern move $pid $way 2>&1; touch end; wait $pid; cat said
+        done"#,
+    )
+    .text();
+    assert_eq!(text, ["whole 0"; 6].join("\n"));
+}
+
 /// Makes a child that waits, by vfork.
 const VFORK: &str = r#"
 #include <stdio.h>

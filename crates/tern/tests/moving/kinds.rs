@@ -113,12 +113,12 @@ fn pages_of_every_kind() {
             r#"
         {keeper} > said 2>&1 < /dev/null & pid=$!
         lines said 2
-        for leg in "n2 stop" "n3 pre" "n2 post" "home post" "n3 pre" "n2 stop" "home stop" "n2 post"; do
+        for leg in "n2 stop" "n3 pre" "n2 post" "home post" "n3 pre" "home pre" "n2 stop" "home stop" "n2 post"; do
             set -- $leg
             tern move $pid $1 --how $2 > why 2>&1 || {{ echo $leg; cat why; }}
             lines said $(($(wc -l < said) + 2))
         done
-        tern move $pid home --max-freeze 2ms --json | grep '"how"'
+        tern move $pid home --max-freeze 2ms > why 2>&1 || cat why
         lines said $(($(wc -l < said) + 2))
         grep -v -c ' 0 kB swapped' said > swapped; grep -c ' 64 kB locked' said | xargs test $(wc -l < said) = || cat said
         kill -USR1 $pid; wait $pid; echo $? $(tail -1 said); cat swapped"#
@@ -127,7 +127,7 @@ fn pages_of_every_kind() {
     .text();
     let (right, swapped) = text.rsplit_once('\n').unwrap();
     let words: Vec<&str> = right.split_whitespace().collect();
-    assert_eq!(words, ["\"how\":", "\"post\",", "4", "whole"], "{text}");
+    assert_eq!(words, ["4", "whole"], "{text}");
     match swap {
         Some(_) => assert!(swapped.parse::<u32>().unwrap() > 5, "{text}"),
         None => eprintln!("no swap can be had here: none of its pages was swapped out"),

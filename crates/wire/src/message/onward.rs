@@ -58,6 +58,17 @@ pub struct Ahead {
     pub bytes_per_s: u64,
     /// How its pages go.
     pub pace: Pace,
+    /// It is watched. Else it must be small enough to be compared at the stop with a copy of what was sent.
+    pub watched: bool,
+}
+
+/// How the memory of a body that runs is to be sent home ([`Said::Sends`], an image with the areas that are laid out there, pages, [`Said::Ahead`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Homeward {
+    /// As to another room.
+    pub ahead: Ahead,
+    /// Start and end of what its deputy has where its memory would be.
+    pub taken: Vec<(u64, u64)>,
 }
 
 /// How sending the memory of a body that runs went.
@@ -92,6 +103,10 @@ pub enum Order {
     Connect(Lane),
     /// To the same: send its memory by that way while it runs ([`Said::Ahead`]).
     Ahead(Ahead),
+    /// To the one that it leaves for home: send its memory while it runs.
+    Homeward(Homeward),
+    /// To the same: no more of that.
+    Enough,
     /// To the other: who shows this ticket, and is this node, brings it.
     Admit {
         /// Shown first.
@@ -115,6 +130,13 @@ pub enum Said {
         /// How.
         result: Result<Went, String>,
     },
+    /// To [`Order::Homeward`]: it begins; its own memory is about so many bytes.
+    Sends {
+        /// Bytes.
+        own_bytes: u64,
+    },
+    /// Pages (start and bytes) that went home ahead, and are not there any more.
+    Gone(Vec<(u64, u64)>),
     /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`] follows.
     Changed,
     /// Some of its pages follow when it runs in the other room; [`crate::ToHome::Whole`] comes behind this.

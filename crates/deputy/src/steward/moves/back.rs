@@ -1,7 +1,9 @@
 //! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
 
 use super::filling::Filling;
+use super::homeward::Laid;
 use super::locks::Locks;
+use super::out::TRIES_MAX;
 use super::used::Away;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
@@ -16,6 +18,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
+use wire::message::onward::Said;
 
 /// SIGKILL and SIGSTOP.
 pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
@@ -28,45 +31,74 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, must_come: bool, gauge: Arc
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
-    let this = Move::begin(room, pid, (Side::Room, true), wish.pace, gauge)?;
-    let follow_bytes = match wish.how {
-        How::Post => 0,
-        How::Auto => room
-            .moves
-            .costs("home", "stop", Parts::default())
-            .limited(wish.pace.rate)
-            .stop_bytes_max(wish.max_freeze_us),
-        How::Stop | How::Pre | How::Flush => u64::MAX,
-    };
-    this.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace: wish.pace, onward: false })?;
-    match this.receive(must_come) {
-        Ok(rest) => {
-            os::fault::past("home");
-            let how = if rest.is_some() { "post" } else { "stop" };
-            let received = rest.map_or(Ok(()), |pager| this.receive_rest(&pager));
-            this.decide(Told::Release, &ToRoom::Release { pid })?;
-            // Its number is free there when this is told; until then it could not go there again.
-            let _ = this.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
-            this.done("leave");
-            received?;
-            Ok(this.leg("home", how))
-        }
-        Err(e) => {
-            this.decide(Told::Resume, &ToRoom::Resume { pid })?;
-            this.send_signals_on();
-            if !this.protocol.get().is_settled() {
-                let _ = this.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
-            }
-            Err(e)
+    let this = Move::begin(room, pid, (Side::Room, false), wish.pace, gauge)?;
+    let mut come = this.come(wish, must_come);
+    for _ in 1..TRIES_MAX {
+        if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
+            come = this.come(wish, must_come);
         }
     }
+    come
 }
 
 /// Who brings the pages that follow.
 type Rest = Option<Arc<Pager>>;
 
 impl Move {
-    fn receive(&self, must_come: bool) -> Result<Rest, MoveError> {
+    fn come(&self, wish: Wish, must_come: bool) -> Result<Leg, MoveError> {
+        // Who waits for it has nothing of a shorter stop.
+        let ahead = if must_come { None } else { self.come_ahead(wish)? };
+        let costs = || self.room.moves.costs("home", "stop", Parts::default()).limited(wish.pace.rate);
+        let follow_bytes = match wish.how {
+            How::Post => 0,
+            How::Auto => costs().stop_bytes_max(wish.max_freeze_us),
+            How::Stop | How::Pre | How::Flush => u64::MAX,
+        };
+        self.hold_signals();
+        let (pid, pace) = (self.pid, wish.pace);
+        let (ticket, course) = (ahead.as_ref().map(|ahead| ahead.ticket), ahead.as_ref().map(|ahead| ahead.course));
+        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: false, ahead: ticket })?;
+        match self.receive(must_come, ahead.map(|ahead| ahead.laid)) {
+            Ok(rest) => {
+                os::fault::past("home");
+                let follows = rest.is_some();
+                let alone = if follows { "post" } else { "stop" };
+                let how = course.map_or_else(|| alone.to_owned(), |course| course.how(follows));
+                let received = rest.map_or(Ok(()), |pager| self.receive_rest(&pager));
+                self.decide(Told::Release, &ToRoom::Release { pid })?;
+                // Its number is free there when this is told; until then it could not go there again.
+                let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
+                self.done("leave");
+                received?;
+                Ok(self.leg("home", &how))
+            }
+            Err(e) => {
+                self.decide(Told::Resume, &ToRoom::Resume { pid })?;
+                self.send_signals_on();
+                if !self.protocol.get().is_settled() {
+                    let _ = self.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// It runs in the room, which owes nothing: another try may begin.
+    pub(super) fn has_stayed(&self) -> bool {
+        let protocol = self.protocol.get();
+        protocol.owner() == Side::Room && protocol.is_settled()
+    }
+
+    /// `laid`: what has come ahead.
+    fn receive(&self, must_come: bool, laid: Option<Laid>) -> Result<Rest, MoveError> {
+        let mut laid = laid;
+        let received = self.receive_into(must_come, &mut laid);
+        // Until the deputy is stopped, nobody else takes it away again.
+        laid.into_iter().for_each(Laid::undo);
+        received
+    }
+
+    fn receive_into(&self, must_come: bool, laid: &mut Option<Laid>) -> Result<Rest, MoveError> {
         os::fault::at("recall")?;
         let mut bytes = Vec::new();
         let mut filling: Option<Filling> = None;
@@ -79,17 +111,19 @@ impl Move {
                     self.course.borrow_mut().freeze(Instant::now());
                 }
                 Ok(Heard::Share(files, pipes)) => {
-                    let result = self.share(&files, &pipes).map_err(|e| e.to_string());
+                    let result = self.share(&files, &pipes).map_err(|e| e.refusal());
                     self.room.tell(&ToRoom::Shared { pid: self.pid, result });
                     self.done("share");
                 }
                 Ok(Heard::Later(runs)) => {
-                    if let Err(e) = self.filled(&mut filling, &bytes, must_come).and_then(|f| f.expect_later(&runs)) {
+                    if let Err(e) =
+                        self.filled(&mut filling, (&bytes, must_come), laid).and_then(|f| f.expect_later(&runs))
+                    {
                         break Err(e);
                     }
                 }
                 Ok(Heard::Pages(runs, pages)) => {
-                    let ready = self.filled(&mut filling, &bytes, must_come);
+                    let ready = self.filled(&mut filling, (&bytes, must_come), laid);
                     let bytes = pages.len() as u64;
                     self.count(bytes);
                     let wanted = self.check_wanted();
@@ -98,8 +132,14 @@ impl Move {
                     }
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
+                Ok(Heard::Onward(Said::Gone(runs))) => {
+                    let ready = self.filled(&mut filling, (&bytes, must_come), laid);
+                    if let Err(e) = ready.and_then(|f| f.discard(&runs)) {
+                        break Err(e);
+                    }
+                }
                 Ok(Heard::Whole(Ok(()))) => break Ok(()),
-                Ok(Heard::Whole(Err(why))) => break Err(MoveError::Room(why)),
+                Ok(Heard::Whole(Err(refusal))) => break Err(refusal.into()),
                 Ok(_) => {}
                 Err(e) => break Err(e),
             }
@@ -120,22 +160,22 @@ impl Move {
     fn filled<'a>(
         &self,
         filling: &'a mut Option<Filling>,
-        bytes: &[u8],
-        must_come: bool,
+        (bytes, must_come): (&[u8], bool),
+        laid: &mut Option<Laid>,
     ) -> Result<&'a mut Filling, MoveError> {
         match filling {
             Some(filling) => Ok(filling),
             None => {
                 self.done("image");
-                let begun = self.begin_filling(bytes, must_come)?;
+                let begun = self.begin_filling(bytes, must_come, laid)?;
                 self.done("lay out");
                 Ok(filling.insert(begun))
             }
         }
     }
 
-    /// Stops the deputy and lays the body's memory out in it, beside its own.
-    fn begin_filling(&self, bytes: &[u8], must_come: bool) -> Result<Filling, MoveError> {
+    /// Stops the deputy and lays the body's memory out in it, beside its own; what of that has come ahead stays.
+    fn begin_filling(&self, bytes: &[u8], must_come: bool, laid: &mut Option<Laid>) -> Result<Filling, MoveError> {
         let image = Image::decode(bytes).map_err(|e| MoveError::Room(e.to_string()))?;
         let mut wanted: Vec<i32> = image.threads.iter().map(|t| t.tid).collect();
         wanted.sort_unstable();
@@ -153,7 +193,10 @@ impl Move {
                 return Err(e.into());
             }
         };
-        let own: Vec<Area> = areas.iter().filter(|a| a.name != b"[vsyscall]").cloned().collect();
+        let ahead: Vec<(u64, u64)> =
+            laid.iter().flat_map(|laid| laid.areas()).map(|area| (area.start, area.end)).collect();
+        let is_ahead = |a: &Area| os::pages::subtract(&[(a.start, a.end)], &ahead).is_empty();
+        let own: Vec<Area> = areas.iter().filter(|a| a.name != b"[vsyscall]" && !is_ahead(a)).cloned().collect();
         // The place must be free of both memories: those of the image count as taken too.
         let mut taken = areas.clone();
         taken.extend(image.areas.iter().map(|a| os::areas::Area { start: a.start, end: a.end, ..Default::default() }));
@@ -163,7 +206,8 @@ impl Move {
                 e
             },
         )?;
-        let mut filling = Filling::new(image, deputy, &own, locks);
+        let ahead = laid.take().map(Laid::into_areas).unwrap_or_default();
+        let mut filling = Filling::new(image, deputy, (&own, ahead), locks);
         match filling.prepare(&self.room, self.pid) {
             Ok(()) => Ok(filling),
             Err(e) => {

@@ -24,6 +24,8 @@ pub struct Filling {
     given: Given,
     /// Memory of the deputy's own, which goes last.
     own: Vec<Own>,
+    /// Memory of the program's that was laid out in it before, with pages.
+    ahead: Vec<image::Area>,
     /// Where it has the working directory open, if it is in another one.
     cwd: Option<i32>,
     /// Pages that follow when it runs.
@@ -57,10 +59,10 @@ fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
 
 impl Filling {
     /// Of a deputy that is stopped, and was collected; nothing is done to it yet.
-    pub fn new(image: Image, deputy: Collected, own: &[Area], locks: Locks) -> Filling {
+    pub fn new(image: Image, deputy: Collected, (own, ahead): (&[Area], Vec<image::Area>), locks: Locks) -> Filling {
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
         let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
-        Filling { image, deputy, given, own, cwd: None, later, copies, locks }
+        Filling { image, deputy, given, own, ahead, cwd: None, later, copies, locks }
     }
 
     /// What it is filled from.
@@ -84,9 +86,9 @@ impl Filling {
         self.given.objects = body::make_objects(self.first()?, &image, None)?;
         body::make_timers(pid, self.first()?, &image)?;
         self.make_place()?;
-        let Filling { image, deputy, own, given, .. } = self;
+        let Filling { image, deputy, own, given, ahead, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
-        body::map_memory(pid, inside, image, given, &ranges(own))?;
+        body::map_memory(pid, inside, image, given, (&ranges(own), ahead))?;
         let taken = os::areas::read(pid)?.into_iter().map(|a| (a.start, a.end));
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
         given.windows = body::make_memories(inside, image, given, taken, LOWEST_FD)?;
@@ -128,6 +130,14 @@ impl Filling {
         Ok(())
     }
 
+    /// These came ahead, and are not there any more.
+    pub fn discard(&mut self, runs: &[body::Run]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
+        }
+        Ok(body::discard(self.first()?, runs)?)
+    }
+
     /// All of these.
     pub fn take_later(&mut self) -> Ranges {
         std::mem::take(&mut self.later)
@@ -140,6 +150,11 @@ impl Filling {
 
     /// Whoever touches these pages from now on waits for them.
     pub fn watch_missing(&mut self, pid: i32, later: &Ranges) -> Result<Userfault, BodyError> {
+        if !self.ahead.is_empty() {
+            // As they came ahead they are not any more.
+            let stale: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+            body::discard(self.first()?, &stale)?;
+        }
         let memory = body::watch_missing(self.first()?, pid)?;
         body::register(&memory, &self.image.areas, later)?;
         Ok(memory)

@@ -29,7 +29,7 @@ use wire::message::{Place, Program, StandinId};
 use wire::{Kind, ToRoom, cargo};
 
 /// How often a process is prepared that forks or closes files at the wrong moment.
-const TRIES_MAX: usize = 5;
+pub(super) const TRIES_MAX: usize = 5;
 
 /// A body that waits in the room for its image.
 struct Prepared {
@@ -46,21 +46,12 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish);
     for _ in 1..TRIES_MAX {
-        if moved.as_ref().is_err_and(is_fleeting) && !has_ended(pid) {
+        if moved.as_ref().is_err_and(MoveError::is_fleeting) && !has_ended(pid) {
             moved = this.go_out(&pidfd, wish);
         }
     }
     // Whatever could not be read of it then has its reason in this.
     moved.map_err(|e| if has_ended(pid) { BodyError::Gone.into() } else { e })
-}
-
-/// It did something at the wrong moment, such as closing what was being looked at: soon it does not.
-fn is_fleeting(e: &MoveError) -> bool {
-    match e {
-        MoveError::Changed => true,
-        MoveError::Body(BodyError::Os(e)) => e.errno() == libc::ENOENT,
-        _ => false,
-    }
 }
 
 fn has_ended(pid: i32) -> bool {

@@ -19,7 +19,7 @@ use wire::ToRoom;
 use wire::message::onward::{self, Lane, Said, Ticket};
 
 /// How often it is tried with a process whose open files change meanwhile.
-const TRIES_MAX: u32 = 3;
+const TRIES_MAX: u32 = 5;
 /// How long nothing may come of a process that stands still: then the way between the nodes counts as broken, and the process goes through home.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 /// How long deputy threads may take to do what they were told last.
@@ -49,7 +49,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, beyond: &Beyond, wish: Wish, gauge: Arc
     loop {
         turn += 1;
         match this.pass(beyond, turn, wish) {
-            Err(MoveError::Changed) if turn < TRIES_MAX => {}
+            Err(e) if e.is_fleeting() && this.has_stayed() && turn < TRIES_MAX => {}
             Err(MoveError::NotAhead(why)) if wish.how == How::Auto => {
                 tracing::info!("process {pid} goes without pre-copy: {why}");
                 wish.how = How::Post;
@@ -151,16 +151,14 @@ impl Move {
     /// Pre-copy, if it is wanted, or needed for the bound.
     fn pages_ahead(&self, to: &str, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
         let costs = |how| self.room.moves.costs(to, how, Parts::default()).limited(wish.pace.rate);
-        let wanted = match wish.how {
-            How::Auto => costs("stop").choose(own_bytes, wish.max_freeze_us) == Way::Pre,
-            other => other == How::Pre,
+        let watched = match (wish.how, costs("stop").choose(own_bytes, wish.max_freeze_us)) {
+            (How::Auto, Way::Copy) => false,
+            (How::Auto, Way::Pre) | (How::Pre, _) => true,
+            _ => return Ok(None),
         };
-        if !wanted {
-            return Ok(None);
-        }
         let (fixed_us, bytes_per_s) = costs("pre").parts();
         let (max_freeze_us, pace) = (wish.max_freeze_us, wish.pace);
-        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace };
+        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace, watched };
         self.gauge.begin(Stage::Ahead, own_bytes);
         self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Ahead(order) });
         loop {
@@ -171,7 +169,9 @@ impl Move {
                 }
                 Heard::Onward(Said::Ahead { ticket: of, result }) if of == ticket => {
                     self.done("ahead");
-                    let onward::Went { rounds, outrun } = result.map_err(MoveError::NotAhead)?;
+                    // What changes too quickly even for a copy gets another body: this one may have some of its pages.
+                    let not_ahead = |why| if watched { MoveError::NotAhead(why) } else { MoveError::Changed };
+                    let onward::Went { rounds, outrun } = result.map_err(not_ahead)?;
                     return Ok(Some(Course { rounds, outrun }));
                 }
                 _ => {}
@@ -181,12 +181,14 @@ impl Move {
     }
 
     fn expect_word(&self, turn: u32, wanted: &Word) -> Result<(), MoveError> {
-        self.expect(|heard| match heard {
-            Heard::Beyond(t, Word::Failed { why }) if t == turn => Some(Err(why)),
-            Heard::Beyond(t, word) if t == turn && word == *wanted => Some(Ok(())),
-            Heard::Silence(t) if t == turn => Some(Err("the other room has ended".into())),
-            _ => None,
-        })
+        loop {
+            match self.hear()? {
+                Heard::Beyond(t, word) if t == turn && word == *wanted => return Ok(()),
+                Heard::Beyond(t, word) if t == turn => word.refused()?,
+                Heard::Silence(t) if t == turn => return Err(MoveError::Room("the other room has ended".into())),
+                _ => {}
+            }
+        }
     }
 
     /// The body stands still, and all of it is there but what follows: whether anything does.
@@ -204,7 +206,7 @@ impl Move {
             _ => u64::MAX,
         };
         self.hold_signals();
-        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: true })?;
+        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: true, ahead: None })?;
         let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, false);
         while !whole || !stands {
             let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };
@@ -215,7 +217,7 @@ impl Move {
                     self.course.borrow_mut().freeze(Instant::now());
                 }
                 Heard::Share(files, pipes) => {
-                    let result = self.share(&files, &pipes).map_err(|e| e.to_string());
+                    let result = self.share(&files, &pipes).map_err(|e| e.refusal());
                     self.room.tell(&ToRoom::Shared { pid, result });
                     self.done("share");
                 }
@@ -231,9 +233,9 @@ impl Move {
                     whole = true;
                 }
                 Heard::Whole(Err(_)) if changed => return Err(MoveError::Changed),
-                Heard::Whole(Err(why)) => return Err(MoveError::Room(why)),
+                Heard::Whole(Err(refusal)) => return Err(refusal.into()),
                 Heard::Beyond(t, Word::Stands) if t == turn => stands = true,
-                Heard::Beyond(t, Word::Failed { why }) if t == turn => return Err(MoveError::Room(why)),
+                Heard::Beyond(t, word) if t == turn => word.refused()?,
                 Heard::Silence(t) if t == turn => return Err(MoveError::Silent("the other room has ended".into())),
                 _ => {}
             }
@@ -281,8 +283,8 @@ impl Move {
     fn await_taken(&self, turn: u32) -> Result<(), MoveError> {
         loop {
             match self.hear() {
-                Ok(Heard::Beyond(t, Word::Failed { why })) if t == turn => return Err(MoveError::Room(why)),
                 Ok(Heard::Beyond(t, Word::Taken)) if t == turn => return Ok(()),
+                Ok(Heard::Beyond(t, word)) if t == turn => word.refused()?,
                 Ok(Heard::Silence(t)) if t == turn => {
                     // Whoever hears of its end next, hears it again.
                     self.heard.borrow_mut().push_back(Heard::Silence(t));

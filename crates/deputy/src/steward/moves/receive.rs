@@ -35,7 +35,8 @@ pub fn receive(room: &Arc<Shared>, socket: &OwnedFd, pid: i32, (ticket, from): (
     let refuse = |e: &MoveError| {
         tracing::info!("process {pid} does not come from another node: {e}");
         // Who has gone does not hear it.
-        let _ = talk.say(&Word::Failed { why: e.to_string() });
+        let why = e.to_string();
+        let _ = talk.say(&if e.is_fleeting() { Word::Fleeting { why } } else { Word::Failed { why } });
     };
     let (this, outline, image) = match begin(room, &talk, pid, outline) {
         Ok(begun) => begun,

@@ -38,6 +38,22 @@ pub enum Word {
         /// Why.
         why: String,
     },
+    /// The same, for what was so at that moment.
+    Fleeting {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Word {
+    /// An error if it is a refusal.
+    pub(super) fn refused(self) -> Result<(), MoveError> {
+        match self {
+            Word::Failed { why } => Err(MoveError::Room(why)),
+            Word::Fleeting { why } => Err(MoveError::Fleeting(why)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A deputy, but for its descriptors.

@@ -5,6 +5,7 @@ mod battery;
 mod coherence;
 mod equal;
 mod fifos;
+mod locked;
 mod locks;
 mod mapped;
 mod programs;
@@ -24,6 +25,7 @@ pub const ALL: &[Case] = &[
     Case { name: "disk_equal_races", home: equal::races_home, room: equal::races_room },
     Case { name: "locks", home: locks::home, room: locks::room },
     Case { name: "removed", home: removed::home, room: removed::room },
+    Case { name: "directories_locked", home: locked::home, room: locked::room },
     Case { name: "root_programs", home: programs::home, room: programs::room },
     Case { name: "root_killed", home: programs::killed_home, room: programs::killed_room },
     Case { name: "root_bench", home: programs::bench_home, room: programs::bench_room },

@@ -262,11 +262,11 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
 fn lay_out(room: &Shared, inside: &mut Inside, image: &Image, given: &Given, region: u64) -> Result<(), BodyError> {
     let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
     if strange.is_none() && home.is_some() {
-        return body::map_memory(host.0, inside, image, given, &[]);
+        return body::map_memory(host.0, inside, image, given, (&[], &[]));
     }
     let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
     let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
-    body::map_memory(host.0, inside, &strange::laid_out(image, free), given, &[])?;
+    body::map_memory(host.0, inside, &strange::laid_out(image, free), given, (&[], &[]))?;
     if let (Some(strange), Some(home)) = (strange, home) {
         strange.write(inside.memory(), home)?;
         room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));

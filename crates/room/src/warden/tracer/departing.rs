@@ -9,8 +9,9 @@ use crate::warden::calls::standing;
 use crate::warden::cpu_times;
 use crate::warden::possessions::{self, Looked};
 use crate::warden::shared::{Interrupted, Shared};
+use crate::warden::sharers::refusal;
 use crate::warden::strange;
-use body::{BodyError, Collected, Lender, Lent, Slept};
+use body::{Ahead, BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
 use link::Bulk;
 use os::inject::Memory;
@@ -21,7 +22,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use strategy::Pace;
-use wire::{Kind, ToHome, cargo};
+use wire::message::onward::{Said, Ticket};
+use wire::{Kind, Refusal, ToHome, cargo};
 
 /// Those that leave.
 #[derive(Debug, Default)]
@@ -61,6 +63,8 @@ pub struct Going {
     pace: Pace,
     /// It goes to another room.
     onward: Option<Onward>,
+    /// It goes home, where this is in place.
+    ahead: Option<Ahead>,
 }
 
 /// Why what its deputy has to do first cannot be done.
@@ -71,13 +75,14 @@ pub const LEAVING: i32 = -1;
 
 impl Tracer {
     /// A body is to leave.
-    pub fn recall(&mut self, pid: i32, follow_bytes: u64, pace: Pace, onward: bool) {
+    pub fn recall(&mut self, pid: i32, (follow_bytes, pace): (u64, Pace), onward: bool, ahead: Option<Ticket>) {
+        let ahead = self.room.homeward.take(pid, ahead);
         let outline = self.departing.outlines.remove(&pid);
         if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
             return self.cannot_leave(pid, "it does not run there, or is leaving already");
         }
         if let Err(e) = os::fault::at("recall there") {
-            return self.cannot_leave(pid, &e.to_string());
+            return self.cannot_leave(pid, refusal(&e.into()));
         }
         let looked = self.room.guests().host(pid).and_then(possessions::look);
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
@@ -90,7 +95,7 @@ impl Tracer {
         };
         let slept = self.slept(pid);
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
-        self.stop_for(pid, Going { slept, looked, follow_bytes, pace, onward, ..Going::default() });
+        self.stop_for(pid, Going { slept, looked, follow_bytes, pace, onward, ahead, ..Going::default() });
         self.check_leaving(pid);
     }
 
@@ -119,8 +124,8 @@ impl Tracer {
         self.departing.states.insert(pid, State::Stopping(dying, going));
     }
 
-    pub(super) fn cannot_leave(&self, pid: i32, why: &str) {
-        self.room.tell(&ToHome::Whole { pid, result: Err(why.to_owned()) });
+    pub(super) fn cannot_leave(&self, pid: i32, why: impl Into<Refusal>) {
+        self.room.tell(&ToHome::Whole { pid, result: Err(why.into()) });
     }
 
     /// A thread has stopped because we asked; gives it back if its process is not leaving.
@@ -133,7 +138,7 @@ impl Tracer {
             let refused =
                 if follows { Err(BodyError::Stays(STOPPED.into())) } else { body::end_its_call(&mut stopped) };
             if let Err(e) = refused {
-                self.stay_for(pid, &e.to_string());
+                self.stay_for(pid, refusal(&e));
                 return Ok(Some(stopped));
             }
             if let Some(State::Stopping(_, going)) = self.departing.states.get_mut(&pid) {
@@ -216,7 +221,7 @@ impl Tracer {
 
     /// It leaves.
     pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Going) {
-        let Some(host) = self.room.guests().host(pid) else { return };
+        let Some(host) = self.room.guests().host(pid) else { return self.cannot_leave(pid, "it ended") };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
@@ -234,15 +239,16 @@ impl Tracer {
                     self.signals.fill_in(pid, info);
                 }
                 self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
-                let (room, follow_bytes, pace) = (self.room.clone(), going.follow_bytes, going.pace);
+                let (room, follow_bytes, pace, ahead) =
+                    (self.room.clone(), going.follow_bytes, going.pace, going.ahead.take());
                 let bulk = RefCell::new(Bulk::new(pace));
                 if let Some(onward) = going.onward.take() {
                     return self.send_onward(pid, host, image, (onward, follow_bytes, bulk.into_inner()));
                 }
                 let send = move || {
                     room.windows.open(pid);
-                    let later = send(&room, pid, host, &image, follow_bytes, &bulk);
-                    let result = later.as_ref().map(drop).map_err(ToString::to_string);
+                    let later = send(&room, (pid, host), &image, (ahead, follow_bytes), &bulk);
+                    let result = later.as_ref().map(drop).map_err(refusal);
                     room.tell(&ToHome::Whole { pid, result });
                     if let Ok(Some(lender)) = later {
                         lend(&room, pid, host, &image, &lender, &bulk);
@@ -254,7 +260,7 @@ impl Tracer {
                 }
             }
             Err((e, threads)) => {
-                self.cannot_leave(pid, &e.to_string());
+                self.cannot_leave(pid, refusal(&e));
                 self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
             }
@@ -275,7 +281,8 @@ impl Tracer {
     }
 
     /// The same, for this reason. Home waits to hear that nothing more comes of what it wanted.
-    pub fn stay_for(&mut self, pid: i32, why: &str) {
+    pub fn stay_for(&mut self, pid: i32, why: impl Into<Refusal>) {
+        let why = why.into();
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
@@ -292,7 +299,8 @@ impl Tracer {
                     }
                     // It may be over for that one already.
                     Some(leader) if matches!(self.departing.states.get(&leader), Some(State::Standing(..))) => {
-                        self.stay_for(leader, &format!("process {pid} has an open file in common with it: {why}"));
+                        let words = format!("process {pid} has an open file in common with it: {}", why.why);
+                        self.stay_for(leader, Refusal { why: words, ..why });
                     }
                     Some(_) => {}
                 }
@@ -432,6 +440,25 @@ fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
     sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
 }
 
+/// Sends an image home: it is there before what is sent next.
+pub fn send_image(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(), BodyError> {
+    bytes.chunks(cargo::PART_BYTES).try_for_each(|part| frame(room, Kind::Image, &[&cargo::part_head(pid), part]))
+}
+
+/// Sends pages home, when it has taken enough of those before.
+pub fn pages_within(
+    room: &Shared,
+    pid: i32,
+    bulk: &RefCell<Bulk>,
+    runs: &[body::Run],
+    bytes: &[u8],
+) -> Result<(), BodyError> {
+    if !room.windows.make_way(pid, bytes.len() as u64) {
+        return Err(BodyError::Stays("home takes no more of its pages".into()));
+    }
+    pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
+}
+
 /// A frame of pages to home.
 fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
     let sent = bulk.borrow_mut().send(&room.uplink, kind, parts);
@@ -441,10 +468,9 @@ fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Re
 /// Sends image and pages home; who sends what follows later, if anything does.
 fn send(
     room: &Arc<Shared>,
-    pid: i32,
-    host: HostTid,
+    (pid, host): (i32, HostTid),
     image: &Image,
-    follow_bytes: u64,
+    (ahead, follow_bytes): (Option<Ahead>, u64),
     bulk: &RefCell<Bulk>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
@@ -454,18 +480,16 @@ fn send(
     }
     let image = &*image;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-    for part in bytes.chunks(cargo::PART_BYTES) {
-        frame(room, Kind::Image, &[&cargo::part_head(pid), part])?;
+    send_image(room, pid, &bytes)?;
+    let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
+    let (rest, later) = body::divide(host.0, image, ahead.as_ref(), follow)?;
+    if !rest.gone.is_empty() {
+        room.tell(&ToHome::Onward { pid, said: Said::Gone(rest.gone) });
     }
-    let (rest, later) = body::divide(host.0, image, None, os::process::anonymous_bytes(host.0)? >= follow_bytes)?;
     let batch_bytes = || bulk.borrow().batch_bytes();
-    let send_pages = |runs: &[body::Run], bytes: &[u8]| {
-        if !room.windows.make_way(pid, bytes.len() as u64) {
-            return Err(BodyError::Stays("home takes no more of its pages".into()));
-        }
-        pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
-    };
-    body::each_batch(&rest.runs, &Memory::of(host.0)?, &image.areas, true, None, batch_bytes, send_pages)?;
+    let send_pages = |runs: &[body::Run], bytes: &[u8]| pages_within(room, pid, bulk, runs, bytes);
+    let memory = Memory::of(host.0)?;
+    body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
     body::each_content(host.0, image, batch_bytes, send_pages)?;
     if later.is_empty() {
         return Ok(None);

@@ -44,7 +44,7 @@ impl Tracer {
         }
         body::as_it_was(stopped, slept, &Memory::of(host.0)?).map_err(|e| match e {
             BodyError::Os(e) => TraceError::Failed(e),
-            BodyError::Gone | BodyError::Stays(_) => TraceError::Gone,
+            BodyError::Gone | BodyError::Stays(_) | BodyError::Fleeting(_) => TraceError::Gone,
         })
     }
 }

@@ -2,9 +2,11 @@
 //! while it runs, and is sent when it stands still, by the way that was made meanwhile ([`crate::warden::lanes`]).
 
 use super::Tracer;
-use crate::warden::ahead::{self, Begun, Pages, send_image, send_message};
+use crate::warden::ahead::{self, Begun, Pages, Watch, send_image, send_message};
+use crate::warden::homeward;
 use crate::warden::lanes::{self, Out};
 use crate::warden::possessions;
+use crate::warden::sharers::refusal;
 use body::{Ahead, BodyError, Lender, Lent};
 use image::Image;
 use link::Bulk;
@@ -62,9 +64,26 @@ impl Tracer {
         let Some((host, outline)) = host.zip(self.departing.outlines.get(&pid).cloned()) else {
             return ahead::tell(&self.room, pid, wish, Err("it does not run there".into()));
         };
+        let watch = self.watch(pid, wish.watched);
+        ahead::start(&self.room, pid, wish, Begun { host, outline, watch });
+    }
+
+    /// Has the memory of a body go home while it runs.
+    pub fn send_homeward(&mut self, pid: i32, wish: wire::message::onward::Homeward) {
+        let Some(host) = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid)) else {
+            return homeward::tell(&self.room, pid, wish.ahead.ticket, Err("it does not run there".into()));
+        };
+        let watch = self.watch(pid, wish.ahead.watched);
+        homeward::start(&self.room, pid, host, wish, watch);
+    }
+
+    fn watch(&mut self, pid: i32, by_kernel: bool) -> Watch {
+        if !by_kernel {
+            return Watch::Copy;
+        }
         let (answer, uffd) = channel();
         self.track(pid, answer);
-        ahead::start(&self.room, pid, wish, Begun { host, outline, uffd });
+        Watch::Kernel(uffd)
     }
 
     /// Sends a body that stands still and was collected; or lets it go on, if the one that was made for it will not do. With `follow_bytes` of its own pages may follow when it
@@ -86,7 +105,7 @@ impl Tracer {
             let mut pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
             let mut image = image;
             let sent = send(host, &mut image, (onward.ahead, follow_bytes), &mut pages);
-            room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(ToString::to_string) });
+            room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(refusal) });
             if let Ok(Some(lender)) = sent {
                 lend(host, &image, &lender, &mut pages);
             }

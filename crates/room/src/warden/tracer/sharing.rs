@@ -4,13 +4,13 @@
 use super::Tracer;
 use super::departing::{Going, STOPPED, State};
 use super::injected::with_inside;
-use crate::warden::sharers::{self, Commons, Held, What};
+use crate::warden::sharers::{self, Commons, Held, What, refusal};
 use crate::warden::spares::Spare;
 use body::BodyError;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use wire::ToHome;
 use wire::message::{Common, CommonFile, StandinId};
+use wire::{Refusal, ToHome};
 
 /// What home was asked to take over.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Tracer {
             }
             let commons = match sharers::find(&self.room, leader) {
                 Ok(commons) => commons,
-                Err(e) => return self.stay_for(leader, &e.to_string()),
+                Err(e) => return self.stay_for(leader, refusal(&e)),
             };
             if commons.others.is_empty() {
                 return self.leave_alone(leader);
@@ -40,8 +40,8 @@ impl Tracer {
             for pid in &commons.others {
                 match self.departing.states.get(pid) {
                     None if self.stops.is_stopped(*pid) => {
-                        return self
-                            .stay_for(leader, &format!("process {pid} has an open file in common with it: {STOPPED}"));
+                        let words = format!("process {pid} has an open file in common with it: {STOPPED}");
+                        return self.stay_for(leader, words.as_str());
                     }
                     None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) => {
                         new = true;
@@ -49,8 +49,8 @@ impl Tracer {
                     }
                     Some(State::Stopping(_, going) | State::Standing(_, going)) if going.leader == Some(leader) => {}
                     _ => {
-                        let words = format!("it has an open file in common with process {pid}, which comes or goes");
-                        return self.stay_for(leader, &words);
+                        let why = format!("it has an open file in common with process {pid}, which comes or goes");
+                        return self.stay_for(leader, Refusal { why, fleeting: true });
                     }
                 }
             }
@@ -63,7 +63,7 @@ impl Tracer {
                 continue;
             }
             return match commons.trouble {
-                Some(why) => self.stay_for(leader, &why),
+                Some(why) => self.stay_for(leader, why),
                 None => self.ask(leader, commons),
             };
         }
@@ -99,7 +99,7 @@ impl Tracer {
 
     fn ask(&mut self, leader: i32, commons: Commons) {
         if let Err(e) = os::fault::at("ask there") {
-            return self.stay_for(leader, &e.to_string());
+            return self.stay_for(leader, refusal(&e.into()));
         }
         let mut asked = Asked { files: Vec::new() };
         let mut told = Vec::new();
@@ -131,17 +131,17 @@ impl Tracer {
     }
 
     /// Home has answered: it has the files, under these numbers.
-    pub fn share(&mut self, leader: i32, result: Result<Vec<(i32, StandinId, i32)>, String>) {
+    pub fn share(&mut self, leader: i32, result: Result<Vec<(i32, StandinId, i32)>, Refusal>) {
         let asked = match self.departing.states.get_mut(&leader) {
             Some(State::Standing(_, going)) => going.asked.take(),
             // It was called off.
             _ => return,
         };
         let (Some(asked), Ok(numbers)) = (asked, &result) else {
-            return self.stay_for(leader, &result.err().unwrap_or_else(|| "home answered unasked".into()));
+            return self.stay_for(leader, result.err().unwrap_or_else(|| "home answered unasked".into()));
         };
         if let Err(e) = os::fault::at("share there") {
-            return self.stay_for(leader, &e.to_string());
+            return self.stay_for(leader, refusal(&e.into()));
         }
         for (pid, standin, fd) in numbers {
             if let Some(guest) = self.room.guests().get_mut(*pid) {

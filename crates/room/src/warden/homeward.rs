@@ -1,0 +1,155 @@
+//! The memory of a body that will go home goes there while it runs; what it has written since goes when it stands still ([`super::tracer`]). Only what is the body's alone and comes
+//! from no file: what that needs is laid out in its deputy before the deputy is stopped, too.
+
+use super::ahead::{Watch, await_uffd};
+use super::shared::Shared;
+use super::strange;
+use super::tracer::{pages_within, send_image};
+use body::{Ahead, BodyError, Copied, Files, Gathered, preliminary};
+use image::{Area, Image};
+use link::Bulk;
+use os::inject::Memory;
+use os::ptrace::HostTid;
+use os::track::Tracker;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use strategy::{COPIED_BYTES_MAX, Costs, Rounds};
+use wire::ToHome;
+use wire::message::onward::{self, Said, Ticket, Went};
+
+/// What has gone home of bodies that run, by process and try.
+#[derive(Debug, Default)]
+pub struct Homeward(Mutex<HashMap<i32, (Ticket, Option<Ahead>)>>);
+
+impl Homeward {
+    fn all(&self) -> MutexGuard<'_, HashMap<i32, (Ticket, Option<Ahead>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A try begins.
+    pub fn begin(&self, pid: i32, ticket: Ticket) {
+        self.all().insert(pid, (ticket, None));
+    }
+
+    fn keep(&self, pid: i32, ticket: &Ticket, ahead: Ahead) {
+        if let Some(kept) = self.all().get_mut(&pid).filter(|(of, _)| of == ticket) {
+            kept.1 = Some(ahead);
+        }
+    }
+
+    /// What went in this try; whatever there is else is worth nothing any more.
+    pub fn take(&self, pid: i32, ticket: Option<Ticket>) -> Option<Ahead> {
+        self.all().remove(&pid).filter(|(of, _)| Some(*of) == ticket).and_then(|(_, ahead)| ahead)
+    }
+
+    /// Nothing of it counts.
+    pub fn forget(&self, pid: i32) {
+        self.all().remove(&pid);
+    }
+}
+
+/// Sends the memory of a body in a thread of its own, and tells home.
+pub fn start(room: &Arc<Shared>, pid: i32, host: HostTid, wish: onward::Homeward, watch: Watch) {
+    let (task, ticket) = (room.clone(), wish.ahead.ticket);
+    let send = move || {
+        let result = send(&task, (pid, host), &wish, watch).map(|ahead| {
+            let course = ahead.course();
+            task.homeward.keep(pid, &ticket, ahead);
+            Went { rounds: course.rounds, outrun: course.outrun }
+        });
+        tell(&task, pid, ticket, result.map_err(|e| e.to_string()));
+    };
+    if let Err(e) = std::thread::Builder::new().name("homeward".into()).spawn(send) {
+        tell(room, pid, ticket, Err(format!("no thread to send it: {e}")));
+    }
+}
+
+/// What home waits for.
+pub fn tell(room: &Shared, pid: i32, ticket: Ticket, result: Result<Went, String>) {
+    room.tell(&ToHome::Onward { pid, said: Said::Ahead { ticket, result } });
+}
+
+fn send(
+    room: &Arc<Shared>,
+    (pid, host): (i32, HostTid),
+    wish: &onward::Homeward,
+    watch: Watch,
+) -> Result<Ahead, BodyError> {
+    os::fault::at("homeward there")?;
+    let own_bytes = os::process::anonymous_bytes(host.0)?;
+    if !wish.ahead.watched && own_bytes > COPIED_BYTES_MAX {
+        return Err(BodyError::Stays("it is too large to be compared".into()));
+    }
+    room.tell(&ToHome::Onward { pid, said: Said::Sends { own_bytes } });
+    let areas = areas(room, pid, host, &wish.taken)?;
+    let process = image::Process { cwd: b"/".to_vec(), ..image::Process::default() };
+    let image = preliminary(pid, Image { areas, process, ..Image::default() });
+    send_image(room, pid, &image.encode().map_err(|e| BodyError::Stays(e.to_string()))?)?;
+    let bulk = RefCell::new(Bulk::new(wish.ahead.pace));
+    let batch_bytes = || bulk.borrow().batch_bytes();
+    let sent = Cell::new(0);
+    let send_pages = |runs: &[body::Run], bytes: &[u8]| {
+        sent.set(sent.get() + bytes.len() as u64);
+        pages_within(room, pid, &bulk, runs, bytes)
+    };
+    let uffd = match watch {
+        Watch::Copy => {
+            let copied = Copied::of(host.0, &image.areas)?;
+            copied.each(&image.areas, batch_bytes, send_pages)?;
+            return Ok(Ahead::copied(copied, image.areas));
+        }
+        Watch::Kernel(uffd) => await_uffd(&uffd)?,
+    };
+    let mut ahead = Ahead::new(Tracker::new(uffd, host.0)?, image.areas);
+    let costs = Costs::of(wish.ahead.fixed_us, wish.ahead.bytes_per_s);
+    let memory = Memory::of(host.0)?;
+    ahead.send(Rounds::new(own_bytes, wish.ahead.max_freeze_us, costs), |round| {
+        let before = sent.get();
+        let unreadable = Some(&mut round.unreadable);
+        body::each_batch(round.runs, &memory, round.areas, round.fresh, unreadable, batch_bytes, send_pages)?;
+        if !room.windows.await_clear(pid) {
+            return Err(BodyError::Stays("home takes no more of its pages".into()));
+        }
+        os::fault::at("round homeward there")?;
+        Ok::<_, BodyError>(sent.get() - before)
+    })?;
+    Ok(ahead)
+}
+
+/// Areas that can be laid out beside what its deputy has: anonymous, private, not locked, without protection keys.
+fn areas(room: &Shared, pid: i32, host: HostTid, taken: &[(u64, u64)]) -> Result<Vec<Area>, BodyError> {
+    let mut areas = os::areas::read_with_flags(host.0)?;
+    if room.strange.get().is_some() {
+        strange::as_at_home(&mut areas, room.guests().get(pid));
+    }
+    areas.iter_mut().for_each(|area| area.flags.retain(|flag| flag != b"uw"));
+    areas.retain(|a| a.inode == 0 && !a.shared && !a.name.starts_with(b"/"));
+    let no_file = |_: &os::areas::Area| Err("it shows a file".to_owned());
+    let mut found = body::memory(host.0, &areas, &mut Files::default(), &mut Gathered::in_room(), no_file)?.areas;
+    let is_free = |a: &Area| taken.iter().all(|(start, end)| *end <= a.start || a.end <= *start);
+    found.retain(|a| is_free(a) && !a.locked && !a.droppable && a.key == 0);
+    // They may have changed while the kernel listed them.
+    let in_order = found.windows(2).all(|w| w[0].end <= w[1].start);
+    if in_order { Ok(found) } else { Err(BodyError::Stays("its memory changes all the time".into())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_in_another_try_counts_nothing() {
+        let ahead = || Ahead::copied(Copied::of(std::process::id() as i32, &[]).unwrap(), Vec::new());
+        let homeward = Homeward::default();
+        homeward.begin(7, [1; 16]);
+        homeward.keep(7, &[2; 16], ahead());
+        assert!(homeward.take(7, Some([1; 16])).is_none());
+        homeward.begin(7, [3; 16]);
+        homeward.keep(7, &[3; 16], ahead());
+        assert!(homeward.take(7, Some([3; 16])).is_some());
+        homeward.begin(7, [4; 16]);
+        homeward.keep(7, &[4; 16], ahead());
+        assert!(homeward.take(7, None).is_none() && homeward.take(7, Some([4; 16])).is_none());
+    }
+}

@@ -1,0 +1,18 @@
+//! Why something cannot be.
+
+use serde::{Deserialize, Serialize};
+
+/// See above.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// In words.
+    pub why: String,
+    /// Something happened at the wrong moment: it is worth another try at once.
+    pub fleeting: bool,
+}
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Refusal {
+        Refusal { why: why.to_owned(), fleeting: false }
+    }
+}
