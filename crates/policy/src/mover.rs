@@ -10,7 +10,7 @@ use crate::{
 const ORDERS_MAX: usize = 4;
 /// Who has one too many and was refused asks another at once, as long as fewer nodes than these have refused lately: what it knew was old, and where places that
 /// are free go from hand to hand it would always come too late, if it waited for the next second each time.
-const REFUSALS_MAX: usize = 4;
+const REFUSALS_MAX: usize = 3;
 /// Most promises at once, whatever the asker's wish.
 const PROMISES_MAX: usize = 256;
 
@@ -215,7 +215,7 @@ mod tests {
         assert_ne!(first.process, second.process);
         assert!(mover.was_refused(100, second.process, 2, second.cause), "another is asked at once");
         assert!(!mover.was_refused(100, second.process, 2, Cause::Rotate));
-        assert_eq!((3..9).filter(|node| mover.was_refused(100, 1, *node, Cause::Balance)).count(), 2, "but not all");
+        assert_eq!((3..9).filter(|node| mover.was_refused(100, 1, *node, Cause::Balance)).count(), 1, "but not all");
         let record = consider(&mut mover, 200);
         assert!(mover.order(200, &record, 5000).is_none());
         let record = consider(&mut mover, 3200);
