@@ -66,7 +66,6 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             onward::Order::Outline => room.orders.give(Order::Outline { pid }),
             onward::Order::Ahead(wish) => room.orders.give(Order::Ahead { pid, wish }),
             onward::Order::Homeward(wish) => {
-                room.windows.open(pid);
                 room.homeward.begin(pid, wish.ahead.ticket);
                 room.orders.give(Order::Homeward { pid, wish });
             }

@@ -5,6 +5,7 @@ use super::ahead::{Watch, await_uffd};
 use super::shared::Shared;
 use super::strange;
 use super::tracer::{pages_within, send_image};
+use super::windows::Windows;
 use body::{Ahead, BodyError, Copied, Files, Gathered, preliminary};
 use image::{Area, Image};
 use link::Bulk;
@@ -30,6 +31,15 @@ impl Homeward {
     /// A try begins.
     pub fn begin(&self, pid: i32, ticket: Ticket) {
         self.all().insert(pid, (ticket, None));
+    }
+
+    /// Opens the window of a try, unless that has been called off already. In the tracer's thread: there an earlier one is closed.
+    pub fn open(&self, windows: &Windows, pid: i32, ticket: &Ticket) {
+        let all = self.all();
+        if all.get(&pid).is_some_and(|(of, _)| of == ticket) {
+            windows.open(pid);
+        }
+        drop(all);
     }
 
     fn keep(&self, pid: i32, ticket: &Ticket, ahead: Ahead) {
@@ -137,6 +147,18 @@ fn areas(room: &Shared, pid: i32, host: HostTid, taken: &[(u64, u64)]) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_was_called_off_sends_nothing() {
+        let (homeward, windows) = (Homeward::default(), Windows::default());
+        homeward.begin(7, [1; 16]);
+        homeward.forget(7);
+        homeward.open(&windows, 7, &[1; 16]);
+        assert!(!windows.make_way(7, 1));
+        homeward.begin(7, [2; 16]);
+        homeward.open(&windows, 7, &[2; 16]);
+        assert!(windows.make_way(7, 1));
+    }
 
     #[test]
     fn what_went_in_another_try_counts_nothing() {

@@ -73,6 +73,7 @@ impl Tracer {
         let Some(host) = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid)) else {
             return homeward::tell(&self.room, pid, wish.ahead.ticket, Err("it does not run there".into()));
         };
+        self.room.homeward.open(&self.room.windows, pid, &wish.ahead.ticket);
         let watch = self.watch(pid, wish.ahead.watched);
         homeward::start(&self.room, pid, host, wish, watch);
     }
