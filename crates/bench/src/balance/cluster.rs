@@ -110,14 +110,12 @@ struct Rates {
 fn rates(nodes: &[String], wanted: &[f64], unit: f64) -> Result<Rates, Error> {
     // A room takes long to make where there is a part of a core alone, and is made once.
     nodes.iter().try_for_each(|node| ask(&["run", "--on", node, "--", "true"]).map(drop))?;
-    // As in the runs: what looking after a process that may be moved takes, many times a second at a pace, is of its node's share.
-    ask(&["policy", "set", "moves=on"])?;
     let about = Job::run(TRIED_ROUNDS).map_err(Error::system("calibrating"))?.rounds_per_cpu_s();
     let job = |node: &String, speed: f64| -> Result<Job, Error> {
         let rounds = ((about * unit * speed * TRIED_S) as u64).max(1).to_string();
         let me = me()?;
         let mut command = Command::new(&me);
-        command.args(["run", "--on", node, "--movable", "--"]).arg(&me).args(["__bench-guest", "job", &rounds]);
+        command.args(["run", "--on", node, "--"]).arg(&me).args(["__bench-guest", "job", &rounds]);
         let done = command.output().map_err(Error::system("running a job"))?;
         Job::of_output(&done.stderr)
     };
