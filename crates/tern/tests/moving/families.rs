@@ -204,12 +204,12 @@ fn a_pipe_under_changing_numbers() {
         &lab,
         r#"
         for way in home home n3 home n3 home; do
-            rm -f go up end
+            rm -f begun go up end
             python3 -c "
 import os, time
 def until(name):
     while not os.path.exists(name): time.sleep(0.01)
-until('go'); reader, writer = os.pipe()
+open('begun', 'w').close(); until('go'); reader, writer = os.pipe()
 if os.fork() == 0:
     os.close(reader); open('up', 'w').close()
     for n in range(1 << 30):
@@ -219,7 +219,7 @@ if os.fork() == 0:
         if n % 64 == 0 and os.path.exists('end'): os.write(writer, b'whole'); os._exit(0)
 os.close(writer); until('end')
 print(os.read(reader, 10).decode(), os.waitstatus_to_exitcode(os.wait()[1]))" > said 2>&1 & pid=$!
-            until_ 'readlink /proc/$pid/exe | grep -q python'
+            until_ '[ -e begun ]'
             tern move $pid n2 2>&1; touch go; until_ '[ -e up ]'
             tern move $pid $way 2>&1; touch end; wait $pid; cat said
         done"#,

@@ -79,6 +79,10 @@ impl Coming {
         }
         self.laid.as_ref().ok_or(MoveError::Body(BodyError::Gone))
     }
+
+    fn write(&mut self, pid: i32, runs: &[Run], pages: &[u8]) -> Result<(), MoveError> {
+        Ok(self.laid(pid)?.write(runs, pages)?)
+    }
 }
 
 impl Move {
@@ -143,11 +147,7 @@ impl Move {
                     let bytes = pages.len() as u64;
                     self.count(bytes);
                     if outcome.is_ok() {
-                        let taken = || {
-                            self.check_wanted()?;
-                            Ok(coming.laid(self.pid)?.write(&runs, &pages)?)
-                        };
-                        outcome = { taken }();
+                        outcome = self.check_wanted().and_then(|()| coming.write(self.pid, &runs, &pages));
                         if outcome.is_err() {
                             self.room.tell(&ToRoom::Onward { pid: self.pid, order: Order::Enough });
                         }
