@@ -313,13 +313,9 @@ impl Asked {
     /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.
     fn is_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
-        let link = format!("fd/{fd}");
-        // The name first: of a file of the home's the other question would go there, and wait.
-        let named = os::process::link(self.waiting.host_tid.0, &link).is_ok_and(|name| body::is_memory(&name));
-        // A room's files are the home's, behind FUSE: tmpfs is nothing but memfd there.
-        named
-            && rustix::fs::statfs(format!("/proc/{}/{link}", self.waiting.host_tid.0))
-                .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
+        // A room's files are the home's, behind FUSE: tmpfs there is memfd, and /dev/shm.
+        rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0))
+            .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }
 
     /// shmget, semget, msgget: a new object is the room's; one that home's processes have made under this key cannot be reached from here.

@@ -5,7 +5,7 @@ use super::MoveError;
 use crate::steward::shared::Shared;
 use body::{BodyError, Inside};
 use homefs::server::{HeldLocks, Server};
-use image::{Image, Opened};
+use image::{File, Image, Opened};
 use os::pidfd::PidFd;
 use rustix::fs::OFlags;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,8 +35,8 @@ impl Locks {
         for locked in locked {
             let shows = image.descriptors.iter().find(|d| d.fd == locked.fd).map(|d| d.opened);
             let Some(Opened::File { file, .. }) = shows.filter(|shown| !is_known(&open, shown)) else { continue };
-            let flags = image.files.get(file as usize).map_or(0, |file| file.flags);
-            open.extend(open_with_lock(server, locked.at_home, flags)?.map(|found| (file, found)));
+            let Some(known) = image.files.get(file as usize) else { continue };
+            open.extend(open_with_lock(server, locked.at_home, known)?.map(|found| (file, found)));
         }
         let held = server.held_locks(image.process.pid).map_err(|why| BodyError::Stays(format!("it {why}")))?;
         if !must_come && held.iter().any(HeldLocks::is_exclusive) {
@@ -108,14 +108,15 @@ fn is_known(open: &[(u32, OwnedFd)], shown: &Opened) -> bool {
 }
 
 /// What the server has open for an open file of the room's, as that is open now; none if it has no lock of its own.
-pub fn open_with_lock(server: &Server, at_home: OpenAtHome, flags: i32) -> Result<Option<OwnedFd>, BodyError> {
+pub fn open_with_lock(server: &Server, at_home: OpenAtHome, file: &File) -> Result<Option<OwnedFd>, BodyError> {
     let found = server.open_with_lock(at_home.node, at_home.fh).map_err(|why| BodyError::Stays(format!("it {why}")))?;
     let Some(found) = found else { return Ok(None) };
     let failed = |e: rustix::io::Errno| os::Error::new("looking at a locked file", e);
     let now = rustix::fs::fcntl_getfl(&found).map_err(failed)?;
-    let wanted = OFlags::from_bits_retain(flags as u32);
-    if (now ^ wanted).intersects(OFlags::ACCMODE) {
-        return Err(BodyError::Stays("it has locked a file that home has open in another way".into()));
+    let wanted = OFlags::from_bits_retain(file.flags as u32);
+    let inode = rustix::fs::fstat(&found).map_err(failed)?.st_ino;
+    if (now ^ wanted).intersects(OFlags::ACCMODE) || ![0, inode].contains(&file.inode) {
+        return Err(BodyError::Stays("it has locked a file, and home has another open, or in another way".into()));
     }
     rustix::fs::fcntl_setfl(&found, wanted).map_err(failed)?;
     Ok(Some(found))
