@@ -45,6 +45,8 @@ struct Row {
     sent_mb: f64,
     forecast_ms: f64,
     freeze_ms: f64,
+    /// How much too long was forecast for the first of them, as part of what it took: nothing was known of the program then.
+    first_error: f64,
     /// By post-copy: frozen, what followed, and what of it somebody waited for (with what was sent along).
     post_freeze_ms: f64,
     followed_mb: f64,
@@ -95,6 +97,7 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
             sent_mb: middle(|(_, leg)| leg.page_bytes as f64 / 1e6),
             forecast_ms: middle(|(forecast, _)| forecast.ms),
             freeze_ms: middle(|(_, leg)| leg.freeze_us as f64 / 1e3),
+            first_error: stops.first().map_or(f64::NAN, |(said, leg)| said.ms * 1e3 / leg.freeze_us as f64 - 1.0),
             post_freeze_ms: post.freeze_us as f64 / 1e3,
             followed_mb: post.followed_bytes as f64 / 1e6,
             asked_share: post.asked_bytes as f64 / post.followed_bytes.max(1) as f64,
@@ -174,7 +177,7 @@ fn go(pid: i32, to: &str, way: &str) -> Result<Option<Leg>, Error> {
 
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<10} {:<18} {:>5} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}\n",
+        "{:<10} {:<18} {:>5} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7}\n",
         "link",
         "program",
         "moves",
@@ -183,6 +186,7 @@ fn table(rows: &[Row]) -> String {
         "said ms",
         "froze ms",
         "error",
+        "first",
         "post ms",
         "MB after",
         "needed"
@@ -190,7 +194,7 @@ fn table(rows: &[Row]) -> String {
     for r in rows {
         let _ = writeln!(
             text,
-            "{:<10} {:<18} {:>5} {:>9.2} {:>9.2} {:>9.1} {:>9.1} {:>6.0}% {:>9.1} {:>9.2} {:>6.0}%",
+            "{:<10} {:<18} {:>5} {:>9.2} {:>9.2} {:>9.1} {:>9.1} {:>6.0}% {:>6.0}% {:>9.1} {:>9.2} {:>6.0}%",
             r.link,
             r.program,
             r.moves,
@@ -199,6 +203,7 @@ fn table(rows: &[Row]) -> String {
             r.forecast_ms,
             r.freeze_ms,
             (r.forecast_ms / r.freeze_ms - 1.0) * 100.0,
+            r.first_error * 100.0,
             r.post_freeze_ms,
             r.followed_mb,
             r.asked_share * 100.0
