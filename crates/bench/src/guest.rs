@@ -38,6 +38,9 @@ pub fn main(args: &[String]) -> u8 {
         ["read", file] => read(Path::new(file)),
         ["burn", rounds] => burn(number(rounds)),
         ["job", rounds] => return said(crate::balance::Job::run(number(rounds))),
+        ["job", before, rounds] => {
+            return said(burn(number(before)).and_then(|_| crate::balance::Job::run(number(rounds))));
+        }
         ["hold", mib, rounds] => crate::balance::hold(number(mib), number(rounds)),
         ["pulse", beats] => crate::balance::pulse(beats),
         ["copy", from, to] => copy(Path::new(from), Path::new(to)),

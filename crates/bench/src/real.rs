@@ -1,7 +1,8 @@
 //! `tern bench programs`: what moving real programs takes, beside what `tern why` had forecast; and what part of their memory they need before it has followed.
 
 use crate::run::me;
-use crate::soak::{known_programs, start};
+use crate::soak::{Known, known_programs, start};
+use crate::stats::median_and_least;
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On};
 use clap::Args as ClapArgs;
@@ -23,21 +24,29 @@ pub struct Args {
     /// Only programs whose name contains this
     #[arg(long)]
     only: Option<String>,
+    /// Moves of each program by stop-and-copy, there and back, one after the other (fewer if it ends before)
+    #[arg(long, default_value_t = 5)]
+    moves: u32,
 }
 
-/// Into its work a program is moved after this part of the time that it needs natively.
-const MOVED_AFTER: f64 = 0.4;
+/// Into its work a program is moved after this part of the time that it needs natively, ...
+const MOVED_AFTER: f64 = 0.3;
+/// ... and again when it has been back for this part.
+const AGAIN_AFTER: f64 = 0.05;
 
 /// One program.
 #[derive(Debug, Serialize)]
 struct Row {
     link: String,
     program: &'static str,
-    /// By stop-and-copy.
+    /// By stop-and-copy: the middle ones of so many moves, since one takes half as long again as the next.
+    moves: usize,
     forecast_mb: f64,
     sent_mb: f64,
     forecast_ms: f64,
     freeze_ms: f64,
+    /// How much too long was forecast for the first of them, as part of what it took: nothing was known of the program then.
+    first_error: f64,
     /// By post-copy: frozen, what followed, and what of it somebody waited for (with what was sent along).
     post_freeze_ms: f64,
     followed_mb: f64,
@@ -73,36 +82,55 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for (number, known) in known_programs(args.only.as_deref(), dir)?.iter().enumerate() {
         eprintln!("{}", known.name());
-        let at = |way: &str| -> Result<Option<(Forecast, Leg)>, Error> {
-            let mut victim = start(known, &dir.join(format!("{number}-{way}")))?;
-            std::thread::sleep(Duration::from_secs_f64(known.native_s() * MOVED_AFTER));
-            // The largest of its processes does the work.
-            let largest = victim.family().into_iter().max_by_key(|pid| resident(*pid));
-            let moved = largest
-                .map(|pid| Ok::<_, Error>((forecast(pid, &args.on.on)?, go(pid, &args.on.on, way)?)))
-                .transpose()?;
-            while victim.ended().is_none() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Ok(moved.and_then(|(forecast, leg)| Some((forecast?, leg?))))
-        };
-        let (Some((forecast, stop)), Some((_, post))) = (at("stop")?, at("post")?) else {
+        let sight = |way: &str, moves: u32| sights(args, known, &dir.join(format!("{number}-{way}")), (way, moves));
+        let (stops, posts) = (sight("stop", args.moves)?, sight("post", 1)?);
+        let Some((_, post)) = posts.first().filter(|_| !stops.is_empty()) else {
             eprintln!("{}: it could not be moved at that moment", known.name());
             continue;
         };
+        let middle = |of: fn(&Sight) -> f64| median_and_least(&stops.iter().map(of).collect::<Vec<_>>()).0;
         rows.push(Row {
             link: args.link.clone(),
             program: known.name(),
-            forecast_mb: forecast.bytes / 1e6,
-            sent_mb: stop.page_bytes as f64 / 1e6,
-            forecast_ms: forecast.ms,
-            freeze_ms: stop.freeze_us as f64 / 1e3,
+            moves: stops.len(),
+            forecast_mb: middle(|(forecast, _)| forecast.bytes / 1e6),
+            sent_mb: middle(|(_, leg)| leg.page_bytes as f64 / 1e6),
+            forecast_ms: middle(|(forecast, _)| forecast.ms),
+            freeze_ms: middle(|(_, leg)| leg.freeze_us as f64 / 1e3),
+            first_error: stops.first().map_or(f64::NAN, |(said, leg)| said.ms * 1e3 / leg.freeze_us as f64 - 1.0),
             post_freeze_ms: post.freeze_us as f64 / 1e3,
             followed_mb: post.followed_bytes as f64 / 1e6,
             asked_share: post.asked_bytes as f64 / post.followed_bytes.max(1) as f64,
         });
     }
     Ok(rows)
+}
+
+/// What was forecast, and how it went.
+type Sight = (Forecast, Leg);
+
+/// Runs a program, and moves it so often, by that way.
+fn sights(args: &Args, known: &Known, dir: &Path, (way, moves): (&str, u32)) -> Result<Vec<Sight>, Error> {
+    let mut victim = start(known, dir)?;
+    std::thread::sleep(Duration::from_secs_f64(known.native_s() * MOVED_AFTER));
+    let mut seen = Vec::new();
+    for number in 0..moves {
+        // The largest of its processes does the work.
+        let Some(pid) = victim.family().into_iter().max_by_key(|pid| resident(*pid)) else { break };
+        let Some(forecast) = forecast(pid, &args.on.on)? else { break };
+        let Some(leg) = go(pid, &args.on.on, way)? else { break };
+        seen.push((forecast, leg));
+        if number + 1 < moves {
+            if go(pid, "home", way)?.is_none() {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs_f64(known.native_s() * AGAIN_AFTER));
+        }
+    }
+    while victim.ended().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(seen)
 }
 
 fn resident(pid: i32) -> u64 {
@@ -149,20 +177,33 @@ fn go(pid: i32, to: &str, way: &str) -> Result<Option<Leg>, Error> {
 
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<10} {:<18} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}\n",
-        "link", "program", "said MB", "sent MB", "said ms", "froze ms", "error", "post ms", "MB after", "needed"
+        "{:<10} {:<18} {:>5} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7}\n",
+        "link",
+        "program",
+        "moves",
+        "said MB",
+        "sent MB",
+        "said ms",
+        "froze ms",
+        "error",
+        "first",
+        "post ms",
+        "MB after",
+        "needed"
     );
     for r in rows {
         let _ = writeln!(
             text,
-            "{:<10} {:<18} {:>9.2} {:>9.2} {:>9.1} {:>9.1} {:>6.0}% {:>9.1} {:>9.2} {:>6.0}%",
+            "{:<10} {:<18} {:>5} {:>9.2} {:>9.2} {:>9.1} {:>9.1} {:>6.0}% {:>6.0}% {:>9.1} {:>9.2} {:>6.0}%",
             r.link,
             r.program,
+            r.moves,
             r.forecast_mb,
             r.sent_mb,
             r.forecast_ms,
             r.freeze_ms,
             (r.forecast_ms / r.freeze_ms - 1.0) * 100.0,
+            r.first_error * 100.0,
             r.post_freeze_ms,
             r.followed_mb,
             r.asked_share * 100.0

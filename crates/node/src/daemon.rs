@@ -143,8 +143,11 @@ impl Daemon {
     }
 
     /// A process that ran here was moved.
-    pub(crate) fn has_moved(&self, leg: &ctl::moves::Leg) {
-        lock(&self.experience).moved(&leg.to, &leg.how, leg.parts, (leg.frozen_bytes, leg.freeze_us));
+    pub(crate) fn has_moved(&self, pid: i32, leg: &ctl::moves::Leg) {
+        // Of one that has ended nothing more is forecast.
+        let whose = (pid, os::process::began(pid).unwrap_or(0));
+        let measured = (leg.frozen_bytes, leg.freeze_us);
+        lock(&self.experience).moved_of(whose, (&leg.to, &leg.how), leg.parts, measured);
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {

@@ -4,7 +4,7 @@ use ctl::moves::{Parts, Wish};
 use os::areas::Area;
 use os::pages::Own;
 use os::{process, sample};
-use strategy::{Experience, Way};
+use strategy::{Experience, Way, Whose};
 
 /// Nodes for which it is said.
 const NODES_MAX: usize = 4;
@@ -15,6 +15,7 @@ const WRITTEN_OF: u64 = 8;
 /// What is known of a process that may be moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sight {
+    whose: Whose,
     /// That would be sent, about.
     bytes: u64,
     parts: Parts,
@@ -44,23 +45,23 @@ fn look(pid: i32) -> Option<Sight> {
     let (threads, descriptors) = (process::threads(pid).ok()?, process::descriptors(pid).ok()?);
     let parts =
         Parts { areas: count(areas.len()), threads: count(threads.len()), descriptors: count(descriptors.len()) };
-    Some(Sight { bytes, parts })
+    Some(Sight { whose: (pid, process::began(pid).ok()?), bytes, parts })
 }
 
 fn words(sight: Sight, to: &str, experience: &Experience) -> String {
     let wish = Wish::default();
     let costs = experience.costs(to, "stop", sight.parts);
-    let ahead = experience.costs(to, "pre", sight.parts);
+    let freeze_ms = |how: &str, bytes| experience.freeze_us(sight.whose, (to, how), sight.parts, bytes) as f64 / 1e3;
+    let (still_ms, ahead_ms) = (freeze_ms("stop", sight.bytes), freeze_ms("pre", sight.bytes / WRITTEN_OF));
     let to = if to.is_empty() { String::new() } else { format!(" to {to}") };
     let size = match sight.bytes >> 20 {
         0 => format!("{} KiB", sight.bytes >> 10),
         _ => format!("{:.1} MiB", sight.bytes as f64 / f64::from(1 << 20)),
     };
-    let still = format!("about {:.1} ms", costs.freeze_us(sight.bytes, 0) as f64 / 1e3);
+    let still = format!("about {still_ms:.1} ms");
     match costs.choose(sight.bytes, wish.max_freeze_us) {
         Way::Copy => format!(
-            "moving it{to} would send {size} while it runs, and it would stand still for about {:.1} ms ({still} at once: --how stop)",
-            ahead.freeze_us(sight.bytes / WRITTEN_OF, 0) as f64 / 1e3
+            "moving it{to} would send {size} while it runs, and it would stand still for about {ahead_ms:.1} ms ({still} at once: --how stop)",
         ),
         Way::Stop => format!("moving it{to} would send {size}, and it would stand still for {still}"),
         Way::Pre => format!(
@@ -77,13 +78,13 @@ mod tests {
     #[test]
     fn small_and_large() {
         let mut experience = Experience::default();
-        let parts = Parts { areas: 20, threads: 1, descriptors: 3 };
+        let (whose, parts) = ((7, 1), Parts { areas: 20, threads: 1, descriptors: 3 });
         assert_eq!(
-            words(Sight { bytes: 160 << 10, parts }, "", &experience),
+            words(Sight { whose, bytes: 160 << 10, parts }, "", &experience),
             "moving it would send 160 KiB while it runs, and it would stand still for about 1.6 ms (about 2.0 ms at once: --how stop)"
         );
         (0..20).for_each(|_| experience.moved("n2", "stop", parts, (1 << 20, 3000)));
-        let large = words(Sight { bytes: 1 << 30, parts }, "n2", &experience);
+        let large = words(Sight { whose, bytes: 1 << 30, parts }, "n2", &experience);
         assert!(
             large.starts_with("moving it to n2 would send at least 1024.0 MiB") && large.contains("at most 100 ms")
         );

@@ -99,7 +99,7 @@ fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, w
     // A pace that was set says nothing about the next one.
     left.inspect(|leg| {
         if wish.pace == Pace::default() {
-            daemon.has_moved(leg)
+            daemon.has_moved(pid, leg)
         }
     })
 }

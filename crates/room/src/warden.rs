@@ -15,6 +15,7 @@ mod home;
 mod homeward;
 mod lanes;
 mod ledger;
+mod locked;
 mod marshal;
 mod message;
 mod notices;

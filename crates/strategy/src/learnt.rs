@@ -1,6 +1,7 @@
 //! What moves take is learnt from those that were made: by where they went, and by which way.
 
 use crate::costs::{Costs, FIXED_US, RATE_AT_FIRST};
+use crate::own::{Own, Whose};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -83,6 +84,7 @@ type Kind = (String, String);
 pub struct Experience {
     all: Learnt,
     kinds: BTreeMap<Kind, Learnt>,
+    own: Own<Kind>,
 }
 
 impl Experience {
@@ -93,6 +95,19 @@ impl Experience {
             self.kinds.entry(kind(to, how)).or_insert(learnt).moved(parts, frozen_bytes, freeze_us);
         }
         self.all.moved(parts, frozen_bytes, freeze_us);
+    }
+
+    /// The same, of this process.
+    pub fn moved_of(&mut self, whose: Whose, (to, how): (&str, &str), parts: Parts, measured: (u64, u64)) {
+        self.moved(to, how, parts, measured);
+        let (frozen_bytes, freeze_us) = measured;
+        let expected_us = self.costs(to, how, parts).freeze_us(frozen_bytes, 0).max(1);
+        self.own.moved(whose, kind(to, how), freeze_us as f64 / expected_us as f64);
+    }
+
+    /// For how long this process is expected to stand still, microseconds, if so much is sent of it meanwhile.
+    pub fn freeze_us(&self, whose: Whose, (to, how): (&str, &str), parts: Parts, bytes: u64) -> u64 {
+        (self.costs(to, how, parts).freeze_us(bytes, 0) as f64 * self.own.odds(whose, &kind(to, how))) as u64
     }
 
     /// What moving such a process is expected to take.
@@ -162,6 +177,20 @@ mod tests {
         let pre = experience.costs("n3", "pre", SMALL).freeze_us(4096, 0);
         assert!((8000..10_000).contains(&pre), "{pre}");
         assert_eq!(experience.places(), ["n2", "n3"]);
+    }
+
+    #[test]
+    fn what_takes_one_process_longer_is_expected_of_it_alone() {
+        let mut experience = Experience::default();
+        let (slow, other) = ((7, 1), (8, 1));
+        for n in 0..20 {
+            let (whose, us) = if n % 4 == 0 { (slow, 9000) } else { (other, 3000) };
+            experience.moved_of(whose, ("n2", "stop"), SMALL, (MIB, us));
+        }
+        let said = |whose| experience.freeze_us(whose, ("n2", "stop"), SMALL, MIB) as f64;
+        assert!((0.75..1.3).contains(&(said(slow) / 9000.0)), "{}", said(slow));
+        assert!((0.75..1.3).contains(&(said(other) / 3000.0)), "{}", said(other));
+        assert_eq!(said((9, 1)) as u64, experience.costs("n2", "stop", SMALL).freeze_us(MIB, 0));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod absent;
 mod costs;
 mod flow;
 mod learnt;
+mod own;
 pub mod protocol;
 mod push;
 mod ranges;
@@ -19,6 +20,7 @@ pub use absent::{Absent, Place};
 pub use costs::{COPIED_BYTES_MAX, Costs};
 pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST};
 pub use learnt::{Experience, Parts};
+pub use own::Whose;
 pub use push::Push;
 pub use ranges::{Range, Ranges};
 

@@ -4,23 +4,15 @@
 mod common;
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::eventually;
 use lab::Lab;
 use serde_json::Value;
 
-const DEADLINE: Duration = Duration::from_secs(60);
 /// Runs a command as a user without rights.
 /// In a directory that everybody may enter: a placed program goes there by its path.
 const AS_NOBODY: [&str; 7] = ["env", "-C", "/", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(30));
-    }
-}
 
 fn tern(lab: &Lab, node: &str, args: &[&str]) -> lab::Output {
     lab.exec(node, [&["tern"], args].concat()).unwrap()

@@ -4,26 +4,17 @@
 mod common;
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
+use common::eventually;
 use ctl::facts::Load;
 use ctl::peer::{Datagram, Member, PulseEntry};
 use lab::Lab;
 use serde_json::Value;
 
-const DEADLINE: Duration = Duration::from_secs(60);
 /// A node that there is not.
 const LIAR: u64 = 0xbad;
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(30));
-    }
-}
 
 fn ok(lab: &Lab, args: &[&str]) -> String {
     let output = lab.exec("n1", [&["tern"], args].concat()).unwrap();

@@ -5,18 +5,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use common::eventually;
 use lab::{Lab, Options, Output};
 use serde_json::Value;
-
-const DEADLINE: Duration = Duration::from_secs(60);
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(30));
-    }
-}
 
 fn tern(lab: &Lab, node: &str, args: &[&str]) -> Output {
     lab.exec(node, [&["tern"], args].concat()).unwrap()
@@ -193,17 +184,30 @@ fn set_quota(lab: &Lab, node: &str, cpus: f64) {
     }
 }
 
-#[test]
-fn a_node_that_slows_down_is_left() {
+/// A program that computes was placed on n2; n3 takes guests since.
+fn with_a_busy_program() -> (Lab, std::process::Child) {
     let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
     ok(&lab, "n1", &["policy", "set", "moves=on"]);
     ok(&lab, "n3", &["policy", "set", "guests=off"]);
     eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
     let words =
         ["timeout", "--foreground", "-s", "KILL", "200", "tern", "run", "--", "sh", "-c", "while :; do :; done"];
-    let mut job = lab.spawn("n1", words).unwrap();
+    let job = lab.spawn("n1", words).unwrap();
     eventually("it is on n2", || places(&lab) == ["n2"]);
     ok(&lab, "n3", &["policy", "set", "guests=on"]);
+    (lab, job)
+}
+
+/// Ends the only program that is placed.
+fn end(lab: &Lab, mut job: std::process::Child) {
+    let rows: Value = serde_json::from_str(&ok(lab, "n1", &["ps", "--json"])).unwrap();
+    lab.exec("n1", ["kill", "-9", &rows[0]["guest"]["pid"].to_string()]).unwrap();
+    job.wait().unwrap();
+}
+
+#[test]
+fn a_node_that_slows_down_is_left() {
+    let (lab, job) = with_a_busy_program();
     // With equal nodes there is no reason to go.
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(places(&lab), ["n2"]);
@@ -214,9 +218,7 @@ fn a_node_that_slows_down_is_left() {
     let took = start.elapsed();
     assert!(took < Duration::from_secs(5), "that a node had become six times slower was noticed after {took:?}");
     eventually("it goes to n3", || places(&lab) == ["n3"]);
-    let rows: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
-    lab.exec("n1", ["kill", "-9", &rows[0]["guest"]["pid"].to_string()]).unwrap();
-    job.wait().unwrap();
+    end(&lab, job);
 }
 
 /// Has them run in a node's control groups, where its daemon, which sees its own namespaces' processes alone, does not know of them.
@@ -233,22 +235,12 @@ fn burn_beside(lab: &Lab, node: &str, count: usize) -> Vec<std::process::Child> 
 
 #[test]
 fn a_node_where_guests_get_less_than_it_tells_is_left() {
-    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
-    ok(&lab, "n1", &["policy", "set", "moves=on"]);
-    ok(&lab, "n3", &["policy", "set", "guests=off"]);
-    eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
-    let words =
-        ["timeout", "--foreground", "-s", "KILL", "200", "tern", "run", "--", "sh", "-c", "while :; do :; done"];
-    let mut job = lab.spawn("n1", words).unwrap();
-    eventually("it is on n2", || places(&lab) == ["n2"]);
-    ok(&lab, "n3", &["policy", "set", "guests=on"]);
+    let (lab, job) = with_a_busy_program();
     let mut burners = burn_beside(&lab, "n2", 5);
     eventually("it goes to n3", || places(&lab) == ["n3"]);
     assert!(load(&lab, "n2", "runnable_milli") < 2500, "n2 knows of what runs beside it");
     burners.iter_mut().for_each(|b| b.kill().and_then(|()| b.wait()).map(drop).unwrap());
-    let rows: Value = serde_json::from_str(&ok(&lab, "n1", &["ps", "--json"])).unwrap();
-    lab.exec("n1", ["kill", "-9", &rows[0]["guest"]["pid"].to_string()]).unwrap();
-    job.wait().unwrap();
+    end(&lab, job);
 }
 
 /// Grows to 32 MiB in half a minute, and waits for six seconds more: six of them take less a second than moves free where the machine is busy with something else.

@@ -1,10 +1,12 @@
 //! Messages that are not FUSE: what is placed, forwarded, signalled, and how it ended.
 
 mod common;
+mod looks;
 pub mod onward;
 mod place;
 
-pub use common::{Common, CommonFile, CommonPipe};
+pub use common::{Common, CommonFile, CommonPipe, LockedFile, OpenAtHome};
+pub use looks::{DeviceName, DeviceNode, Look};
 pub use place::{Arrival, Credentials, Descriptor, Home, Mount, Place, Program};
 
 use serde::{Deserialize, Serialize};
@@ -328,6 +330,13 @@ pub enum ToHome {
         /// What pipes hold.
         pipes: Vec<CommonPipe>,
     },
+    /// A body that goes home, and stands still, has files open that may have locks of their own.
+    Locked {
+        /// Who goes home.
+        pid: i32,
+        /// They.
+        files: Vec<LockedFile>,
+    },
     /// The body runs, and waits for these pages of those that follow: start and end.
     Fetch {
         /// The process.
@@ -354,51 +363,6 @@ pub enum ToHome {
         /// In words.
         result: Result<(), String>,
     },
-}
-
-/// What is asked about a path below /dev or /proc.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Look {
-    /// Its attributes; a link is not followed.
-    Node,
-    /// Where the link points.
-    Link,
-    /// What the directory holds.
-    Names,
-    /// What the file holds, below /proc.
-    Content,
-}
-
-/// What is at a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceNode {
-    /// Type and permissions, as in `st_mode`.
-    pub mode: u32,
-    /// Number of the device, as the kernel's `new_encode_dev` packs it.
-    pub rdev: u32,
-    /// Inode number.
-    pub ino: u64,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Links.
-    pub nlink: u32,
-    /// Size, bytes.
-    pub size: u64,
-    /// Of last access, modification and change, seconds.
-    pub times_s: [u64; 3],
-}
-
-/// An entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceName {
-    /// Name.
-    pub name: Vec<u8>,
-    /// Inode number.
-    pub ino: u64,
-    /// Type (`DT_` number).
-    pub kind: u8,
 }
 
 /// What can be made.

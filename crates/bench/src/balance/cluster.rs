@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 const LOADS_WITHIN: Duration = Duration::from_secs(60);
 /// Shares may differ so much from what they should be: quotas are whole milliseconds.
 const ROUNDING: f64 = 0.06;
-/// How long the jobs run that tell the nodes' speeds, seconds; and rounds of the one that tells how long that is about.
-const TRIED_S: f64 = 2.0;
+/// How long the jobs run that tell the nodes' speeds, seconds; for how long they have run before, for what starting one takes is paid by its node for a while;
+/// and rounds of the one that tells how long that is about.
+const TRIED_S: f64 = 6.0;
+const BEFORE_S: f64 = 3.0;
 const TRIED_ROUNDS: u64 = 100_000_000;
 
 /// The cluster as it is.
@@ -112,10 +114,15 @@ fn rates(nodes: &[String], wanted: &[f64], unit: f64) -> Result<Rates, Error> {
     nodes.iter().try_for_each(|node| ask(&["run", "--on", node, "--", "true"]).map(drop))?;
     let about = Job::run(TRIED_ROUNDS).map_err(Error::system("calibrating"))?.rounds_per_cpu_s();
     let job = |node: &String, speed: f64| -> Result<Job, Error> {
-        let rounds = ((about * unit * speed * TRIED_S) as u64).max(1).to_string();
+        let rounds = |seconds: f64| ((about * unit * speed * seconds) as u64).max(1).to_string();
         let me = me()?;
         let mut command = Command::new(&me);
-        command.args(["run", "--on", node, "--"]).arg(&me).args(["__bench-guest", "job", &rounds]);
+        command.args(["run", "--on", node, "--"]).arg(&me).args([
+            "__bench-guest",
+            "job",
+            &rounds(BEFORE_S),
+            &rounds(TRIED_S),
+        ]);
         let done = command.output().map_err(Error::system("running a job"))?;
         Job::of_output(&done.stderr)
     };

@@ -32,6 +32,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::Leaving { pid, own_bytes } => drop(room.moves.tell(pid, Heard::Leaving(own_bytes))),
         ToHome::Share { pid, files, pipes } => drop(room.moves.tell(pid, Heard::Share(files, pipes))),
+        ToHome::Locked { pid, files } => drop(room.moves.tell(pid, Heard::Locked(files))),
         ToHome::Onward { pid, said } => {
             if let Said::Complete(Err(why)) = &said {
                 room.break_off(pid, why);

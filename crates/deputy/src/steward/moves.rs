@@ -45,7 +45,7 @@ use strategy::protocol::{Protocol, Said, Side, Told};
 use strategy::{Costs, Experience, Pace, Parts};
 use thiserror::Error;
 use watch::Gauge;
-use wire::message::{Common, CommonPipe};
+use wire::message::{Common, CommonPipe, LockedFile};
 use wire::{Refusal, ToRoom};
 
 /// How long the room may take for one step, its transfer apart.
@@ -135,6 +135,8 @@ pub enum Heard {
     Leaving(u64),
     /// Home is to have these open files from now on.
     Share(Vec<Common>, Vec<CommonPipe>),
+    /// These of its open files may have locks of their own.
+    Locked(Vec<LockedFile>),
     /// A part of the image.
     Part(Vec<u8>),
     /// Pages: where they lie, and their bytes.

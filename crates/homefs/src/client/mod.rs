@@ -14,8 +14,8 @@ mod readers;
 use crate::invalidation::{Invalidation, What};
 use crate::offer::Offer;
 use crate::proto::{
-    self, BatchForgetIn, ForgetOne, LkIn, MAX_REQUEST_BYTES, OUT_HEADER_BYTES, Opcode, OpenOut, RELEASE_FLOCK_UNLOCK,
-    ReleaseIn, ReplyBuf, Request, fopen,
+    self, BatchForgetIn, ForgetOne, FsyncIn, InHeader, LK_FLOCK, LkIn, MAX_REQUEST_BYTES, OUT_HEADER_BYTES, Opcode,
+    OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, ReplyBuf, Request, fopen,
 };
 use idle::{Files, Opening, Release};
 use local::Locals;
@@ -45,6 +45,19 @@ pub trait Uplink: Send + Sync {
     /// A FIFO with this inode number is about to be opened: to the room's kernel it will be a regular file.
     fn disguised(&self, inode: u64) {
         let _ = inode;
+    }
+    /// A lock of the open file itself (flock(2), F_OFD_SETLK) is asked for through this open file: its node, and its number at home.
+    fn locks(&self, node: u64, fh: u64) {
+        let _ = (node, fh);
+    }
+    /// This open file is closed.
+    fn closed(&self, node: u64, fh: u64) {
+        let _ = (node, fh);
+    }
+    /// This thread has an open file synced; true if it is only made to say which one that is.
+    fn tells(&self, tid: u32, node: u64, fh: u64) -> bool {
+        let _ = (tid, node, fh);
+        false
     }
     /// This thread wrote to a FIFO that nobody reads: it gets SIGPIPE, and then the reply.
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
@@ -313,6 +326,7 @@ impl Client {
             Some(Opcode::Release) if self.keeps_open(index, &request) => {
                 return mount.write(&proto::status(unique, 0));
             }
+            Some(Opcode::Fsync) if self.is_told_by(&request) => return mount.write(&proto::status(unique, 0)),
             _ => {
                 if let (Some(Opcode::Setlk | Opcode::Setlkw), Ok(asked)) =
                     (request.opcode, request.args().take::<LkIn>())
@@ -338,7 +352,17 @@ impl Client {
             return;
         }
         let marked = self.sets_lock_of_open_file(&request).then(|| peek::for_open_file(bytes)).flatten();
+        if let (Some(Opcode::Setlk | Opcode::Setlkw), Ok(asked)) = (request.opcode, request.args().take::<LkIn>())
+            && (marked.is_some() || asked.lk_flags & LK_FLOCK != 0)
+        {
+            self.uplink.locks(request.header.nodeid, asked.fh);
+        }
         self.uplink.request(index, marked.as_deref().unwrap_or(bytes));
+    }
+
+    fn is_told_by(&self, request: &Request<'_>) -> bool {
+        let InHeader { nodeid, pid, .. } = request.header;
+        request.args().take::<FsyncIn>().is_ok_and(|asked| self.uplink.tells(pid, nodeid, asked.fh))
     }
 
     fn sets_lock_of_open_file(&self, request: &Request<'_>) -> bool {
@@ -353,6 +377,7 @@ impl Client {
     /// The room closes a file; true if it stays open at home for a while.
     fn keeps_open(&self, index: u16, request: &Request<'_>) -> bool {
         let Ok(release) = request.args().take::<ReleaseIn>() else { return false };
+        self.uplink.closed(request.header.nodeid, release.fh);
         if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
             lock(&self.files).hold(index, release.fh);
         }

@@ -8,7 +8,7 @@ use super::{Server, lock, sys};
 use crate::proto::{FileLock, LK_FLOCK, LK_OF_OPEN_FILE, LkIn, LkOut, ReplyBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::{Errno, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
@@ -93,6 +93,8 @@ pub(super) struct Locks {
     owners: Mutex<HashMap<(u64, u64), Owner>>,
     /// Who set a flock last through an open file, by handle and node.
     flocks: Mutex<HashMap<(u64, u64), u32>>,
+    /// Open files that have become somebody's at home too, with their locks.
+    given: Mutex<HashSet<u64>>,
 }
 
 impl Locks {
@@ -109,6 +111,15 @@ impl Locks {
     /// Somebody has set a lock through this open file.
     pub(super) fn is_locked_through(&self, fh: u64) -> bool {
         lock(&self.owners).values().any(|owner| owner.handles.contains(&fh))
+    }
+
+    fn is_given(&self, fh: u64) -> bool {
+        lock(&self.given).contains(&fh)
+    }
+
+    /// An open file is closed in the room; true if it is still open at home, with its lock.
+    pub(super) fn was_given(&self, fh: u64) -> bool {
+        lock(&self.given).remove(&fh)
     }
 
     fn find(&self, node: u64, owner: u64) -> Option<Arc<OwnedFd>> {
@@ -204,23 +215,45 @@ impl Server {
         Ok(description)
     }
 
-    /// The locks of its own that a process of the room holds on files of home. They are kept until [`Server::forget_locks`].
+    /// What is open here for an open file of the room's, if that has a lock of its own (flock(2), F_OFD_SETLK): who has this has the lock, until it is closed in the
+    /// room and by them.
+    ///
+    /// # Errors
+    /// It has one of each, or is lost.
+    pub fn open_with_lock(&self, node: u64, fh: u64) -> std::result::Result<Option<OwnedFd>, &'static str> {
+        let open = self.handles.get(fh, node).map_err(|_| "has locked a file that is lost")?;
+        let owners = lock(&self.locks.owners);
+        let mut own = owners.values().filter(|owner| owner.of_open_file && owner.handles.contains(&fh));
+        let records = own.find(|owner| !locks_on(&owner.description).is_empty()).map(|owner| &owner.description);
+        let locked = match (locks_on(&open.file).is_empty(), records) {
+            (true, None) => return Ok(None),
+            (false, None) => &open.file,
+            (true, Some(description)) => description,
+            (false, Some(_)) => return Err("has locked a file in two ways (flock and F_OFD_SETLK)"),
+        };
+        let found = locked.try_clone().map_err(|_| "has locked a file, and no more can be opened")?;
+        lock(&self.locks.given).insert(fh);
+        Ok(Some(found))
+    }
+
+    /// The locks of its own that a process of the room holds on files of home, but for those of open files that have become somebody's at home. They are kept until
+    /// [`Server::forget_locks`].
     ///
     /// # Errors
     /// What other lock it holds, which another process cannot take over.
     pub fn held_locks(&self, pid: i32) -> std::result::Result<Vec<HeldLocks>, &'static str> {
         if self.holds_flock(pid) {
-            return Err("has locked a file while it was away (flock), and that lock is the open file's");
+            return Err("has locked a file while it was away (flock), and has it no more");
         }
         let owners = lock(&self.locks.owners);
         let mut held = Vec::new();
         for owner in owners.values().filter(|owner| owner.pid == pid as u32) {
             let locks = locks_on(&owner.description);
-            if locks.is_empty() {
+            if locks.is_empty() || (owner.of_open_file && owner.handles.iter().any(|fh| self.locks.is_given(*fh))) {
                 continue;
             }
             if owner.of_open_file {
-                return Err("has locked a file while it was away (F_OFD_SETLK), and that lock is the open file's");
+                return Err("has locked a file while it was away (F_OFD_SETLK), and has it no more");
             }
             let Ok(stat) = rustix::fs::fstat(&*owner.description) else { return Err("has locked a file that is lost") };
             let (inode, device, description) = (stat.st_ino, stat.st_dev, owner.description.clone());
@@ -237,7 +270,7 @@ impl Server {
     fn holds_flock(&self, pid: i32) -> bool {
         let mut flocks = lock(&self.locks.flocks);
         flocks.retain(|(fh, node), _| self.handles.get(*fh, *node).is_ok());
-        let own = flocks.iter().filter(|(_, owner)| **owner == pid as u32);
+        let own = flocks.iter().filter(|((fh, _), owner)| **owner == pid as u32 && !self.locks.is_given(*fh));
         let mut opens = own.filter_map(|((fh, node), _)| self.handles.get(*fh, *node).ok());
         opens.any(|open| !locks_on(&open.file).is_empty())
     }

@@ -313,7 +313,7 @@ impl Asked {
     /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.
     fn is_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
-        // A room's files are the home's, behind FUSE: tmpfs is nothing but memfd there.
+        // A room's files are the home's, behind FUSE: tmpfs there is memfd, and /dev/shm.
         rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0))
             .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }

@@ -79,6 +79,15 @@ fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyEr
     Ok(os::areas::read_with_flags(host.0)?)
 }
 
+/// Areas as they would be at home.
+pub fn as_at_home(room: &Shared, pid: i32, areas: &mut Vec<Area>) {
+    if room.strange.get().is_some() {
+        strange::as_at_home(areas, room.guests().get(pid));
+    }
+    // No guest has a userfaultfd: whose writes are watched, we watch.
+    areas.iter_mut().for_each(|area| area.flags.retain(|flag| flag != b"uw"));
+}
+
 /// The image of a stopped body, but for what only collecting says.
 pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>) -> Result<Image, BodyError> {
     gather(room, pid, host, looked, true)
@@ -134,11 +143,7 @@ fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone
     };
     let mut files = Files::default();
     let mut areas = areas_now(host, looked)?;
-    if room.strange.get().is_some() {
-        strange::as_at_home(&mut areas, room.guests().get(pid));
-    }
-    // No guest has a userfaultfd: whose writes are watched, we watch.
-    areas.iter_mut().for_each(|area| area.flags.retain(|flag| flag != b"uw"));
+    as_at_home(room, pid, &mut areas);
     for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
         area.name =
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));

@@ -51,6 +51,8 @@ pub struct Shared {
     pub devices: Devices,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
+    /// Open files that have a lock of their own.
+    pub locked: super::locked::Locked,
     /// FIFOs of home's that guests have opened.
     pub fifos: Fifos,
     /// The home's /proc.
@@ -218,6 +220,7 @@ impl Shared {
             owed: super::owed::Owed::default(),
             spares: Spares::default(),
             standins,
+            locked: super::locked::Locked::default(),
             fifos: Fifos::default(),
             proc,
             filtering: super::tracer::shown::Filtering::default(),

@@ -10,6 +10,7 @@ mod dying;
 mod family;
 mod held;
 mod injected;
+mod locked;
 mod needless;
 mod onward;
 mod owed;

@@ -13,6 +13,7 @@ use link::{LinkError, Receiver};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use wire::Kind;
+use wire::message::OpenAtHome;
 
 /// The files' way to home.
 pub struct Files {
@@ -39,6 +40,18 @@ impl Uplink for Files {
 
     fn disguised(&self, inode: u64) {
         self.room.fifos.add(inode);
+    }
+
+    fn locks(&self, node: u64, fh: u64) {
+        self.room.locked.add(OpenAtHome { node, fh });
+    }
+
+    fn closed(&self, node: u64, fh: u64) {
+        self.room.locked.closed(OpenAtHome { node, fh });
+    }
+
+    fn tells(&self, tid: u32, node: u64, fh: u64) -> bool {
+        self.room.locked.tells(tid, OpenAtHome { node, fh })
     }
 
     fn broken_pipe(&self, tid: u32, reply: LateReply) {

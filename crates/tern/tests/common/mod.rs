@@ -4,12 +4,25 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use lab::{Lab, Options, Output};
 
 /// The tern to be tested: `TERN_BINARY` (`cargo xtask test` gives the optimised one), else the one that was built with the test.
 pub fn tern() -> PathBuf {
     std::env::var_os("TERN_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_tern").into(), PathBuf::from)
+}
+
+/// Generous: this machine may be busy.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Waits for a condition.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
 }
 
 /// A plain lab of a name of its own.

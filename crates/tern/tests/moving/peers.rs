@@ -165,8 +165,8 @@ print("locked", flush=True)
 while True: signal.pause()
 "#;
 
-/// What a process locked while it was away it holds as its own when it has come home. Failed before: such a process stayed away, and one that had to come home got an error. What belongs to an
-/// open file, or to nobody else, does not change hands for a user's wish.
+/// What a process locked while it was away it holds as its own when it has come home. Failed before: such a process stayed away, and one that had to come home got an error. What belongs to
+/// nobody else does not change hands for a user's wish.
 #[test]
 fn locks_taken_away_come_home() {
     let lab = shared();
@@ -186,10 +186,67 @@ END
         tern move $pid home; python3 try.py LOCK_SH; python3 try.py LOCK_EX; grep -c 'POSIX.*READ' /proc/$pid/fdinfo/3
         kill -USR1 $pid; lines said 2; python3 try.py LOCK_SH; tail -1 said
         tern move $pid n2; tern move $pid home; python3 try.py LOCK_SH; kill $pid; wait $pid; python3 try.py LOCK_EX
-        begin exclusive; tern move $pid home 2>&1 | grep -c 'for itself alone'; kill $pid
-        begin ofd; tern move $pid home 2>&1 | grep -c "F_OFD_SETLK"; kill $pid"#
+        begin exclusive; tern move $pid home 2>&1 | grep -c 'for itself alone'; kill $pid; wait $pid
+        begin ofd; python3 try.py LOCK_SH; tern move $pid home; python3 try.py LOCK_SH; python3 try.py LOCK_EX; kill $pid; wait $pid; python3 try.py LOCK_EX"#
         ),
     )
     .text();
-    assert_eq!(text.replace('\n', " "), "taken free taken 1 taken alone taken free 1 1");
+    assert_eq!(text.replace('\n', " "), "taken free taken 1 taken alone taken free 1 free free taken free");
+}
+
+/// `hold.py`, `hold.sh` and `family.py` lock the file `lock` (flock(2)), and write to it before and after they are moved: the first alone; the second has it locked by another program, and
+/// children that have it open; the third has a child that writes, too.
+const HOLDERS: &str = r#"
+cat > hold.py <<'END'
+import fcntl, os, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+f = open("lock", "a"); fcntl.flock(f, fcntl.LOCK_EX)
+os.write(f.fileno(), b"one "); open("held", "w").close(); until("go")
+os.write(f.fileno(), b"two "); open("done", "w").close(); until("end")
+END
+cat > hold.sh <<'END'
+exec 9>> lock; flock 9; echo -n 'one ' >&9; : > held
+until [ -e go ]; do sleep 0.2; done
+echo -n 'two ' >&9; : > done
+until [ -e end ]; do sleep 0.2; done
+END
+cat > family.py <<'END'
+import fcntl, os, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+f = open("lock", "w"); fcntl.flock(f, fcntl.LOCK_EX)
+os.write(f.fileno(), b"one "); open("held", "w").close()
+if os.fork() == 0:
+    until("go"); os.write(f.fileno(), b"two "); open("done", "w").close(); until("end"); os._exit(0)
+until("end"); os.wait()
+END
+"#;
+
+/// A lock of an open file (flock(2)) that was taken away is held all the while its process comes home, goes on, and comes home again, and is free when all who have it have closed it. Failed
+/// before: who had locked a file stayed away; and where another program had done it for them (flock(1)), the lock was lost.
+#[test]
+fn locks_of_open_files_come_home() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        {HOLDERS}
+        is_free() {{ flock -n lock true && echo free || echo taken; }}
+        for holder in "python3 hold.py" "bash hold.sh" "python3 family.py"; do
+            rm -f lock held go done end
+            tern run --on n2 -- $holder & pid=$!; until_ '[ -e held ]'; is_free
+            tern move $pid home 2>&1; is_free; touch go; until_ '[ -e done ]'; is_free
+            tern move $pid n3 2>&1; is_free; tern move $pid home 2>&1; is_free
+            touch end; wait $pid; is_free; cat lock; echo
+            rm -f lock held go done end
+            tern run --on n2 -- $holder & pid=$!; until_ '[ -e held ]'
+            tern move $pid n3 2>&1; is_free; touch go; until_ '[ -e done ]'; touch end; wait $pid; is_free; cat lock; echo
+        done"#
+        ),
+    )
+    .text();
+    let each = "taken\ntaken\ntaken\ntaken\ntaken\nfree\none two \ntaken\nfree\none two ";
+    assert_eq!(text.trim(), [each; 3].join("\n").trim());
 }

@@ -14,6 +14,24 @@ pub struct Common {
     pub what: CommonFile,
 }
 
+/// An open file of the room's, as home's server knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OpenAtHome {
+    /// Number of the file.
+    pub node: u64,
+    /// Number of the open file.
+    pub fh: u64,
+}
+
+/// A descriptor of an open file that may have a lock of its own (flock(2), F_OFD_SETLK): that stays if the very open file is home's again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockedFile {
+    /// The descriptor.
+    pub fd: i32,
+    /// What home has open for it.
+    pub at_home: OpenAtHome,
+}
+
 /// See [`Common`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommonFile {
@@ -31,6 +49,8 @@ pub enum CommonFile {
         offset: u64,
         /// The descriptor in the body that is to leave: if its deputy has the file at this number, that is the one.
         fd: i32,
+        /// It may have a lock of its own.
+        locked: Option<OpenAtHome>,
     },
     /// An end of a pipe.
     PipeEnd {

@@ -18,6 +18,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
+use wire::message::LockedFile;
 use wire::message::onward::Said;
 
 /// SIGKILL and SIGSTOP.
@@ -100,7 +101,7 @@ impl Move {
 
     fn receive_into(&self, must_come: bool, laid: &mut Option<Laid>) -> Result<Rest, MoveError> {
         os::fault::at("recall")?;
-        let mut bytes = Vec::new();
+        let (mut bytes, mut locked) = (Vec::new(), Vec::new());
         let mut filling: Option<Filling> = None;
         let outcome = loop {
             match self.hear() {
@@ -115,15 +116,17 @@ impl Move {
                     self.room.tell(&ToRoom::Shared { pid: self.pid, result });
                     self.done("share");
                 }
+                Ok(Heard::Locked(files)) => locked = files,
                 Ok(Heard::Later(runs)) => {
-                    if let Err(e) =
-                        self.filled(&mut filling, (&bytes, must_come), laid).and_then(|f| f.expect_later(&runs))
+                    if let Err(e) = self
+                        .filled(&mut filling, (&bytes, &locked, must_come), laid)
+                        .and_then(|f| f.expect_later(&runs))
                     {
                         break Err(e);
                     }
                 }
                 Ok(Heard::Pages(runs, pages)) => {
-                    let ready = self.filled(&mut filling, (&bytes, must_come), laid);
+                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), laid);
                     let bytes = pages.len() as u64;
                     self.count(bytes);
                     let wanted = self.check_wanted();
@@ -133,7 +136,7 @@ impl Move {
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
                 Ok(Heard::Onward(Said::Gone(runs))) => {
-                    let ready = self.filled(&mut filling, (&bytes, must_come), laid);
+                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), laid);
                     if let Err(e) = ready.and_then(|f| f.discard(&runs)) {
                         break Err(e);
                     }
@@ -160,14 +163,14 @@ impl Move {
     fn filled<'a>(
         &self,
         filling: &'a mut Option<Filling>,
-        (bytes, must_come): (&[u8], bool),
+        come: (&[u8], &[LockedFile], bool),
         laid: &mut Option<Laid>,
     ) -> Result<&'a mut Filling, MoveError> {
         match filling {
             Some(filling) => Ok(filling),
             None => {
                 self.done("image");
-                let begun = self.begin_filling(bytes, must_come, laid)?;
+                let begun = self.begin_filling(come, laid)?;
                 self.done("lay out");
                 Ok(filling.insert(begun))
             }
@@ -175,14 +178,18 @@ impl Move {
     }
 
     /// Stops the deputy and lays the body's memory out in it, beside its own; what of that has come ahead stays.
-    fn begin_filling(&self, bytes: &[u8], must_come: bool, laid: &mut Option<Laid>) -> Result<Filling, MoveError> {
+    fn begin_filling(
+        &self,
+        (bytes, locked, must_come): (&[u8], &[LockedFile], bool),
+        laid: &mut Option<Laid>,
+    ) -> Result<Filling, MoveError> {
         let image = Image::decode(bytes).map_err(|e| MoveError::Room(e.to_string()))?;
         let mut wanted: Vec<i32> = image.threads.iter().map(|t| t.tid).collect();
         wanted.sort_unstable();
         if image.process.pid != self.pid {
             return Err(MoveError::Room("the image is another process'".into()));
         }
-        let locks = Locks::of(&self.room, &image, must_come)?;
+        let locks = Locks::of(&self.room, &image, locked, must_come)?;
         os::fault::at("stop deputy")?;
         let frozen = self.stop_idle(&wanted)?;
         let areas = os::areas::read(self.pid);

@@ -78,9 +78,10 @@ impl Filling {
     pub fn prepare(&mut self, room: &Shared, pid: i32) -> Result<(), BodyError> {
         os::fault::at("fill")?;
         keeps_its_locks(room, pid, &self.image)?;
-        let Filling { image, deputy, given, .. } = self;
+        let Filling { image, deputy, given, locks, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
         names::open(room, pid, inside, &image.files, &mut given.files)?;
+        locks.put_open(pid, inside, &mut given.files)?;
         self.open_directory(pid)?;
         let image = self.image.clone();
         self.given.objects = body::make_objects(self.first()?, &image, None)?;
@@ -235,7 +236,7 @@ impl Filling {
                 // The deputy still has what the program took along: the same open file, with its locks.
                 Opened::File { file, .. } => *shown.entry(file).or_insert_with(|| {
                     let opened_anew = given.file(file);
-                    if is_same(pid, fd, opened_anew) { fd } else { opened_anew }
+                    if !self.locks.is_open(file) && is_same(pid, fd, opened_anew) { fd } else { opened_anew }
                 }),
             };
             // Those that are not at their number already.

@@ -1,13 +1,18 @@
 //! Locks that a process took while it was away, on files that it opened there: this home's server holds them for it, and its deputy takes them over when it comes home.
+//! Those of an open file (flock(2), F_OFD_SETLK) it gets with that: the server's is the open file then, not one that is opened anew.
 
 use super::MoveError;
 use crate::steward::shared::Shared;
 use body::{BodyError, Inside};
 use homefs::server::{HeldLocks, Server};
-use image::{Image, Opened};
+use image::{File, Image, Opened};
+use os::pidfd::PidFd;
+use rustix::fs::OFlags;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::message::{LockedFile, OpenAtHome};
 
 /// How long a reader may keep a lock that came between.
 const READERS_WITHIN: Duration = Duration::from_secs(2);
@@ -15,6 +20,8 @@ const READERS_WITHIN: Duration = Duration::from_secs(2);
 /// All of one process.
 #[derive(Default)]
 pub struct Locks {
+    /// Files, by their places in the image, with locks of their own.
+    open: Vec<(u32, OwnedFd)>,
     held: Vec<HeldLocks>,
     server: Option<Arc<Server>>,
 }
@@ -22,8 +29,15 @@ pub struct Locks {
 impl Locks {
     /// Of the process of this image. One that it holds for itself alone changes its owner only if it must (`must_come`): it is shared between two calls of the deputy then. Who wants it alone
     /// does not get it in between; who wants to share it may.
-    pub fn of(room: &Shared, image: &Image, must_come: bool) -> Result<Locks, MoveError> {
+    pub fn of(room: &Shared, image: &Image, locked: &[LockedFile], must_come: bool) -> Result<Locks, MoveError> {
         let Some(server) = room.files.get() else { return Ok(Locks::default()) };
+        let mut open: Vec<(u32, OwnedFd)> = Vec::new();
+        for locked in locked {
+            let shows = image.descriptors.iter().find(|d| d.fd == locked.fd).map(|d| d.opened);
+            let Some(Opened::File { file, .. }) = shows.filter(|shown| !is_known(&open, shown)) else { continue };
+            let Some(known) = image.files.get(file as usize) else { continue };
+            open.extend(open_with_lock(server, locked.at_home, known)?.map(|found| (file, found)));
+        }
         let held = server.held_locks(image.process.pid).map_err(|why| BodyError::Stays(format!("it {why}")))?;
         if !must_come && held.iter().any(HeldLocks::is_exclusive) {
             let why = "it has locked a file for itself alone while it was away, and such a lock cannot change its owner unseen";
@@ -32,7 +46,27 @@ impl Locks {
         if held.iter().any(|held| !has_open(image, held)) {
             return Err(BodyError::Stays("it has a file locked that it has not open for reading".into()).into());
         }
-        Ok(Locks { held, server: Some(server.clone()) })
+        Ok(Locks { open, held, server: Some(server.clone()) })
+    }
+
+    /// Puts the open files that have locks of their own in the place of those that were opened anew in the stopped deputy.
+    pub fn put_open(&self, pid: i32, inside: &mut Inside, opened: &mut [i32]) -> Result<(), BodyError> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let pidfd = PidFd::open(pid)?;
+        for (file, found) in &self.open {
+            let Some(place) = opened.get_mut(*file as usize) else { continue };
+            let given = body::give(inside, &pidfd, &[found.as_fd()])?;
+            let anew = std::mem::replace(place, given.first().copied().unwrap_or(-1));
+            inside.call(libc::SYS_close, [anew as u64, 0, 0, 0, 0, 0])?;
+        }
+        Ok(())
+    }
+
+    /// The image's file has a lock of its own.
+    pub fn is_open(&self, file: u32) -> bool {
+        self.open.iter().any(|(known, _)| *known == file)
     }
 
     /// They are the stopped deputy's from now on, which has all files of the image at their numbers. None of its descriptors may be closed after this: its locks of that file would go.
@@ -67,6 +101,25 @@ impl Locks {
             Ok(())
         })
     }
+}
+
+fn is_known(open: &[(u32, OwnedFd)], shown: &Opened) -> bool {
+    matches!(shown, Opened::File { file, .. } if open.iter().any(|(known, _)| known == file))
+}
+
+/// What the server has open for an open file of the room's, as that is open now; none if it has no lock of its own.
+pub fn open_with_lock(server: &Server, at_home: OpenAtHome, file: &File) -> Result<Option<OwnedFd>, BodyError> {
+    let found = server.open_with_lock(at_home.node, at_home.fh).map_err(|why| BodyError::Stays(format!("it {why}")))?;
+    let Some(found) = found else { return Ok(None) };
+    let failed = |e: rustix::io::Errno| os::Error::new("looking at a locked file", e);
+    let now = rustix::fs::fcntl_getfl(&found).map_err(failed)?;
+    let wanted = OFlags::from_bits_retain(file.flags as u32);
+    let inode = rustix::fs::fstat(&found).map_err(failed)?.st_ino;
+    if (now ^ wanted).intersects(OFlags::ACCMODE) || ![0, inode].contains(&file.inode) {
+        return Err(BodyError::Stays("it has locked a file, and home has another open, or in another way".into()));
+    }
+    rustix::fs::fcntl_setfl(&found, wanted).map_err(failed)?;
+    Ok(Some(found))
 }
 
 fn reads(flags: i32) -> bool {

@@ -40,13 +40,13 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Looks at process `pid`, which runs: what it closes meanwhile is looked for again.
+    /// Looks at process `pid`, which runs: what it closes meanwhile, or opens under the same number, is looked for again.
     pub fn of_running(pid: i32) -> Result<Observed, BodyError> {
-        let vanished = |e: &BodyError| matches!(e, BodyError::Os(e) if e.errno() == libc::ENOENT);
-        let mut seen = Observed::of(pid, None, false);
+        let look = || Observed::of(pid, None, false);
+        let mut seen = look();
         for _ in 1..LISTED_MAX {
             match &seen {
-                Err(e) if vanished(e) => seen = Observed::of(pid, None, false),
+                Err(e) if e.is_fleeting() => seen = look(),
                 _ => break,
             }
         }
@@ -88,7 +88,7 @@ impl Observed {
         let mut gathered = Gathered::default();
         let memory = body::memory(pid, &flagged, &mut files, &mut gathered, named)?;
         let exe = executable(pid, &mut files);
-        let Described { seen, descriptors, objects } = descriptors(pid, &mut files, &mut gathered)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, before.is_none(), &mut files, &mut gathered)?;
         let memories = gathered.memories().to_vec();
         alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
         unopened(&gathered.removed(), &others)?;
@@ -156,7 +156,7 @@ impl Observed {
             files.own(file.clone());
         }
         let mut gathered = Gathered::default();
-        let Described { seen, descriptors, objects } = descriptors(pid, &mut files, &mut gathered)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, false, &mut files, &mut gathered)?;
         let memories = gathered.memories().to_vec();
         alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
@@ -369,7 +369,8 @@ struct Described {
     objects: Objects,
 }
 
-fn descriptors(pid: i32, files: &mut Files, gathered: &mut Gathered) -> Result<Described, BodyError> {
+/// `runs`: what a number stands for may change meanwhile.
+fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered) -> Result<Described, BodyError> {
     let pidfd = PidFd::open(pid)?;
     let mut found = Vec::<Descriptor>::new();
     let mut seen = Vec::new();
@@ -379,12 +380,13 @@ fn descriptors(pid: i32, files: &mut Files, gathered: &mut Gathered) -> Result<D
     let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
     let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
     let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
+    let kind = |fd, info: &FdInfo| match locked.contains(&(info.mount_id, info.inode)) && is_file(pid, fd) {
+        // A process does not lock itself out, through whatever descriptor; and its locks are the deputy's to keep.
+        true => Ok(Kind::AtHome),
+        false => kind(pid, fd, info),
+    };
     for (fd, info) in all {
-        let kind = match locked.contains(&(info.mount_id, info.inode)) && is_file(pid, fd) {
-            // A process does not lock itself out, through whatever descriptor; and its locks are the deputy's to keep.
-            true => Kind::AtHome,
-            false => kind(pid, fd, &info)?,
-        };
+        let (info, kind) = if runs { of_one_file(pid, fd, kind)? } else { (info, kind(fd, &info)?) };
         let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
             (_, Kind::AtHome) => Opened::Home(fd),
             (Ok(same), _) => distinct[same].1,
@@ -463,6 +465,23 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         return Ok(Kind::File(opened_file(pid, fd, info, &target)?));
     }
     Ok(Kind::AtHome)
+}
+
+/// What the kernel says of a descriptor, and what kind it is, both of the same file: they are read one after the other, and the process runs.
+fn of_one_file(
+    pid: i32,
+    fd: i32,
+    kind: impl Fn(i32, &FdInfo) -> Result<Kind, BodyError>,
+) -> Result<(FdInfo, Kind), BodyError> {
+    for _ in 0..LISTED_MAX {
+        let before = process::fd_info(pid, fd)?;
+        let kind = kind(fd, &before)?;
+        let after = process::fd_info(pid, fd)?;
+        if (FdInfo { offset: before.offset, ..after }) == before {
+            return Ok((before, kind));
+        }
+    }
+    Err(BodyError::Fleeting(format!("descriptor {fd} is another file again and again")))
 }
 
 fn is_file(pid: i32, fd: i32) -> bool {

@@ -123,11 +123,24 @@ impl Move {
         self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
-        self.expect(|heard| match heard {
+        let placed = self.expect(|heard| match heard {
             Heard::Placed(result) => Some(result),
             _ => None,
-        })?;
+        });
+        if let Err(e) = placed {
+            self.call_off();
+            return Err(self.fleeting_if_changed(e, &observed));
+        }
         Ok(Prepared { observed, place })
+    }
+
+    /// Why no body could be made for what was observed: a file may have been closed or removed meanwhile, or name and flags are those of two files that had the same
+    /// number one after the other.
+    fn fleeting_if_changed(&self, e: MoveError, observed: &Observed) -> MoveError {
+        match (e, Observed::of_running(self.pid)) {
+            (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Fleeting(why),
+            (e, _) => e,
+        }
     }
 
     /// What the process watches, the body asks about as soon as it watches it again: before it has a deputy.

@@ -2,6 +2,7 @@
 //! all who have them stand still meanwhile.
 
 use super::filling::is_same;
+use super::locks::open_with_lock;
 use super::{Move, MoveError, names};
 use crate::steward::deputies::Phase;
 use crate::steward::privileged::Order;
@@ -10,7 +11,7 @@ use image::File;
 use os::pidfd::PidFd;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use wire::message::{Common, CommonFile, CommonPipe, StandinId};
+use wire::message::{Common, CommonFile, CommonPipe, OpenAtHome, StandinId};
 
 /// Process, stand-in, and the number of the deputy's descriptor.
 type Number = (i32, StandinId, i32);
@@ -74,9 +75,12 @@ fn open_all(
                 os::fds::set_nonblocking(end.as_fd(), flags & libc::O_NONBLOCK != 0)?;
                 end.try_clone().map_err(|e| os::Error::new("duplicating a pipe", e))?
             }
-            CommonFile::Named { path, inode, flags, removed, offset, fd } => {
+            CommonFile::Named { path, inode, flags, removed, offset, fd, locked } => {
                 let file = File { path: path.clone(), inode: *inode, flags: *flags, removed: *removed };
-                open_named(this, inside, pidfd, &file, *fd, *offset)?
+                match open_locked(this, *locked, &file, *offset)? {
+                    Some(found) => found,
+                    None => open_named(this, inside, pidfd, &file, *fd, *offset)?,
+                }
             }
         };
         opened.push(file);
@@ -86,6 +90,22 @@ fn open_all(
 
 fn odd(what: &str) -> BodyError {
     BodyError::Stays(format!("the room says that it shares {what}"))
+}
+
+/// What home's server has open for it, if that has a lock of its own.
+fn open_locked(
+    this: &Move,
+    locked: Option<OpenAtHome>,
+    file: &File,
+    offset: u64,
+) -> Result<Option<OwnedFd>, BodyError> {
+    let Some((server, at_home)) = this.room.files.get().zip(locked) else { return Ok(None) };
+    let found = open_with_lock(server, at_home, file)?;
+    if let Some(found) = found.as_ref().filter(|_| file.flags & libc::O_APPEND == 0) {
+        let sought = rustix::fs::seek(found, rustix::fs::SeekFrom::Start(offset));
+        sought.map_err(|e| os::Error::new("setting a file's offset", e))?;
+    }
+    Ok(found)
 }
 
 /// The deputy still has what the program took along: the same open file, which others at home may have too.

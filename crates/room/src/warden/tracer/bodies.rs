@@ -32,6 +32,11 @@ pub enum Phase {
     Starting,
     /// The program runs.
     Running,
+    /// It never will: its process ends, and waits for the porter to reap it.
+    Failed {
+        /// Home wants to know when.
+        awaited: bool,
+    },
     /// It goes on elsewhere; what is left here was killed, and waits for the porter to reap it.
     Left,
 }
@@ -44,10 +49,21 @@ impl Bodies {
             return false;
         }
         if self.is_starting(pid) {
-            self.phases.remove(&pid);
+            self.phases.insert(pid, Phase::Failed { awaited: false });
             return true;
         }
         false
+    }
+
+    /// Home does without it; false if nothing of it has yet to be reaped.
+    pub fn await_failed(&mut self, pid: i32) -> bool {
+        match self.phases.get_mut(&pid) {
+            Some(Phase::Failed { awaited }) => {
+                *awaited = true;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Its step is this now.
@@ -277,7 +293,7 @@ impl Tracer {
                 self.room.guests().remove(who.pid);
             }
             Some(Phase::Starting) => {
-                self.bodies.phases.remove(&who.pid);
+                self.bodies.fail(who.pid);
                 self.room.guests().remove(who.pid);
                 self.room.tell(&ToHome::Placed {
                     pid: who.pid,
@@ -306,10 +322,17 @@ impl Tracer {
 
     /// The porter reaped a body: its number is free.
     pub fn reaped(&mut self, pid: i32, usage: Usage) {
-        if matches!(self.bodies.phases.get(&pid), Some(Phase::Left)) {
-            self.room.ledger.ended(pid, usage);
-            self.signals.forget(pid);
-            self.bodies.forget(pid);
+        let awaited = match self.bodies.phases.get(&pid) {
+            Some(Phase::Left) => {
+                self.room.ledger.ended(pid, usage);
+                true
+            }
+            Some(Phase::Failed { awaited }) => *awaited,
+            _ => return,
+        };
+        self.signals.forget(pid);
+        self.bodies.forget(pid);
+        if awaited {
             self.room.tell(&ToHome::Left { pid });
         }
     }

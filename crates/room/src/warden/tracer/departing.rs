@@ -22,6 +22,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use strategy::Pace;
+use wire::message::LockedFile;
 use wire::message::onward::{Said, Ticket};
 use wire::{Kind, Refusal, ToHome, cargo};
 
@@ -55,6 +56,8 @@ pub struct Going {
     pub leader: Option<i32>,
     /// Files that it has in common with others.
     pub asked: Option<Asked>,
+    /// Open files of its that may have locks of their own, once they were looked for.
+    pub locked: Option<Vec<LockedFile>>,
     /// Its memory areas before it was stopped.
     looked: Option<Looked>,
     /// If it has so many bytes of its own, pages may follow when it goes on at home.
@@ -62,7 +65,7 @@ pub struct Going {
     /// How its pages go.
     pace: Pace,
     /// It goes to another room.
-    onward: Option<Onward>,
+    pub onward: Option<Onward>,
     /// It goes home, where this is in place.
     ahead: Option<Ahead>,
 }
@@ -245,6 +248,9 @@ impl Tracer {
                 if let Some(onward) = going.onward.take() {
                     return self.send_onward(pid, host, image, (onward, follow_bytes, bulk.into_inner()));
                 }
+                if let Some(files) = going.locked.take().filter(|files| !files.is_empty()) {
+                    self.room.tell(&ToHome::Locked { pid, files });
+                }
                 let send = move || {
                     room.windows.open(pid);
                     let later = send(&room, (pid, host), &image, (ahead, follow_bytes), &bulk);
@@ -334,6 +340,9 @@ impl Tracer {
         self.dying.forget(pid);
         self.room.going_home.forget(pid);
         self.arriving.forget(pid);
+        if self.bodies.await_failed(pid) {
+            return;
+        }
         if self.room.guests().get(pid).is_none() {
             return self.room.tell(&ToHome::Left { pid });
         }

@@ -60,7 +60,11 @@ impl Tracer {
     pub fn porter_answered(&mut self, answer: Answer) {
         let then = self.porter.under_way.take();
         match (then, answer) {
-            (Some(Then::Placed { pid }), Answer::Failed { errno, what }) => self.not_placed(pid, errno, what),
+            (Some(Then::Placed { pid }), Answer::Failed { errno, what }) => {
+                self.not_placed(pid, errno, what);
+                // No process was made.
+                self.bodies.forget(pid);
+            }
             (Some(Then::Clone(stopped)), Answer::Failed { what, .. }) => {
                 tracing::error!("porter: {what}");
                 self.birth_failed(stopped, libc::EAGAIN);

@@ -9,7 +9,7 @@ use crate::warden::spares::Spare;
 use body::BodyError;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use wire::message::{Common, CommonFile, StandinId};
+use wire::message::{Common, CommonFile, LockedFile, StandinId};
 use wire::{Refusal, ToHome};
 
 /// What home was asked to take over.
@@ -21,6 +21,9 @@ pub struct Asked {
 impl Tracer {
     /// All threads of a body that is to leave stand still, or of one that has files in common with it: goes on if all do.
     pub fn check_family(&mut self, leader: i32) {
+        if let Err(e) = self.find_locked(leader) {
+            return self.stay_for(leader, refusal(&e));
+        }
         loop {
             match self.departing.states.get(&leader) {
                 Some(State::Standing(_, going)) if going.asked.is_none() => {}
@@ -101,6 +104,10 @@ impl Tracer {
         if let Err(e) = os::fault::at("ask there") {
             return self.stay_for(leader, refusal(&e.into()));
         }
+        let locked = match self.departing.states.get(&leader) {
+            Some(State::Standing(_, going)) => going.locked.clone().unwrap_or_default(),
+            _ => return,
+        };
         let mut asked = Asked { files: Vec::new() };
         let mut told = Vec::new();
         for held in commons.files {
@@ -121,7 +128,7 @@ impl Tracer {
                 rustix::fs::seek(&file, at).map_or_else(|e| tracing::warn!("a stand-in's offset: {e}"), drop);
                 self.room.standins.files.begins(standin, offset);
             }
-            told.push(common(standin, &held));
+            told.push(common(standin, &held, &locked));
             asked.files.push((standin, Arc::new(file), held));
         }
         if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&leader) {
@@ -213,10 +220,11 @@ fn has_offset(held: &Held) -> bool {
     matches!(held.what, What::Named(..))
 }
 
-fn common(standin: StandinId, held: &Held) -> Common {
+fn common(standin: StandinId, held: &Held, locked: &[LockedFile]) -> Common {
     let mut holders: Vec<i32> = held.places.iter().map(|p| p.pid).collect();
     holders.dedup();
     let flags = held.flags & !libc::O_CLOEXEC;
+    let fd = held.places.first().map_or(-1, |p| p.fd);
     let what = match &held.what {
         What::Named(file, offset) => CommonFile::Named {
             path: file.path.clone(),
@@ -224,7 +232,8 @@ fn common(standin: StandinId, held: &Held) -> Common {
             flags: file.flags,
             removed: file.removed,
             offset: *offset,
-            fd: held.places.first().map_or(-1, |p| p.fd),
+            fd,
+            locked: locked.iter().find(|file| file.fd == fd).map(|file| file.at_home),
         },
         What::PipeEnd(pipe, writes) => CommonFile::PipeEnd { pipe: *pipe as u32, writes: *writes, flags },
     };
