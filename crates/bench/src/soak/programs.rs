@@ -84,6 +84,23 @@ for i in 1 2; do gcc -O2 -c a.c -o a.o && gcc -O1 m.c a.o -o m && ./m; done"#,
         r#"exec perl -e 'my %h; my $x = 1; $| = 1; for my $r (1..6) { for (1..250000) { $x = ($x * 16807) % 2147483647; $h{$x % 5000} += $_ } print "$r $x ", scalar(keys %h), " $h{77}\n" }'"#,
     ),
     program(
+        "counting under a lock",
+        &["flock", "python3", "seq"],
+        r#"cat > add.sh <<'END'
+for i in $(seq 150); do ( flock 9; n=$(cat count); echo $((n + 1)) > count ) 9>> lock; done
+END
+cat > add.py <<'END'
+import fcntl
+for i in range(1000):
+    with open("lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with open("count") as f: n = int(f.read())
+        x = [j * j % 1009 for j in range(3000)]
+        with open("count", "w") as f: f.write(f"{n + 1}\n")
+END
+echo 0 > count; bash add.sh & python3 add.py & python3 add.py; wait; cat count"#,
+    ),
+    program(
         "bash loop",
         &["bash", "tr", "wc"],
         r#"sum=0; for i in {1..120}; do

@@ -380,7 +380,8 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
     let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
     let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
-    let kind = |fd, info: &FdInfo| match locked.contains(&(info.mount_id, info.inode)) && is_file(pid, fd) {
+    let is_locked = |info: &FdInfo| info.locked || locked.contains(&(info.mount_id, info.inode));
+    let kind = |fd, info: &FdInfo| match is_locked(info) && is_file(pid, fd) {
         // A process does not lock itself out, through whatever descriptor; and its locks are the deputy's to keep.
         true => Ok(Kind::AtHome),
         false => kind(pid, fd, info),
