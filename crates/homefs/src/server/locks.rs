@@ -262,6 +262,16 @@ impl Server {
         Ok(held)
     }
 
+    /// A process of the room holds record locks of its own on the file of this number: they go when it closes any descriptor of it.
+    pub fn has_record_locks(&self, pid: i32, inode: u64) -> bool {
+        let owners = lock(&self.locks.owners);
+        let mut own = owners.values().filter(|owner| owner.pid == pid as u32 && !owner.of_open_file);
+        own.any(|owner| {
+            let is_it = rustix::fs::fstat(&*owner.description).map_or(true, |stat| stat.st_ino == inode);
+            is_it && !locks_on(&owner.description).is_empty()
+        })
+    }
+
     /// These locks of a process are another's now.
     pub fn forget_locks(&self, pid: i32) {
         lock(&self.locks.owners).retain(|_, owner| owner.pid != pid as u32 || owner.of_open_file);

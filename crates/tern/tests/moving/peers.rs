@@ -194,6 +194,42 @@ END
     assert_eq!(text.replace('\n', " "), "taken free taken 1 taken alone taken free 1 free free taken free");
 }
 
+/// A record lock (fcntl) is its process', and would go with any descriptor of the file that this closes: while it is held, a file that others have open in common with it stays where it is.
+/// Failed before: both locks were lost when the parent came home.
+#[test]
+fn record_locks_of_families_are_not_lost() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > family.py <<'END'
+import fcntl, os, sys, time
+def until(name):
+    while not os.path.exists(name): time.sleep(0.01)
+f = open("lock", "w")
+def locks():
+    fcntl.lockf(f, fcntl.LOCK_EX); open("held", "w").close(); until("go"); fcntl.lockf(f, fcntl.LOCK_UN); open("done", "w").close()
+if os.fork() == 0:
+    if sys.argv[1] == "child": locks()
+    until("end"); os._exit(0)
+if sys.argv[1] == "parent": locks()
+until("end"); os.wait()
+END
+        cat > try.py <<'END'
+import fcntl
+try: fcntl.lockf(open("lock", "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB); print("free")
+except OSError: print("taken")
+END
+        for who in parent child; do
+            rm -f lock held go done end; tern run --on n2 -- python3 family.py $who & pid=$!; until_ '[ -e held ]'
+            tern move $pid home 2>&1 | grep -o 'has locked\|for itself alone'; python3 try.py
+            touch go; until_ '[ -e done ]'; python3 try.py; tern move $pid home 2>&1; touch end; wait $pid
+        done"#,
+    )
+    .text();
+    assert_eq!(text.trim(), ["has locked\ntaken\nfree"; 2].join("\n"));
+}
+
 /// `hold.py`, `hold.sh` and `family.py` lock the file `lock` (flock(2)), and write to it before and after they are moved: the first alone; the second has it locked by another program, and
 /// children that have it open; the third has a child that writes, too.
 const HOLDERS: &str = r#"

@@ -20,6 +20,7 @@ impl Move {
     /// Has all who hold these files have them here.
     pub(super) fn share(&self, files: &[Common], pipes: &[CommonPipe]) -> Result<Vec<Number>, MoveError> {
         self.check_holders(files)?;
+        self.check_locks(files)?;
         os::fault::at("share")?;
         let pidfd = PidFd::open(self.pid)?;
         let opened = body::visit_at_length(self.pid, |inside| open_all(self, inside, &pidfd, files, pipes))?;
@@ -41,6 +42,21 @@ impl Move {
             self.room.poller.order(Order::Hold { standin: common.standin, file });
         }
         Ok(numbers)
+    }
+
+    /// Nobody loses a record lock: he would with the descriptor that a stand-in replaces.
+    fn check_locks(&self, files: &[Common]) -> Result<(), MoveError> {
+        let Some(server) = self.room.files.get() else { return Ok(()) };
+        for Common { holders, what, .. } in files {
+            let CommonFile::Named { path, inode, .. } = what else { continue };
+            if let Some(who) = holders.iter().find(|who| server.has_record_locks(**who, *inode)) {
+                let name = String::from_utf8_lossy(path);
+                let why =
+                    format!("process {who} has locked {name} (fcntl), which several processes have open in common");
+                return Err(BodyError::Stays(why).into());
+            }
+        }
+        Ok(())
     }
 
     /// A room may say so of its own bodies alone.
