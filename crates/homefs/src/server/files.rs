@@ -175,10 +175,6 @@ impl Server {
     pub(super) fn release(&self, call: &Call<'_>) -> Outcome {
         let release = call.request.args().take::<ReleaseIn>()?;
         let open = self.handles.remove(release.fh, call.node.id).ok_or(Errno::BADF)?;
-        let was_given = self.locks.was_given(release.fh);
-        if !was_given && release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0 {
-            let _ = rustix::fs::flock(&*open.file, rustix::fs::FlockOperation::Unlock);
-        }
         self.closed(release.fh, open);
         Ok(Answer::Plain)
     }

@@ -4,12 +4,15 @@
 use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::reopen;
-use super::{Server, lock, sys};
+use super::{Server, lock, proc_path, sys};
 use crate::proto::{FileLock, LK_FLOCK, LK_OF_OPEN_FILE, LkIn, LkOut, ReplyBuf};
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 struct Owner {
@@ -21,6 +24,12 @@ struct Owner {
     handles: Vec<u64>,
     /// The locks are an open file's, not the process'.
     of_open_file: bool,
+}
+
+struct Flock {
+    description: Arc<OwnedFd>,
+    /// Who set it last.
+    pid: u32,
 }
 
 /// Locks that a process of the room holds on a file of home. They last at least as long as this.
@@ -91,8 +100,8 @@ fn lock_of_line(line: &str) -> LockedRange {
 #[derive(Default)]
 pub(super) struct Locks {
     owners: Mutex<HashMap<(u64, u64), Owner>>,
-    /// Who set a flock last through an open file, by handle and node.
-    flocks: Mutex<HashMap<(u64, u64), u32>>,
+    /// Open files through which a flock was set, by handle and node.
+    flocks: Mutex<HashMap<(u64, u64), Flock>>,
     /// Open files that have become somebody's at home too, with their locks.
     given: Mutex<HashSet<u64>>,
 }
@@ -103,8 +112,9 @@ impl Locks {
         lock(&self.owners).remove(&(node, owner));
     }
 
-    /// An open file is gone, and locks with it: its own (F_OFD_SETLK), and those of processes if the room does not tell of single closes.
+    /// An open file is gone, and locks with it: its own, and those of processes if the room does not tell of single closes.
     pub(super) fn release_handle(&self, node: u64, fh: u64) {
+        self.release_flock(fh, node);
         lock(&self.owners).retain(|(n, _), owner| *n != node || !owner.handles.contains(&fh));
     }
 
@@ -117,9 +127,14 @@ impl Locks {
         lock(&self.given).contains(&fh)
     }
 
-    /// An open file is closed in the room; true if it is still open at home, with its lock.
-    pub(super) fn was_given(&self, fh: u64) -> bool {
-        lock(&self.given).remove(&fh)
+    /// Its flock goes, whoever still waits for another, unless it is somebody's at home by now.
+    fn release_flock(&self, fh: u64, node: u64) {
+        let flock = lock(&self.flocks).remove(&(fh, node));
+        if !lock(&self.given).remove(&fh)
+            && let Some(flock) = flock
+        {
+            let _ = rustix::fs::flock(&*flock.description, FlockOperation::Unlock);
+        }
     }
 
     fn find(&self, node: u64, owner: u64) -> Option<Arc<OwnedFd>> {
@@ -164,11 +179,8 @@ impl Server {
         let set = call.request.args().take::<LkIn>()?;
         let open = self.handles.get(set.fh, call.node.id)?;
         if set.lk_flags & LK_FLOCK != 0 {
-            // Not said of one that is given up.
-            if set.lk.pid != 0 {
-                lock(&self.locks.flocks).insert((set.fh, call.node.id), set.lk.pid);
-            }
-            return self.flock(call, &open, set.lk.kind as i32, waits);
+            let Some(description) = self.flock_description(call, &set, &open)? else { return Ok(Answer::Plain) };
+            return self.flock(call, description, set.lk.kind as i32, waits);
         }
         let mut range = range_of(&set.lk)?;
         let unlock = set.lk.kind as i32 == libc::F_UNLCK;
@@ -200,10 +212,7 @@ impl Server {
             }
             return Ok(owner.description.clone());
         }
-        self.authority.resume()?;
-        // As the file is open: the kernel asks for reading to lock for reading, for writing to lock for writing.
-        let access = rustix::fs::fcntl_getfl(&*open.file)? & OFlags::ACCMODE;
-        let description = Arc::new(reopen(&open.file, access | OFlags::NONBLOCK)?);
+        let description = Arc::new(self.open_for_locks(open)?);
         let owner = Owner {
             description: description.clone(),
             writable: may_write,
@@ -215,21 +224,57 @@ impl Server {
         Ok(description)
     }
 
+    /// The same file, open in the same way (the kernel asks for reading to lock for reading, for writing to lock for writing), where home sees it: it may become a process' at home. One
+    /// that has no name there any more is open where the room's are.
+    fn open_for_locks(&self, open: &Open) -> Result<OwnedFd> {
+        self.authority.resume()?;
+        let flags = (rustix::fs::fcntl_getfl(&*open.file)? & OFlags::ACCMODE) | OFlags::NONBLOCK;
+        let shown = rustix::fs::readlink(&*proc_path(&open.file), Vec::new())?;
+        let within = Path::new(OsStr::from_bytes(shown.to_bytes()));
+        let path = self.export(&open.node).path.join(within.strip_prefix("/").unwrap_or(within));
+        let names_only = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let is_it = |named: &OwnedFd| {
+            let found = rustix::fs::fstat(named).and_then(|a| Ok((a, rustix::fs::fstat(&*open.file)?)));
+            found.is_ok_and(|(a, b)| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+        };
+        match rustix::fs::open(&path, names_only, Mode::empty()) {
+            Ok(named) if is_it(&named) => reopen(&named, flags),
+            _ => reopen(&open.file, flags),
+        }
+    }
+
+    /// The description that carries an open file's flock; none if it never had one, and is to have none.
+    fn flock_description(&self, call: &Call<'_>, set: &LkIn, open: &Open) -> Result<Option<Arc<OwnedFd>>> {
+        let key = (set.fh, call.node.id);
+        let mut flocks = lock(&self.locks.flocks);
+        if let Some(flock) = flocks.get_mut(&key) {
+            // Not said of one that is given up.
+            flock.pid = if set.lk.pid == 0 { flock.pid } else { set.lk.pid };
+            return Ok(Some(flock.description.clone()));
+        }
+        if set.lk.kind as i32 == libc::F_UNLCK {
+            return Ok(None);
+        }
+        let description = Arc::new(self.open_for_locks(open)?);
+        flocks.insert(key, Flock { description: description.clone(), pid: set.lk.pid });
+        Ok(Some(description))
+    }
+
     /// What is open here for an open file of the room's, if that has a lock of its own (flock(2), F_OFD_SETLK): who has this has the lock, until it is closed in the
     /// room and by them.
     ///
     /// # Errors
-    /// It has one of each, or is lost.
+    /// It has one of each.
     pub fn open_with_lock(&self, node: u64, fh: u64) -> std::result::Result<Option<OwnedFd>, &'static str> {
-        let open = self.handles.get(fh, node).map_err(|_| "has locked a file that is lost")?;
+        let flock = lock(&self.locks.flocks).get(&(fh, node)).map(|flock| flock.description.clone());
+        let flock = flock.filter(|description| !locks_on(description).is_empty());
         let owners = lock(&self.locks.owners);
         let mut own = owners.values().filter(|owner| owner.of_open_file && owner.handles.contains(&fh));
         let records = own.find(|owner| !locks_on(&owner.description).is_empty()).map(|owner| &owner.description);
-        let locked = match (locks_on(&open.file).is_empty(), records) {
-            (true, None) => return Ok(None),
-            (false, None) => &open.file,
-            (true, Some(description)) => description,
-            (false, Some(_)) => return Err("has locked a file in two ways (flock and F_OFD_SETLK)"),
+        let locked = match (&flock, records) {
+            (None, None) => return Ok(None),
+            (Some(description), None) | (None, Some(description)) => description,
+            (Some(_), Some(_)) => return Err("has locked a file in two ways (flock and F_OFD_SETLK)"),
         };
         let found = locked.try_clone().map_err(|_| "has locked a file, and no more can be opened")?;
         lock(&self.locks.given).insert(fh);
@@ -278,26 +323,23 @@ impl Server {
     }
 
     fn holds_flock(&self, pid: i32) -> bool {
-        let mut flocks = lock(&self.locks.flocks);
-        flocks.retain(|(fh, node), _| self.handles.get(*fh, *node).is_ok());
-        let own = flocks.iter().filter(|((fh, _), owner)| **owner == pid as u32 && !self.locks.is_given(*fh));
-        let mut opens = own.filter_map(|((fh, node), _)| self.handles.get(*fh, *node).ok());
-        opens.any(|open| !locks_on(&open.file).is_empty())
+        let flocks = lock(&self.locks.flocks);
+        let mut own = flocks.iter().filter(|((fh, _), flock)| flock.pid == pid as u32 && !self.locks.is_given(*fh));
+        own.any(|(_, flock)| !locks_on(&flock.description).is_empty())
     }
 
-    fn flock(self: &Arc<Self>, call: &Call<'_>, open: &Arc<Open>, kind: i32, waits: bool) -> Outcome {
+    fn flock(self: &Arc<Self>, call: &Call<'_>, description: Arc<OwnedFd>, kind: i32, waits: bool) -> Outcome {
         let (now, wait) = match kind {
             libc::F_RDLCK => (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared),
             libc::F_WRLCK => (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive),
             libc::F_UNLCK => (FlockOperation::NonBlockingUnlock, FlockOperation::Unlock),
             _ => return Err(Refused(Errno::INVAL)),
         };
-        match rustix::fs::flock(&*open.file, now) {
+        match rustix::fs::flock(&*description, now) {
             Ok(()) => Ok(Answer::Plain),
             Err(Errno::AGAIN) if waits => {
-                let open = open.clone();
                 self.later(call, move |_, _, _| {
-                    rustix::fs::flock(&*open.file, wait)?;
+                    rustix::fs::flock(&*description, wait)?;
                     Ok(Answer::Plain)
                 });
                 Ok(Answer::Later)

@@ -14,7 +14,7 @@ pub fn tern() -> PathBuf {
 }
 
 /// Generous: this machine may be busy.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(180);
 
 /// Waits for a condition.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {

@@ -273,7 +273,8 @@ fn locks_of_open_files_come_home() {
         for holder in "python3 hold.py" "bash hold.sh" "python3 family.py"; do
             rm -f lock held go done end
             tern run --on n2 -- $holder & pid=$!; until_ '[ -e held ]'; is_free
-            tern move $pid home 2>&1; is_free; touch go; until_ '[ -e done ]'; is_free
+            tern move $pid home 2>&1; is_free; readlink /proc/$pid/fd/* | grep -c "^$PWD/lock$"
+            touch go; until_ '[ -e done ]'; is_free
             tern move $pid n3 2>&1; is_free; tern move $pid home 2>&1; is_free
             touch end; wait $pid; is_free; cat lock; echo
             rm -f lock held go done end
@@ -283,6 +284,6 @@ fn locks_of_open_files_come_home() {
         ),
     )
     .text();
-    let each = "taken\ntaken\ntaken\ntaken\ntaken\nfree\none two \ntaken\nfree\none two ";
+    let each = "taken\ntaken\n1\ntaken\ntaken\ntaken\nfree\none two \ntaken\nfree\none two ";
     assert_eq!(text.trim(), [each; 3].join("\n").trim());
 }
