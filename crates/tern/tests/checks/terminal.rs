@@ -23,7 +23,8 @@ while len(keys) < 3: keys += os.read(0, 3)
 termios.tcsetattr(0, termios.TCSANOW, before)
 print("keys", keys, os.tcgetpgrp(0) == os.getpgrp(), flush=True)
 print("WAITING", flush=True)
-time.sleep(1000)
+# A signal that comes when Python has just looked for one does not end a sleep that begins then.
+while True: time.sleep(0.02)
 "#;
 
 /// Starts a command of home as the leader of a session on a terminal; the keyboard and screen.
