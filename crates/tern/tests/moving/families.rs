@@ -331,10 +331,10 @@ fn a_lost_directory_is_not_the_end() {
 import os, time
 def until(name):
     while not os.path.exists(name): time.sleep(0.01)
-here = os.getcwd()
+here = os.getcwd(); open('begun', 'w').close()
 until('go'); os.mkdir('d'); os.chdir('d'); os.rmdir(here + '/d'); open(here + '/lost', 'w').close()
 until(here + '/back'); os.chdir(here); open('found', 'w').close(); time.sleep(1000)" & pid=$!
-        until_ 'readlink /proc/$pid/exe | grep -q python'; sleep 0.2
+        until_ '[ -e begun ]'
         tern move $pid n2 2>&1; touch go; until_ '[ -e lost ]'
         tern move $pid home 2>&1 | grep -o 'working directory'
         touch back; until_ '[ -e found ]'
