@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// So long what comes next waits for it: but for such readers it is done at once, and found done.
-const WITHIN: Duration = Duration::from_millis(10);
+const WITHIN: Duration = Duration::from_millis(100);
 
 /// Has this done, before the caller goes on if it does not have to wait.
 pub fn briefly(close: impl FnOnce() + Send + 'static) {

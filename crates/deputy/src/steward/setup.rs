@@ -153,7 +153,8 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
             Err(e) => return lost(room, &e),
         };
         match head.kind {
-            Kind::Fuse if files.comes_first(&body) => {
+            Kind::Fuse if files.comes_first(&body) => files.request(head.mount, &body),
+            Kind::Fuse if files.closes_stream(&body) => {
                 let (files, body) = (files.clone(), body.clone());
                 closing::briefly(move || files.request(head.mount, &body));
             }
