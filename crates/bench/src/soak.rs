@@ -33,7 +33,7 @@ pub struct Args {
     /// Only programs whose name contains this
     #[arg(long)]
     only: Option<String>,
-    /// Directory for their files
+    /// Directory for their files; those of a program that fails are kept
     #[arg(long, default_value = "/var/tmp")]
     dir: PathBuf,
     /// For machines
@@ -98,7 +98,8 @@ fn run(args: &Args, seed: u64) -> Result<Report, Error> {
     let dir = args.dir.join(format!("tern-soak-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
     let outcome = in_directory(args, &dir, &nodes, &mut draw);
-    let _ = std::fs::remove_dir_all(&dir);
+    // What a program that failed has left is kept, to be looked at.
+    let _ = std::fs::remove_dir(&dir);
     outcome
 }
 

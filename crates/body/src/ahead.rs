@@ -2,6 +2,7 @@
 
 use crate::copied::Copied;
 use crate::error::BodyError;
+use crate::in_flight;
 use crate::lender::{own_in, part_later};
 use crate::pages::{Run, own_runs};
 use crate::relayout::changes;
@@ -109,6 +110,8 @@ impl Ahead {
         };
         let mut now = written(tracker)?;
         loop {
+            // Before they are read: what comes by then goes along.
+            self.owed = union(&self.owed, &intersect(&in_flight::buffers(tracker.pid())?, &private));
             let begun = Instant::now();
             let runs: Vec<Run> = now.iter().map(|(start, end)| (*start, end - start)).collect();
             let fresh = self.course.rounds == 0;

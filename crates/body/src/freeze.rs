@@ -75,9 +75,13 @@ fn seize(tid: HostTid) -> Result<bool, BodyError> {
     match ptrace::seize_gently(tid).and_then(|()| ptrace::interrupt(tid)) {
         Ok(()) => Ok(true),
         Err(TraceError::Gone) => Ok(false),
-        Err(TraceError::Failed(e)) if e.errno() == libc::EPERM && os::process::is_traced(tid.0) => {
-            stays("another process (a debugger) traces it")
-        }
+        Err(TraceError::Failed(e)) if e.errno() == libc::EPERM => match os::process::tracer(tid.0) {
+            Some(tracer) if os::process::is_own(tracer) => {
+                Err(BodyError::Fleeting("it stands still at the moment, for a move of its own or another's".into()))
+            }
+            Some(_) => stays("another process (a debugger) traces it"),
+            None => Err(e.into()),
+        },
         Err(e) => Err(e.into()),
     }
 }

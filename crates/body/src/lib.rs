@@ -12,6 +12,7 @@ mod files;
 mod freeze;
 mod give;
 mod huge;
+mod in_flight;
 mod keys;
 mod lender;
 mod memories;

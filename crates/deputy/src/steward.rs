@@ -2,6 +2,7 @@
 
 mod args;
 mod channel;
+mod closing;
 mod control;
 mod deputies;
 mod devices;

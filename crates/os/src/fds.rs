@@ -72,6 +72,11 @@ pub fn ready(fd: BorrowedFd<'_>) -> u16 {
     polled.revents as u16
 }
 
+/// An end of a pipe, or a FIFO.
+pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO)
+}
+
 /// Sets or clears O_NONBLOCK of an open file.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     set_flags(fd, libc::O_NONBLOCK, if on { libc::O_NONBLOCK } else { 0 })

@@ -25,6 +25,7 @@ pub mod track;
 pub mod userfault;
 pub mod vdso;
 pub mod vm;
+pub mod waiting;
 pub mod witness;
 
 pub use error::{Error, Result};

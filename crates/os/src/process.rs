@@ -171,14 +171,8 @@ pub fn is_stopped(pid: i32) -> bool {
 /// The clock is that of one processor, without what others stole from it (rq_clock_task in kernel/sched/core.c): so the calling thread goes to that
 /// processor for the moment, and the answer is never too long.
 pub fn slept(tid: i32, matters: impl Fn(i64, &[u64; 6]) -> bool) -> Option<std::time::Duration> {
-    let text = slurp(tid, "syscall").ok()?;
-    let mut words = std::str::from_utf8(&text).ok()?.split_whitespace();
-    let call = words.next()?.parse().ok()?;
-    let mut args = [0; 6];
-    for arg in &mut args {
-        *arg = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
-    }
-    matters(call, &args).then_some(())?;
+    let call = crate::waiting::Call::read(std::str::from_utf8(&slurp(tid, "syscall").ok()?).ok()?)?;
+    matters(call.number, &call.args).then_some(())?;
     let stat = slurp(tid, "stat").ok()?;
     let stat = String::from_utf8_lossy(&stat);
     /// Fields of proc_pid_stat(5) behind the command before `processor`.
@@ -236,10 +230,17 @@ pub fn threads(pid: i32) -> Result<Vec<i32>> {
     numbers(pid, "task")
 }
 
-/// Whether somebody traces the thread.
-pub fn is_traced(tid: i32) -> bool {
-    let text = slurp(tid, "status").unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().any(|l| l.strip_prefix("TracerPid:").is_some_and(|p| p.trim() != "0"))
+/// The thread that traces this one.
+pub fn tracer(tid: i32) -> Option<i32> {
+    let text = slurp(tid, "status").ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let tracer = text.lines().find_map(|l| l.strip_prefix("TracerPid:"))?.trim().parse().ok()?;
+    (tracer != 0).then_some(tracer)
+}
+
+/// Whether a thread is one of this process.
+pub fn is_own(tid: i32) -> bool {
+    std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
 }
 
 /// Where the code lies that the kernel maps into every process.
@@ -374,22 +375,6 @@ pub fn dumps_core(signal: i32) -> bool {
             | libc::SIGXFSZ
             | libc::SIGSYS
     )
-}
-
-/// The line of /proc/TID/syscall (proc_pid_syscall(5)) of a thread that waits in a call, or is about to: who has sent a request to a file system may not yet
-/// sleep when that is read, above all where there is one CPU. `None`: it runs on, or is gone.
-pub fn waiting_call(tid: i32) -> Option<String> {
-    const YIELDS: u32 = 16;
-    const LOOKS: u32 = 200;
-    const PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
-    for look in 0..LOOKS {
-        let line = String::from_utf8(slurp(tid, "syscall").ok()?).ok()?;
-        if !line.starts_with("running") {
-            return Some(line);
-        }
-        if look < YIELDS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
-    }
-    None
 }
 
 /// Whether two descriptors of a process are one open file (kcmp(2)).

@@ -48,6 +48,11 @@ impl Tracker {
         Ok(Tracker { uffd, pagemap: open_pagemap(pid)?, pid })
     }
 
+    /// Whose.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Watches this area too.
     pub fn watch(&self, start: u64, end: u64) -> Result<()> {
         let mut register = [start, end - start, UFFDIO_REGISTER_MODE_WP, 0u64];

@@ -20,7 +20,7 @@ fn a_thread_that_is_about_to_wait_is_waited_for() {
             }
         };
         // Whether it sleeps already or not.
-        let line = os::process::waiting_call(tid).unwrap();
+        let line = os::waiting::line(tid).unwrap();
         assert!(line.starts_with(&format!("{} ", libc::SYS_read)), "{line}");
         to.write_all(b"x").unwrap();
     });
@@ -39,8 +39,8 @@ fn one_that_runs_on_is_in_no_call() {
         while tid.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
-        assert_eq!(os::process::waiting_call(tid.load(Ordering::Relaxed)), None);
+        assert_eq!(os::waiting::line(tid.load(Ordering::Relaxed)), None);
         ends.store(true, Ordering::Relaxed);
     });
-    assert_eq!(os::process::waiting_call(-1), None);
+    assert_eq!(os::waiting::line(-1), None);
 }

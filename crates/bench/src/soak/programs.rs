@@ -234,6 +234,6 @@ kill $server; wait $server; echo $?"#,
         "tar and gzip",
         &["tar", "gzip", "seq", "cksum"],
         r#"mkdir d; for i in $(seq 60); do seq $((i * 700)) > d/f$i; done
-for i in 1 2 3; do tar -C d --mtime=@0 --owner=0 --group=0 -cf - $(ls d) | gzip -9n > t.gz; mkdir e; gzip -dc t.gz | tar -C e -xf -; diff -r d e && cksum < t.gz; rm -r e; done"#,
+for i in 1 2 3; do tar -C d --mtime=@0 --owner=0 --group=0 -cf - $(ls d) | gzip -9n > t.gz; mkdir e; gzip -dc t.gz | tar -C e -xf -; diff -r d e && cksum < t.gz || exit 3; rm -r e; done"#,
     ),
 ];

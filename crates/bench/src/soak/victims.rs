@@ -114,19 +114,22 @@ impl Victim {
             Ok(None) => {
                 let said = said(&self.dir);
                 self.kill();
-                return Some(Some(format!("it hangs; it had said {:?}", shortened(&said))));
+                return Some(Some(format!("it hangs; it had said {:?}; see {}", shortened(&said), self.dir.display())));
             }
             Err(e) => return Some(Some(e.to_string())),
         };
         let outcome = Outcome { said: said(&self.dir), status: status.into_raw() };
-        let _ = std::fs::remove_dir_all(&self.dir);
         let expected = &self.known.expected;
+        if outcome == *expected {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
         Some((outcome != *expected).then(|| {
             let line = outcome.said.lines().zip(expected.said.lines()).position(|(a, b)| a != b);
             let line = line.unwrap_or_else(|| outcome.said.lines().count().min(expected.said.lines().count()));
             let at = |text: &str| text.lines().nth(line).map(shortened);
             let (said, wanted) = (at(&outcome.said), at(&expected.said));
-            format!("status {} ({}); line {line}: {said:?} ({wanted:?})", outcome.status, expected.status)
+            let (status, right) = (outcome.status, expected.status);
+            format!("status {status} ({right}); line {line}: {said:?} ({wanted:?}); see {}", self.dir.display())
         }))
     }
 
@@ -136,7 +139,6 @@ impl Victim {
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 

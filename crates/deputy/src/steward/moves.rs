@@ -6,6 +6,7 @@
 
 mod ahead;
 mod back;
+mod called;
 mod course;
 mod filling;
 mod following;
@@ -23,6 +24,7 @@ mod talk;
 mod used;
 mod watch;
 
+pub use called::bring_home;
 pub use pass::Beyond;
 pub use picture::picture;
 pub use receive::receive;
@@ -100,6 +102,11 @@ impl MoveError {
             MoveError::Body(e) => e.is_fleeting(),
             _ => false,
         }
+    }
+
+    /// Nor will what it is part of now last.
+    fn is_momentary(&self) -> bool {
+        self.is_fleeting() || matches!(self, MoveError::Moving | MoveError::Unsettled)
     }
 
     /// As the room is told it.
@@ -538,32 +545,6 @@ fn learn(room: &Shared, wish: Wish, moved: Result<Leg, String>) -> Result<Leg, S
             room.moves.has_ended(leg);
         }
     })
-}
-
-/// Brings a process home that waits for it in a call; the room is told if that cannot be done.
-pub fn bring_home(room: &Arc<Shared>, pid: i32) {
-    if let Some(under_way) = room.moves.lock().get_mut(&pid).filter(|u| !u.drains) {
-        // On its way home it is stopped in its call, which is made again there; else it may be that it goes on waiting here.
-        under_way.wanted_home = !under_way.returning;
-        return;
-    }
-    if !room.table().deputies.contains_key(&pid) {
-        return;
-    }
-    let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
-    let (there, task) = (room.clone(), room.clone());
-    let bring = move || {
-        if !task.moves.wait_drained(pid) {
-            return;
-        }
-        match back::run(&task, pid, Wish::default(), true, Arc::default()) {
-            Ok(_) => tracing::info!("process {pid} came home for a call of its own"),
-            Err(e) => there.tell(&ToRoom::Stays { pid, why: e.to_string() }),
-        }
-    };
-    if let Err(e) = std::thread::Builder::new().name("move".into()).spawn(bring) {
-        stays(format!("no thread to move it: {e}"));
-    }
 }
 
 fn in_a_thread(

@@ -1,6 +1,7 @@
 //! From the command line to a steward that serves, and to its end.
 
 use super::args::StewardArgs;
+use super::closing;
 use super::files::{Hosted, ToTheRoom};
 use super::heir::Heir;
 use super::messages;
@@ -153,6 +154,10 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
         };
         match head.kind {
             Kind::Fuse if files.comes_first(&body) => files.request(head.mount, &body),
+            Kind::Fuse if files.closes_stream(&body) => {
+                let (files, body) = (files.clone(), body.clone());
+                closing::briefly(move || files.request(head.mount, &body));
+            }
             Kind::Fuse => {
                 drop(receiver);
                 if homefs::server::reads(&body) {

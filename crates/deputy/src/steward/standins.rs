@@ -1,11 +1,11 @@
 //! What stands behind the room's stand-ins: descriptors of deputies, and the steward's own hold on their open files ("anchors"). A body may get a stand-in
 //! from another body without home hearing of it; then its deputy takes the anchor when it first needs it.
 
-use super::channel;
 use super::deputies::{Deputy, Job, Phase, Purpose};
 use super::poller::Source;
 use super::privileged::Order;
 use super::shared::{Shared, Table};
+use super::{channel, closing};
 use os::fds::POLLED;
 use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
@@ -119,9 +119,12 @@ impl Shared {
 
     /// Holds it no more.
     pub fn release(&self, standin: StandinId) {
-        let anchor = self.table().anchors.remove(&standin);
-        if let Some(Anchor { file, watched: Some(key) }) = anchor {
+        let Some(Anchor { file, watched }) = self.table().anchors.remove(&standin) else { return };
+        if let Some(key) = watched {
             self.poller.remove(file.as_fd(), key);
+        }
+        if os::fds::is_pipe(file.as_fd()) {
+            closing::briefly(move || drop(file));
         }
     }
 

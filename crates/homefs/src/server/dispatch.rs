@@ -104,15 +104,16 @@ impl Server {
     }
 
     /// This request is to be run before the next one is taken. The room's kernel tells in order what was closed, but waits for no answer, and what it sends
-    /// next may depend on it: a FIFO that nobody reads any more, a lock that is free.
+    /// next may depend on it: a lock that is free.
     pub fn comes_first(&self, bytes: &[u8]) -> bool {
-        let Ok(request) = Request::parse(bytes) else { return false };
-        request.opcode == Some(Opcode::Release)
-            && request.args().take::<proto::ReleaseIn>().is_ok_and(|release| {
-                release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0
-                    || self.handles.is_stream(release.fh)
-                    || self.locks.is_locked_through(release.fh)
-            })
+        release(bytes).is_some_and(|release| {
+            release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0 || self.locks.is_locked_through(release.fh)
+        })
+    }
+
+    /// So is this (a FIFO that nobody reads any more), and it may have to wait for whoever has the pipe locked.
+    pub fn closes_stream(&self, bytes: &[u8]) -> bool {
+        release(bytes).is_some_and(|release| self.handles.is_stream(release.fh))
     }
 
     fn run(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -299,6 +300,12 @@ impl Server {
             }
         }
     }
+}
+
+/// What a request to close a file says, if it is one.
+fn release(bytes: &[u8]) -> Option<proto::ReleaseIn> {
+    let request = Request::parse(bytes).ok().filter(|request| request.opcode == Some(Opcode::Release))?;
+    request.args().take().ok()
 }
 
 impl Answer {

@@ -40,13 +40,13 @@ impl Memory {
 
     /// Fills `into` from address `from`.
     pub fn read(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        let failed = |e| Error::new(format!("reading memory of {} at {from:#x}", self.pid), e);
+        let failed = |e| Error::new(format!("reading memory of {} at {from:#x}", self.pid), gone(e));
         self.file.read_exact_at(into, from).map_err(failed)
     }
 
     /// Copies `bytes` to address `to`.
     pub fn write(&self, to: u64, bytes: &[u8]) -> Result<()> {
-        let failed = |e| Error::new(format!("writing memory of {} at {to:#x}", self.pid), e);
+        let failed = |e| Error::new(format!("writing memory of {} at {to:#x}", self.pid), gone(e));
         self.file.write_all_at(bytes, to).map_err(failed)
     }
 
@@ -105,5 +105,30 @@ impl Memory {
         let mut bytes = [0; 8];
         self.read(from, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+/// Nothing is read or written of a memory that nobody has any more (mem_rw in fs/proc/base.c).
+fn gone(e: std::io::Error) -> std::io::Error {
+    use std::io::ErrorKind::{UnexpectedEof, WriteZero};
+    match e.kind() {
+        UnexpectedEof | WriteZero => std::io::Error::from_raw_os_error(libc::ESRCH),
+        _ => e,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_ended_has_no_memory() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let memory = Memory::of(child.id() as i32).unwrap();
+        let area = crate::areas::read(child.id() as i32).unwrap().remove(0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(memory.read(area.start, &mut [0; 8]).unwrap_err().errno(), libc::ESRCH);
+        assert_eq!(memory.write(area.start, &[0; 8]).unwrap_err().errno(), libc::ESRCH);
     }
 }

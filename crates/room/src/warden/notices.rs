@@ -26,15 +26,17 @@ impl Listeners {
 
     /// Takes the listener that process `host` has at number `fd`.
     pub fn add(&self, host: HostTid, fd: i32) -> os::Result<()> {
-        let listener = os::seccomp::listener_of(&PidFd::open(host.0)?, fd)?;
+        self.watch(os::seccomp::listener_of(&PidFd::open(host.0)?, fd)?)
+    }
+
+    fn watch(&self, listener: OwnedFd) -> os::Result<()> {
         let key = self.next.fetch_add(1, Ordering::Relaxed);
         let data = epoll::EventData::new_u64(key);
         let failed = |e| os::Error::new("watching a listener", e);
-        self.lock()
-            .insert(key, Arc::new(listener.try_clone().map_err(|e| os::Error::new("duplicating a listener", e))?));
-        epoll::add(&self.epoll, &listener, data, epoll::EventFlags::IN).map_err(failed)?;
-        // The kernel keeps the watch by the open file, which the map holds.
-        Ok(())
+        let listener = Arc::new(listener);
+        self.lock().insert(key, listener.clone());
+        // By its number: that is kept, for the watch to be ended by.
+        epoll::add(&self.epoll, &*listener, data, epoll::EventFlags::IN).map_err(failed)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<OwnedFd>>> {
@@ -74,5 +76,30 @@ pub fn serve(room: &Arc<Shared>, listeners: &Listeners) {
                 listeners.remove(key);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that nobody answers any more keeps its listener. That was told of again and again, for the life of the room.
+    #[test]
+    fn what_was_removed_is_not_told_of() {
+        let listeners = Listeners::new().unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        listeners.watch(reader.into()).unwrap();
+        drop(writer);
+        let mut events = Vec::with_capacity(8);
+        let mut told = || {
+            events.clear();
+            let at_once = rustix::event::Timespec::default();
+            epoll::wait(&listeners.epoll, rustix::buffer::spare_capacity(&mut events), Some(&at_once)).unwrap();
+            events.first().map(|event| event.data.u64())
+        };
+        let key = told().unwrap();
+        let kept = listeners.lock().get(&key).cloned();
+        listeners.remove(key);
+        assert_eq!((told(), kept.is_some()), (None, true));
     }
 }

@@ -335,6 +335,7 @@ impl Shared {
     /// Nobody at home will answer what this process has asked: its deputy is gone, and it is killed. A thread that waits for a stand-in ends only
     /// when it is answered (request_wait_answer in fs/fuse/dev.c).
     pub fn abandon(&self, pid: i32) {
+        self.going_home.forget(pid);
         let threads = self.guests().threads_of(pid);
         let of_process = |pending: &Pending| match pending {
             Pending::Standin(asked) => asked.pid == pid,

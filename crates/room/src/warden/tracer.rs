@@ -331,7 +331,7 @@ impl Tracer {
             Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),
             Order::Rebuild { pid, gone, onward } => self.rebuild_arriving(pid, &gone, onward),
             Order::Resume { pid } => {
-                if !self.resume_arrived(pid) {
+                if !self.resume_arrived(pid) && !self.follows(pid) {
                     self.stay(pid);
                 }
             }

@@ -35,7 +35,7 @@ impl Uplink for Files {
 
     fn current_call(&self, tid: u32) -> Option<String> {
         let host = self.room.guests().host(i32::try_from(tid).ok()?)?;
-        os::process::waiting_call(host.0)
+        os::waiting::line(host.0)
     }
 
     fn disguised(&self, inode: u64) {

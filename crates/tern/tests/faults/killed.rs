@@ -19,7 +19,7 @@ kill -KILL $pid
 /// A hang of a fault lasts for a minute.
 const WITHIN: Duration = Duration::from_secs(20);
 
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {

@@ -5,6 +5,7 @@
 
 mod cases;
 mod killed;
+mod unseen;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

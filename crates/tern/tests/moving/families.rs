@@ -331,10 +331,10 @@ fn a_lost_directory_is_not_the_end() {
 import os, time
 def until(name):
     while not os.path.exists(name): time.sleep(0.01)
-here = os.getcwd()
+here = os.getcwd(); open('begun', 'w').close()
 until('go'); os.mkdir('d'); os.chdir('d'); os.rmdir(here + '/d'); open(here + '/lost', 'w').close()
 until(here + '/back'); os.chdir(here); open('found', 'w').close(); time.sleep(1000)" & pid=$!
-        until_ 'readlink /proc/$pid/exe | grep -q python'; sleep 0.2
+        until_ '[ -e begun ]'
         tern move $pid n2 2>&1; touch go; until_ '[ -e lost ]'
         tern move $pid home 2>&1 | grep -o 'working directory'
         touch back; until_ '[ -e found ]'
@@ -342,4 +342,48 @@ until(here + '/back'); os.chdir(here); open('found', 'w').close(); time.sleep(10
     )
     .text();
     assert_eq!(text, "working directory\nhome");
+}
+
+/// All of a family send an open file that is their node's: for that each comes home, and the others stand still meanwhile. Whoever found another coming had his call fail.
+#[test]
+fn all_come_home_at_once() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        echo content > file
+        cat > takes.py <<'END'
+import socket
+s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(64); open('ready', 'w').close()
+while True:
+    c, _ = s.accept()
+    data, fds, _, _ = socket.recv_fds(c, 16, 1)
+    c.send(b'%d' % len(fds))
+    for fd in fds: __import__('os').close(fd)
+    c.close()
+END
+        cat > sends.py <<'END'
+import os, socket, time
+while not os.path.exists('go'): time.sleep(0.01)
+file = os.open('file', os.O_RDONLY); wrong = 0
+for round in range(8):
+    begin, start = os.pipe(); children = []
+    for n in range(5):
+        pid = os.fork()
+        if pid == 0:
+            os.close(start); c = socket.socket(socket.AF_UNIX); c.connect('s'); os.read(begin, 1)
+            try: socket.send_fds(c, [b'x'], [file]); os._exit(0 if c.recv(1) == b'1' else 2)
+            except OSError: os._exit(1)
+        children.append(pid)
+    os.close(begin); os.close(start)
+    wrong += sum(os.waitpid(pid, 0)[1] != 0 for pid in children)
+print(wrong, 'wrong')
+END
+        python3 takes.py & server=$!
+        until_ '[ -e ready ]'
+        python3 sends.py > said & pid=$!
+        tern move $pid n2; touch go; wait $pid; cat said; kill $server"#,
+    )
+    .text();
+    assert_eq!(text, "0 wrong");
 }

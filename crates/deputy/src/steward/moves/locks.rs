@@ -31,12 +31,12 @@ impl Locks {
     /// does not get it in between; who wants to share it may.
     pub fn of(room: &Shared, image: &Image, locked: &[LockedFile], must_come: bool) -> Result<Locks, MoveError> {
         let Some(server) = room.files.get() else { return Ok(Locks::default()) };
-        let mut open: Vec<(u32, OwnedFd)> = Vec::new();
+        let mut locks = Locks { server: Some(server.clone()), ..Locks::default() };
         for locked in locked {
             let shows = image.descriptors.iter().find(|d| d.fd == locked.fd).map(|d| d.opened);
-            let Some(Opened::File { file, .. }) = shows.filter(|shown| !is_known(&open, shown)) else { continue };
-            let Some(known) = image.files.get(file as usize) else { continue };
-            open.extend(open_with_lock(server, locked.at_home, known)?.map(|found| (file, found)));
+            let Some(Opened::File { file, .. }) = shows else { continue };
+            let Some(known) = image.files.get(file as usize).filter(|_| !locks.is_open(file)) else { continue };
+            locks.open.extend(open_with_lock(server, locked.at_home, known)?.map(|found| (file, found)));
         }
         let held = server.held_locks(image.process.pid).map_err(|why| BodyError::Stays(format!("it {why}")))?;
         if !must_come && held.iter().any(HeldLocks::is_exclusive) {
@@ -46,7 +46,7 @@ impl Locks {
         if held.iter().any(|held| !has_open(image, held)) {
             return Err(BodyError::Stays("it has a file locked that it has not open for reading".into()).into());
         }
-        Ok(Locks { open, held, server: Some(server.clone()) })
+        Ok(Locks { held, ..locks })
     }
 
     /// Puts the open files that have locks of their own in the place of those that were opened anew in the stopped deputy.
@@ -101,10 +101,6 @@ impl Locks {
             Ok(())
         })
     }
-}
-
-fn is_known(open: &[(u32, OwnedFd)], shown: &Opened) -> bool {
-    matches!(shown, Opened::File { file, .. } if open.iter().any(|(known, _)| known == file))
 }
 
 /// What the server has open for an open file of the room's, as that is open now; none if it has no lock of its own.

@@ -66,19 +66,15 @@ pub fn list(names: &[DeviceName], offset: u64, most: usize, reply: &mut ReplyBuf
 
 /// The flags with which a thread is opening a path now, if it is (`proc_pid_syscall(5)`). O_PATH only names what it opens.
 pub fn open_flags(host: HostTid) -> Option<i32> {
-    let line = os::process::waiting_call(host.0)?;
-    let mut words = line.split_ascii_whitespace();
-    let number: i64 = words.next()?.parse().ok()?;
-    let arguments: Vec<u64> = words.map_while(|w| u64::from_str_radix(w.trim_start_matches("0x"), 16).ok()).collect();
-    let argument = |i: usize| arguments.get(i).copied();
-    let flags = match number {
-        libc::SYS_open => argument(1)?,
-        libc::SYS_openat => argument(2)?,
+    let call = os::waiting::call(host.0)?;
+    let flags = match call.number {
+        libc::SYS_open => call.args[1],
+        libc::SYS_openat => call.args[2],
         libc::SYS_creat => (libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) as u64,
         // `struct open_how` begins with the flags.
         libc::SYS_openat2 => {
             let mut how = [0; 8];
-            guest_memory::read(host.0, argument(2)?, &mut how).ok()?;
+            guest_memory::read(host.0, call.args[2], &mut how).ok()?;
             u64::from_le_bytes(how)
         }
         _ => return None,

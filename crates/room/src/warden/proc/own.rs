@@ -65,16 +65,12 @@ fn kind(name: &str) -> u8 {
 /// A thread asks where a link leads (`readlink(2)`), whose last name is this; it does not follow it (`proc_pid_syscall(5)`).
 pub fn asks_for_text(asker: HostTid, name: &[u8]) -> bool {
     const PATH_MAX: usize = 4096;
-    let Some(line) = os::process::waiting_call(asker.0) else { return false };
-    let mut words = line.split_ascii_whitespace();
-    let number = words.next().and_then(|word| word.parse::<i64>().ok());
-    let mut argument = |i: usize| u64::from_str_radix(words.nth(i)?.trim_start_matches("0x"), 16).ok();
-    let at = match number {
-        Some(libc::SYS_readlink) => argument(0),
-        Some(libc::SYS_readlinkat) => argument(1),
-        _ => None,
+    let Some(call) = os::waiting::call(asker.0) else { return false };
+    let at = match call.number {
+        libc::SYS_readlink => call.args[0],
+        libc::SYS_readlinkat => call.args[1],
+        _ => return false,
     };
-    let Some(at) = at else { return false };
     let Ok(path) = guest_memory::read_string(asker.0, at, PATH_MAX) else { return false };
     path.is_empty() || path.rsplit(|b| *b == b'/').next() == Some(name)
 }

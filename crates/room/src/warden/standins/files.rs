@@ -198,14 +198,8 @@ fn on_behalf_of(room: &Shared, request: &Request<'_>, standin: StandinId) -> Opt
 /// The system call that the caller is in, and its arguments.
 pub fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i64, [u64; 6])> {
     let host = room.guests().host(request.header.pid as i32)?;
-    let line = os::process::waiting_call(host.0)?;
-    let mut words = line.split_ascii_whitespace();
-    let number = words.next()?.parse().ok()?;
-    let mut args = [0; 6];
-    for (arg, word) in args.iter_mut().zip(words) {
-        *arg = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
-    }
-    Some((host, number, args))
+    let call = os::waiting::call(host.0)?;
+    Some((host, call.number, call.args))
 }
 
 /// The kernel's own offset is meant: the caller reads or writes this very file without saying where.

@@ -81,8 +81,12 @@ impl Tracer {
     pub fn recall(&mut self, pid: i32, (follow_bytes, pace): (u64, Pace), onward: bool, ahead: Option<Ticket>) {
         let ahead = self.room.homeward.take(pid, ahead);
         let outline = self.departing.outlines.remove(&pid);
-        if !self.bodies.is_running(pid) || self.departing.states.contains_key(&pid) {
-            return self.cannot_leave(pid, "it does not run there, or is leaving already");
+        if self.departing.states.contains_key(&pid) {
+            let why = "it stands still there, for a move of its own or another's".to_owned();
+            return self.cannot_leave(pid, Refusal { why, fleeting: true });
+        }
+        if !self.bodies.is_running(pid) {
+            return self.cannot_leave(pid, "it does not run there");
         }
         if let Err(e) = os::fault::at("recall there") {
             return self.cannot_leave(pid, refusal(&e.into()));
@@ -284,6 +288,14 @@ impl Tracer {
     /// A body that was to leave goes on here: home wants it so.
     pub fn stay(&mut self, pid: i32) {
         self.stay_for(pid, "home called it off");
+    }
+
+    /// It stands still because another leaves, and not to leave itself.
+    pub fn follows(&self, pid: i32) -> bool {
+        matches!(
+            self.departing.states.get(&pid),
+            Some(State::Stopping(_, going) | State::Standing(_, going)) if going.leader.is_some()
+        )
     }
 
     /// The same, for this reason. Home waits to hear that nothing more comes of what it wanted.

@@ -1,0 +1,100 @@
+//! Which system calls threads wait in (proc_pid_syscall(5)).
+
+use crate::process::slurp;
+use std::time::{Duration, Instant};
+
+/// From its entry into the kernel until it sleeps there, or is done, a thread does not work for so long. Who has is not about to wait.
+const WORKS_AT_MOST: Duration = Duration::from_millis(1);
+/// How long one may take to get a processor for that.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
+const YIELDS: u32 = 16;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A call that a thread waits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its number; -1: the thread waits outside of any.
+    pub number: i64,
+    /// Its arguments.
+    pub args: [u64; 6],
+}
+
+impl Call {
+    /// From the line of /proc/TID/syscall. `None`: the thread runs.
+    pub fn read(line: &str) -> Option<Call> {
+        let mut words = line.split_ascii_whitespace();
+        let number = words.next()?.parse().ok()?;
+        let mut args = [0; 6];
+        for (arg, word) in args.iter_mut().zip(words) {
+            *arg = u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()?;
+        }
+        Some(Call { number, args })
+    }
+}
+
+/// What threads do.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Lines of /proc/TID/syscall of those that wait.
+    pub waiting: Vec<(i32, String)>,
+    /// Those of which it could not be seen, for they get no processor.
+    pub unseen: Vec<i32>,
+}
+
+/// Looks at these threads until each waits, or has worked so much since that it cannot be in the call any more in which it was when this was called.
+pub fn look(threads: &[i32]) -> Seen {
+    let worked = |tid: i32| worked(tid).unwrap_or_default();
+    let mut left: Vec<(i32, Duration)> = threads.iter().map(|tid| (*tid, worked(*tid))).collect();
+    let (mut seen, begun) = (Seen::default(), Instant::now());
+    for look in 0.. {
+        left.retain(|(tid, before)| {
+            // What it has worked is asked first: when it ran on by then, it is not asleep in what it was in before.
+            let goes_on = worked(*tid).saturating_sub(*before) >= WORKS_AT_MOST;
+            match slurp(*tid, "syscall").map(String::from_utf8) {
+                Ok(Ok(line)) if line.starts_with("running") => !goes_on,
+                Ok(Ok(line)) => {
+                    seen.waiting.push((*tid, line));
+                    false
+                }
+                _ => false,
+            }
+        });
+        if left.is_empty() || begun.elapsed() > SEEN_WITHIN {
+            break;
+        }
+        if look < YIELDS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+    }
+    seen.unseen = left.into_iter().map(|(tid, _)| tid).collect();
+    seen
+}
+
+/// The line of /proc/TID/syscall of a thread that waits in a call, or is about to: who has sent a request to a file system may not yet sleep when that is
+/// read, above all where processors are few. `None`: it runs on, or is gone.
+pub fn line(tid: i32) -> Option<String> {
+    look(&[tid]).waiting.pop().map(|(_, line)| line)
+}
+
+/// The same, understood.
+pub fn call(tid: i32) -> Option<Call> {
+    Call::read(&line(tid)?)
+}
+
+/// For how long a thread has worked; up to one tick of the clock less if it does now. Of the scheduler's numbers the first
+/// (Documentation/scheduler/sched-stats.rst).
+fn worked(tid: i32) -> Option<Duration> {
+    let text = String::from_utf8(slurp(tid, "schedstat").ok()?).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_understood() {
+        let call = Call::read("0 0x3 0x7ffc10 0x1000 0x0 0x0 0x0 0x7ffc00 0x7f0000\n");
+        assert_eq!(call, Some(Call { number: 0, args: [3, 0x7ffc10, 0x1000, 0, 0, 0] }));
+        assert_eq!(Call::read("-1 0x7ffc00 0x7f0000\n").map(|call| call.number), Some(-1));
+        assert_eq!((Call::read("running\n"), Call::read("")), (None, None));
+    }
+}
