@@ -76,14 +76,20 @@ impl Report {
     }
 }
 
-/// Reasons that differ in numbers alone are one.
+/// Reasons that differ in numbers and addresses alone are one.
 fn without_numbers(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '0'..='9' if out.ends_with('#') => {}
-            '0'..='9' => out.push('#'),
-            c => out.push(c),
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(c) = rest.chars().next() {
+        rest = match (rest.strip_prefix("0x"), c) {
+            (Some(digits), _) => digits.trim_start_matches(|c: char| c.is_ascii_hexdigit()),
+            (None, '0'..='9') => rest.trim_start_matches(|c: char| c.is_ascii_digit()),
+            (None, c) => {
+                out.push(c);
+                &rest[c.len_utf8()..]
+            }
+        };
+        if c.is_ascii_digit() {
+            out.push('#');
         }
     }
     out
@@ -92,6 +98,12 @@ fn without_numbers(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_numbers() {
+        let text = "process 12 has /tmp/x_0/77 mapped at 0x7f96ab-0x80: é";
+        assert_eq!(without_numbers(text), "process # has /tmp/x_#/# mapped at #-#: é");
+    }
 
     #[test]
     fn reasons_are_gathered() {
