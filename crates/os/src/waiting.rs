@@ -5,10 +5,13 @@ use std::time::{Duration, Instant};
 
 /// From its entry into the kernel until it sleeps there, or is done, a thread does not work for so long. Who has is not about to wait.
 const WORKS_AT_MOST: Duration = Duration::from_millis(1);
-/// How long one may take to get a processor for that.
+/// How long one may take to get a processor for that, if it must be known, and if it is only better to know.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
+const LIKELY_WITHIN: Duration = Duration::from_millis(20);
 const YIELDS: u32 = 16;
-const PAUSE: Duration = Duration::from_micros(100);
+/// Between two looks: each pause is twice the one before. Where processors are few, looking takes what the thread waits for.
+const PAUSE_FIRST: Duration = Duration::from_micros(100);
+const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// A call that a thread waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +46,13 @@ pub struct Seen {
 
 /// Looks at these threads until each waits, or has worked so much since that it cannot be in the call any more in which it was when this was called.
 pub fn look(threads: &[i32]) -> Seen {
+    look_for(threads, SEEN_WITHIN)
+}
+
+fn look_for(threads: &[i32], within: Duration) -> Seen {
     let worked = |tid: i32| worked(tid).unwrap_or_default();
     let mut left: Vec<(i32, Duration)> = threads.iter().map(|tid| (*tid, worked(*tid))).collect();
-    let (mut seen, begun) = (Seen::default(), Instant::now());
+    let (mut seen, begun, mut pause) = (Seen::default(), Instant::now(), PAUSE_FIRST);
     for look in 0.. {
         left.retain(|(tid, before)| {
             // What it has worked is asked first: when it ran on by then, it is not asleep in what it was in before.
@@ -59,24 +66,34 @@ pub fn look(threads: &[i32]) -> Seen {
                 _ => false,
             }
         });
-        if left.is_empty() || begun.elapsed() > SEEN_WITHIN {
+        if left.is_empty() || begun.elapsed() > within {
             break;
         }
-        if look < YIELDS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+        if look < YIELDS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(pause);
+            pause = PAUSE_MAX.min(pause * 2);
+        }
     }
     seen.unseen = left.into_iter().map(|(tid, _)| tid).collect();
     seen
 }
 
 /// The line of /proc/TID/syscall of a thread that waits in a call, or is about to: who has sent a request to a file system may not yet sleep when that is
-/// read, above all where processors are few. `None`: it runs on, or is gone.
+/// read, above all where processors are few. `None`: it runs on, is gone, or gets no processor for a while.
 pub fn line(tid: i32) -> Option<String> {
-    look(&[tid]).waiting.pop().map(|(_, line)| line)
+    look_for(&[tid], LIKELY_WITHIN).waiting.pop().map(|(_, line)| line)
 }
 
 /// The same, understood.
 pub fn call(tid: i32) -> Option<Call> {
     Call::read(&line(tid)?)
+}
+
+/// The same, where a wrong answer does harm: it is waited for.
+pub fn call_for_sure(tid: i32) -> Option<Call> {
+    Call::read(&look(&[tid]).waiting.pop()?.1)
 }
 
 /// For how long a thread has worked; up to one tick of the clock less if it does now. Of the scheduler's numbers the first

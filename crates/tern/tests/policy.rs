@@ -221,12 +221,27 @@ fn a_node_that_slows_down_is_left() {
     end(&lab, job);
 }
 
+/// A program that does nothing but work, until this is dropped.
+struct Burner(std::process::Child);
+
+impl Burner {
+    fn start() -> Burner {
+        let mut command = std::process::Command::new("sh");
+        Burner(command.args(["-c", "while :; do :; done"]).stdout(std::process::Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).unwrap();
+    }
+}
+
 /// Has them run in a node's control groups, where its daemon, which sees its own namespaces' processes alone, does not know of them.
-fn burn_beside(lab: &Lab, node: &str, count: usize) -> Vec<std::process::Child> {
-    let burn = || std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-    let burners: Vec<_> = (0..count).map(|_| burn()).collect();
+fn burn_beside(lab: &Lab, node: &str, count: usize) -> Vec<Burner> {
+    let burners: Vec<_> = (0..count).map(|_| Burner::start()).collect();
     for group in &lab.state().node(node).unwrap().cgroups {
-        for burner in &burners {
+        for Burner(burner) in &burners {
             std::fs::write(group.join("cgroup.procs"), burner.id().to_string()).unwrap();
         }
     }
@@ -236,10 +251,10 @@ fn burn_beside(lab: &Lab, node: &str, count: usize) -> Vec<std::process::Child> 
 #[test]
 fn a_node_where_guests_get_less_than_it_tells_is_left() {
     let (lab, job) = with_a_busy_program();
-    let mut burners = burn_beside(&lab, "n2", 5);
+    let burners = burn_beside(&lab, "n2", 5);
     eventually("it goes to n3", || places(&lab) == ["n3"]);
     assert!(load(&lab, "n2", "runnable_milli") < 2500, "n2 knows of what runs beside it");
-    burners.iter_mut().for_each(|b| b.kill().and_then(|()| b.wait()).map(drop).unwrap());
+    drop(burners);
     end(&lab, job);
 }
 

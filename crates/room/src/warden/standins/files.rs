@@ -198,7 +198,7 @@ fn on_behalf_of(room: &Shared, request: &Request<'_>, standin: StandinId) -> Opt
 /// The system call that the caller is in, and its arguments.
 pub fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i64, [u64; 6])> {
     let host = room.guests().host(request.header.pid as i32)?;
-    let call = os::waiting::call(host.0)?;
+    let call = os::waiting::call_for_sure(host.0)?;
     Some((host, call.number, call.args))
 }
 
