@@ -1,7 +1,7 @@
 //! The nodes' cgroups: limits, and what is left to remove. Both versions, and machines that have both (man 7 cgroups).
 //!
-//! A lab's groups are `tern-lab-LAB/NODE` in every hierarchy that it uses. In version 2, where a group with processes cannot pass controllers on,
-//! the node's processes begin in `NODE/init`, so that rooms can have groups of their own below `NODE`.
+//! A lab's groups are `tern-lab-LAB/NODE` in every hierarchy that it uses. Where processors are shared out, and in version 2, the node's
+//! processes are in a leaf of their own below `NODE`, beside the groups of rooms ([`LEAF`] says why).
 
 use std::fs;
 use std::io;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use os::cgroup::LEAF;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Result};
@@ -76,7 +77,9 @@ pub fn make(hierarchies: &[Hierarchy], options: &Options, node: &str) -> Result<
             fs::create_dir_all(&lab).context(|| format!("make cgroup {}", lab.display()))?;
             pass_on(hierarchy, &hierarchy.point);
             pass_on(hierarchy, &lab);
-            path.push("init");
+        }
+        if hierarchy.kind == "cgroup2" || hierarchy.has("cpu") {
+            path.push(LEAF);
         }
         fs::create_dir_all(&path).context(|| format!("make cgroup {}", path.display()))?;
         own.push(path);
@@ -141,6 +144,11 @@ pub fn join(groups: &[PathBuf]) -> Result<()> {
     })
 }
 
+/// The node's group, whether its processes are in it or in a leaf.
+pub fn whole(group: &Path) -> &Path {
+    group.parent().filter(|_| group.ends_with(LEAF)).unwrap_or(group)
+}
+
 /// Processes in a lab's groups, as this machine numbers them.
 pub fn processes(lab: &LabName) -> Vec<i32> {
     let mut pids = Vec::new();
@@ -155,9 +163,8 @@ pub fn processes(lab: &LabName) -> Vec<i32> {
 /// Processes of one node, those of its rooms included, whose groups are below the node's.
 pub fn members(groups: &[PathBuf]) -> Vec<i32> {
     let Some(first) = groups.first() else { return Vec::new() };
-    let node = if first.ends_with("init") { first.parent().unwrap_or(first) } else { first };
     let mut pids = Vec::new();
-    visit(node, &mut |directory| pids.extend(listed(directory)));
+    visit(whole(first), &mut |directory| pids.extend(listed(directory)));
     pids
 }
 

@@ -85,11 +85,7 @@ fn set_up(task: &Task) -> Result<()> {
 
 /// The node's group becomes the root of its cgroup namespace, also where its processes live one level below.
 fn enter_cgroups(groups: &[PathBuf]) -> Result<()> {
-    let top = |group: &PathBuf| match group.ends_with("init") {
-        true => group.parent().unwrap_or(group).to_owned(),
-        false => group.clone(),
-    };
-    cgroup::join(&groups.iter().map(top).collect::<Vec<_>>())?;
+    cgroup::join(&groups.iter().map(|group| cgroup::whole(group).to_owned()).collect::<Vec<_>>())?;
     // SAFETY: a cgroup namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.context(|| "make a cgroup namespace")?;
     cgroup::join(groups)

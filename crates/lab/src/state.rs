@@ -55,6 +55,11 @@ impl NodeState {
         self.console.is_some()
     }
 
+    /// The groups that hold all that runs in the node, its rooms too: where its limits are.
+    pub fn whole_cgroups(&self) -> impl Iterator<Item = &Path> {
+        self.cgroups.iter().map(|group| crate::cgroup::whole(group))
+    }
+
     /// Where tern keeps its identity on this node.
     pub fn state_dir(&self) -> &'static str {
         if self.name == "n1" { "/run/lab/state" } else { MACHINE_STATE_DIR }

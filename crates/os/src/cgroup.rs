@@ -22,8 +22,9 @@ pub const CPU_PERIOD_US: u64 = 10_000;
 /// The kernel takes no smaller quota (`min_cfs_quota_period`).
 const CPU_QUOTA_MIN_US: u64 = 1_000;
 
-/// Where processes go that stand in the way of a version 2 group's controllers.
-const LEAF: &str = "tern-main";
+/// Where processes are that would stand in the way of groups beside them: of a version 2 group's controllers; and a group beside processes gets
+/// next to nothing where both have a quota in common (seen with version 1 on Linux 6.18).
+pub const LEAF: &str = "tern-main";
 
 /// What a group may use. `None`: no limit of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -172,8 +172,7 @@ fn what_a_placed_program_makes_is_moved_too_and_by_the_next_daemon() {
 
 /// Gives a node another share of a core, as its owner may while it runs.
 fn set_quota(lab: &Lab, node: &str, cpus: f64) {
-    for group in &lab.state().node(node).unwrap().cgroups {
-        let group = if group.ends_with("init") { group.parent().unwrap() } else { group };
+    for group in lab.state().node(node).unwrap().whole_cgroups() {
         let quota_us = (100_000.0 * cpus) as u64;
         if group.join("cpu.max").exists() {
             std::fs::write(group.join("cpu.max"), format!("{quota_us} 100000")).unwrap();

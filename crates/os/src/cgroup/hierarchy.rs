@@ -11,7 +11,7 @@ pub struct Hierarchy {
     pub unified: bool,
     /// Controllers to be used in it, out of [`super::CONTROLLERS`].
     pub controllers: Vec<String>,
-    /// Directory of the group that this process is in; of its parent, if this process made way into its leaf.
+    /// Directory of the group that this process is in; of its parent, if it is in its leaf ([`super::LEAF`]).
     pub own: PathBuf,
 }
 
@@ -83,7 +83,7 @@ fn below(mount: &Mount<'_>, path: &str) -> Option<PathBuf> {
         root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))?,
     };
     let inside = Path::new(inside.trim_start_matches('/'));
-    let inside = if mount.unified && inside.ends_with(super::LEAF) { inside.parent()? } else { inside };
+    let inside = if inside.ends_with(super::LEAF) { inside.parent()? } else { inside };
     Some(Path::new(mount.at).components().chain(inside.components()).collect())
 }
 

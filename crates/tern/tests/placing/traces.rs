@@ -32,8 +32,7 @@ fn counts(lab: &Lab, node: &str) -> Counts {
         add(format!("mounts of {name}"), mounts.lines().count());
         add(format!("processes {name}"), 1);
     }
-    for group in &lab.state().node(node).unwrap().cgroups {
-        let node_group = if group.ends_with("init") { group.parent().unwrap() } else { group };
+    for node_group in lab.state().node(node).unwrap().whole_cgroups() {
         let mut pending = vec![node_group.to_owned()];
         while let Some(directory) = pending.pop() {
             add(format!("cgroups below {}", node_group.display()), 1);
