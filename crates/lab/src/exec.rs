@@ -35,9 +35,7 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     if node.is_machine() {
         return client::run(node, argv);
     }
-    let pid = start(node, argv, Standard::Kept)?;
-    forward_signals(pid);
-    wait(pid)
+    wait(start(node, argv, Standard::Kept)?)
 }
 
 /// Runs `argv` with this machine's files in the network of the lab's switch, where all frames pass (`lab0`). Replaces this process.
@@ -93,15 +91,52 @@ fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32>
     let pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
     // Only children get into a PID namespace.
     enter(&pidfd, Namespaces::PROCESS_ID)?;
+    let held = Held::new();
     // SAFETY: this process has one thread, so the child may do anything.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()).context(|| "fork"),
         0 => {
+            drop(held);
             let Err((code, error)) = become_command(node, &pidfd, argv, standard);
             eprintln!("tern lab: {}", chain(&error));
             std::process::exit(code)
         }
-        pid => Ok(pid),
+        pid => {
+            if standard == Standard::Kept {
+                forward_signals(pid);
+            }
+            Ok(pid)
+        }
+    }
+}
+
+/// Signals that are the command's.
+const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+/// While this lives, they wait: the command may ask for one before it is known whom to pass it on to.
+struct Held {
+    before: libc::sigset_t,
+}
+
+impl Held {
+    fn new() -> Held {
+        // SAFETY: both sets are initialised, by sigemptyset and by sigprocmask, before they are read.
+        unsafe {
+            let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigemptyset(&mut held);
+            for signal in FORWARDED {
+                libc::sigaddset(&mut held, signal);
+            }
+            libc::sigprocmask(libc::SIG_BLOCK, &held, &mut before);
+            Held { before }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the set is what the kernel gave.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }
 
@@ -180,7 +215,7 @@ fn forward_signals(pid: i32) {
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGQUIT, libc::SIG_IGN);
-        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+        for signal in FORWARDED {
             libc::signal(signal, handler as libc::sighandler_t);
         }
     }

@@ -128,14 +128,16 @@ fn commands_end_as_they_ended() {
         |line: &str| Command::new("script").args(["-qec", line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
     assert_eq!(typed(&format!("{tool} sh -c 'test -t 0 && test -t 1 && exit 21'")).status.code(), Some(21));
 
-    // A signal to the tool is the command's; the command's stopped children do not outlive it.
-    let mut child =
-        lab.spawn("n1", ["sh", "-c", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"]).unwrap();
-    let mut ready = [0; 6];
-    child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
-    // SAFETY: a plain system call on a child that was not waited for yet.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-    assert_eq!(child.wait().unwrap().code(), Some(9));
+    // A signal to the tool is the command's, also one that it asks for at once; the command's stopped children do not outlive it.
+    for _ in 0..20 {
+        let mut child =
+            lab.spawn("n1", ["sh", "-c", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"]).unwrap();
+        let mut ready = [0; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        // SAFETY: a plain system call on a child that was not waited for yet.
+        unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+        assert_eq!(child.wait().unwrap().code(), Some(9));
+    }
     // The node's init reaps orphans.
     run("sh -c 'sleep 0.05 & exit' ; sleep 0.01 & true");
     wait_for("orphans to be reaped", || lab.processes("n1").unwrap().len() == 1);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 
 use lab::Lab;
@@ -49,13 +49,7 @@ fn on_terminal(lab: &Lab, argv: &[&str]) -> (Child, File) {
     let handle = || Stdio::from(terminal.try_clone().unwrap());
     let mut command = lab.in_node("n1", argv);
     command.stdin(handle()).stdout(handle()).stderr(handle());
-    // SAFETY: two system calls between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            let done = libc::setsid() > 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
-            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-        });
-    }
+    crate::common::leads_session(&mut command);
     (command.spawn().unwrap(), File::from(keyboard))
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "each test program uses a part; a test that cannot go on has failed")]
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,6 +23,21 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
         std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// Has a command lead a session of its own, whose terminal is its standard input, with no signal ignored, as a login does: who runs the tests in the
+/// background may ignore some.
+pub fn leads_session(command: &mut Command) {
+    // SAFETY: system calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            let done = libc::setsid() > 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
+            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        });
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,13 +27,7 @@ impl Session {
         let (keyboard, terminal) = open();
         let handle = || Stdio::from(terminal.try_clone().unwrap());
         command.stdin(handle()).stdout(handle()).stderr(handle());
-        // SAFETY: two system calls between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                let done = libc::setsid() > 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
-                if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-            });
-        }
+        crate::common::leads_session(&mut command);
         let child = command.spawn().unwrap();
         Session { child, keyboard: File::from(keyboard), shown: String::new(), looked: 0 }
     }
