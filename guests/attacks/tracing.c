@@ -1,11 +1,11 @@
-// Looking into other processes: the room's first, and all that can be named.
+// Looking into other processes: the room's first, and whatever has a number that processes of this machine and of home are likely to have.
 #include "attack.h"
 
 int main(void) {
     guard();
     int reached = 0;
     char path[64];
-    for (int pid = 1; pid < 40000; pid++) {
+    for (int pid = 1; pid < 8192; pid++) {
         if (pid == getpid()) continue;
         const char *names[] = {"mem", "exe", "fd/0", "environ"};
         for (int i = 0; i < 4; i++) {

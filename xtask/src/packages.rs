@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tool::{Result, run};
 
 /// Program, package, and whether tests fail without it (else the test of that program is left out, and says so).
-const PROGRAMS: [(&str, &str, bool); 31] = [
+const PROGRAMS: [(&str, &str, bool); 32] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),
     ("as", "binutils", true),
@@ -38,6 +38,7 @@ const PROGRAMS: [(&str, &str, bool); 31] = [
     ("vim", "vim", true),
     ("java", "default-jdk-headless", false),
     ("octave-cli", "octave", false),
+    ("qemu-system-x86_64", "qemu-system-x86", false),
 ];
 
 /// Is there a program of this name on the search path?

@@ -38,10 +38,12 @@ enum Watch {
 }
 
 impl Watch {
-    fn look(&self, start: u64, end: u64) -> Result<Found, BodyError> {
+    /// What there is at least in these ranges, which ascend.
+    fn look(&self, ranges: &[(u64, u64)]) -> Result<Found, BodyError> {
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Found::default()) };
         match self {
-            Watch::Tracked(tracker) => Ok(tracker.look(start, end)?),
-            Watch::Copied(copied) => copied.look(start, end),
+            Watch::Tracked(tracker) => Ok(tracker.look(first.0, last.1)?),
+            Watch::Copied(copied) => copied.look(ranges),
         }
     }
 }
@@ -135,8 +137,7 @@ impl Ahead {
     /// What must still be sent of the process, which stands still now, and has these areas.
     pub fn rest(&self, areas: &[Area]) -> Result<Rest, BodyError> {
         let private: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
-        let (Some(first), Some(last)) = (private.first(), private.last()) else { return Ok(Rest::default()) };
-        let found = self.watch.look(first.0, last.1)?;
+        let found = self.watch.look(&private)?;
         let (own, written) = (intersect(&found.own, &private), intersect(&found.written, &private));
         let rest = rest(&own, &written, &self.sent, &self.owed, &changes(&self.areas, areas).kept);
         if rest.gone.len() > GONE_MAX {

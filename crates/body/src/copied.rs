@@ -50,9 +50,9 @@ impl Copied {
         self.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect()
     }
 
-    /// What there is between these addresses, of a process that stands still, and what of it differs from the copy.
-    pub fn look(&self, start: u64, end: u64) -> Result<Found, BodyError> {
-        let own = Own::of(self.pid)?.between(start, end)?;
+    /// What there is in these ranges, of a process that stands still, and what of it differs from the copy.
+    pub fn look(&self, ranges: &[(u64, u64)]) -> Result<Found, BodyError> {
+        let own = Own::of(self.pid)?.within(ranges)?;
         let both = intersect(&own, &self.ranges());
         let runs: Vec<Run> = both.iter().map(|(start, end)| (*start, end - start)).collect();
         let mut now = vec![0; runs.iter().map(|run| run.1 as usize).sum()];
@@ -102,10 +102,10 @@ mod tests {
         let areas = [Area::anonymous(start, end, 3)];
         let copied = Copied::of(pid, &areas).unwrap();
         assert_eq!(copied.ranges(), [(start, end)]);
-        assert_eq!(copied.look(start, end).unwrap().written, []);
+        assert_eq!(copied.look(&[(start, end)]).unwrap().written, []);
         let from = (start - memory.as_ptr() as u64) as usize;
         (memory[from + PAGE], memory[from + 2 * PAGE + 5]) = (8, 8);
-        let found = copied.look(start, end).unwrap();
+        let found = copied.look(&[(start, end)]).unwrap();
         assert_eq!(found.own, [(start, end)]);
         assert_eq!(found.written, [(start + PAGE as u64, start + 3 * PAGE as u64)]);
     }

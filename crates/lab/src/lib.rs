@@ -50,7 +50,7 @@ mod up;
 pub use api::{Lab, Output};
 pub use cli::{Args, Command, run};
 pub use error::Error;
-pub use machine::available as machines_available;
+pub use machine::provide as provide_machines;
 pub use options::{LabName, Options, Share};
 pub use state::{NodeState, State};
 

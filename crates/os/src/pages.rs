@@ -62,7 +62,8 @@ impl Own {
         }
     }
 
-    /// Ranges of own pages between `start` and `end`, ascending.
+    /// Ranges of own pages between `start` and `end`, ascending. Where the kernel cannot list them (before Linux 6.7) all that lies between is read, page by page: the holes
+    /// between areas are for [`Own::within`].
     pub fn between(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         match self.scan(start, end) {
             Err(e) if matches!(e.errno(), libc::ENOTTY | libc::EINVAL) => self.entries(start, end),

@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A lab with a machine; `None`, and a word, where there is no QEMU or no kernel for it.
 fn lab(nodes: u32) -> Option<Lab> {
-    if let Err(missing) = lab::machines_available() {
+    if let Err(missing) = lab::provide_machines() {
         eprintln!("left out: {missing}");
         return None;
     }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Context, Error, Result};
 
@@ -43,13 +44,10 @@ impl Kernel {
     }
 }
 
-/// Can this machine start virtual ones without fetching anything?
-pub fn available() -> Result<()> {
+/// Can this machine start virtual ones? Their kernel is fetched if it was not before.
+pub fn provide() -> Result<()> {
     find_qemu()?;
-    cached().map(drop).ok_or_else(|| Error::Missing {
-        what: format!("an unpacked {METAPACKAGE} in {CACHE}"),
-        remedy: "the first `tern lab up --vm 1` fetches it".into(),
-    })
+    find().map(drop)
 }
 
 /// Is QEMU there? If not: what to do.
@@ -66,6 +64,8 @@ pub fn find_qemu() -> Result<()> {
 
 /// The kernel: unpacked before, or fetched and unpacked now, which is said on standard error.
 pub fn find() -> Result<Kernel> {
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _one = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     match cached() {
         Some(kernel) => Ok(kernel),
         None => fetch(),
@@ -86,7 +86,7 @@ fn kernel_in(directory: &Path) -> Option<Kernel> {
     (image.is_file() && modules.is_dir()).then_some(Kernel { image, modules })
 }
 
-/// Downloads the package and unpacks it. Another lab may do the same at once: each has a directory of its own, and the first to finish wins.
+/// Downloads the package and unpacks it. Another process may do the same at once: each has a directory of its own, and the first to finish wins.
 fn fetch() -> Result<Kernel> {
     let listed = output(Path::new("/"), &["apt-cache", "depends", "--important", METAPACKAGE])?;
     let name = listed.lines().find_map(|line| Some(line.trim().strip_prefix("Depends: ")?.to_owned()));

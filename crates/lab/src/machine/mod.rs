@@ -26,7 +26,7 @@ pub const MEMORY_BYTES: u64 = 1 << 30;
 /// By how much a machine's clock is wrong, nanoseconds.
 pub const CLOCK_ERROR_NS: i64 = 3_000_000_000;
 
-pub use kernel::available;
+pub use kernel::provide;
 
 /// Looks for QEMU and the kernel, and fetches the kernel if need be, while somebody can still read what is said about it.
 pub fn prepare() -> crate::error::Result<()> {

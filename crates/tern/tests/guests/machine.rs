@@ -40,7 +40,7 @@ const SOME_ONWARD: [&str; 5] = ["wall_clock", "threads32", "clocks", "float_stat
 
 /// A lab of so many other nodes and one machine, which is the last.
 fn machine(nodes: u32) -> Option<Lab> {
-    if let Err(missing) = lab::machines_available() {
+    if let Err(missing) = lab::provide_machines() {
         eprintln!("left out: {missing}");
         return None;
     }
