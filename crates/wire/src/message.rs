@@ -306,6 +306,13 @@ pub enum ToHome {
         /// Its own memory, about.
         own_bytes: u64,
     },
+    /// To [`ToRoom::Recall`]: all threads of the body stand still, and no call of its is under way at home: home may stop its deputy.
+    Standing {
+        /// The process.
+        pid: i32,
+        /// Its threads.
+        tids: Vec<i32>,
+    },
     /// To [`ToRoom::Recall`]: the image and all pages were sent (but those that follow), and the body is stopped; or why it cannot leave (then it goes on).
     Whole {
         /// The process.

@@ -106,7 +106,7 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
         if all.iter().any(|p| p.pid != pid) && is_homes && info.flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
             found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
-            let file = possessions::named(host, place.fd, info);
+            let file = possessions::named((place.fd, info, &name), false);
             let named = file.map(|file| {
                 found.files.push(Held { places: all, flags: info.flags, what: What::Named(file, info.offset) });
             });
