@@ -199,11 +199,12 @@ fn descriptors(
 ) -> Result<Vec<Descriptor>, BodyError> {
     let pidfd = PidFd::open(host.0)?;
     let mut found: Vec<Descriptor> = Vec::new();
-    // Those of the room's own, each open file once, in the kernel's order of them.
-    let mut distinct: Vec<(i32, Opened)> = Vec::new();
+    // Those of the room's own, each open file once, in the kernel's order of them: by mount and inode, for those of others are others.
+    let mut distinct: HashMap<(u64, u64), Vec<(i32, Opened)>> = HashMap::new();
     let mut others = None;
     for fd in process::descriptors(host.0)? {
         let info = process::fd_info(host.0, fd)?;
+        let distinct = distinct.entry((info.mount_id, info.inode)).or_default();
         let opened = match room.standins.standin(info.mount_id, info.inode) {
             Some(standin) => {
                 let guests = room.guests();

@@ -420,7 +420,8 @@ fn has_open(pid: i32, fd: i32, file: &image::File) -> bool {
         return false;
     }
     let which = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
-    let named = which(path).filter(|(_, inode)| *inode == file.inode);
+    // Devices that are there everywhere have other numbers there.
+    let named = which(path).filter(|(_, inode)| file.inode == 0 || *inode == file.inode);
     named.is_some_and(|named| which(Path::new(&format!("/proc/{pid}/fd/{fd}"))) == Some(named))
         && os::process::fd_info(pid, fd).is_ok_and(|info| body::is_open_so(&info, file.flags))
 }

@@ -376,8 +376,8 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     let mut found = Vec::<Descriptor>::new();
     let mut seen = Vec::new();
     let mut others = None;
-    // Numbers of files' descriptors, each open file once, in the kernel's order of them.
-    let mut distinct: Vec<(i32, Opened)> = Vec::new();
+    // Numbers of files' descriptors, each open file once, in the kernel's order of them: by mount and inode, for those of others are others.
+    let mut distinct: HashMap<(u64, u64), Vec<(i32, Opened)>> = HashMap::new();
     let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
     let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
     let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
@@ -393,6 +393,7 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     };
     let all = all.into_iter().map(look).collect::<Result<Vec<_>, _>>()?;
     for (fd, info, kind) in without_barred(pid, all)? {
+        let distinct = distinct.entry((info.mount_id, info.inode)).or_default();
         let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
             (_, Kind::AtHome) => Opened::Home(fd),
             (Ok(same), _) => distinct[same].1,

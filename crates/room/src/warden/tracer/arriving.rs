@@ -13,7 +13,7 @@ use image::{Image, Object, Opened};
 use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use wire::ToHome;
@@ -346,8 +346,8 @@ fn set_descriptors(
             }
         }
     }
-    let kept = |fd: &i32| image.descriptors.iter().any(|d| d.fd == *fd);
-    for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept(fd)) {
+    let kept: HashSet<i32> = image.descriptors.iter().map(|d| d.fd).collect();
+    for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept.contains(fd)) {
         batch.must("closing what was the porter's", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
     Ok(())
