@@ -65,6 +65,14 @@ pub fn nameable(path: &Path, info: &FdInfo) -> File {
     File { path: path.as_os_str().as_bytes().to_vec(), inode: 0, flags: kept(info.flags), removed: false }
 }
 
+/// The descriptor is open on a directory, or only names a file: nobody can tell whether others have it too (of those who have a directory in common only one may read it, says fork(3p)).
+pub fn is_place(pid: i32, fd: i32, info: &FdInfo) -> bool {
+    // A way through it ends at once where it is none, and for want of rights in a room's, which are not this namespace's.
+    let through = || std::fs::metadata(format!("/proc/{pid}/fd/{fd}/."));
+    let is_directory = || through().map_or_else(|e| e.raw_os_error() == Some(libc::EACCES), |_| true);
+    info.flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 || is_directory()
+}
+
 /// Devices that are the same everywhere: null, zero, full, random, urandom (Documentation/admin-guide/devices.txt).
 pub fn is_everywhere(pid: i32, fd: i32) -> bool {
     std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|m| is_there_everywhere(&m))

@@ -7,7 +7,7 @@ mod place;
 
 pub use common::{Common, CommonFile, CommonPipe, LockedFile, OpenAtHome};
 pub use looks::{DeviceName, DeviceNode, Look};
-pub use place::{Arrival, Credentials, Descriptor, Home, Mount, Place, Program};
+pub use place::{Arrival, Credentials, Descriptor, Directory, Home, Mount, Place, Program};
 
 use serde::{Deserialize, Serialize};
 

@@ -309,14 +309,14 @@ impl Others {
             return Ok(());
         };
         // Who shares /dev/null shares nothing.
-        if body::is_everywhere(host.0, fd) {
+        if body::is_everywhere(host.0, fd) || body::is_place(host.0, fd, info) {
             return Ok(());
         }
         let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
         // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has got it, or closed something, since.
-        match info.flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 && !body::is_memory(name) {
-            true => Err(BodyError::Fleeting(words)),
-            false => Err(BodyError::Stays(words)),
+        match body::is_memory(name) {
+            true => Err(BodyError::Stays(words)),
+            false => Err(BodyError::Fleeting(words)),
         }
     }
 }

@@ -272,11 +272,14 @@ impl Filling {
     }
 
     /// Every descriptor at its number; all else of the deputy is closed.
-    fn place_descriptors(&mut self, pid: i32, batch: &mut Batch) -> Result<(), BodyError> {
+    fn place_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
         let wanted: BTreeMap<i32, (Opened, bool)> =
             self.image.descriptors.iter().map(|d| (d.fd, (d.opened, d.close_on_exec))).collect();
         let last = os::process::descriptors(pid)?.into_iter().max().unwrap_or(0);
-        for (fd, copy) in std::mem::take(&mut self.copies) {
+        let copies = std::mem::take(&mut self.copies);
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        for (fd, copy) in copies {
             let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
             batch.must("placing a descriptor", libc::SYS_dup3, args);
         }
@@ -290,7 +293,9 @@ impl Filling {
                 batch.may(libc::SYS_lseek, [*fd as u64, *offset, libc::SEEK_SET as u64, 0, 0, 0]);
             }
         }
-        Ok(())
+        inside.run(&batch)?;
+        let Filling { image, deputy, .. } = self;
+        body::watch_again(deputy.first().ok_or(BodyError::Gone)?, image)
     }
 
     /// The rest: it is the program again, and is to be let go.
@@ -299,16 +304,15 @@ impl Filling {
         if let Some(fd) = self.cwd {
             self.first()?.must("entering the working directory", libc::SYS_fchdir, [fd as u64, 0, 0, 0, 0, 0])?;
         }
-        let lost = will_be_dropped(self.first()?, &image)?;
-        let mut batch = self.first()?.batch();
-        self.place_descriptors(pid, &mut batch)?;
-        body::set_process(&mut batch, &image, &given);
-        self.first()?.run(&batch)?;
+        self.place_descriptors(pid)?;
         let locks = std::mem::take(&mut self.locks);
+        locks.take_along(self.first()?, &image)?;
         let inside = self.first()?;
-        body::watch_again(inside, &image)?;
-        locks.take_along(inside, &image)?;
+        let lost = will_be_dropped(inside, &image)?;
         body::set_keys(inside, &image)?;
+        let mut batch = inside.batch();
+        body::set_process(&mut batch, &image, &given);
+        inside.run(&batch)?;
         body::requeue(inside, &image, &[signals, &lost].concat())?;
         let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);

@@ -139,7 +139,8 @@ impl Observed {
         let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
         for (fd, info) in files.map(|(_, seen)| seen) {
             // Who has it no more may have written to it after its offset was seen: a child that has ended since.
-            if new.have(pid, *fd, info) || process::fd_info(pid, *fd)?.offset != info.offset {
+            let is_shared = new.have(pid, *fd, info) && !body::is_place(pid, *fd, info);
+            if is_shared || process::fd_info(pid, *fd)?.offset != info.offset {
                 return Ok(false);
             }
         }
@@ -398,12 +399,15 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
             (_, Kind::AtHome) => Opened::Home(fd),
             (Ok(same), _) => distinct[same].1,
             // What others have too stays where they are.
-            (Err(_), kind) if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, &kind) => {
+            (Err(_), kind)
+                if !matches!(kind, Kind::Place(_))
+                    && others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, &kind) =>
+            {
                 kind.shared(pid, fd)?
             }
             (Err(place), kind) => {
                 let opened = match kind {
-                    Kind::File(file) => Opened::File { file: files.own(file), offset: info.offset },
+                    Kind::File(file) | Kind::Place(file) => Opened::File { file: files.own(file), offset: info.offset },
                     _ => {
                         let name = process::link(pid, &format!("fd/{fd}"))?;
                         gathered.describe(pid, &pidfd, (fd, &info, &name))?.map_or(Opened::Home(fd), Opened::Made)
@@ -437,6 +441,8 @@ fn without_barred(pid: i32, all: Looked) -> Result<Looked, BodyError> {
 enum Kind {
     /// It can be opened by its name.
     File(File),
+    /// Likewise, and nobody can tell whether others have it too: a directory, which only one of those may read who have it in common (fork(3p)), or what only names a file.
+    Place(File),
     /// It can be made anew, if nobody else has it.
     Object,
     /// It stays.
@@ -447,7 +453,7 @@ impl Kind {
     fn file(&self) -> Option<&File> {
         match self {
             Kind::File(file) => Some(file),
-            Kind::Object | Kind::AtHome => None,
+            Kind::Place(_) | Kind::Object | Kind::AtHome => None,
         }
     }
 
@@ -486,14 +492,15 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         return Ok(Kind::Object);
     }
     if info.flags & libc::O_PATH != 0 {
-        return Ok(Kind::File(opened_file(fd, info, &target, body::is_everywhere(pid, fd))?));
+        return Ok(Kind::Place(opened_file(fd, info, &target, body::is_everywhere(pid, fd))?));
     }
     let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
     let ordinary = metadata.is_file() || metadata.is_dir();
     let everywhere = body::is_there_everywhere(&metadata);
     if (ordinary && !is_kernels(pid, fd)) || everywhere {
-        return Ok(Kind::File(opened_file(fd, info, &target, everywhere)?));
+        let file = opened_file(fd, info, &target, everywhere)?;
+        return Ok(if metadata.is_dir() { Kind::Place(file) } else { Kind::File(file) });
     }
     Ok(Kind::AtHome)
 }
