@@ -1,6 +1,7 @@
 //! File locks. A POSIX lock belongs to a process: each owner in the room gets an open file description of its own at home, whose
 //! locks (F_OFD_*) conflict with everybody else's, at home and in other rooms. A flock belongs to the open file, and so it does here.
 
+use super::deadlocks::Awaited;
 use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::reopen;
@@ -104,6 +105,8 @@ pub(super) struct Locks {
     flocks: Mutex<HashMap<(u64, u64), Flock>>,
     /// Open files that have become somebody's at home too, with their locks.
     given: Mutex<HashSet<u64>>,
+    /// Who waits for a record lock of a process.
+    pub(super) waiting: Mutex<HashMap<u64, Awaited>>,
 }
 
 impl Locks {
@@ -141,9 +144,15 @@ impl Locks {
         lock(&self.owners).get(&(node, owner)).map(|o| o.description.clone())
     }
 
-    /// Some other owner's process: the kernel does not say whose an open file description's lock is.
-    fn other_pid(&self, node: u64, owner: u64) -> u32 {
-        lock(&self.owners).iter().find(|((n, o), _)| *n == node && *o != owner).map_or(0, |(_, other)| other.pid)
+    /// Which other owner has this lock, and its process: the kernel does not say whose an open file description's lock is.
+    pub(super) fn other(&self, node: u64, owner: u64, held: &libc::flock) -> Option<(u64, u32)> {
+        let exclusive = held.l_type == libc::F_WRLCK as i16;
+        let range = LockedRange { exclusive, start: held.l_start, bytes: held.l_len };
+        let owners = lock(&self.owners);
+        let mut others = owners.iter().filter(|((n, o), _)| *n == node && *o != owner);
+        others
+            .find(|(_, other)| locks_on(&other.description).contains(&range))
+            .map(|((_, other), found)| (*other, found.pid))
     }
 }
 
@@ -167,7 +176,7 @@ impl Server {
         let end = if range.l_len == 0 { i64::MAX } else { range.l_start + range.l_len - 1 };
         let pid = match range.l_pid {
             pid @ 1.. => pid as u32,
-            _ => self.locks.other_pid(call.node.id, get.owner),
+            _ => self.locks.other(call.node.id, get.owner, &range).map_or(0, |(_, pid)| pid),
         };
         buf.push(&LkOut {
             lk: FileLock { start: range.l_start as u64, end: end as u64, kind: range.l_type as u32, pid },
@@ -191,8 +200,15 @@ impl Server {
         match sys::ofd_lock(description.as_fd(), libc::F_OFD_SETLK, &mut range) {
             Ok(()) => Ok(Answer::Plain),
             Err(Errno::AGAIN | Errno::ACCESS) if waits => {
-                self.later(call, move |_, _, _| {
-                    sys::ofd_lock(description.as_fd(), libc::F_OFD_SETLKW, &mut range)?;
+                let unique = call.request.header.unique;
+                if set.lk_flags & LK_OF_OPEN_FILE == 0 {
+                    let awaited = Awaited { node: call.node.id, description: description.clone(), range, unique };
+                    self.locks.wait(set.owner, awaited)?;
+                }
+                self.later(call, move |server, _, _| {
+                    let done = sys::ofd_lock(description.as_fd(), libc::F_OFD_SETLKW, &mut range);
+                    server.locks.waited(set.owner, unique);
+                    done?;
                     Ok(Answer::Plain)
                 });
                 Ok(Answer::Later)

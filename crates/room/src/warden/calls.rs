@@ -1,6 +1,7 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod ioctl;
+mod pidfd;
 mod prctl;
 mod socket;
 pub mod standing;
@@ -93,6 +94,9 @@ impl Asked {
             Special::Fcntl => standing::fcntl(self),
             Special::Signal => self.signal(),
             Special::SharedMapping => self.shared_mapping(),
+            Special::Wait if self.nr as i64 == libc::SYS_waitid && self.args[0] == u64::from(libc::P_PIDFD) => {
+                pidfd::wait(self)
+            }
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
@@ -247,16 +251,18 @@ impl Asked {
                 let target = guests.host(self.args[0] as i32).and_then(|h| guests.who(h));
                 (target.is_some_and(|w| w.pid == self.who.pid), self.args[1])
             }
-            // A descriptor of a process can only be had of the guest's own.
-            libc::SYS_pidfd_send_signal => (true, self.args[1]),
+            libc::SYS_pidfd_send_signal => match self.standin(0) {
+                Some(standin) => return pidfd::signal(self, standin),
+                // The hosting kernel has those of the guest's own.
+                None => (true, self.args[1]),
+            },
+            libc::SYS_pidfd_open => return pidfd::open(self),
             _ => (false, 0),
         };
         match (own, self.nr as i64) {
             (true, libc::SYS_pidfd_send_signal) if stops_or_continues(signal) => self.kill_oneself(signal),
             (true, _) if stops_or_continues(signal) => self.forward(),
             (true, _) => self.here(),
-            (false, libc::SYS_pidfd_open) if self.args[0] as i32 == self.who.pid => self.here(),
-            (false, libc::SYS_pidfd_open) => self.refuse(libc::ENOSYS),
             (false, _) => self.forward(),
         }
     }

@@ -9,6 +9,7 @@ mod departing;
 mod dying;
 mod family;
 mod held;
+mod ignored;
 mod injected;
 mod locked;
 mod needless;
