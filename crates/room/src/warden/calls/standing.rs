@@ -38,6 +38,10 @@ pub fn stat(asked: Asked) {
         let mut path = [0];
         let empty = args[1] == 0
             || guest_memory::read(asked.waiting.host_tid.0, args[1], &mut path).is_ok_and(|()| path[0] == 0);
+        if path[0] == b'/' {
+            // The descriptor says nothing of it.
+            return asked.here();
+        }
         if !empty {
             // A path from a stand-in: those are no directories.
             return asked.value(-i64::from(libc::ENOTDIR));
