@@ -44,5 +44,22 @@ int main(int argc, char **argv) {
         ends[WEXITSTATUS(status)]++;
     }
     SAY("%d got it, %d were told, %d failed", ends[0], ends[1], ends[2]);
+
+    // It wants the locks of two: one waits for it, the other does not.
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 2};
+    for (int i = 0; i < 2; i++) {
+        if ((pids[i] = fork()) == 0) {
+            CHECK(record(F_SETLK, F_WRLCK, i, &found) == 0 && write(up[1], "x", 1) == 1 && read(go[0], &byte, 1) == 1);
+            _exit(i == 1 && record(F_SETLKW, F_WRLCK, 9, &found) != 0);
+        }
+    }
+    CHECK(record(F_SETLK, F_WRLCK, 9, &found) == 0);
+    CHECK(read(up[0], &byte, 1) == 1 && read(up[0], &byte, 1) == 1 && write(go[1], "xx", 2) == 2);
+    int told = fcntl(fd, F_SETLKW, &all) != 0 && errno == EDEADLK;
+    CHECK(record(F_SETLK, F_UNLCK, 9, &found) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(wait(&status) > 0), told += status != 0;
+    SAY("%d of two told", told);
+    CHECK(fcntl(fd, F_SETLKW, &all) == 0);
     SUCCESS();
 }

@@ -55,6 +55,22 @@ pub struct LockedRange {
     pub bytes: i64,
 }
 
+impl LockedRange {
+    fn of(lock: &libc::flock) -> LockedRange {
+        LockedRange { exclusive: lock.l_type == libc::F_WRLCK as i16, start: lock.l_start, bytes: lock.l_len }
+    }
+
+    /// Its last byte.
+    fn last(&self) -> i64 {
+        if self.bytes == 0 { i64::MAX } else { self.start.saturating_add(self.bytes - 1) }
+    }
+
+    /// Not both can be held, by two.
+    fn conflicts(&self, other: &LockedRange) -> bool {
+        (self.exclusive || other.exclusive) && self.start <= other.last() && other.start <= self.last()
+    }
+}
+
 impl HeldLocks {
     /// Some of them nobody shares.
     pub fn is_exclusive(&self) -> bool {
@@ -144,15 +160,19 @@ impl Locks {
         lock(&self.owners).get(&(node, owner)).map(|o| o.description.clone())
     }
 
-    /// Which other owner has this lock, and its process: the kernel does not say whose an open file description's lock is.
-    pub(super) fn other(&self, node: u64, owner: u64, held: &libc::flock) -> Option<(u64, u32)> {
-        let exclusive = held.l_type == libc::F_WRLCK as i16;
-        let range = LockedRange { exclusive, start: held.l_start, bytes: held.l_len };
+    /// The process of the other owner that has this lock: the kernel does not say whose an open file description's lock is.
+    fn pid_of(&self, node: u64, owner: u64, held: &LockedRange) -> Option<u32> {
         let owners = lock(&self.owners);
         let mut others = owners.iter().filter(|((n, o), _)| *n == node && *o != owner);
-        others
-            .find(|(_, other)| locks_on(&other.description).contains(&range))
-            .map(|((_, other), found)| (*other, found.pid))
+        others.find(|(_, other)| locks_on(&other.description).contains(held)).map(|(_, other)| other.pid)
+    }
+
+    /// Other owners, processes all, that have locks which keep `owner` from this one.
+    pub(super) fn holders(&self, owner: u64, node: u64, wanted: &LockedRange) -> Vec<u64> {
+        let owners = lock(&self.owners);
+        let others = owners.iter().filter(|((n, o), other)| *n == node && *o != owner && !other.of_open_file);
+        let keeps = |held: &LockedRange| held.conflicts(wanted);
+        others.filter(|(_, other)| locks_on(&other.description).iter().any(keeps)).map(|((_, o), _)| *o).collect()
     }
 }
 
@@ -176,7 +196,7 @@ impl Server {
         let end = if range.l_len == 0 { i64::MAX } else { range.l_start + range.l_len - 1 };
         let pid = match range.l_pid {
             pid @ 1.. => pid as u32,
-            _ => self.locks.other(call.node.id, get.owner, &range).map_or(0, |(_, pid)| pid),
+            _ => self.locks.pid_of(call.node.id, get.owner, &LockedRange::of(&range)).unwrap_or_default(),
         };
         buf.push(&LkOut {
             lk: FileLock { start: range.l_start as u64, end: end as u64, kind: range.l_type as u32, pid },
@@ -202,7 +222,7 @@ impl Server {
             Err(Errno::AGAIN | Errno::ACCESS) if waits => {
                 let unique = call.request.header.unique;
                 if set.lk_flags & LK_OF_OPEN_FILE == 0 {
-                    let awaited = Awaited { node: call.node.id, description: description.clone(), range, unique };
+                    let awaited = Awaited { node: call.node.id, range: LockedRange::of(&range), unique };
                     self.locks.wait(set.owner, awaited)?;
                 }
                 self.later(call, move |server, _, _| {
