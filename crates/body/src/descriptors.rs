@@ -4,6 +4,7 @@ use crate::error::{BodyError, stays};
 use image::File;
 use os::process::FdInfo;
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,13 @@ fn kept(flags: i32) -> i32 {
     flags & !NOT_KEPT & !unnamed
 }
 
+/// A descriptor is open as one is that was opened with these flags of a [`File`].
+pub fn is_open_so(info: &FdInfo, flags: i32) -> bool {
+    // Which the kernel sets by itself: O_LARGEFILE is 0 for libc here.
+    const LARGE: i32 = 0o100_000;
+    kept(info.flags) | LARGE == flags | LARGE
+}
+
 /// What the kernel says behind the name of a file that has none any more.
 const REMOVED: &[u8] = b" (deleted)";
 
@@ -28,8 +36,10 @@ pub fn removed(path: &Path, inode: u64) -> Option<PathBuf> {
     (!is_called_so).then(|| OsStr::from_bytes(called).into())
 }
 
-/// The file of this name that descriptor `fd` of process `pid` is open on.
-pub fn open_file(pid: i32, fd: i32, info: &FdInfo, path: &Path) -> Result<File, BodyError> {
+/// The file of this name that descriptor `fd` of a process is open on.
+///
+/// `everywhere`: it [is there everywhere](is_everywhere).
+pub fn open_file(fd: i32, info: &FdInfo, path: &Path, everywhere: bool) -> Result<File, BodyError> {
     let bytes = path.as_os_str().as_bytes().to_vec();
     let name = path.display();
     if info.locked {
@@ -38,7 +48,7 @@ pub fn open_file(pid: i32, fd: i32, info: &FdInfo, path: &Path) -> Result<File, 
     if !bytes.starts_with(b"/") {
         return stays(format!("descriptor {fd} is open on a file that has no name ({name})"));
     }
-    if is_everywhere(pid, fd) {
+    if everywhere {
         return Ok(File { path: bytes, inode: 0, flags: kept(info.flags), removed: false });
     }
     if info.flags & libc::O_PATH != 0 {
@@ -55,13 +65,24 @@ pub fn nameable(path: &Path, info: &FdInfo) -> File {
     File { path: path.as_os_str().as_bytes().to_vec(), inode: 0, flags: kept(info.flags), removed: false }
 }
 
+/// The descriptor is open on a directory, or only names a file: nobody can tell whether others have it too (of those who have a directory in common only one may read it, says fork(3p)).
+pub fn is_place(pid: i32, fd: i32, info: &FdInfo) -> bool {
+    // A way through it ends at once where it is none, and for want of rights in a room's, which are not this namespace's.
+    let through = || std::fs::metadata(format!("/proc/{pid}/fd/{fd}/."));
+    let is_directory = || through().map_or_else(|e| e.raw_os_error() == Some(libc::EACCES), |_| true);
+    info.flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 || is_directory()
+}
+
 /// Devices that are the same everywhere: null, zero, full, random, urandom (Documentation/admin-guide/devices.txt).
 pub fn is_everywhere(pid: i32, fd: i32) -> bool {
+    std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|m| is_there_everywhere(&m))
+}
+
+/// The same of a file that was looked at.
+pub fn is_there_everywhere(metadata: &Metadata) -> bool {
     const EVERYWHERE: [u64; 5] = [3, 5, 7, 8, 9];
-    std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|m| {
-        let rdev = m.rdev();
-        m.mode() & libc::S_IFMT == libc::S_IFCHR && rdev >> 8 == 1 && EVERYWHERE.contains(&(rdev & 0xff))
-    })
+    let rdev = metadata.rdev();
+    metadata.mode() & libc::S_IFMT == libc::S_IFCHR && rdev >> 8 == 1 && EVERYWHERE.contains(&(rdev & 0xff))
 }
 
 /// The lowest number from which `count` numbers are free: so the table of descriptors need not grow, which could be seen.

@@ -31,7 +31,10 @@ pub use ahead::{Ahead, Course, Rest, Round, divide, preliminary};
 pub use areas::{Memory, memory};
 pub use collect::{Collected, RESTRICTED, collect, forget, strip};
 pub use copied::Copied;
-pub use descriptors::{free_numbers, free_numbers_from, is_everywhere, nameable, open_file, removed};
+pub use descriptors::{
+    free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, nameable, open_file,
+    removed,
+};
 pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, end_its_call, freeze};

@@ -6,9 +6,10 @@ use image::{Image, Made, MemoryKind, Object, Objects, Opened, Pipe, Watched};
 use os::areas::Shown;
 use os::inject::{Batch, Inside};
 use os::pidfd::PidFd;
-use os::process;
+use os::process::{self, FdInfo};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A list that grows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,8 +60,7 @@ impl Gathered {
         Ok(self.memories.len() as u32 - 1)
     }
 
-    fn memory_file(&mut self, pid: i32, fd: i32, kind: MemoryKind) -> Result<Object, BodyError> {
-        let info = process::fd_info(pid, fd)?;
+    fn memory_file(&mut self, pid: i32, (fd, info): (i32, &FdInfo), kind: MemoryKind) -> Result<Object, BodyError> {
         let link = format!("fd/{fd}");
         let memory = self.memory(pid, &link, memories::shown(pid, &link)?, kind)?;
         let is_open = |m: &Made| matches!(m.object, Object::Memory { memory: open, .. } if open == memory);
@@ -74,8 +74,14 @@ impl Gathered {
 
     /// What descriptor `fd` of process `pid` (`pidfd` holds it) is open on, as a place in the list; `None` if it is not of a kind that can be made anew. Descriptors
     /// that share one open file are the caller's to find.
-    pub fn describe(&mut self, pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<u32>, BodyError> {
-        let link = process::link(pid, &format!("fd/{fd}"))?;
+    ///
+    /// `fd`: with what the kernel says of it.
+    pub fn describe(
+        &mut self,
+        pid: i32,
+        pidfd: &PidFd,
+        (fd, info, link): (i32, &FdInfo, &Path),
+    ) -> Result<Option<u32>, BodyError> {
         let name = link.to_string_lossy();
         let object = match name.strip_prefix("anon_inode:") {
             Some("[eventfd]") => counter(&process::fd_text(pid, fd)?, self.semaphores),
@@ -84,22 +90,21 @@ impl Gathered {
             Some("[eventpoll]") => Some(watch(pid, fd)?),
             Some("[pidfd]") => oneself(pid, fd)?,
             Some(_) => None,
-            None if memories::is_memory(&link) => {
+            None if memories::is_memory(link) => {
                 let kind = memories::kind(link.as_os_str().as_bytes());
-                kind.map(|kind| self.memory_file(pid, fd, kind)).transpose()?
+                kind.map(|kind| self.memory_file(pid, (fd, info), kind)).transpose()?
             }
-            None if name.starts_with("pipe:") => self.pipe_end(pid, pidfd, fd)?,
+            None if name.starts_with("pipe:") => self.pipe_end(pid, pidfd, (fd, info))?,
             None => None,
         };
-        let flags = process::fd_info(pid, fd)?.flags & !libc::O_CLOEXEC;
+        let flags = info.flags & !libc::O_CLOEXEC;
         Ok(object.map(|object| {
             self.objects.made.push(Made { object, flags });
             self.objects.made.len() as u32 - 1
         }))
     }
 
-    fn pipe_end(&mut self, pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<Object>, BodyError> {
-        let info = process::fd_info(pid, fd)?;
+    fn pipe_end(&mut self, pid: i32, pidfd: &PidFd, (fd, info): (i32, &FdInfo)) -> Result<Option<Object>, BodyError> {
         if info.flags & libc::O_DIRECT != 0 {
             return stays(format!("descriptor {fd} is a pipe of packets (O_DIRECT)"));
         }

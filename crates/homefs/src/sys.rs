@@ -18,6 +18,13 @@ fn owned(fd: libc::c_long) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd as RawFd) }
 }
 
+/// Whether the calling thread, as it is now, may use the file so (faccessat2(2), by the file-system identity).
+pub(crate) fn may(path: &CStr, mode: i32) -> Result<()> {
+    // SAFETY: the path is a C string that lives over the call.
+    let asked = unsafe { libc::syscall(libc::SYS_faccessat2, libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) };
+    check(asked).map(drop)
+}
+
 /// MAX_HANDLE_SZ of `linux/exportfs.h`.
 const MAX_HANDLE_BYTES: usize = 128;
 

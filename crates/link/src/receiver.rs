@@ -8,8 +8,9 @@ use std::sync::Arc;
 use wire::{Head, Kind, packed};
 use zstd::bulk::Decompressor;
 
-/// Encrypted bytes taken from the socket at once.
+/// Encrypted bytes taken from the socket at once: from the first time on that there is more than little.
 const CHUNK_BYTES: usize = 256 << 10;
+const FIRST_CHUNK_BYTES: usize = 16 << 10;
 
 /// Receives frames.
 pub struct Receiver {
@@ -27,7 +28,7 @@ pub struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Receiver {
-        let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+        let chunk = vec![0; FIRST_CHUNK_BYTES].into_boxed_slice();
         Receiver { socket, tls, chunk, plain: Vec::new(), taken: 0, packed: Vec::new(), unpacks: None, counters }
     }
 
@@ -87,6 +88,9 @@ impl Receiver {
                 Err(source) => return Err(LinkError::Socket { doing: "receiving", source }),
             };
             self.decrypt(n)?;
+            if n == self.chunk.len() && n < CHUNK_BYTES {
+                self.chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+            }
         }
         Ok(())
     }

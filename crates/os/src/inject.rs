@@ -166,6 +166,9 @@ impl Inside {
         let Some(region) = self.region else {
             return Err(Error::new("running calls", std::io::Error::from_raw_os_error(libc::ENXIO)).into());
         };
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
         self.memory.write(batch.data_at(), batch.data())?;
         let mut results = Vec::new();
         for part in batch.parts() {

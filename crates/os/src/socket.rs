@@ -81,6 +81,18 @@ pub fn send(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>
     }
 }
 
+/// Receives one packet of at most `limit` bytes (none: the other end is closed), and the descriptors that came with it.
+pub fn receive_whole(socket: BorrowedFd<'_>, limit: usize) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
+    use rustix::net::{RecvFlags, recv};
+    let none: &mut [u8] = &mut [];
+    let waiting = rustix::io::retry_on_intr(|| recv(socket, &mut *none, RecvFlags::PEEK | RecvFlags::TRUNC));
+    let (_, bytes) = waiting.map_err(|e| Error::new("waiting for a packet", e))?;
+    let mut packet = vec![0; bytes.min(limit)];
+    let (n, fds) = receive(socket, &mut packet, 0)?;
+    packet.truncate(n);
+    Ok((packet, fds))
+}
+
 /// Receives one packet into `buffer`: its length (0: the other end is closed) and the descriptors that came with it. A packet larger than the
 /// buffer is an error. `flags` are recv(2)'s.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> Result<(usize, Vec<OwnedFd>)> {

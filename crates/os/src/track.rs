@@ -40,11 +40,11 @@ pub struct Found {
 
 impl Tracker {
     /// `uffd` was made by process `pid`, and is not in use.
+    ///
+    /// # Errors
+    /// `Unsupported` before Linux 6.7.
     pub fn new(uffd: OwnedFd, pid: i32) -> Result<Tracker> {
-        let mut api = [UFFD_API, UFFD_FEATURE_WP_ASYNC, 0u64];
-        // SAFETY: the kernel reads and writes three words.
-        let done = unsafe { libc::ioctl(uffd.as_raw_fd(), UFFDIO_API, api.as_mut_ptr()) };
-        crate::error::check(done, || format!("watching the writes of {pid}"))?;
+        begin(&uffd, UFFD_FEATURE_WP_ASYNC, pid)?;
         Ok(Tracker { uffd, pagemap: open_pagemap(pid)?, pid })
     }
 
@@ -91,6 +91,20 @@ impl Tracker {
     }
 }
 
+fn begin(uffd: &OwnedFd, feature: u64, pid: i32) -> Result<()> {
+    let mut api = [UFFD_API, feature, 0u64];
+    // SAFETY: the kernel reads and writes three words.
+    let done = unsafe { libc::ioctl(uffd.as_raw_fd(), UFFDIO_API, api.as_mut_ptr()) };
+    let doing = || format!("watching the writes of {pid}");
+    match crate::error::check(done, doing) {
+        Err(e) if e.errno() == libc::EINVAL => {
+            let why = "the kernel there does not tell which pages are written (Linux 6.7 and later do): without --how, another way is taken";
+            Err(Error::new(doing(), std::io::Error::new(std::io::ErrorKind::Unsupported, why)))
+        }
+        done => done.map(drop),
+    }
+}
+
 fn open_pagemap(pid: i32) -> Result<File> {
     let path = format!("/proc/{pid}/pagemap");
     File::open(&path).map_err(|e| Error::new(format!("opening {path}"), e))
@@ -102,6 +116,18 @@ mod tests {
     use std::os::fd::FromRawFd;
 
     const PAGE: u64 = 4096;
+
+    #[test]
+    fn an_older_kernel_is_named() {
+        // SAFETY: a new descriptor, or an error.
+        let uffd = unsafe { libc::syscall(libc::SYS_userfaultfd, USERFAULTFD_FLAGS) } as i32;
+        assert!(uffd >= 0);
+        // SAFETY: it is ours alone.
+        let uffd = unsafe { OwnedFd::from_raw_fd(uffd) };
+        // A feature that no kernel has is refused as a new one is by an old kernel.
+        let refused = begin(&uffd, 1 << 63, 1).unwrap_err();
+        assert!(refused.to_string().contains("Linux 6.7"), "{refused}");
+    }
 
     /// On a kernel without WP_ASYNC there is nothing to test: pre-copy is not chosen there.
     #[test]

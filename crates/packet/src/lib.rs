@@ -131,7 +131,12 @@ pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
 /// # Errors
 /// As recvmsg(2); `InvalidData` if the packet or its descriptors were larger than allowed.
 pub fn receive(socket: impl AsFd, limit: usize) -> io::Result<Packet> {
-    let mut bytes = vec![0; limit];
+    // Most are far smaller than they may be.
+    let none: &mut [u8] = &mut [];
+    let (_, waiting) = rustix::io::retry_on_intr(|| {
+        rustix::net::recv(socket.as_fd(), &mut *none, RecvFlags::PEEK | RecvFlags::TRUNC)
+    })?;
+    let mut bytes = vec![0; waiting.min(limit)];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = rustix::io::retry_on_intr(|| {

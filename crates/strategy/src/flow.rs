@@ -23,6 +23,9 @@ const WORTH: f64 = 0.9;
 /// After a try in vain so many batches go unpacked, at first and at most: random bytes cost less than 1% that way.
 const SKIPPED: std::ops::RangeInclusive<u32> = 1..=64;
 
+/// Where packing took too long for a link that it should be worth for, so many batches go unpacked until it is tried again: what made it slow may be over.
+const DOUBTED: u32 = 4;
+
 /// A mean of costs per byte that forgets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
@@ -76,6 +79,7 @@ pub struct Flow {
     packed_to: f64,
     skip: u32,
     skipped: u32,
+    doubted: u32,
 }
 
 impl Flow {
@@ -91,6 +95,7 @@ impl Flow {
             packed_to: 0.5,
             skip: 0,
             skipped: 0,
+            doubted: 0,
         }
     }
 
@@ -117,11 +122,20 @@ impl Flow {
             self.skipped += 1;
             return false;
         }
-        packing + sending * self.packed_to < sending * WORTH
+        let is_worth = |packing: f64| packing + sending * self.packed_to < sending * WORTH;
+        if is_worth(packing) {
+            return true;
+        }
+        self.doubted += u32::from(is_worth(PACK_US_AT_FIRST));
+        self.doubted > DOUBTED
     }
 
     /// A batch was packed, in this time; whether that was worth it.
     pub fn packed(&mut self, plain_bytes: u64, packed_bytes: u64, took_us: f64) -> bool {
+        if self.doubted > DOUBTED {
+            self.packing = Mean::default();
+        }
+        self.doubted = 0;
         self.packing.add(took_us, plain_bytes);
         let to = packed_bytes as f64 / plain_bytes.max(1) as f64;
         let worth = to < WORTH;
@@ -193,6 +207,24 @@ mod tests {
             assert_eq!((part > 0.9, us < 0.6 * plain), (gains, gains), "{link}: {us} of {plain}, {part}");
             assert!(us < 1.001 * plain, "{link}: {us} of {plain}");
         }
+    }
+
+    /// A compressor that got no processor once, or for a while, is not given up.
+    #[test]
+    fn a_slow_try_is_not_the_last() {
+        let mut flow = Flow::new(Pace::default());
+        let plain = flow.batch_bytes();
+        let mut tries = 0;
+        for _ in 0..32 {
+            flow.sent(plain, plain, plain as f64 / 3.0, plain as f64 / 3.0);
+            if flow.packs() {
+                assert!(flow.packed(plain, plain / 6, plain as f64));
+                tries += 1;
+            }
+        }
+        assert!((3..=8).contains(&tries), "{tries}");
+        let (_, part) = simulate(&mut flow, 64 << 20, 3.0, 0.16);
+        assert!(part > 0.9, "{part}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod place;
 
 pub use common::{Common, CommonFile, CommonPipe, LockedFile, OpenAtHome};
 pub use looks::{DeviceName, DeviceNode, Look};
-pub use place::{Arrival, Credentials, Descriptor, Home, Mount, Place, Program};
+pub use place::{Arrival, Credentials, Descriptor, Directory, Home, Mount, Place, Program};
 
 use serde::{Deserialize, Serialize};
 
@@ -305,6 +305,13 @@ pub enum ToHome {
         pid: i32,
         /// Its own memory, about.
         own_bytes: u64,
+    },
+    /// To [`ToRoom::Recall`]: all threads of the body stand still, and no call of its is under way at home: home may stop its deputy.
+    Standing {
+        /// The process.
+        pid: i32,
+        /// Its threads.
+        tids: Vec<i32>,
     },
     /// To [`ToRoom::Recall`]: the image and all pages were sent (but those that follow), and the body is stopped; or why it cannot leave (then it goes on).
     Whole {

@@ -37,11 +37,10 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
 }
 
 fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
-    let mut packet = vec![0; moves::PACKET_BYTES];
-    while let Ok((n, fds)) = os::socket::receive(socket.as_fd(), &mut packet, 0)
-        && n > 0
+    while let Ok((packet, fds)) = os::socket::receive_whole(socket.as_fd(), moves::PACKET_BYTES)
+        && !packet.is_empty()
     {
-        let message = postcard::from_bytes(&packet[..n]);
+        let message = postcard::from_bytes(&packet);
         let is_move = matches!(message, Ok(ToSteward::Move { .. } | ToSteward::Recall { .. } | ToSteward::Pass { .. }));
         // What has become of a process is said, whatever else ends.
         let _awaited = is_move.then(|| Awaited::begin(room));

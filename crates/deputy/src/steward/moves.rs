@@ -6,8 +6,10 @@
 
 mod ahead;
 mod back;
+mod barred;
 mod called;
 mod course;
+mod early;
 mod filling;
 mod following;
 mod homeward;
@@ -140,6 +142,8 @@ pub enum Heard {
     Rebuilt(Result<(), String>),
     /// The body is about to be stopped; so many bytes it has of its own.
     Leaving(u64),
+    /// The body, which has these threads, stands still, and nothing is under way for it here any more.
+    Standing(Vec<i32>),
     /// Home is to have these open files from now on.
     Share(Vec<Common>, Vec<CommonPipe>),
     /// These of its open files may have locks of their own.

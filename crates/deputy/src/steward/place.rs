@@ -2,10 +2,12 @@
 
 use os::pidfd::PidFd;
 use os::{Error, Result, process};
+use std::fs::Metadata;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use wire::ToRoom;
-use wire::message::{Credentials, Descriptor, Place, Program, StandinId};
+use wire::message::{Credentials, Descriptor, Directory, Place, Program, StandinId};
 
 /// Who a process is now; its effective capabilities.
 pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
@@ -22,7 +24,8 @@ fn ids(status: process::Status) -> Credentials {
 /// Reads everything that the body needs, and the effective capabilities. `next_standin` numbers its descriptors.
 pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<(Place, u64)> {
     let (place, capabilities) = identity(pid, program)?;
-    Ok((Place { descriptors: descriptors(pid, &mut next_standin)?, ..place }, capabilities))
+    let (descriptors, directories) = descriptors(pid, &mut next_standin)?;
+    Ok((Place { descriptors, directories, ..place }, capabilities))
 }
 
 /// What the room is to hear of descriptors that are placed so, if their open files have other flags by now.
@@ -61,14 +64,15 @@ pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
         descriptors: Vec::new(),
+        directories: Vec::new(),
         arrival: None,
     };
     Ok((place, capabilities))
 }
 
-/// The open descriptors that an exec would keep. Those of one open file get one stand-in.
-fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result<Vec<Descriptor>> {
-    let mut found: Vec<Descriptor> = Vec::new();
+/// The open descriptors that an exec would keep. Those of one open file get one stand-in; directories, the body opens itself.
+fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result<(Vec<Descriptor>, Vec<Directory>)> {
+    let (mut found, mut directories) = (Vec::<Descriptor>::new(), Vec::new());
     for fd in process::descriptors(pid)? {
         let info = match process::fd_info(pid, fd) {
             Ok(info) if info.flags & libc::O_CLOEXEC == 0 => info,
@@ -77,6 +81,10 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
             Err(e) if e.errno() == libc::ENOENT => continue,
             Err(e) => return Err(e),
         };
+        if let Some(directory) = directory(pid, fd, &info) {
+            directories.push(directory);
+            continue;
+        }
         let same = found.iter().find(|d| process::same_file(pid, d.fd, fd)).map(|d| d.standin);
         let terminal = may_be_terminal(pid, fd);
         let standin = same.unwrap_or_else(|| standin_for(pid, fd, info.flags, next_standin()));
@@ -84,7 +92,16 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         let end = end_of(pid, fd, flags, standin);
         found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset, end });
     }
-    Ok(found)
+    Ok((found, directories))
+}
+
+/// If it is open on one that still has its name.
+fn directory(pid: i32, fd: i32, info: &process::FdInfo) -> Option<Directory> {
+    let at = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok().filter(Metadata::is_dir)?;
+    let path = process::link(pid, &format!("fd/{fd}")).ok()?;
+    let named = std::fs::metadata(&path).ok().filter(|named| (named.dev(), named.ino()) == (at.dev(), at.ino()));
+    let path = path.into_os_string().into_vec();
+    named.map(|_| Directory { fd, path, flags: info.flags, offset: info.offset })
 }
 
 /// The number of the stand-in for a descriptor, which says whether that is a regular file.

@@ -3,6 +3,7 @@
 //! Threads of the caller's run the requests; what may wait for somebody else (a lock, a lease) goes to a thread of its own. Every reply
 //! says how many invalidations were sent before it, and nothing is answered before the changes known at home are on their way.
 
+mod access;
 mod attr;
 mod content;
 mod create;
@@ -22,6 +23,7 @@ mod removed;
 mod waiting;
 mod xattr;
 
+pub use access::barred;
 pub use creds::{Callers, Credentials};
 pub use dispatch::reads;
 pub use export::Export as ExportPath;

@@ -20,6 +20,8 @@ pub struct Rseq {
 const NT_X86_XSTATE: usize = 0x202;
 /// More than any extended state that exists (AMX tiles are 8 KiB of it).
 const XSTATE_BYTES_MAX: usize = 64 << 10;
+/// What it takes but for processors with AMX.
+const XSTATE_BYTES_USUAL: usize = 4 << 10;
 /// Bytes of the kernel's signal mask.
 const MASK_BYTES: usize = 8;
 
@@ -46,7 +48,13 @@ pub fn wait_within(tid: HostTid, patience: Duration) -> Result<Option<Event>> {
 impl Stopped {
     /// The extended state (XSAVE area in its standard form).
     pub fn extended_state(&self) -> Traced<Vec<u8>> {
-        let mut bytes = vec![0u8; XSTATE_BYTES_MAX];
+        let state = self.extended_state_within(XSTATE_BYTES_USUAL)?;
+        // One that was cut fills its place.
+        if state.len() < XSTATE_BYTES_USUAL { Ok(state) } else { self.extended_state_within(XSTATE_BYTES_MAX) }
+    }
+
+    fn extended_state_within(&self, bytes_max: usize) -> Traced<Vec<u8>> {
+        let mut bytes = vec![0u8; bytes_max];
         let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         request(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, &raw mut iov as usize)?;
         bytes.truncate(iov.iov_len);

@@ -9,7 +9,7 @@ use std::io::{Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
-use wire::message::{Arrival, Place, StandinId};
+use wire::message::{Arrival, Directory, Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
 pub const MARK_WORD: u64 = 0x7465_726e_2d62_6f64;
@@ -62,6 +62,7 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     open_standins(place, room)?;
     set_limits(&place.limits);
     become_who(place)?;
+    open_directories(&place.directories);
     set_mask(place.blocked);
     let listener = seccomp::install(filter(room.wall))?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
@@ -122,6 +123,27 @@ fn open_files(arrival: &Arrival) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// With the program's rights. One that it may not open any more it does not have: what stood for it would be no directory.
+fn open_directories(directories: &[Directory]) {
+    for directory in directories {
+        let Ok(path) = CString::new(directory.path.as_slice()) else { continue };
+        // SAFETY: a live string; what is open under that number is the porter's, and would be closed.
+        unsafe {
+            let fd = libc::open(path.as_ptr(), directory.flags | libc::O_DIRECTORY | libc::O_CLOEXEC);
+            if fd < 0 {
+                continue;
+            }
+            libc::lseek(fd, directory.offset as libc::off_t, libc::SEEK_SET);
+            if fd == directory.fd {
+                libc::fcntl(fd, libc::F_SETFD, 0);
+            } else {
+                libc::dup2(fd, directory.fd);
+                libc::close(fd);
+            }
+        }
+    }
 }
 
 /// Stops in the tracer with a word.

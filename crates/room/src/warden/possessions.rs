@@ -10,9 +10,10 @@ use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The mounts through which the room sees its home's files.
 #[derive(Debug)]
@@ -198,10 +199,12 @@ fn descriptors(
 ) -> Result<Vec<Descriptor>, BodyError> {
     let pidfd = PidFd::open(host.0)?;
     let mut found: Vec<Descriptor> = Vec::new();
-    // Those of the room's own, each open file once, in the kernel's order of them.
-    let mut distinct: Vec<(i32, Opened)> = Vec::new();
+    // Those of the room's own, each open file once, in the kernel's order of them: by mount and inode, for those of others are others.
+    let mut distinct: HashMap<(u64, u64), Vec<(i32, Opened)>> = HashMap::new();
+    let mut others = None;
     for fd in process::descriptors(host.0)? {
         let info = process::fd_info(host.0, fd)?;
+        let distinct = distinct.entry((info.mount_id, info.inode)).or_default();
         let opened = match room.standins.standin(info.mount_id, info.inode) {
             Some(standin) => {
                 let guests = room.guests();
@@ -211,12 +214,14 @@ fn descriptors(
             None => match distinct.binary_search_by(|(d, _)| process::order_of_files(host.0, *d, fd)) {
                 Ok(same) => distinct[same].1,
                 Err(place) => {
+                    let name = process::link(host.0, &format!("fd/{fd}"))?;
+                    let one = (fd, &info, name.as_path());
                     if is_alone {
-                        alone(room, pid, host, fd, &info)?;
+                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one)?;
                     }
-                    let opened = match objects.describe(host.0, &pidfd, fd)? {
+                    let opened = match objects.describe(host.0, &pidfd, one)? {
                         Some(object) => Opened::Made(object),
-                        None => home_file(host, fd, &info, home, files)?,
+                        None => home_file(host, one, home, files)?,
                     };
                     distinct.insert(place, (fd, opened));
                     opened
@@ -228,40 +233,31 @@ fn descriptors(
     Ok(found)
 }
 
-fn home_file(host: HostTid, fd: i32, info: &FdInfo, home: &HomeFiles, files: &mut Files) -> Result<Opened, BodyError> {
-    let name = process::link(host.0, &format!("fd/{fd}"))?;
+/// A descriptor, and what the kernel says of it.
+type One<'a> = (i32, &'a FdInfo, &'a Path);
+
+fn home_file(
+    host: HostTid,
+    (fd, info, name): One<'_>,
+    home: &HomeFiles,
+    files: &mut Files,
+) -> Result<Opened, BodyError> {
     if name.starts_with("/proc") {
         // What the room says of its processes is what home says of their deputies.
         let offset = info.offset;
-        return Ok(Opened::File { file: files.own(body::nameable(&name, info)), offset });
+        return Ok(Opened::File { file: files.own(body::nameable(name, info)), offset });
     }
-    if !home.mounts.contains(&info.mount_id) && !body::is_everywhere(host.0, fd) {
+    let is_homes = home.mounts.contains(&info.mount_id);
+    if !is_homes && !body::is_everywhere(host.0, fd) {
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
-    Ok(Opened::File { file: files.own(named(host, fd, info)?), offset: info.offset })
+    Ok(Opened::File { file: files.own(named((fd, info, name), !is_homes)?), offset: info.offset })
 }
 
-/// The file of home's that this descriptor is open on.
-pub fn named(host: HostTid, fd: i32, info: &FdInfo) -> Result<File, BodyError> {
-    let name = process::link(host.0, &format!("fd/{fd}"))?;
-    let file = body::open_file(host.0, fd, info, &without_end(name))?;
+/// The file of home's that this descriptor is open on, or one that is there everywhere.
+pub fn named((fd, info, name): One<'_>, everywhere: bool) -> Result<File, BodyError> {
+    let file = body::open_file(fd, info, &without_end(name.to_owned()), everywhere)?;
     Ok(File { removed: is_made_up(&file.path), ..file })
-}
-
-/// No other process of the room has this open file, or an end of this pipe.
-fn alone(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Result<(), BodyError> {
-    // Who shares /dev/null shares nothing.
-    if body::is_everywhere(host.0, fd) {
-        return Ok(());
-    }
-    let Some(other) = sharer(room, pid, host, fd, info) else { return Ok(()) };
-    let name = process::link(host.0, &format!("fd/{fd}"))?;
-    let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
-    // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has got it, or closed something, since.
-    match info.flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 && !body::is_memory(&name) {
-        true => Err(BodyError::Fleeting(words)),
-        false => Err(BodyError::Stays(words)),
-    }
 }
 
 fn others_of(room: &Shared, pid: i32) -> Vec<(i32, HostTid)> {
@@ -283,17 +279,44 @@ fn memories_alone(room: &Shared, pid: i32, memories: &[Shown]) -> Result<(), Bod
     Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
 }
 
-/// Another process of the room that has the same open file.
-fn sharer(room: &Shared, pid: i32, host: HostTid, fd: i32, info: &FdInfo) -> Option<i32> {
-    let link = process::link(host.0, &format!("fd/{fd}")).unwrap_or_default();
-    // Whoever has any end of a pipe, or has memory open in whatever way.
-    let is_pipe = link.to_string_lossy().starts_with("pipe:") || body::is_memory(&link);
-    let others = others_of(room, pid);
-    others.into_iter().find_map(|(pid, other)| {
-        let same = |theirs: &i32| {
-            process::fd_info(other.0, *theirs).is_ok_and(|i| (i.mount_id, i.inode) == (info.mount_id, info.inode))
-                && (is_pipe || process::one_file((host.0, fd), (other.0, *theirs)))
+/// A process, its first thread here, and a descriptor of its.
+type Elsewhere = (i32, HostTid, i32);
+
+/// What other processes of the room have open, by mount and inode.
+struct Others(HashMap<(u64, u64), Vec<Elsewhere>>);
+
+impl Others {
+    fn of(room: &Shared, pid: i32) -> Others {
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for (pid, host) in others_of(room, pid) {
+            for fd in process::descriptors(host.0).unwrap_or_default() {
+                if let Ok(info) = process::fd_info(host.0, fd) {
+                    found.entry((info.mount_id, info.inode)).or_default().push((pid, host, fd));
+                }
+            }
+        }
+        Others(found)
+    }
+
+    /// None of them has this open file of process `host`, or an end of this pipe.
+    fn have_not(&self, host: HostTid, (fd, info, name): One<'_>) -> Result<(), BodyError> {
+        // Whoever has any end of a pipe, or has memory open in whatever way.
+        let is_any = name.to_string_lossy().starts_with("pipe:") || body::is_memory(name);
+        let mut candidates = self.0.get(&(info.mount_id, info.inode)).into_iter().flatten();
+        let Some((other, ..)) =
+            candidates.find(|(_, theirs, number)| is_any || process::one_file((host.0, fd), (theirs.0, *number)))
+        else {
+            return Ok(());
         };
-        process::descriptors(other.0).ok()?.iter().any(same).then_some(pid)
-    })
+        // Who shares /dev/null shares nothing.
+        if body::is_everywhere(host.0, fd) || body::is_place(host.0, fd, info) {
+            return Ok(());
+        }
+        let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
+        // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has got it, or closed something, since.
+        match body::is_memory(name) {
+            true => Err(BodyError::Stays(words)),
+            false => Err(BodyError::Fleeting(words)),
+        }
+    }
 }

@@ -87,7 +87,8 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
     for (key, place, info) in &own {
         let theirs = all.get(key).map(Vec::as_slice).unwrap_or_default();
         let known = found.files.iter().flat_map(|f| &f.places).any(|p| p == place);
-        if theirs.is_empty() || known || body::is_everywhere(host.0, place.fd) {
+        let shares_nothing = || body::is_everywhere(host.0, place.fd) || body::is_place(host.0, place.fd, info);
+        if theirs.is_empty() || known || shares_nothing() {
             continue;
         }
         let mine = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
@@ -104,9 +105,9 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
         }
         // What else is shared has its own reason to stay.
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
-        if all.iter().any(|p| p.pid != pid) && is_homes && info.flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
+        if all.iter().any(|p| p.pid != pid) && is_homes {
             found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
-            let file = possessions::named(host, place.fd, info);
+            let file = possessions::named((place.fd, info, &name), false);
             let named = file.map(|file| {
                 found.files.push(Held { places: all, flags: info.flags, what: What::Named(file, info.offset) });
             });

@@ -387,3 +387,60 @@ END
     .text();
     assert_eq!(text, "0 wrong");
 }
+
+/// Lists what is in a directory that it has open since before it had a child, whenever it is told to; so does the child. Both say who they are first.
+const LISTERS: &str = r#"
+cat > listers.pl <<'END'
+$| = 1; opendir(my $dir, "dir") or die; open(my $place, "<", "dir") or die;
+my $name = fork() ? "parent" : "child";
+# What they share, they use in turn.
+open(my $said, ">", "$name.said"); select($said); $| = 1; print "$$\n";
+for my $n (1 .. 3) {
+    select(undef, undef, undef, 0.01) until -e "go$n.$name";
+    rewinddir($dir); my @all = sort grep { !/^\./ } readdir($dir);
+    print "$n: @all", -d $place ? "" : " and no directory", "\n";
+}
+sleep 100
+END
+mkdir dir; touch dir/a dir/b
+begun() { lines parent.said 1; lines child.said 1; pid=$(cat parent.said); child=$(cat child.said); }
+go() { for name in parent child; do touch go$1.$name; lines $name.said $(($1 + 1)); done; }
+"#;
+
+/// A directory is one wherever who has it open is: that others have it too does not matter.
+#[test]
+fn directories_in_common() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"{LISTERS}
+        perl listers.pl & begun
+        tern move $child n2 2>&1; go 1; touch dir/c; tern move $child n3 2>&1; tern move $pid n2 2>&1; go 2
+        tern move $child home 2>&1; tern move $pid home 2>&1; go 3
+        kill $pid $child; tail -n +2 child.said; tail -n +2 parent.said"#
+        ),
+    )
+    .text();
+    let expected = ["1: a b", "2: a b c", "3: a b c"].repeat(2).join("\n");
+    assert_eq!(text, expected);
+}
+
+/// Likewise of a placed program's, of which one goes home alone; and directories are passed on to placed programs.
+#[test]
+fn directories_of_placed_families() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"{LISTERS}
+        tern run --on n2 perl listers.pl & begun
+        go 1; tern move $child home 2>&1; touch dir/c; go 2; tern move $child n2 2>&1; tern move $pid n3 2>&1; go 3
+        kill $pid $child; tail -n +2 child.said; tail -n +2 parent.said
+        tern run --on n2 -- bash -c 'echo /dev/fd/5/*; cd /dev/fd/5 && pwd -P' 5< dir | sed "s:$PWD/::""#
+        ),
+    )
+    .text();
+    let expected = ["1: a b", "2: a b c", "3: a b c"].repeat(2).join("\n");
+    assert_eq!(text, format!("{expected}\n/dev/fd/5/a /dev/fd/5/b /dev/fd/5/c\ndir"));
+}

@@ -109,3 +109,25 @@ fn reasons() {
         "{text}"
     );
 }
+
+/// What the process has had open all the time it need not be allowed to open again.
+#[test]
+fn a_file_that_may_not_be_opened_any_more() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        touch open; chmod 666 open
+        setpriv --reuid=65534 --regid=65534 --clear-groups perl -e '
+$| = 1; open(my $file, "+<", "open") or die; print "up\n";
+select(undef, undef, undef, 0.01) until -e "go";
+syswrite($file, "written"); print "done\n"; sleep 100' > said & pid=$!
+        lines said 1; tern move $pid n2 2>&1
+        tern ps | awk -v pid=$pid '$1 == pid { print "away on", $3 }'
+        chmod 600 open; tern move $pid home 2>&1
+        touch go; lines said 2; cat open; basename $(readlink /proc/$pid/fd/3)
+        kill $pid"#,
+    )
+    .text();
+    assert_eq!(text, "away on n2\nwrittenopen");
+}

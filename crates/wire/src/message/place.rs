@@ -54,8 +54,23 @@ pub struct Place {
     pub nice: i32,
     /// Open descriptors that the program inherits.
     pub descriptors: Vec<Descriptor>,
+    /// Directories among them, which the body opens itself.
+    pub directories: Vec<Directory>,
     /// It runs already, and is moved: its image follows. Then `program` names what it is, and nothing is executed.
     pub arrival: Option<Arrival>,
+}
+
+/// An open directory: nobody can tell whether it is one open file with another's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    /// Number of the descriptor.
+    pub fd: i32,
+    /// Path.
+    pub path: Vec<u8>,
+    /// O_ flags.
+    pub flags: i32,
+    /// Offset, as the file system counts.
+    pub offset: u64,
 }
 
 /// What a process that is moved needs before its image comes.

@@ -1,5 +1,6 @@
 //! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
 
+use super::early::Early;
 use super::filling::Filling;
 use super::homeward::Laid;
 use super::locks::Locks;
@@ -103,6 +104,7 @@ impl Move {
         os::fault::at("recall")?;
         let (mut bytes, mut locked) = (Vec::new(), Vec::new());
         let mut filling: Option<Filling> = None;
+        let mut early: Option<Early> = None;
         let outcome = loop {
             match self.hear() {
                 Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
@@ -116,17 +118,20 @@ impl Move {
                     self.room.tell(&ToRoom::Shared { pid: self.pid, result });
                     self.done("share");
                 }
+                Ok(Heard::Standing(tids)) if filling.is_none() && early.is_none() => {
+                    early = self.stop_early(tids, laid.as_ref());
+                }
                 Ok(Heard::Locked(files)) => locked = files,
                 Ok(Heard::Later(runs)) => {
                     if let Err(e) = self
-                        .filled(&mut filling, (&bytes, &locked, must_come), laid)
+                        .filled(&mut filling, (&bytes, &locked, must_come), (laid, &mut early))
                         .and_then(|f| f.expect_later(&runs))
                     {
                         break Err(e);
                     }
                 }
                 Ok(Heard::Pages(runs, pages)) => {
-                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), laid);
+                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), (laid, &mut early));
                     let bytes = pages.len() as u64;
                     self.count(bytes);
                     let wanted = self.check_wanted();
@@ -136,7 +141,7 @@ impl Move {
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
                 Ok(Heard::Onward(Said::Gone(runs))) => {
-                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), laid);
+                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), (laid, &mut early));
                     if let Err(e) = ready.and_then(|f| f.discard(&runs)) {
                         break Err(e);
                     }
@@ -148,6 +153,9 @@ impl Move {
             }
         };
         self.done("pages");
+        if let Some(early) = early {
+            early.undo()?;
+        }
         match (outcome, filling) {
             (Ok(()), Some(filling)) => self.go(filling),
             (Ok(()), None) => Err(MoveError::Room("it sent no pages".into())),
@@ -164,24 +172,25 @@ impl Move {
         &self,
         filling: &'a mut Option<Filling>,
         come: (&[u8], &[LockedFile], bool),
-        laid: &mut Option<Laid>,
+        (laid, early): (&mut Option<Laid>, &mut Option<Early>),
     ) -> Result<&'a mut Filling, MoveError> {
         match filling {
             Some(filling) => Ok(filling),
             None => {
                 self.done("image");
-                let begun = self.begin_filling(come, laid)?;
+                let begun = self.begin_filling(come, laid, early)?;
                 self.done("lay out");
                 Ok(filling.insert(begun))
             }
         }
     }
 
-    /// Stops the deputy and lays the body's memory out in it, beside its own; what of that has come ahead stays.
+    /// Stops the deputy, if it was not before, and lays the body's memory out in it, beside its own; what of that has come ahead stays.
     fn begin_filling(
         &self,
         (bytes, locked, must_come): (&[u8], &[LockedFile], bool),
         laid: &mut Option<Laid>,
+        early: &mut Option<Early>,
     ) -> Result<Filling, MoveError> {
         let image = Image::decode(bytes).map_err(|e| MoveError::Room(e.to_string()))?;
         let mut wanted: Vec<i32> = image.threads.iter().map(|t| t.tid).collect();
@@ -191,28 +200,17 @@ impl Move {
         }
         let locks = Locks::of(&self.room, &image, locked, must_come)?;
         os::fault::at("stop deputy")?;
-        let frozen = self.stop_idle(&wanted)?;
-        let areas = os::areas::read(self.pid);
-        let areas = match areas {
-            Ok(areas) => areas,
-            Err(e) => {
-                frozen.thaw();
-                return Err(e.into());
+        let (deputy, areas) = match early.take() {
+            Some(early) if early.serves(&image, &wanted) => (early.deputy, early.areas),
+            early => {
+                early.map_or(Ok(()), Early::undo)?;
+                self.stop_deputy(&wanted, &image.areas, IDLE_WITHIN)?
             }
         };
         let ahead: Vec<(u64, u64)> =
             laid.iter().flat_map(|laid| laid.areas()).map(|area| (area.start, area.end)).collect();
         let is_ahead = |a: &Area| os::pages::subtract(&[(a.start, a.end)], &ahead).is_empty();
         let own: Vec<Area> = areas.iter().filter(|a| a.name != b"[vsyscall]" && !is_ahead(a)).cloned().collect();
-        // The place must be free of both memories: those of the image count as taken too.
-        let mut taken = areas.clone();
-        taken.extend(image.areas.iter().map(|a| os::areas::Area { start: a.start, end: a.end, ..Default::default() }));
-        let deputy = body::collect(self.pid, frozen.threads, &taken, 0, &body::Slept::new(), None, Ok).map_err(
-            |(e, threads)| {
-                threads.into_iter().for_each(|t| drop(t.detach(0)));
-                e
-            },
-        )?;
         let ahead = laid.take().map(Laid::into_areas).unwrap_or_default();
         let mut filling = Filling::new(image, deputy, (&own, ahead), locks);
         match filling.prepare(&self.room, self.pid) {
@@ -225,10 +223,10 @@ impl Move {
     }
 
     /// Stops the deputy, but not while it tells of a signal: nobody else knows of that.
-    fn stop_idle(&self, tids: &[i32]) -> Result<Frozen, MoveError> {
+    pub(super) fn stop_idle(&self, tids: &[i32], within: Duration) -> Result<Frozen, MoveError> {
         let begun = Instant::now();
         loop {
-            self.wait_idle(tids)?;
+            self.wait_idle(tids, within)?;
             let frozen = body::freeze(self.pid)?;
             // While it handles a signal, and then alone, it blocks all (blobs/deputy/src/signals.rs).
             let busy = frozen.threads.iter().any(|t| t.mask().is_ok_and(|mask| mask | NEVER_BLOCKED == u64::MAX));
@@ -236,7 +234,7 @@ impl Move {
                 return Ok(frozen);
             }
             frozen.thaw();
-            if begun.elapsed() > IDLE_WITHIN {
+            if begun.elapsed() > within {
                 return Err(BodyError::Stays("its deputy is busy".into()).into());
             }
             std::thread::sleep(Duration::from_micros(100));
@@ -244,13 +242,13 @@ impl Move {
     }
 
     /// Until the deputy has done what it was told, and has exactly these threads: those of ended ones end too.
-    fn wait_idle(&self, tids: &[i32]) -> Result<(), MoveError> {
+    fn wait_idle(&self, tids: &[i32], within: Duration) -> Result<(), MoveError> {
         let begun = Instant::now();
         loop {
             let idle = self.room.table().deputies.get(&self.pid).is_none_or(|d| d.is_idle());
             match idle && os::process::threads(self.pid)? == tids {
                 true => return Ok(()),
-                false if begun.elapsed() > IDLE_WITHIN => {
+                false if begun.elapsed() > within => {
                     return Err(BodyError::Stays("its deputy is busy".into()).into());
                 }
                 false => std::thread::sleep(Duration::from_micros(100)),

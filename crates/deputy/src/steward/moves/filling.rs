@@ -4,14 +4,16 @@
 use super::locks::Locks;
 use super::{MoveError, names};
 use crate::steward::shared::Shared;
-use body::{BodyError, Collected, Given, Inside};
+use body::{Batch, BodyError, Collected, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
 use os::ptrace::Stopped;
 use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use strategy::{Range, Ranges};
 
 /// Above the standard ones.
@@ -26,6 +28,8 @@ pub struct Filling {
     own: Vec<Own>,
     /// Memory of the program's that was laid out in it before, with pages.
     ahead: Vec<image::Area>,
+    /// Files, by their places, that the deputy has had open all the time: under these numbers.
+    kept: BTreeMap<u32, i32>,
     /// Where it has the working directory open, if it is in another one.
     cwd: Option<i32>,
     /// Pages that follow when it runs.
@@ -62,7 +66,8 @@ impl Filling {
     pub fn new(image: Image, deputy: Collected, (own, ahead): (&[Area], Vec<image::Area>), locks: Locks) -> Filling {
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
         let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
-        Filling { image, deputy, given, own, ahead, cwd: None, later, copies, locks }
+        let kept = kept(&image, &locks);
+        Filling { image, deputy, given, own, ahead, kept, cwd: None, later, copies, locks }
     }
 
     /// What it is filled from.
@@ -78,9 +83,16 @@ impl Filling {
     pub fn prepare(&mut self, room: &Shared, pid: i32) -> Result<(), BodyError> {
         os::fault::at("fill")?;
         keeps_its_locks(room, pid, &self.image)?;
-        let Filling { image, deputy, given, locks, .. } = self;
+        let Filling { image, deputy, given, locks, kept, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
-        names::open(room, pid, inside, &image.files, &mut given.files)?;
+        let anew: Vec<_> = (0..).zip(&image.files).filter(|(place, _)| !kept.contains_key(place)).collect();
+        let files: Vec<image::File> = anew.iter().map(|(_, file)| (*file).clone()).collect();
+        names::open(room, pid, inside, &files, &mut given.files)?;
+        let mut opened = given.files.drain(..);
+        let places = 0..image.files.len() as u32;
+        let all: Vec<i32> = places.filter_map(|place| kept.get(&place).copied().or_else(|| opened.next())).collect();
+        drop(opened);
+        given.files = all;
         locks.put_open(pid, inside, &mut given.files)?;
         self.open_directory(pid)?;
         let image = self.image.clone();
@@ -195,7 +207,8 @@ impl Filling {
     pub fn undo(mut self) -> Result<(), BodyError> {
         let own = self.own.clone();
         let copies = self.copies.iter().map(|(_, copy)| *copy);
-        let made = self.given.files.iter().chain(&self.given.objects).copied();
+        let anew = self.given.files.iter().filter(|fd| !self.kept.values().any(|kept| kept == *fd));
+        let made = anew.chain(&self.given.objects).copied();
         let made = made.chain(self.given.windows.iter().filter_map(body::Window::own_fd));
         let made: Vec<i32> = made.chain(copies).chain(self.cwd).collect();
         let pid = self.image.process.pid;
@@ -235,8 +248,9 @@ impl Filling {
                 Opened::Made(object) => given.object(object),
                 // The deputy still has what the program took along: the same open file, with its locks.
                 Opened::File { file, .. } => *shown.entry(file).or_insert_with(|| {
-                    let opened_anew = given.file(file);
-                    if !self.locks.is_open(file) && is_same(pid, fd, opened_anew) { fd } else { opened_anew }
+                    let opened = given.file(file);
+                    let is_anew = !self.kept.contains_key(&file) && !self.locks.is_open(file);
+                    if is_anew && is_same(pid, fd, opened) { fd } else { opened }
                 }),
             };
             // Those that are not at their number already.
@@ -312,11 +326,10 @@ impl Filling {
             let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
             let first = tid == pid;
             done.push(body::finish(inside, thread, first, |inside, mut batch| {
-                drop_cancellations(inside)?;
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
                 }
-                inside.run(&batch).map(drop).map_err(BodyError::from)
+                drop_cancellations(inside, batch)
             })?);
         }
         Ok(done)
@@ -343,19 +356,20 @@ fn keeps_its_locks(room: &Shared, pid: i32, image: &Image) -> Result<(), BodyErr
     Ok(())
 }
 
-/// Takes what interrupts a deputy's call, and came when it had ended already: the deputy knows better, the program would die of it.
-fn drop_cancellations(inside: &mut Inside) -> Result<(), BodyError> {
+/// Makes these calls, and takes what interrupts a deputy's call, and came when it had ended already: the deputy knows better, the program would die of it.
+fn drop_cancellations(inside: &mut Inside, before: Batch) -> Result<(), BodyError> {
     const AT_ONCE: usize = 8;
+    let mut batch = before;
     loop {
-        let mut batch = inside.batch();
         let signals = batch.put(&(1u64 << (abi::CANCEL_SIGNAL - 1)).to_le_bytes());
         let at_once = batch.put(&[0; 16]);
         for _ in 0..AT_ONCE {
             batch.may(libc::SYS_rt_sigtimedwait, [signals, 0, at_once, 8, 0, 0]);
         }
-        if inside.run(&batch)?.iter().any(|taken| *taken < 0) {
+        if inside.run(&batch)?.iter().rev().take(AT_ONCE).any(|taken| *taken < 0) {
             return Ok(());
         }
+        batch = inside.batch();
     }
 }
 
@@ -385,6 +399,35 @@ fn remap(inside: &mut Inside, (start, end): (u64, u64), to: u64) -> Result<(), B
     batch.must("making place for the program's memory", libc::SYS_mremap, [start, bytes, bytes, flags, to, 0]);
     inside.run(&batch)?;
     Ok(())
+}
+
+/// Files of the image, by their places, that its deputy has open already, in the same way, under the number that the first of their descriptors has.
+fn kept(image: &Image, locks: &Locks) -> BTreeMap<u32, i32> {
+    let mut first = BTreeMap::new();
+    for descriptor in &image.descriptors {
+        if let Opened::File { file, .. } = descriptor.opened {
+            first.entry(file).or_insert(descriptor.fd);
+        }
+    }
+    first.retain(|place, fd| {
+        let file = image.files.get(*place as usize).filter(|file| !file.removed && !locks.is_open(*place));
+        file.is_some_and(|file| has_open(image.process.pid, *fd, file))
+    });
+    first
+}
+
+/// The process has this file open, by what its name leads to, under this number.
+fn has_open(pid: i32, fd: i32, file: &image::File) -> bool {
+    let path = Path::new(OsStr::from_bytes(&file.path));
+    // What is below it says what who looks is shown; what only names a file may name a link.
+    if path.starts_with("/proc") || file.flags & libc::O_PATH != 0 {
+        return false;
+    }
+    let which = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    // Devices that are there everywhere have other numbers there.
+    let named = which(path).filter(|(_, inode)| file.inode == 0 || *inode == file.inode);
+    named.is_some_and(|named| which(Path::new(&format!("/proc/{pid}/fd/{fd}"))) == Some(named))
+        && os::process::fd_info(pid, fd).is_ok_and(|info| body::is_open_so(&info, file.flags))
 }
 
 /// Two descriptors of the process are open on the same file in the same way.

@@ -1,5 +1,6 @@
 //! What a process of this home holds, as a room can give it: memory areas and descriptors by file, or by stand-in. Done before it is stopped, and again then.
 
+use super::barred;
 use super::names::Names;
 use crate::steward::place;
 use body::{BodyError, Files, Gathered, Memory};
@@ -138,7 +139,8 @@ impl Observed {
         let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
         for (fd, info) in files.map(|(_, seen)| seen) {
             // Who has it no more may have written to it after its offset was seen: a child that has ended since.
-            if new.have(pid, *fd, info) || process::fd_info(pid, *fd)?.offset != info.offset {
+            let is_shared = new.have(pid, *fd, info) && !body::is_place(pid, *fd, info);
+            if is_shared || process::fd_info(pid, *fd)?.offset != info.offset {
                 return Ok(false);
             }
         }
@@ -355,8 +357,8 @@ fn executable(pid: i32, files: &mut Files) -> Option<u32> {
 }
 
 /// The file that the descriptor is open on, under its name or what that was.
-fn opened_file(pid: i32, fd: i32, info: &FdInfo, target: &Path) -> Result<File, BodyError> {
-    let file = body::open_file(pid, fd, info, target)?;
+fn opened_file(fd: i32, info: &FdInfo, target: &Path, everywhere: bool) -> Result<File, BodyError> {
+    let file = body::open_file(fd, info, target, everywhere)?;
     Ok(match body::removed(target, info.inode) {
         Some(called) => File { path: called.into_os_string().into_vec(), removed: true, ..file },
         None => file,
@@ -375,8 +377,8 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     let mut found = Vec::<Descriptor>::new();
     let mut seen = Vec::new();
     let mut others = None;
-    // Numbers of files' descriptors, each open file once, in the kernel's order of them.
-    let mut distinct: Vec<(i32, Opened)> = Vec::new();
+    // Numbers of files' descriptors, each open file once, in the kernel's order of them: by mount and inode, for those of others are others.
+    let mut distinct: HashMap<(u64, u64), Vec<(i32, Opened)>> = HashMap::new();
     let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
     let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
     let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
@@ -386,19 +388,30 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
         true => Ok(Kind::AtHome),
         false => kind(pid, fd, info),
     };
-    for (fd, info) in all {
+    let look = |(fd, info)| {
         let (info, kind) = if runs { of_one_file(pid, fd, kind)? } else { (info, kind(fd, &info)?) };
+        Ok::<_, BodyError>((fd, info, kind))
+    };
+    let all = all.into_iter().map(look).collect::<Result<Vec<_>, _>>()?;
+    for (fd, info, kind) in without_barred(pid, all)? {
+        let distinct = distinct.entry((info.mount_id, info.inode)).or_default();
         let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
             (_, Kind::AtHome) => Opened::Home(fd),
             (Ok(same), _) => distinct[same].1,
             // What others have too stays where they are.
-            (Err(_), kind) if others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, &kind) => {
+            (Err(_), kind)
+                if !matches!(kind, Kind::Place(_))
+                    && others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, &kind) =>
+            {
                 kind.shared(pid, fd)?
             }
             (Err(place), kind) => {
                 let opened = match kind {
-                    Kind::File(file) => Opened::File { file: files.own(file), offset: info.offset },
-                    _ => gathered.describe(pid, &pidfd, fd)?.map_or(Opened::Home(fd), Opened::Made),
+                    Kind::File(file) | Kind::Place(file) => Opened::File { file: files.own(file), offset: info.offset },
+                    _ => {
+                        let name = process::link(pid, &format!("fd/{fd}"))?;
+                        gathered.describe(pid, &pidfd, (fd, &info, &name))?.map_or(Opened::Home(fd), Opened::Made)
+                    }
                 };
                 if !matches!(opened, Opened::Home(_)) {
                     distinct.insert(place, (fd, opened));
@@ -412,9 +425,24 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     Ok(Described { seen, descriptors: found, objects: gathered.list().clone() })
 }
 
+type Looked = Vec<(i32, FdInfo, Kind)>;
+
+/// What the process may not open again stays.
+fn without_barred(pid: i32, all: Looked) -> Result<Looked, BodyError> {
+    let files: Vec<&File> = all.iter().filter_map(|(_, _, kind)| kind.file()).collect();
+    let mut barred = barred::barred(pid, &files)?.into_iter();
+    let stays = |(fd, info, kind): (i32, FdInfo, Kind)| {
+        let is_barred = kind.file().is_some() && barred.next() == Some(true);
+        (fd, info, if is_barred { Kind::AtHome } else { kind })
+    };
+    Ok(all.into_iter().map(stays).collect())
+}
+
 enum Kind {
     /// It can be opened by its name.
     File(File),
+    /// Likewise, and nobody can tell whether others have it too: a directory, which only one of those may read who have it in common (fork(3p)), or what only names a file.
+    Place(File),
     /// It can be made anew, if nobody else has it.
     Object,
     /// It stays.
@@ -422,6 +450,13 @@ enum Kind {
 }
 
 impl Kind {
+    fn file(&self) -> Option<&File> {
+        match self {
+            Kind::File(file) => Some(file),
+            Kind::Place(_) | Kind::Object | Kind::AtHome => None,
+        }
+    }
+
     /// What becomes of a descriptor that others have too.
     fn shared(&self, pid: i32, fd: i32) -> Result<Opened, BodyError> {
         let name = process::link(pid, &format!("fd/{fd}"))?;
@@ -457,13 +492,15 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         return Ok(Kind::Object);
     }
     if info.flags & libc::O_PATH != 0 {
-        return Ok(Kind::File(opened_file(pid, fd, info, &target)?));
+        return Ok(Kind::Place(opened_file(fd, info, &target, body::is_everywhere(pid, fd))?));
     }
     let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
     let ordinary = metadata.is_file() || metadata.is_dir();
-    if (ordinary && !is_kernels(pid, fd)) || body::is_everywhere(pid, fd) {
-        return Ok(Kind::File(opened_file(pid, fd, info, &target)?));
+    let everywhere = body::is_there_everywhere(&metadata);
+    if (ordinary && !is_kernels(pid, fd)) || everywhere {
+        let file = opened_file(fd, info, &target, everywhere)?;
+        return Ok(if metadata.is_dir() { Kind::Place(file) } else { Kind::File(file) });
     }
     Ok(Kind::AtHome)
 }

@@ -132,9 +132,8 @@ impl Talk {
     pub fn listen(&self, room: &Arc<Shared>, pid: i32, turn: u32) -> Result<(), MoveError> {
         let (room, socket) = (room.clone(), self.socket.clone());
         let listen = move || {
-            let mut packet = vec![0; PACKET_BYTES];
             let mut coming = None;
-            while let Some((word, fds)) = hear(&socket, &mut packet) {
+            while let Some((word, fds)) = hear(&socket) {
                 let heard = match (word, coming.take()) {
                     (Word::Take(handover), _) => collect(&mut coming, *handover, fds),
                     (Word::More, Some((handover, mut all))) => {
@@ -187,9 +186,9 @@ impl Drop for Talk {
     }
 }
 
-fn hear(socket: &OwnedFd, packet: &mut [u8]) -> Option<(Word, Vec<OwnedFd>)> {
-    let (n, fds) = socket::receive(socket.as_fd(), packet, 0).ok().filter(|(n, _)| *n > 0)?;
-    Some((postcard::from_bytes(&packet[..n]).ok()?, fds))
+fn hear(socket: &OwnedFd) -> Option<(Word, Vec<OwnedFd>)> {
+    let (packet, fds) = socket::receive_whole(socket.as_fd(), PACKET_BYTES).ok()?;
+    Some((postcard::from_bytes(&packet).ok()?, fds))
 }
 
 /// All descriptors are there, or those that are wait for the others.

@@ -4,6 +4,7 @@
 use super::Tracer;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::cpu_times::Before;
+use crate::warden::guests::Who;
 use crate::warden::setup::ID_BASE;
 use crate::warden::shared::Shared;
 use crate::warden::strange;
@@ -12,7 +13,7 @@ use image::{Image, Object, Opened};
 use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use wire::ToHome;
@@ -170,12 +171,13 @@ impl Tracer {
         let Some((first, others)) = image.threads.split_first() else {
             return Err(BodyError::Stays("it has no thread".into()));
         };
+        let kept = kept_capabilities(host)?;
         let mut done = Vec::new();
         for thread in others {
             let beside = inside.make_thread(thread.tid)?;
-            self.meet(beside.tid());
+            self.room.guests().add_thread(beside.tid(), Who { pid: image.process.pid, tid: thread.tid });
             let finished = body::finish(beside, thread, false, |inside, mut batch| {
-                give_up_capabilities(&mut batch, inside.tid())?;
+                give_up_capabilities(&mut batch, kept);
                 Ok(inside.run(&batch).map(drop)?)
             });
             done.push(finished?);
@@ -195,7 +197,7 @@ impl Tracer {
         let shown = self.room.guests().show_all(image.process.pid);
         let wall = self.room.wall.get().is_some();
         let stopped = body::finish(inside, first, true, |inside, mut batch| {
-            give_up_capabilities(&mut batch, host)?;
+            give_up_capabilities(&mut batch, kept);
             let place = confine(&mut batch, &shown, wall);
             let listener = inside.run(&batch)?.get(place).copied().unwrap_or(-1) as i32;
             listeners.add(host, listener)?;
@@ -344,21 +346,24 @@ fn set_descriptors(
             }
         }
     }
-    let kept = |fd: &i32| image.descriptors.iter().any(|d| d.fd == *fd);
-    for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept(fd)) {
+    let kept: HashSet<i32> = image.descriptors.iter().map(|d| d.fd).collect();
+    for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept.contains(fd)) {
         batch.must("closing what was the porter's", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
     Ok(())
 }
 
-/// The capabilities of a guest. Each thread has its own.
-fn give_up_capabilities(batch: &mut Batch, host: HostTid) -> Result<(), BodyError> {
+/// The capabilities of a guest.
+fn kept_capabilities(host: HostTid) -> Result<u64, BodyError> {
     let root = os::process::status(host.0)?.uid[1] == ID_BASE;
-    let kept = if root { KEPT_CAPABILITIES } else { 0 };
+    Ok(if root { KEPT_CAPABILITIES } else { 0 })
+}
+
+/// All others are given up. Each thread has its own.
+fn give_up_capabilities(batch: &mut Batch, kept: u64) {
     let (head, data) = os::namespace::capabilities(kept, kept);
     let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
     batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
-    Ok(())
 }
 
 /// A filter as it lies in memory.

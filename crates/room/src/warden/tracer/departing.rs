@@ -440,8 +440,14 @@ fn take_apart(
         Ok(found) => found,
         Err(e) => return Err((e, threads)),
     };
-    let collected =
-        body::collect(host.0, threads, &areas, ignored, &going.slept, None, |tid| Ok(os::process::inner_tid(tid)?))?;
+    let tids: HashMap<i32, i32> =
+        room.guests().threads_of(pid).into_iter().map(|(host, who)| (host.0, who.tid)).collect();
+    if going.onward.is_none() {
+        // It can get ready meanwhile.
+        room.tell(&ToHome::Standing { pid, tids: tids.values().copied().collect() });
+    }
+    let at_home = |host| tids.get(&host).copied().map_or_else(|| Ok(os::process::inner_tid(host)?), Ok);
+    let collected = body::collect(host.0, threads, &areas, ignored, &going.slept, None, at_home)?;
     let mut image = image;
     if going.onward.is_some() {
         possessions::add_executable(&mut image, host);
