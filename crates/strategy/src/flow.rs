@@ -23,8 +23,10 @@ const WORTH: f64 = 0.9;
 /// After a try in vain so many batches go unpacked, at first and at most: random bytes cost less than 1% that way.
 const SKIPPED: std::ops::RangeInclusive<u32> = 1..=64;
 
-/// Where packing took too long for a link that it should be worth for, so many batches go unpacked until it is tried again: what made it slow may be over.
-const DOUBTED: u32 = 4;
+/// Where packing took too long for a link that is so many times slower than it should be, so many batches go unpacked until it is tried again, at first and at most: what made it
+/// slow may be over.
+const SLOW_LINK: f64 = 50.0;
+const DOUBTED: std::ops::RangeInclusive<u32> = 4..=1024;
 
 /// A mean of costs per byte that forgets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,6 +81,7 @@ pub struct Flow {
     packed_to: f64,
     skip: u32,
     skipped: u32,
+    doubts: u32,
     doubted: u32,
 }
 
@@ -95,6 +98,7 @@ impl Flow {
             packed_to: 0.5,
             skip: 0,
             skipped: 0,
+            doubts: *DOUBTED.start(),
             doubted: 0,
         }
     }
@@ -122,18 +126,19 @@ impl Flow {
             self.skipped += 1;
             return false;
         }
-        let is_worth = |packing: f64| packing + sending * self.packed_to < sending * WORTH;
-        if is_worth(packing) {
+        if packing + sending * self.packed_to < sending * WORTH {
+            self.doubts = *DOUBTED.start();
             return true;
         }
-        self.doubted += u32::from(is_worth(PACK_US_AT_FIRST));
-        self.doubted > DOUBTED
+        self.doubted += u32::from(sending > SLOW_LINK * PACK_US_AT_FIRST);
+        self.doubted > self.doubts
     }
 
     /// A batch was packed, in this time; whether that was worth it.
     pub fn packed(&mut self, plain_bytes: u64, packed_bytes: u64, took_us: f64) -> bool {
-        if self.doubted > DOUBTED {
+        if self.doubted > self.doubts {
             self.packing = Mean::default();
+            self.doubts = (self.doubts * 2).min(*DOUBTED.end());
         }
         self.doubted = 0;
         self.packing.add(took_us, plain_bytes);
