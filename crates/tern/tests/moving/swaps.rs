@@ -48,12 +48,9 @@ impl Holder {
         Holder { node, pid: pid.trim().to_owned(), child, said }
     }
 
-    /// Microseconds that it took.
-    fn go(&self, lab: &Lab, to: &str, how: &str) -> u64 {
-        let moved = lab.exec(self.node, ["tern", "move", &self.pid, to, "--how", how, "--json"]).unwrap();
+    fn go(&self, lab: &Lab, to: &str, how: &str) {
+        let moved = lab.exec(self.node, ["tern", "move", &self.pid, to, "--how", how]).unwrap();
         assert!(moved.status.success(), "{} {to} {how}: {}", self.pid, moved.errors());
-        let legs: serde_json::Value = serde_json::from_str(&moved.text()).unwrap();
-        legs.as_array().unwrap().iter().map(|leg| leg["total_us"].as_u64().unwrap()).sum()
     }
 
     fn end(mut self, lab: &Lab) -> String {
@@ -75,7 +72,8 @@ impl Holder {
     }
 }
 
-/// Six processes cross, by every way, and come back: none hinders another for ever, none is torn, and over a full link all get about the same.
+/// Six processes cross over a full link, by every way, and come back: none hinders another for ever, and none is torn. How fairly they share
+/// it, `tern bench pairs` measures.
 #[test]
 fn two_nodes_swap_processes() {
     const NODES: [(&str, &str); 2] = [("n1", "n2"), ("n2", "n1")];
@@ -86,27 +84,18 @@ fn two_nodes_swap_processes() {
     let programs = [("n1", path.as_str()), ("n2", "/tmp/holder")];
     let holders: Vec<Holder> =
         programs.iter().flat_map(|(node, program)| (0..3).map(|_| Holder::start(&lab, node, program))).collect();
-    let all_go = |way: &str, how: &str| -> Vec<u64> {
+    let all_go = |way: &str, how: &str| {
         std::thread::scope(|scope| {
-            let threads: Vec<_> = holders
-                .iter()
-                .map(|holder| {
-                    let other = NODES.iter().find(|(node, _)| *node == holder.node).unwrap().1;
-                    let to = if way == "out" { other } else { "home" };
-                    scope.spawn(|| holder.go(&lab, to, how))
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        })
+            for holder in &holders {
+                let other = NODES.iter().find(|(node, _)| *node == holder.node).unwrap().1;
+                let to = if way == "out" { other } else { "home" };
+                scope.spawn(|| holder.go(&lab, to, how));
+            }
+        });
     };
-    for (how, shared) in [("stop", true), ("pre", false), ("post", true), ("flush", false)] {
-        for way in ["out", "home"] {
-            let how = if way == "home" && how == "pre" { "auto" } else { how };
-            let took = all_go(way, how);
-            let (least, most) = (took.iter().min().unwrap(), took.iter().max().unwrap());
-            eprintln!("{way} {how}: {took:?} us");
-            assert!(!shared || 2 * *most < 5 * *least, "{way} {how}: {took:?}");
-        }
+    for how in ["stop", "pre", "post", "flush"] {
+        all_go("out", how);
+        all_go("home", if how == "pre" { "auto" } else { how });
     }
     let last: Vec<String> = holders.into_iter().map(|holder| holder.end(&lab)).collect();
     assert_eq!(last, ["whole"; 6]);
