@@ -305,7 +305,7 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
     }
     let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
     let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-    body::make_memories(inside, image, given, taken, from)
+    body::make_memories(inside, image, given, taken, from, &[])
 }
 
 /// statx(2)
