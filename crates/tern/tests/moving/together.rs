@@ -73,7 +73,7 @@ fn three_that_count() {
             r#"
         cat > counters.py <<'END'{COUNTERS}END
         for who in 1 2 3; do
-            rm -f end; tern run --on n2 -- python3 counters.py > said 2>&1 & pid=$!
+            rm -f end said; tern run --on n2 -- python3 counters.py > said 2>&1 & pid=$!
             lines said 1; all="$pid $(head -1 said)"
             until_ '[ $(tern ps | grep -c " n2 ") -ge 3 ]'
             tern move $(echo $all | cut -d' ' -f$who) home 2>&1

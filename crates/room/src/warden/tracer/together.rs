@@ -60,6 +60,10 @@ impl Tracer {
 
     /// The first of a family is about to be collected: those who come with it wait, and know each other.
     pub(super) fn bind(&mut self, first: i32, others: &BTreeSet<i32>) {
+        // Those of one that comes with another are known.
+        if others.is_empty() {
+            return;
+        }
         for pid in others.iter().copied().chain([first]) {
             if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&pid) {
                 going.relatives = others.iter().copied().chain([first]).filter(|other| *other != pid).collect();
