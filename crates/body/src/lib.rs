@@ -44,7 +44,7 @@ pub use keys::{find_keys, set_keys};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
 pub use memories::{
     Window, each_content, is_memory, kind as memory_kind, make as make_memories, mappers, put as put_pages,
-    removed_file, settle as settle_memories,
+    removed_file, settle as settle_memories, shown as memory_shown,
 };
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects, watch_again};

@@ -193,14 +193,14 @@ pub fn make(
 ) -> Result<Vec<Window>, BodyError> {
     let mut windows = Vec::new();
     for (n, memory) in image.objects.memories.iter().enumerate() {
+        let open = image.objects.made.iter().position(|m| of(&m.object) == Some(n as u32));
         if let Some(fd) = theirs.get(n).copied().flatten() {
-            windows.push(Window { start: 0, bytes: 0, fd, closes: true, given: true });
+            windows.push(Window { start: 0, bytes: 0, fd, closes: open.is_none(), given: true });
             continue;
         }
         let bytes = memory.bytes.next_multiple_of(PAGE);
         let start = if bytes == 0 { 0 } else { free_place_for(bytes, taken.iter().copied())? };
         taken.push((start, start + bytes));
-        let open = image.objects.made.iter().position(|m| of(&m.object) == Some(n as u32));
         let (fd, closes) = match (&memory.kind, open) {
             (image::MemoryKind::Anonymous, _) => (-1, false),
             (image::MemoryKind::File { .. }, Some(place)) => (given.object(place as u32), false),

@@ -182,7 +182,7 @@ fn gather(
             Err(format!("it has {name} mapped, which is the room's own"))
         }
     })?;
-    let descriptors = descriptors(room, pid, host, (home, family.is_some()), &mut files, &mut objects)?;
+    let descriptors = descriptors(room, pid, host, (home, family), &mut files, &mut objects)?;
     if let Some(family) = family {
         memories_alone(room, pid, objects.memories(), family)?;
     }
@@ -211,7 +211,7 @@ fn descriptors(
     room: &Shared,
     pid: i32,
     host: HostTid,
-    (home, is_alone): (&HomeFiles, bool),
+    (home, family): (&HomeFiles, Option<&[i32]>),
     files: &mut Files,
     objects: &mut Gathered,
 ) -> Result<Vec<Descriptor>, BodyError> {
@@ -234,8 +234,8 @@ fn descriptors(
                 Err(place) => {
                     let name = process::link(host.0, &format!("fd/{fd}"))?;
                     let one = (fd, &info, name.as_path());
-                    if is_alone {
-                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one)?;
+                    if let Some(family) = family {
+                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, family)?;
                     }
                     let opened = match objects.describe(host.0, &pidfd, one)? {
                         Some(object) => Opened::Made(object),
@@ -317,14 +317,17 @@ impl Others {
         Others(found)
     }
 
-    /// None of them has this open file of process `host`, or an end of this pipe.
-    fn have_not(&self, host: HostTid, (fd, info, name): One<'_>) -> Result<(), BodyError> {
+    /// None of them has this open file of process `host`, or an end of this pipe; of its `family` each may have the very same open memory.
+    fn have_not(&self, host: HostTid, (fd, info, name): One<'_>, family: &[i32]) -> Result<(), BodyError> {
+        let is_memory = body::is_memory(name);
         // Whoever has any end of a pipe, or has memory open in whatever way.
-        let is_any = name.to_string_lossy().starts_with("pipe:") || body::is_memory(name);
+        let is_any = name.to_string_lossy().starts_with("pipe:") || is_memory;
         let mut candidates = self.0.get(&(info.mount_id, info.inode)).into_iter().flatten();
-        let Some((other, ..)) =
-            candidates.find(|(_, theirs, number)| is_any || process::one_file((host.0, fd), (theirs.0, *number)))
-        else {
+        let found = candidates.find(|(other, theirs, number)| {
+            let is_one = || process::one_file((host.0, fd), (theirs.0, *number));
+            if is_memory && family.contains(other) { !is_one() } else { is_any || is_one() }
+        });
+        let Some((other, ..)) = found else {
             return Ok(());
         };
         // Who shares /dev/null shares nothing.
@@ -333,7 +336,13 @@ impl Others {
         }
         let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
         // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has got it, or closed something, since.
-        match body::is_memory(name) {
+        match is_memory {
+            true if family.contains(other) => {
+                let words = format!(
+                    "descriptor {fd} and one of process {other}'s are a file in memory that was opened once more"
+                );
+                Err(BodyError::Stays(words))
+            }
             true => Err(BodyError::Stays(words)),
             false => Err(BodyError::Fleeting(words)),
         }

@@ -16,14 +16,17 @@ pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };
     let areas = os::areas::read(host.0)?;
-    if others.is_empty() || !areas.iter().any(|area| may_be_shared(area)) {
+    let open = opened(host);
+    if others.is_empty() || open.is_empty() && !areas.iter().any(may_be_shared) {
         return Ok(BTreeSet::new());
     }
     let home = HomeFiles::of(host)?;
-    let mut common = memories(host, &areas, &home);
+    let mut common = mapped(host, &areas, &home);
+    common.extend(open);
     // One that has ended has none.
     let all = others.into_iter().filter_map(|(p, host)| Some((p, host, os::areas::read(host.0).ok()?)));
-    let mut rest: Vec<(i32, HashSet<Shown>)> = all.map(|(p, host, areas)| (p, memories(host, &areas, &home))).collect();
+    let all = all.map(|(p, host, areas)| (p, &mapped(host, &areas, &home) | &opened(host)));
+    let mut rest: Vec<(i32, HashSet<Shown>)> = all.collect();
     let mut found = BTreeSet::new();
     loop {
         let (related, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(_, theirs)| !common.is_disjoint(theirs));
@@ -43,10 +46,20 @@ fn may_be_shared(area: &Area) -> bool {
     area.inode != 0 && (body::memory_kind(&area.name).is_some() || area.shared && area.name.ends_with(b" (deleted)"))
 }
 
-fn memories(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
+fn mapped(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
     let candidates = areas.iter().filter(|area| may_be_shared(area) && !home.has(area.device));
     let is_memory = |area: &&Area| body::memory_kind(&area.name).is_some() || body::removed_file(host.0, area);
     candidates.filter(is_memory).map(Area::shown).collect()
+}
+
+/// Files in memory that it has open.
+fn opened(host: HostTid) -> HashSet<Shown> {
+    let shown = |fd: i32| {
+        let link = format!("fd/{fd}");
+        let name = os::process::link(host.0, &link).ok()?;
+        body::is_memory(&name).then(|| body::memory_shown(host.0, &link).ok()).flatten()
+    };
+    os::process::descriptors(host.0).unwrap_or_default().into_iter().filter_map(shown).collect()
 }
 
 /// Who has the very memory of this body (vfork): its child, until that has a program of its own, or its parent, which waits for that. Neither can be stopped without the other.

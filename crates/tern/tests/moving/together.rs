@@ -1,6 +1,6 @@
 //! Processes away that share memory with each other come home together.
 
-use crate::{at_home, shared};
+use crate::{at_home, program, shared};
 
 /// A program that counts in memory that it shares with its children: each in a slot of its own, and all in one under a lock. At the end it prints what must be.
 const COUNTERS: &str = r#"
@@ -158,4 +158,117 @@ END
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"
     );
+}
+
+/// Three that share in a chain, the last nothing with the first but an open file in memory; each has other parts mapped. Each writes what the next waits for.
+const CHAIN: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+enum { PAGE = 4096 };
+static char *anonymous(long pages) {
+    return mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+static void await(volatile char *place, char wanted) {
+    struct timespec rest = {0, 1000000};
+    while (*place != wanted) nanosleep(&rest, 0);
+}
+int main(void) {
+    char *first = anonymous(3);
+    int file = memfd_create("common", MFD_ALLOW_SEALING), status;
+    ftruncate(file, PAGE);
+    write(file, "abc", 3);
+    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK);
+    first[PAGE + 9] = 11;
+    if (fork() == 0) {
+        munmap(first, PAGE);
+        char *second = anonymous(1);
+        second[9] = 12;
+        if (fork() == 0) {
+            munmap(first + PAGE, 2 * PAGE);
+            mprotect(second, PAGE, PROT_READ);
+            char *shown = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            printf("%d %d %d\n", getppid(), getpid(), (int)(shown - shown)); fflush(stdout);
+            await(second, 'y');
+            if (second[9] != 12 || memcmp(shown, "abc", 3) || lseek(file, 0, SEEK_CUR) != 3) _exit(1);
+            lseek(file, 7, SEEK_SET);
+            shown[10] = 'z';
+            _exit(3);
+        }
+        await(first + 2 * PAGE, 'x');
+        if (first[PAGE + 9] != 11) _exit(1);
+        second[0] = 'y';
+        wait(&status);
+        _exit(WEXITSTATUS(status));
+    }
+    while (access("go", F_OK)) usleep(10000);
+    first[2 * PAGE] = 'x';
+    wait(&status);
+    char byte = 0;
+    pread(file, &byte, 1, 10);
+    printf("%d %c %d %d\n", WEXITSTATUS(status), byte, (int)lseek(file, 0, SEEK_CUR), fcntl(file, F_GET_SEALS));
+    return 0;
+}
+"#;
+
+#[test]
+fn each_has_other_parts() {
+    let lab = shared();
+    let chain = program(&lab, "chain", CHAIN, &[]);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        for who in 1 2 3; do
+            rm -f go said; tern run --on n2 -- {chain} > said & pid=$!
+            lines said 1; all="$pid $(head -1 said)"
+            tern move $(echo $all | cut -d' ' -f$who) home 2>&1
+            tern ps | grep -w -e $(echo $all | sed 's/ 0$//; s/ / -e /g')
+            touch go; wait $pid; tail -1 said
+        done"#
+        ),
+    )
+    .text();
+    assert_eq!(text, ["3 z 7 2"; 3].join("\n"));
+}
+
+/// All of a family ask at the same time, for calls of their own, while they fork: each comes, and none is left.
+#[test]
+fn all_ask_at_once() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > family.py <<'END'
+import mmap, os, sys, time
+m = mmap.mmap(-1, 4096)
+def come(n):
+    while not os.path.exists("go"): time.sleep(0.002)
+    other = os.fork()
+    if other == 0: os._exit(0)
+    with open("file%d" % n, "w+b") as f:
+        f.truncate(4096); s = mmap.mmap(f.fileno(), 4096)
+    s[0] = n; m[n] = 1; os.waitpid(other, 0)
+    while sum(m[:5]) < 5: time.sleep(0.001)
+children = []
+for n in range(1, 5):
+    child = os.fork()
+    if child == 0:
+        come(n); os._exit(0)
+    children.append(child)
+print("up", flush=True); come(0)
+print([os.waitpid(child, 0)[1] for child in children], flush=True)
+END
+        for round in $(seq 8); do
+            rm -f go said; tern run --on n2 -- python3 family.py > said 2>&1 & pid=$!
+            lines said 1; touch go; wait $pid; tail -1 said
+        done"#,
+    )
+    .text();
+    assert_eq!(text, ["[0, 0, 0, 0]"; 8].join("\n"));
 }

@@ -98,7 +98,11 @@ impl Filling {
         locks.put_open(pid, inside, &mut given.files)?;
         self.open_directory(pid)?;
         let image = self.image.clone();
-        self.given.objects = body::make_objects(self.first()?, &image, None)?;
+        let inside = self.first()?;
+        let files: Vec<_> = theirs.iter().copied().flatten().map(AsFd::as_fd).collect();
+        let mut numbers = body::give(inside, &PidFd::open(pid)?, &files)?.into_iter();
+        let theirs: Vec<Option<i32>> = theirs.iter().map(|file| file.and_then(|_| numbers.next())).collect();
+        self.given.objects = body::make_objects(inside, &image, None, &theirs)?;
         body::make_timers(pid, self.first()?, &image)?;
         self.make_place()?;
         let Filling { image, deputy, own, given, ahead, .. } = self;
@@ -106,9 +110,6 @@ impl Filling {
         body::map_memory(pid, inside, image, given, (&ranges(own), ahead))?;
         let taken = os::areas::read(pid)?.into_iter().map(|a| (a.start, a.end));
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-        let files: Vec<_> = theirs.iter().copied().flatten().map(AsFd::as_fd).collect();
-        let mut numbers = body::give(inside, &PidFd::open(pid)?, &files)?.into_iter();
-        let theirs: Vec<Option<i32>> = theirs.iter().map(|file| file.and_then(|_| numbers.next())).collect();
         given.windows = body::make_memories(inside, image, given, taken, LOWEST_FD, &theirs)?;
         Ok(())
     }

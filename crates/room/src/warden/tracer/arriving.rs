@@ -257,7 +257,7 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
         let why = "it has a semaphore (eventfd), which this kernel does not tell from a counter (Linux 6.5 does)";
         return Err(BodyError::Stays(why.into()));
     }
-    body::make_objects(inside, image, Some(above))
+    body::make_objects(inside, image, Some(above), &[])
 }
 
 /// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
