@@ -16,6 +16,7 @@ use body::{BodyError, Frozen, Pager};
 use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use image::Image;
 use os::areas::Area;
+use os::ptrace::Stopped;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Side, Told};
@@ -331,29 +332,41 @@ impl Move {
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))
     }
 
-    /// It goes on as the program.
-    pub(super) fn go(&self, filling: Filling) -> Result<(), MoveError> {
+    /// It is the program again, and stands still yet.
+    pub(super) fn finish(&self, filling: Filling) -> Option<Finished> {
         let away = Away::of(self.pid, filling.image());
         let signals = self.take_signals();
         self.done("dismiss");
         os::fault::past("dismissed");
         match filling.finish(self.pid, &signals) {
-            Ok(threads) => {
-                threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;
-                self.done("finish");
-                self.course.borrow_mut().thaw(Instant::now());
-                // One that is gone uses no more.
-                away.into_iter().for_each(|away| away.keep(&self.room.args.run_dir, self.pid));
-            }
+            Ok(threads) => Some(Finished { threads, away: away.ok() }),
             Err(e) => {
                 // Neither body nor deputy any more: it ends, as everybody can see, rather than go on wrongly.
                 tracing::error!("process {} could not be put together at home: {e}: it is killed", self.pid);
                 // SAFETY: our tracee, not waited for.
                 unsafe { libc::kill(self.pid, libc::SIGKILL) };
+                None
             }
         }
-        Ok(())
     }
+
+    /// It goes on. One that was killed meanwhile has nowhere else to go, either.
+    pub(super) fn go(&self, finished: Option<Finished>) {
+        let Some(Finished { threads, away }) = finished else { return };
+        if let Err(e) = threads.into_iter().try_for_each(|t| t.detach(0)) {
+            tracing::warn!("process {} came home, and ends: {e}", self.pid);
+        }
+        self.done("finish");
+        self.course.borrow_mut().thaw(Instant::now());
+        // One that is gone uses no more.
+        away.into_iter().for_each(|away| away.keep(&self.room.args.run_dir, self.pid));
+    }
+}
+
+/// All of its threads, stopped, and what it used elsewhere.
+pub struct Finished {
+    threads: Vec<Stopped>,
+    away: Option<Away>,
 }
 
 /// What has come of a body that is not filled in yet.

@@ -1,7 +1,7 @@
-//! Processes that share memory come home together: each deputy is filled while all the bodies stand still in the room, and none goes on before all of them can. So until then all can go
+//! Processes that share memory come home together: each deputy is filled while all the bodies stand still in the room, and none goes on before all of them are put together. So until then all can go
 //! back, and from then on nothing of the room is needed. The memory is made in the first deputy that has it; the others map that.
 
-use super::back::{Received, Rest};
+use super::back::{Finished, Received, Rest};
 use super::filling::Filling;
 use super::watch::Gauge;
 use super::{Move, MoveError};
@@ -82,23 +82,22 @@ impl Move {
         self.arrive(&rest)?;
         // From here on each goes on, whatever becomes of the others and of the room.
         let arrived: Vec<_> = with.iter().map(|(other, _)| other.arrive(&None)).collect();
-        self.go_surely(filling);
-        os::fault::past("first of several");
+        let finished = self.finish(filling);
         let mut came = Vec::new();
         for ((other, filling), arrived) in with.into_iter().zip(arrived) {
             match arrived {
-                Ok(()) => other.go_surely(filling),
+                Ok(()) => came.push((other.finish(filling), other)),
                 Err(e) => tracing::error!("process {}, which came with {}: {e}", other.pid, self.pid),
             }
-            tracing::info!("process {} came home with process {}: they share memory", other.pid, self.pid);
-            came.push(other);
         }
-        Ok((rest, came))
-    }
-
-    /// One that is killed meanwhile has nowhere else to go, either.
-    fn go_surely(&self, filling: Filling) {
-        self.go(filling).unwrap_or_else(|e| tracing::warn!("process {} came home, and ends: {e}", self.pid));
+        self.go(finished);
+        os::fault::past("first of several");
+        let go = |(finished, other): (Option<Finished>, Move)| {
+            other.go(finished);
+            tracing::info!("process {} came home with process {}: they share memory", other.pid, self.pid);
+            other
+        };
+        Ok((rest, came.into_iter().map(go).collect()))
     }
 
     fn make_ready_alone(&self, filling: &mut Filling) -> Result<(), MoveError> {
@@ -117,6 +116,7 @@ impl Move {
         with: &mut Vec<Other>,
     ) -> Result<(), MoveError> {
         for pid in others {
+            os::fault::at("other")?;
             let other = self.begin_other(*pid, pace)?;
             other.hold_signals();
             let family = Family::With(self.pid);

@@ -4,6 +4,7 @@
 use super::Tracer;
 use super::departing::State;
 use crate::warden::relatives;
+use crate::warden::sharers::refusal;
 use os::areas::Shown;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use strategy::Pace;
@@ -42,6 +43,9 @@ impl Tracer {
 
     /// One of a family that stands still is to leave, too.
     pub(super) fn join(&mut self, pid: i32, first: i32, pace: Pace) {
+        if let Err(e) = os::fault::at("join there") {
+            return self.cannot_leave(pid, refusal(&e.into()));
+        }
         let is_collected = matches!(self.departing.states.get(&first), Some(State::Collected(..)));
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
         match self.departing.states.get_mut(&pid) {
