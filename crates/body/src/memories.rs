@@ -49,6 +49,16 @@ pub fn removed_file(pid: i32, area: &os::areas::Area) -> bool {
         && metadata().is_ok_and(|m| m.is_file() && m.nlink() == 0)
 }
 
+/// Whether a descriptor of the process is open on a file without a name that lies in memory (tmpfs), and is nobody else's to know.
+pub fn is_removed_memory(pid: i32, fd: i32, name: &Path) -> bool {
+    let name = name.as_os_str().as_bytes();
+    if !name.starts_with(b"/") || !name.ends_with(REMOVED) || kind(name).is_some() {
+        return false;
+    }
+    let path = format!("/proc/{pid}/fd/{fd}");
+    fs::metadata(&path).is_ok_and(|m| m.is_file() && m.nlink() == 0) && os::objects::lies_in_memory(&path)
+}
+
 /// The kind of [`removed_file`]; of long names the end.
 pub fn kind_of_removed(name: &[u8]) -> image::MemoryKind {
     let name = name.strip_suffix(REMOVED).unwrap_or(name);

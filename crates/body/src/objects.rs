@@ -104,6 +104,14 @@ impl Gathered {
         }))
     }
 
+    /// What descriptor `fd` is open on, as [`Gathered::describe`]: a file without a name ([`memories::is_removed_memory`]).
+    pub fn describe_removed(&mut self, pid: i32, (fd, info, link): (i32, &FdInfo, &Path)) -> Result<u32, BodyError> {
+        let kind = memories::kind_of_removed(link.as_os_str().as_bytes());
+        let object = self.memory_file(pid, (fd, info), kind)?;
+        self.objects.made.push(Made { object, flags: info.flags & !libc::O_CLOEXEC });
+        Ok(self.objects.made.len() as u32 - 1)
+    }
+
     fn pipe_end(&mut self, pid: i32, pidfd: &PidFd, (fd, info): (i32, &FdInfo)) -> Result<Option<Object>, BodyError> {
         if info.flags & libc::O_DIRECT != 0 {
             return stays(format!("descriptor {fd} is a pipe of packets (O_DIRECT)"));

@@ -234,11 +234,16 @@ fn descriptors(
                 Err(place) => {
                     let name = process::link(host.0, &format!("fd/{fd}"))?;
                     let one = (fd, &info, name.as_path());
+                    // Nobody at home is asked of what is not home's.
+                    let is_removed =
+                        !home.mounts.contains(&info.mount_id) && body::is_removed_memory(host.0, fd, &name);
                     if let Some(family) = family {
-                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, family)?;
+                        let is_memory = is_removed || body::is_memory(&name);
+                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, (is_memory, family))?;
                     }
                     let opened = match objects.describe(host.0, &pidfd, one)? {
                         Some(object) => Opened::Made(object),
+                        None if is_removed => Opened::Made(objects.describe_removed(host.0, one)?),
                         None => home_file(host, one, home, files)?,
                     };
                     distinct.insert(place, (fd, opened));
@@ -318,8 +323,12 @@ impl Others {
     }
 
     /// None of them has this open file of process `host`, or an end of this pipe; of its `family` each may have the very same open memory.
-    fn have_not(&self, host: HostTid, (fd, info, name): One<'_>, family: &[i32]) -> Result<(), BodyError> {
-        let is_memory = body::is_memory(name);
+    fn have_not(
+        &self,
+        host: HostTid,
+        (fd, info, name): One<'_>,
+        (is_memory, family): (bool, &[i32]),
+    ) -> Result<(), BodyError> {
         // Whoever has any end of a pipe, or has memory open in whatever way.
         let is_any = name.to_string_lossy().starts_with("pipe:") || is_memory;
         let mut candidates = self.0.get(&(info.mount_id, info.inode)).into_iter().flatten();

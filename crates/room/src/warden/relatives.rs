@@ -6,6 +6,7 @@ use body::BodyError;
 use os::areas::{Area, Shown};
 use os::ptrace::HostTid;
 use std::collections::{BTreeSet, HashSet};
+use std::os::unix::ffi::OsStrExt;
 
 /// All with whom this body shares memory, or somebody does with whom it does. Of those that run it need not be true.
 pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
@@ -16,16 +17,19 @@ pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };
     let areas = os::areas::read(host.0)?;
-    let open = opened(host);
-    if others.is_empty() || open.is_empty() && !areas.iter().any(may_be_shared) {
+    if others.is_empty() {
         return Ok(BTreeSet::new());
     }
     let home = HomeFiles::of(host)?;
+    let open = opened(room, host, &home);
+    if open.is_empty() && !areas.iter().any(may_be_shared) {
+        return Ok(BTreeSet::new());
+    }
     let mut common = mapped(host, &areas, &home);
     common.extend(open);
     // One that has ended has none.
     let all = others.into_iter().filter_map(|(p, host)| Some((p, host, os::areas::read(host.0).ok()?)));
-    let all = all.map(|(p, host, areas)| (p, &mapped(host, &areas, &home) | &opened(host)));
+    let all = all.map(|(p, host, areas)| (p, &mapped(host, &areas, &home) | &opened(room, host, &home)));
     let mut rest: Vec<(i32, HashSet<Shown>)> = all.collect();
     let mut found = BTreeSet::new();
     loop {
@@ -53,11 +57,20 @@ fn mapped(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
 }
 
 /// Files in memory that it has open.
-fn opened(host: HostTid) -> HashSet<Shown> {
+fn opened(room: &Shared, host: HostTid, home: &HomeFiles) -> HashSet<Shown> {
     let shown = |fd: i32| {
         let link = format!("fd/{fd}");
         let name = os::process::link(host.0, &link).ok()?;
-        body::is_memory(&name).then(|| body::memory_shown(host.0, &link).ok()).flatten()
+        let is_removed = || {
+            // Who asks what home's files are waits for home.
+            let info = os::process::fd_info(host.0, fd).ok()?;
+            let is_ours =
+                !home.mounts.contains(&info.mount_id) && room.standins.standin(info.mount_id, info.inode).is_none();
+            Some(is_ours && body::is_removed_memory(host.0, fd, &name))
+        };
+        let is_memory = body::is_memory(&name)
+            || name.as_os_str().as_bytes().ends_with(b" (deleted)") && is_removed().unwrap_or(false);
+        is_memory.then(|| body::memory_shown(host.0, &link).ok()).flatten()
     };
     os::process::descriptors(host.0).unwrap_or_default().into_iter().filter_map(shown).collect()
 }

@@ -114,6 +114,37 @@ END
     assert_eq!(text, "71820100");
 }
 
+/// Values and arrays, which lie in files without a name that stay open; of one process alone, too.
+#[test]
+fn values_and_arrays() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > values.py <<'END'
+import multiprocessing, os, sys, time
+value, array = multiprocessing.Value("i", 0), multiprocessing.Array("i", 3)
+def work(n):
+    while not os.path.exists("end"):
+        with value.get_lock(): value.value += 1; array[n] += 1
+        time.sleep(0.001)
+children = [multiprocessing.Process(target=work, args=(n,)) for n in range(int(sys.argv[1]))]
+for child in children: child.start()
+while children and not all(array[n] for n in range(len(children))): time.sleep(0.01)
+print("up", flush=True); work(2)
+for child in children: child.join()
+print(value.value == sum(array) > 0, [child.exitcode for child in children], flush=True)
+END
+        for n in 0 2; do
+            rm -f end said; tern run --on n2 -- python3 values.py $n > said 2>&1 & pid=$!
+            lines said 1; tern move $pid home 2>&1; tern ps | grep -w $pid
+            sleep 0.1; touch end; wait $pid; tail -1 said
+        done"#,
+    )
+    .text();
+    assert_eq!(text, "True []\nTrue [0, 0]");
+}
+
 /// Whoever cannot come home keeps all away, and the reason names it; all go on.
 #[test]
 fn one_that_stays_keeps_all() {
