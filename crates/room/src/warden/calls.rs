@@ -267,17 +267,18 @@ impl Asked {
         }
     }
 
-    /// Limits of what the deputy has, too: processes are made at home, and so are the descriptors that stay there. Other processes' limits are home's.
+    /// The deputy has the same limits: processes are made at home, and so are the descriptors that stay there, and the program may go there. But for those of the address space,
+    /// which the deputy does not fill until then. Other processes' limits are home's.
     fn limits(self) {
-        const OF_BOTH: [u32; 2] = [libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE];
+        const OF_MEMORY: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
         let (target, which) = match self.nr as i64 {
             libc::SYS_prlimit64 => (self.args[0] as i32, self.args[1] as u32),
             _ => (0, self.args[0] as u32),
         };
         let own = target == 0 || target == self.who.pid;
         match own {
-            true if OF_BOTH.contains(&which) => self.forward_and_then(|_| After::Here),
-            true => self.here(),
+            true if OF_MEMORY.contains(&which) => self.here(),
+            true => self.forward_and_then(|_| After::Here),
             false => self.forward(),
         }
     }
