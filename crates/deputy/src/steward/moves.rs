@@ -261,6 +261,11 @@ impl Moves {
         self.ended.notify_all();
     }
 
+    /// A process runs at its place, and its pages follow.
+    fn drains(&self, pid: i32) -> bool {
+        self.lock().get(&pid).is_some_and(|u| u.drains)
+    }
+
     /// Waits while a process runs at its place and its pages follow; whether it is free to be moved then.
     fn wait_drained(&self, pid: i32) -> bool {
         let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);

@@ -134,7 +134,7 @@ impl Move {
         Ok(())
     }
 
-    /// Its own move may be about to end: the room refuses that.
+    /// Its own move may be about to end: the room refuses that. But not one whose pages follow.
     fn begin_other(&self, pid: i32, pace: Pace) -> Result<Move, MoveError> {
         let begun = Instant::now();
         loop {
@@ -143,7 +143,7 @@ impl Move {
                 return Err(stays_for(pid, BodyError::Fleeting("it is not away".into()).into()));
             }
             match Move::begin(&self.room, pid, (Side::Room, false), pace, Arc::<Gauge>::default()) {
-                Err(e) if e.is_momentary() && begun.elapsed() < FREE_WITHIN => {
+                Err(e) if e.is_momentary() && begun.elapsed() < FREE_WITHIN && !self.room.moves.drains(pid) => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 begun => return begun.map_err(|e| stays_for(pid, e)),
