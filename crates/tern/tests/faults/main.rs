@@ -64,7 +64,7 @@ static int together(void) {
 }
 int main(int count, char **words) {
     enum { SIZE = 1 << 18 };
-    shares = !strcmp(words[1], "together");
+    shares = count > 1 && !strcmp(words[1], "together");
     unsigned char *memory = malloc(SIZE);
     signal(SIGUSR1, got);
     signal(SIGUSR2, bear);
