@@ -1,6 +1,7 @@
 // Advice on what will be read.
 // calls: readahead fadvise64
 #include "guest.h"
+#include <sys/inotify.h>
 
 int main(int argc, char **argv) {
     (void)argc, (void)argv;
@@ -13,5 +14,8 @@ int main(int argc, char **argv) {
     FAILS(EBADF, RAW(readahead, 999, 0, 10));
     CHECK(pipe(p) == 0);
     FAILS(ESPIPE, RAW(fadvise64, p[0], 0, 0, POSIX_FADV_NORMAL));
+    FAILS(EINVAL, RAW(readahead, p[0], 0, 10));
+    FAILS(EINVAL, RAW(readahead, socket(AF_INET, SOCK_DGRAM, 0), 0, 10));
+    FAILS(EINVAL, RAW(readahead, inotify_init(), 0, 10));
     SUCCESS();
 }

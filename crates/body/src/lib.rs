@@ -43,7 +43,8 @@ pub use huge::{make_huge, wanted_huge};
 pub use keys::{find_keys, set_keys};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
 pub use memories::{
-    Window, each_content, is_memory, make as make_memories, mappers, put as put_pages, settle as settle_memories,
+    Window, each_content, is_memory, is_removed_memory, kind as memory_kind, make as make_memories, mappers,
+    put as put_pages, removed_file, settle as settle_memories, shown as memory_shown,
 };
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects, watch_again};

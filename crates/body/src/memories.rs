@@ -9,7 +9,9 @@ use crate::rebuild::{Given, free_place_for};
 use image::{Area, Content, Image, Memory, Object, Opened};
 use os::areas::Shown;
 use os::inject::{self, Batch, Inside};
+use os::pidfd::PidFd;
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -45,6 +47,16 @@ pub fn removed_file(pid: i32, area: &os::areas::Area) -> bool {
         && area.name.starts_with(b"/")
         && area.name.ends_with(REMOVED)
         && metadata().is_ok_and(|m| m.is_file() && m.nlink() == 0)
+}
+
+/// Whether a descriptor of the process is open on a file without a name that lies in memory (tmpfs), and is nobody else's to know.
+pub fn is_removed_memory(pid: i32, fd: i32, name: &Path) -> bool {
+    let name = name.as_os_str().as_bytes();
+    if !name.starts_with(b"/") || !name.ends_with(REMOVED) || kind(name).is_some() {
+        return false;
+    }
+    let path = format!("/proc/{pid}/fd/{fd}");
+    fs::metadata(&path).is_ok_and(|m| m.is_file() && m.nlink() == 0) && os::objects::lies_in_memory(&path)
 }
 
 /// The kind of [`removed_file`]; of long names the end.
@@ -106,15 +118,17 @@ fn address(memory: usize, offset: u64) -> u64 {
     OUTSIDE | (memory as u64) << EACH_SHIFT | offset
 }
 
-/// Gives the content of all of them to `each`, at most 512 KiB at once, without what is zero: where it lies, and its bytes. Of process `pid`, which stands still.
+/// Gives the content of all of them to `each`, at most 512 KiB at once, without what is zero: where it lies, and its bytes. Of process `pid`, which stands still. Those `elsewhere`
+/// come by another process.
 pub fn each_content(
     pid: i32,
     image: &Image,
+    elsewhere: &[bool],
     batch_bytes: impl Fn() -> u64,
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     for (n, memory) in image.objects.memories.iter().enumerate() {
-        let Some(link) = link(image, n as u32) else { continue };
+        let Some(link) = link(image, n as u32).filter(|_| elsewhere.get(n) != Some(&true)) else { continue };
         let file = open(pid, &link)?;
         let failed = |e| BodyError::from(os::Error::new(format!("reading /proc/{pid}/{link}"), e));
         let mut at = 0;
@@ -153,6 +167,8 @@ pub struct Window {
     fd: i32,
     /// It is closed at the end.
     closes: bool,
+    /// The memory is another process', and has its content.
+    given: bool,
 }
 
 impl Window {
@@ -160,28 +176,47 @@ impl Window {
     pub fn own_fd(&self) -> Option<i32> {
         self.closes.then_some(self.fd)
     }
+
+    /// The memory, of process `pid`, which is stopped: to be mapped by another one, too.
+    pub fn file(&self, pid: i32) -> Result<Option<OwnedFd>, BodyError> {
+        if self.given {
+            return Ok(None);
+        }
+        if self.fd >= 0 {
+            return Ok(Some(PidFd::open(pid)?.get_fd(self.fd)?));
+        }
+        let path = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.start + self.bytes);
+        let opened = File::options().read(true).write(true).open(&path);
+        opened.map(|file| Some(file.into())).map_err(|e| os::Error::new(format!("opening {path}"), e).into())
+    }
 }
 
-/// Makes the memories, with nothing in them, and maps the areas that show them but are private. `taken`: where other memory is or will be; `from`: the least number of their descriptors.
+/// Makes the memories, with nothing in them, and maps the areas that show them but are private. `taken`: where other memory is or will be; `from`: the least number of their descriptors;
+/// `theirs`: descriptors of those that are another process' already, by their places.
 pub fn make(
     inside: &mut Inside,
     image: &Image,
     given: &Given,
     mut taken: Vec<(u64, u64)>,
     from: i32,
+    theirs: &[Option<i32>],
 ) -> Result<Vec<Window>, BodyError> {
     let mut windows = Vec::new();
     for (n, memory) in image.objects.memories.iter().enumerate() {
+        let open = image.objects.made.iter().position(|m| of(&m.object) == Some(n as u32));
+        if let Some(fd) = theirs.get(n).copied().flatten() {
+            windows.push(Window { start: 0, bytes: 0, fd, closes: open.is_none(), given: true });
+            continue;
+        }
         let bytes = memory.bytes.next_multiple_of(PAGE);
         let start = if bytes == 0 { 0 } else { free_place_for(bytes, taken.iter().copied())? };
         taken.push((start, start + bytes));
-        let open = image.objects.made.iter().position(|m| of(&m.object) == Some(n as u32));
         let (fd, closes) = match (&memory.kind, open) {
             (image::MemoryKind::Anonymous, _) => (-1, false),
             (image::MemoryKind::File { .. }, Some(place)) => (given.object(place as u32), false),
             (image::MemoryKind::File { name, .. }, None) => (create(inside, name, from)?, true),
         };
-        windows.push(Window { start, bytes, fd, closes });
+        windows.push(Window { start, bytes, fd, closes, given: false });
         map(inside, memory, start, bytes, fd)?;
     }
     // Copies of their own pages come with the others.
@@ -256,7 +291,9 @@ pub fn settle(inside: &mut Inside, image: &Image, windows: &[Window]) -> Result<
     let mut batch = inside.batch();
     // What may not be written must not be mapped so when that is said.
     for (window, memory) in windows.iter().zip(&image.objects.memories) {
-        if let image::MemoryKind::File { seals, .. } = memory.kind {
+        if let image::MemoryKind::File { seals, .. } = memory.kind
+            && !window.given
+        {
             unmap(&mut batch, window);
             if seals != 0 {
                 let args = [window.fd as u64, libc::F_ADD_SEALS as u64, u64::from(seals), 0, 0, 0];
@@ -343,7 +380,7 @@ mod tests {
     #[test]
     fn pages_from_elsewhere_lie_in_memories() {
         let me = inject::Memory::of(std::process::id() as i32).unwrap();
-        let window = [Window { start: 0x1000, bytes: 0x2000, fd: -1, closes: false }];
+        let window = [Window { start: 0x1000, bytes: 0x2000, fd: -1, closes: false, given: false }];
         for run in
             [(address(1, 0), 4096), (address(0, 0x2000), 4096), (address(0, 0x1000), 8192), (u64::MAX - 4095, 4096)]
         {

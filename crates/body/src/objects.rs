@@ -104,6 +104,14 @@ impl Gathered {
         }))
     }
 
+    /// What descriptor `fd` is open on, as [`Gathered::describe`]: a file without a name ([`memories::is_removed_memory`]).
+    pub fn describe_removed(&mut self, pid: i32, (fd, info, link): (i32, &FdInfo, &Path)) -> Result<u32, BodyError> {
+        let kind = memories::kind_of_removed(link.as_os_str().as_bytes());
+        let object = self.memory_file(pid, (fd, info), kind)?;
+        self.objects.made.push(Made { object, flags: info.flags & !libc::O_CLOEXEC });
+        Ok(self.objects.made.len() as u32 - 1)
+    }
+
     fn pipe_end(&mut self, pid: i32, pidfd: &PidFd, (fd, info): (i32, &FdInfo)) -> Result<Option<Object>, BodyError> {
         if info.flags & libc::O_DIRECT != 0 {
             return stays(format!("descriptor {fd} is a pipe of packets (O_DIRECT)"));
@@ -209,7 +217,18 @@ fn oneself(pid: i32, fd: i32) -> Result<Option<Object>, BodyError> {
 }
 
 /// Makes all objects in the process; their descriptors, from number `from` on, or the lowest ones that are free. Watches are empty yet ([`watch_again`]).
-pub fn make_objects(inside: &mut Inside, image: &Image, from: Option<i32>) -> Result<Vec<i32>, BodyError> {
+///
+/// `theirs`: descriptors of memories that are another process' already, by their places; they are used.
+pub fn make_objects(
+    inside: &mut Inside,
+    image: &Image,
+    from: Option<i32>,
+    theirs: &[Option<i32>],
+) -> Result<Vec<i32>, BodyError> {
+    let theirs = |object: &Object| match object {
+        Object::Memory { memory, .. } => theirs.get(*memory as usize).copied().flatten(),
+        _ => None,
+    };
     let made = &image.objects.made;
     let mut batch = inside.batch();
     let pairs = batch.space(8 * image.objects.pipes.len());
@@ -218,7 +237,10 @@ pub fn make_objects(inside: &mut Inside, image: &Image, from: Option<i32>) -> Re
     }
     let first = image.objects.pipes.len();
     for one in made {
-        make(&mut batch, &one.object, image);
+        match theirs(&one.object) {
+            Some(_) => batch.may(libc::SYS_getpid, [0; 6]),
+            None => make(&mut batch, &one.object, image),
+        };
     }
     let results = inside.run(&batch)?;
     let mut ends = Vec::new();
@@ -234,7 +256,7 @@ pub fn make_objects(inside: &mut Inside, image: &Image, from: Option<i32>) -> Re
             let (reads_fd, writes_fd) = ends.get(pipe as usize).copied().unwrap_or((-1, -1));
             if writes { writes_fd } else { reads_fd }
         }
-        _ => *result as i32,
+        _ => theirs(&one.object).unwrap_or(*result as i32),
     });
     let fds: Vec<i32> = fds.collect();
     let unused = ends.iter().flat_map(|(a, b)| [*a, *b]).filter(|fd| !fds.contains(fd)).collect::<Vec<_>>();
@@ -246,7 +268,7 @@ pub fn make_objects(inside: &mut Inside, image: &Image, from: Option<i32>) -> Re
 }
 
 /// One call for each, so that results have the objects' places; pipes are made already.
-fn make(batch: &mut Batch, object: &Object, image: &Image) {
+fn make(batch: &mut Batch, object: &Object, image: &Image) -> usize {
     const GETPID: i64 = libc::SYS_getpid;
     match object {
         Object::Counter { semaphore, .. } => {
@@ -269,7 +291,7 @@ fn make(batch: &mut Batch, object: &Object, image: &Image) {
             _ => batch.may(GETPID, [0; 6]),
         },
         Object::PipeEnd { .. } => batch.may(GETPID, [0; 6]),
-    };
+    }
 }
 
 fn fill(inside: &mut Inside, pipe: &Pipe, writes: i32) -> Result<(), BodyError> {

@@ -109,6 +109,8 @@ pub enum ToSteward {
         pid: i32,
         /// How its memory shall go.
         wish: Wish,
+        /// Those with which it shares memory come as well; else they stay, and so does it.
+        family: bool,
     },
     /// Pass this process on to another room of this home, straight from node to node. Answered likewise, or by [`FromSteward::Detour`].
     Pass {

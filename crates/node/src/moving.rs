@@ -51,7 +51,7 @@ fn go(
         (None, None) => Err(failed(format!("it runs on {me} already"))),
         (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
         (Some((_, steward)), None) => {
-            Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?])
+            Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, tool).map_err(failed)?])
         }
         (None, Some(to)) => Ok(vec![out(daemon, tool, pid, to, wish)?]),
         (Some((_, steward)), Some(to)) => on(daemon, tool, pid, (&steward, to), wish),
@@ -80,7 +80,8 @@ fn on(
         }
     };
     tracing::info!("process {pid} goes to {to} through home: {why}");
-    let back = from.relocate(&ToSteward::Recall { pid, wish }, tool).map_err(failed)?;
+    // Who shares memory cannot go on from there.
+    let back = from.relocate(&ToSteward::Recall { pid, wish, family: false }, tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
     let out = there.relocate(&ToSteward::Move { pid, wish }, tool).map_err(half)?;
     Ok(vec![Leg { detour: Some(why), ..back }, out])

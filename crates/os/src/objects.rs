@@ -81,6 +81,11 @@ pub fn next_data(file: impl AsFd, at: u64) -> std::io::Result<Option<(u64, u64)>
     }
 }
 
+/// The file to which this path leads lies in memory (tmpfs).
+pub fn lies_in_memory(path: &str) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC)
+}
+
 /// A socket with a time limit (SO_RCVTIMEO, SO_SNDTIMEO); what is no socket has none.
 pub fn has_time_limit(socket: BorrowedFd<'_>) -> bool {
     use rustix::net::sockopt::{Timeout, socket_timeout};

@@ -389,6 +389,13 @@ pub fn one_file((pid_a, a): (i32, i32), (pid_b, b): (i32, i32)) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, pid_a, pid_b, KCMP_FILE, a, b) == 0 }
 }
 
+/// Whether two processes have one memory (CLONE_VM).
+pub fn one_memory(a: i32, b: i32) -> bool {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0 }
+}
+
 /// The kernel's own order of the open files behind two descriptors of a process (kcmp(2)): equal if they are one.
 pub fn order_of_files(pid: i32, a: i32, b: i32) -> std::cmp::Ordering {
     const KCMP_FILE: i32 = 0;

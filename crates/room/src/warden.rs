@@ -23,6 +23,7 @@ mod owed;
 mod possessions;
 mod proc;
 mod readiness;
+mod relatives;
 mod report;
 mod setup;
 mod shared;

@@ -5,7 +5,7 @@ mod looks;
 pub mod onward;
 mod place;
 
-pub use common::{Common, CommonFile, CommonPipe, LockedFile, OpenAtHome};
+pub use common::{Common, CommonFile, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome};
 pub use looks::{DeviceName, DeviceNode, Look};
 pub use place::{Arrival, Credentials, Descriptor, Directory, Home, Mount, Place, Program};
 
@@ -337,6 +337,15 @@ pub enum ToHome {
         /// What pipes hold.
         pipes: Vec<CommonPipe>,
     },
+    /// To [`ToRoom::Recall`], before its image: a body that goes home has memory in common with others, which stand still as long as it is stopped.
+    Shares {
+        /// Who goes home.
+        pid: i32,
+        /// They, if it is the first of them: they have to come as well.
+        others: Vec<i32>,
+        /// What the room knows the image's memories by, in their order. The content of each comes with the first that has it.
+        memories: Vec<MemoryId>,
+    },
     /// A body that goes home, and stands still, has files open that may have locks of their own.
     Locked {
         /// Who goes home.
@@ -520,6 +529,8 @@ pub enum ToRoom {
         onward: bool,
         /// It goes home, where what was sent ahead in this try is in place ([`onward::Order::Homeward`]).
         ahead: Option<onward::Ticket>,
+        /// What becomes of those with which it shares memory.
+        family: Family,
     },
     /// Of a process that goes on to another room, or whose memory is to go home ahead.
     Onward {

@@ -80,7 +80,9 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             })
         }
         ToSteward::Move { pid, wish } => moves::out(room, pid, wish, fds.next()).map(FromSteward::Moved),
-        ToSteward::Recall { pid, wish } => moves::home(room, pid, wish, fds.next()).map(FromSteward::Moved),
+        ToSteward::Recall { pid, wish, family } => {
+            moves::home(room, pid, (wish, family), fds.next()).map(FromSteward::Moved)
+        }
         ToSteward::Pass { pid, wish, to } => {
             let beyond = Beyond { room: to.room, address: to.address, node: to.node, ticket: to.ticket };
             moves::pass(room, pid, beyond, wish, fds.next()).map(|passed| match passed {

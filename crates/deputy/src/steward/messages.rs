@@ -33,6 +33,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Leaving { pid, own_bytes } => drop(room.moves.tell(pid, Heard::Leaving(own_bytes))),
         ToHome::Standing { pid, tids } => drop(room.moves.tell(pid, Heard::Standing(tids))),
         ToHome::Share { pid, files, pipes } => drop(room.moves.tell(pid, Heard::Share(files, pipes))),
+        ToHome::Shares { pid, others, memories } => drop(room.moves.tell(pid, Heard::Shares(others, memories))),
         ToHome::Locked { pid, files } => drop(room.moves.tell(pid, Heard::Locked(files))),
         ToHome::Onward { pid, said } => {
             if let Said::Complete(Err(why)) = &said {

@@ -23,6 +23,7 @@ mod picture;
 mod receive;
 mod sharing;
 mod talk;
+mod together;
 mod used;
 mod watch;
 
@@ -34,6 +35,7 @@ pub use talk::PACKET_BYTES;
 
 use super::privileged::Order;
 use super::shared::Shared;
+use back::Why;
 use body::BodyError;
 use course::Course;
 use ctl::moves::{Leg, Wish};
@@ -49,7 +51,7 @@ use strategy::protocol::{Protocol, Said, Side, Told};
 use strategy::{Costs, Experience, Pace, Parts};
 use thiserror::Error;
 use watch::Gauge;
-use wire::message::{Common, CommonPipe, LockedFile};
+use wire::message::{Common, CommonPipe, LockedFile, MemoryId};
 use wire::{Refusal, ToRoom};
 
 /// How long the room may take for one step, its transfer apart.
@@ -146,6 +148,8 @@ pub enum Heard {
     Standing(Vec<i32>),
     /// Home is to have these open files from now on.
     Share(Vec<Common>, Vec<CommonPipe>),
+    /// It has memory in common with these, which have to come as well, and these are its memories.
+    Shares(Vec<i32>, Vec<MemoryId>),
     /// These of its open files may have locks of their own.
     Locked(Vec<LockedFile>),
     /// A part of the image.
@@ -255,6 +259,11 @@ impl Moves {
     pub fn end(&self) {
         self.lock().clear();
         self.ended.notify_all();
+    }
+
+    /// A process runs at its place, and its pages follow.
+    fn drains(&self, pid: i32) -> bool {
+        self.lock().get(&pid).is_some_and(|u| u.drains)
     }
 
     /// Waits while a process runs at its place and its pages follow; whether it is free to be moved then.
@@ -537,8 +546,11 @@ pub fn pass(room: &Arc<Shared>, pid: i32, beyond: Beyond, wish: Wish, tool: Opti
 }
 
 /// Brings a process home from the room.
-pub fn home(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
-    let came = in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, false, gauge));
+///
+/// `family`: with those with which it shares memory, if there are any.
+pub fn home(room: &Arc<Shared>, pid: i32, (wish, family): (Wish, bool), tool: Option<OwnedFd>) -> Result<Leg, String> {
+    let why = if family { Why::Wished } else { Why::Alone };
+    let came = in_a_thread(room, "home", tool, move |room, gauge| back::run(room, pid, wish, why, gauge));
     learn(room, wish, came.map_err(|e| e.to_string()))
 }
 

@@ -14,6 +14,20 @@ pub use reply::*;
 pub use request::*;
 pub use structs::*;
 
+/// What statfs(2) says of a file system that keeps nothing, such as proc(5).
+pub const NO_BLOCKS: Kstatfs = Kstatfs {
+    blocks: 0,
+    bfree: 0,
+    bavail: 0,
+    files: 0,
+    ffree: 0,
+    bsize: 4096,
+    namelen: 255,
+    frsize: 4096,
+    padding: 0,
+    spare: [0; 6],
+};
+
 /// Protocol version spoken (major).
 pub const KERNEL_VERSION: u32 = 7;
 /// Newest minor version whose layouts are known here.

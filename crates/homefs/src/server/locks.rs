@@ -1,6 +1,7 @@
 //! File locks. A POSIX lock belongs to a process: each owner in the room gets an open file description of its own at home, whose
 //! locks (F_OFD_*) conflict with everybody else's, at home and in other rooms. A flock belongs to the open file, and so it does here.
 
+use super::deadlocks::Awaited;
 use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::reopen;
@@ -54,6 +55,22 @@ pub struct LockedRange {
     pub bytes: i64,
 }
 
+impl LockedRange {
+    fn of(lock: &libc::flock) -> LockedRange {
+        LockedRange { exclusive: lock.l_type == libc::F_WRLCK as i16, start: lock.l_start, bytes: lock.l_len }
+    }
+
+    /// Its last byte.
+    fn last(&self) -> i64 {
+        if self.bytes == 0 { i64::MAX } else { self.start.saturating_add(self.bytes - 1) }
+    }
+
+    /// Not both can be held, by two.
+    fn conflicts(&self, other: &LockedRange) -> bool {
+        (self.exclusive || other.exclusive) && self.start <= other.last() && other.start <= self.last()
+    }
+}
+
 impl HeldLocks {
     /// Some of them nobody shares.
     pub fn is_exclusive(&self) -> bool {
@@ -104,6 +121,8 @@ pub(super) struct Locks {
     flocks: Mutex<HashMap<(u64, u64), Flock>>,
     /// Open files that have become somebody's at home too, with their locks.
     given: Mutex<HashSet<u64>>,
+    /// Who waits for a record lock of a process.
+    pub(super) waiting: Mutex<HashMap<u64, Awaited>>,
 }
 
 impl Locks {
@@ -141,9 +160,19 @@ impl Locks {
         lock(&self.owners).get(&(node, owner)).map(|o| o.description.clone())
     }
 
-    /// Some other owner's process: the kernel does not say whose an open file description's lock is.
-    fn other_pid(&self, node: u64, owner: u64) -> u32 {
-        lock(&self.owners).iter().find(|((n, o), _)| *n == node && *o != owner).map_or(0, |(_, other)| other.pid)
+    /// The process of the other owner that has this lock: the kernel does not say whose an open file description's lock is.
+    fn pid_of(&self, node: u64, owner: u64, held: &LockedRange) -> Option<u32> {
+        let owners = lock(&self.owners);
+        let mut others = owners.iter().filter(|((n, o), _)| *n == node && *o != owner);
+        others.find(|(_, other)| locks_on(&other.description).contains(held)).map(|(_, other)| other.pid)
+    }
+
+    /// Other owners, processes all, that have locks which keep `owner` from this one.
+    pub(super) fn holders(&self, owner: u64, node: u64, wanted: &LockedRange) -> Vec<u64> {
+        let owners = lock(&self.owners);
+        let others = owners.iter().filter(|((n, o), other)| *n == node && *o != owner && !other.of_open_file);
+        let keeps = |held: &LockedRange| held.conflicts(wanted);
+        others.filter(|(_, other)| locks_on(&other.description).iter().any(keeps)).map(|((_, o), _)| *o).collect()
     }
 }
 
@@ -167,7 +196,7 @@ impl Server {
         let end = if range.l_len == 0 { i64::MAX } else { range.l_start + range.l_len - 1 };
         let pid = match range.l_pid {
             pid @ 1.. => pid as u32,
-            _ => self.locks.other_pid(call.node.id, get.owner),
+            _ => self.locks.pid_of(call.node.id, get.owner, &LockedRange::of(&range)).unwrap_or_default(),
         };
         buf.push(&LkOut {
             lk: FileLock { start: range.l_start as u64, end: end as u64, kind: range.l_type as u32, pid },
@@ -191,8 +220,15 @@ impl Server {
         match sys::ofd_lock(description.as_fd(), libc::F_OFD_SETLK, &mut range) {
             Ok(()) => Ok(Answer::Plain),
             Err(Errno::AGAIN | Errno::ACCESS) if waits => {
-                self.later(call, move |_, _, _| {
-                    sys::ofd_lock(description.as_fd(), libc::F_OFD_SETLKW, &mut range)?;
+                let unique = call.request.header.unique;
+                if set.lk_flags & LK_OF_OPEN_FILE == 0 {
+                    let awaited = Awaited { node: call.node.id, range: LockedRange::of(&range), unique };
+                    self.locks.wait(set.owner, awaited)?;
+                }
+                self.later(call, move |server, _, _| {
+                    let done = sys::ofd_lock(description.as_fd(), libc::F_OFD_SETLKW, &mut range);
+                    server.locks.waited(set.owner, unique);
+                    done?;
                     Ok(Answer::Plain)
                 });
                 Ok(Answer::Later)

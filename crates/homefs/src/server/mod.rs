@@ -8,6 +8,7 @@ mod attr;
 mod content;
 mod create;
 mod creds;
+mod deadlocks;
 mod dirs;
 mod dispatch;
 mod events;
@@ -110,12 +111,17 @@ pub struct Server {
     own_pid: i32,
 }
 
-/// Raises this process' limit of open descriptors as far as it may go, and yields it.
+/// Raises this process' limit of open descriptors as far as it may go, and yields it. All programs of a room have their files open here, and each
+/// may have as many as its own limit says.
 fn most_descriptors() -> u64 {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(errno) = setrlimit(Resource::Nofile, limit) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let maximum = limit.maximum.map(|maximum| maximum.max(MANY_DESCRIPTORS));
+    let raised = Rlimit { current: maximum, maximum };
+    // Above the hard limit only who is privileged may go.
+    let done = setrlimit(Resource::Nofile, raised)
+        .or_else(|_| setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }));
+    if let Err(errno) = done {
         tracing::warn!(%errno, "the limit of open files could not be raised");
     }
     getrlimit(Resource::Nofile).current.unwrap_or(MANY_DESCRIPTORS).min(MANY_DESCRIPTORS)

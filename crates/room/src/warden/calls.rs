@@ -1,6 +1,7 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod ioctl;
+mod pidfd;
 mod prctl;
 mod socket;
 pub mod standing;
@@ -93,6 +94,9 @@ impl Asked {
             Special::Fcntl => standing::fcntl(self),
             Special::Signal => self.signal(),
             Special::SharedMapping => self.shared_mapping(),
+            Special::Wait if self.nr as i64 == libc::SYS_waitid && self.args[0] == u64::from(libc::P_PIDFD) => {
+                pidfd::wait(self)
+            }
             // The first process of a room has no children here: home knows.
             Special::Wait => self.forward(),
             Special::Credentials => self.credentials(),
@@ -247,31 +251,34 @@ impl Asked {
                 let target = guests.host(self.args[0] as i32).and_then(|h| guests.who(h));
                 (target.is_some_and(|w| w.pid == self.who.pid), self.args[1])
             }
-            // A descriptor of a process can only be had of the guest's own.
-            libc::SYS_pidfd_send_signal => (true, self.args[1]),
+            libc::SYS_pidfd_send_signal => match self.standin(0) {
+                Some(standin) => return pidfd::signal(self, standin),
+                // The hosting kernel has those of the guest's own.
+                None => (true, self.args[1]),
+            },
+            libc::SYS_pidfd_open => return pidfd::open(self),
             _ => (false, 0),
         };
         match (own, self.nr as i64) {
             (true, libc::SYS_pidfd_send_signal) if stops_or_continues(signal) => self.kill_oneself(signal),
             (true, _) if stops_or_continues(signal) => self.forward(),
             (true, _) => self.here(),
-            (false, libc::SYS_pidfd_open) if self.args[0] as i32 == self.who.pid => self.here(),
-            (false, libc::SYS_pidfd_open) => self.refuse(libc::ENOSYS),
             (false, _) => self.forward(),
         }
     }
 
-    /// Limits of what the deputy has, too: processes are made at home, and so are the descriptors that stay there. Other processes' limits are home's.
+    /// The deputy has the same limits: processes are made at home, and so are the descriptors that stay there, and the program may go there. But for those of the address space,
+    /// which the deputy does not fill until then. Other processes' limits are home's.
     fn limits(self) {
-        const OF_BOTH: [u32; 2] = [libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE];
+        const OF_MEMORY: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
         let (target, which) = match self.nr as i64 {
             libc::SYS_prlimit64 => (self.args[0] as i32, self.args[1] as u32),
             _ => (0, self.args[0] as u32),
         };
         let own = target == 0 || target == self.who.pid;
         match own {
-            true if OF_BOTH.contains(&which) => self.forward_and_then(|_| After::Here),
-            true => self.here(),
+            true if OF_MEMORY.contains(&which) => self.here(),
+            true => self.forward_and_then(|_| After::Here),
             false => self.forward(),
         }
     }

@@ -9,7 +9,9 @@ mod paths;
 use super::guests::Who;
 use super::shared::{Pending, Shared};
 use super::standins::{self, What};
-use homefs::proto::{self, AttrOut, EntryOut, Opcode, OpenIn, OpenOut, ReadIn, ReleaseIn, ReplyBuf, Request};
+use homefs::proto::{
+    self, AttrOut, EntryOut, NO_BLOCKS, Opcode, OpenIn, OpenOut, ReadIn, ReleaseIn, ReplyBuf, Request,
+};
 use os::ptrace::HostTid;
 use paths::{Opening, Paths};
 use std::collections::HashMap;
@@ -113,7 +115,11 @@ fn try_serve(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
         Opcode::Readdir => Some(list(room, request)),
         Opcode::Releasedir => Some(close_listing(room, request)),
         // ENOSYS would be said of the whole file system, stand-ins of files among it.
-        Opcode::Statfs | Opcode::Getxattr | Opcode::Listxattr => Some(Err(libc::EOPNOTSUPP)),
+        Opcode::Getxattr | Opcode::Listxattr => Some(Err(libc::EOPNOTSUPP)),
+        Opcode::Statfs => {
+            room.standins.value(request.header.unique, &NO_BLOCKS);
+            Some(Ok(()))
+        }
         // Names below /dev are made and removed at home.
         _ => Some(Err(libc::EPERM)),
     }

@@ -59,8 +59,8 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             going_home::stay(room, pid, &why);
             room.orders.give(Order::DieHere { pid });
         }
-        ToRoom::Recall { pid, follow_bytes, pace, onward, ahead } => {
-            room.orders.give(Order::Recall { pid, follow_bytes, pace, onward, ahead });
+        ToRoom::Recall { pid, follow_bytes, pace, onward, ahead, family } => {
+            room.orders.give(Order::Recall { pid, follow_bytes, pace, onward, ahead, family });
         }
         ToRoom::Onward { pid, order } => match order {
             onward::Order::Outline => room.orders.give(Order::Outline { pid }),

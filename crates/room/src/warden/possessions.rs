@@ -24,6 +24,11 @@ pub struct HomeFiles {
 }
 
 impl HomeFiles {
+    /// Files of this device are home's.
+    pub fn has(&self, device: (u32, u32)) -> bool {
+        self.devices.contains(&device)
+    }
+
     /// As this process sees them.
     pub fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
         let path = format!("/proc/{}/mountinfo", host.0);
@@ -89,14 +94,20 @@ pub fn as_at_home(room: &Shared, pid: i32, areas: &mut Vec<Area>) {
     areas.iter_mut().for_each(|area| area.flags.retain(|flag| flag != b"uw"));
 }
 
-/// The image of a stopped body, but for what only collecting says.
-pub fn describe(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>) -> Result<Image, BodyError> {
-    gather(room, pid, host, looked, true)
+/// The image of a stopped body, but for what only collecting says, and what its memories are. Those of the `family` come along: it may have memory in common with them.
+pub fn describe(
+    room: &Shared,
+    pid: i32,
+    host: HostTid,
+    looked: Option<&Looked>,
+    family: &[i32],
+) -> Result<(Image, Vec<Shown>), BodyError> {
+    gather(room, pid, host, looked, Some(family))
 }
 
 /// What a body that runs holds: enough to make an empty one like it. What it has in common with others will be told apart when it stands still.
 pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
-    let mut image = gather(room, pid, host, None, false)?;
+    let (mut image, _) = gather(room, pid, host, None, None)?;
     add_executable(&mut image, host);
     // They may have changed while the kernel listed them.
     if !image.areas.windows(2).all(|w| w[0].end <= w[1].start) {
@@ -133,7 +144,14 @@ pub fn add_executable(image: &mut Image, host: HostTid) {
     image.process.exe = image.files.iter().position(is_it).map(|place| place as u32);
 }
 
-fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone: bool) -> Result<Image, BodyError> {
+/// `family`: of a body that has nothing in common with others but these; `None`: whatever it has.
+fn gather(
+    room: &Shared,
+    pid: i32,
+    host: HostTid,
+    looked: Option<&Looked>,
+    family: Option<&[i32]>,
+) -> Result<(Image, Vec<Shown>), BodyError> {
     let found;
     let home = match looked {
         Some(looked) => &looked.home,
@@ -164,9 +182,9 @@ fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone
             Err(format!("it has {name} mapped, which is the room's own"))
         }
     })?;
-    let descriptors = descriptors(room, pid, host, (home, alone), &mut files, &mut objects)?;
-    if alone {
-        memories_alone(room, pid, objects.memories())?;
+    let descriptors = descriptors(room, pid, host, (home, family), &mut files, &mut objects)?;
+    if let Some(family) = family {
+        memories_alone(room, pid, objects.memories(), family)?;
     }
     let mut image = Image {
         areas: memory.areas,
@@ -180,7 +198,7 @@ fn gather(room: &Shared, pid: i32, host: HostTid, looked: Option<&Looked>, alone
     image.process.vdso = copy.or(memory.vdso);
     image.process.umask = process::status(host.0)?.umask;
     image.process.cwd = without_end(process::link(host.0, "cwd")?).into_os_string().into_vec();
-    Ok(image)
+    Ok((image, objects.memories().to_vec()))
 }
 
 /// The deputy's descriptor of the file that stays home and that this area shows.
@@ -193,7 +211,7 @@ fn descriptors(
     room: &Shared,
     pid: i32,
     host: HostTid,
-    (home, is_alone): (&HomeFiles, bool),
+    (home, family): (&HomeFiles, Option<&[i32]>),
     files: &mut Files,
     objects: &mut Gathered,
 ) -> Result<Vec<Descriptor>, BodyError> {
@@ -216,11 +234,16 @@ fn descriptors(
                 Err(place) => {
                     let name = process::link(host.0, &format!("fd/{fd}"))?;
                     let one = (fd, &info, name.as_path());
-                    if is_alone {
-                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one)?;
+                    // Nobody at home is asked of what is not home's.
+                    let is_removed =
+                        !home.mounts.contains(&info.mount_id) && body::is_removed_memory(host.0, fd, &name);
+                    if let Some(family) = family {
+                        let is_memory = is_removed || body::is_memory(&name);
+                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, (is_memory, family))?;
                     }
                     let opened = match objects.describe(host.0, &pidfd, one)? {
                         Some(object) => Opened::Made(object),
+                        None if is_removed => Opened::Made(objects.describe_removed(host.0, one)?),
                         None => home_file(host, one, home, files)?,
                     };
                     distinct.insert(place, (fd, opened));
@@ -265,13 +288,14 @@ fn others_of(room: &Shared, pid: i32) -> Vec<(i32, HostTid)> {
     guests.pids().into_iter().filter(|p| *p != pid).filter_map(|p| Some((p, guests.host(p)?))).collect()
 }
 
-/// No other process of the room has these memories mapped.
-fn memories_alone(room: &Shared, pid: i32, memories: &[Shown]) -> Result<(), BodyError> {
+/// No other process of the room has these memories mapped, but its family.
+fn memories_alone(room: &Shared, pid: i32, memories: &[Shown], family: &[i32]) -> Result<(), BodyError> {
     if memories.is_empty() {
         return Ok(());
     }
     let maps = |host: HostTid| !body::mappers([host.0], memories).is_empty();
-    let sharers = others_of(room, pid).into_iter().filter(|(_, host)| maps(*host));
+    let strangers = others_of(room, pid).into_iter().filter(|(pid, _)| !family.contains(pid));
+    let sharers = strangers.filter(|(_, host)| maps(*host));
     let sharers: Vec<String> = sharers.map(|(pid, _)| pid.to_string()).collect();
     if sharers.is_empty() {
         return Ok(());
@@ -298,14 +322,21 @@ impl Others {
         Others(found)
     }
 
-    /// None of them has this open file of process `host`, or an end of this pipe.
-    fn have_not(&self, host: HostTid, (fd, info, name): One<'_>) -> Result<(), BodyError> {
+    /// None of them has this open file of process `host`, or an end of this pipe; of its `family` each may have the very same open memory.
+    fn have_not(
+        &self,
+        host: HostTid,
+        (fd, info, name): One<'_>,
+        (is_memory, family): (bool, &[i32]),
+    ) -> Result<(), BodyError> {
         // Whoever has any end of a pipe, or has memory open in whatever way.
-        let is_any = name.to_string_lossy().starts_with("pipe:") || body::is_memory(name);
+        let is_any = name.to_string_lossy().starts_with("pipe:") || is_memory;
         let mut candidates = self.0.get(&(info.mount_id, info.inode)).into_iter().flatten();
-        let Some((other, ..)) =
-            candidates.find(|(_, theirs, number)| is_any || process::one_file((host.0, fd), (theirs.0, *number)))
-        else {
+        let found = candidates.find(|(other, theirs, number)| {
+            let is_one = || process::one_file((host.0, fd), (theirs.0, *number));
+            if is_memory && family.contains(other) { !is_one() } else { is_any || is_one() }
+        });
+        let Some((other, ..)) = found else {
             return Ok(());
         };
         // Who shares /dev/null shares nothing.
@@ -314,7 +345,13 @@ impl Others {
         }
         let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
         // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has got it, or closed something, since.
-        match body::is_memory(name) {
+        match is_memory {
+            true if family.contains(other) => {
+                let words = format!(
+                    "descriptor {fd} and one of process {other}'s are a file in memory that was opened once more"
+                );
+                Err(BodyError::Stays(words))
+            }
             true => Err(BodyError::Stays(words)),
             false => Err(BodyError::Fleeting(words)),
         }

@@ -12,8 +12,8 @@ use super::guests::Who;
 use super::shared::{Pending, Shared};
 use crate::porter::HIDDEN_PROC as HIDDEN;
 use homefs::proto::{
-    self, Attr, AttrOut, BatchForgetIn, EntryOut, ForgetIn, ForgetOne, InitIn, InitOut, Opcode, OpenOut, ReadIn,
-    ReleaseIn, ReplyBuf, Request, fopen,
+    self, Attr, AttrOut, BatchForgetIn, EntryOut, ForgetIn, ForgetOne, InitIn, InitOut, NO_BLOCKS, Opcode, OpenOut,
+    ReadIn, ReleaseIn, ReplyBuf, Request, fopen,
 };
 use nodes::Nodes;
 use os::ptrace::HostTid;
@@ -151,6 +151,10 @@ fn handle(room: &Shared, request: &Request<'_>) {
         Some(Opcode::Readdir) => asked.read_names(),
         Some(Opcode::Release | Opcode::Releasedir) => asked.release(),
         Some(Opcode::Setattr) => Err(libc::EPERM),
+        Some(Opcode::Statfs) => {
+            room.proc.device.value(request.header.unique, &NO_BLOCKS);
+            Ok(())
+        }
         _ => Err(libc::ENOSYS),
     };
     if let Err(errno) = done {
@@ -414,7 +418,7 @@ impl Asked<'_> {
             Place::Merged(pid, what) => {
                 let host = self.host(pid)?;
                 let may_see_all = self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?);
-                let is_itself = self.asker.is_some_and(|(_, who)| who.pid == pid);
+                let is_itself = self.asker.is_some_and(|(_, who)| who.tid == pid);
                 self.ask(path, Look::Content, Step::Merge(host, what, merge::Asker { may_see_all, is_itself }))
             }
             Place::Home => self.ask(path, Look::Content, Step::Content),

@@ -11,8 +11,8 @@ use super::readiness::Readiness;
 use super::shared::{Pending, Shared};
 use super::spares::is_own;
 use homefs::proto::{
-    self, Attr, AttrOut, EntryOut, InitIn, InitOut, LkOut, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader, PollIn,
-    PollOut, ReadIn, Request, WriteIn, WriteOut,
+    self, Attr, AttrOut, EntryOut, InitIn, InitOut, LkOut, NO_BLOCKS, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader,
+    PollIn, PollOut, ReadIn, Request, WriteIn, WriteOut,
 };
 use os::ptrace::HostTid;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -302,8 +302,10 @@ fn handle(room: &Shared, request: &Request<'_>) {
         Some(Opcode::Setattr) => Err(libc::EINVAL),
         // ENOSYS would be said of the whole file system, stand-ins of files among it.
         Some(Opcode::Fallocate) => Err(libc::ESPIPE),
-        Some(Opcode::Getxattr | Opcode::Listxattr | Opcode::Setxattr | Opcode::Removexattr | Opcode::Statfs) => {
-            Err(libc::EOPNOTSUPP)
+        Some(Opcode::Getxattr | Opcode::Listxattr | Opcode::Setxattr | Opcode::Removexattr) => Err(libc::EOPNOTSUPP),
+        Some(Opcode::Statfs) => {
+            device.value(unique, &NO_BLOCKS);
+            Ok(())
         }
         _ => Err(libc::ENOSYS),
     };

@@ -9,6 +9,7 @@ mod departing;
 mod dying;
 mod family;
 mod held;
+mod ignored;
 mod injected;
 mod locked;
 mod needless;
@@ -19,6 +20,7 @@ mod sharing;
 pub(crate) mod shown;
 mod signals;
 mod stops;
+mod together;
 
 use super::shared::Shared;
 use super::standins::Asked;
@@ -177,6 +179,8 @@ pub enum Order {
         onward: bool,
         /// Home, where what was sent ahead in this try is in place.
         ahead: Option<wire::message::onward::Ticket>,
+        /// What becomes of those with which it shares memory.
+        family: wire::message::Family,
     },
     /// The memory of a body is to go home while it runs.
     Homeward {
@@ -335,8 +339,8 @@ impl Tracer {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid, follow_bytes, pace, onward, ahead } => {
-                self.recall(pid, (follow_bytes, pace), onward, ahead);
+            Order::Recall { pid, follow_bytes, pace, onward, ahead, family } => {
+                self.recall(pid, (follow_bytes, pace), (onward, family), ahead);
             }
             Order::Homeward { pid, wish } => self.send_homeward(pid, wish),
             Order::Outline { pid } => self.outline(pid),

@@ -119,7 +119,7 @@ pub(super) const ROWS: &[Row] = &[
     unused(184, "tuxcall"),
     unused(185, "security"),
     local(186, "gettid", &[], why::OWN_PID),
-    local(187, "readahead", &[Fd, Int, Int], why::STREAM),
+    special(187, "readahead", Special::Seek, &[Fd, Int, Int], why::STAND_IN),
     local(188, "setxattr", &[Path, CStr(256), In(Arg(3)), Int, Flags], why::PATH),
     local(189, "lsetxattr", &[Path, CStr(256), In(Arg(3)), Int, Flags], why::PATH),
     local(190, "fsetxattr", &[Fd, CStr(256), In(Arg(3)), Int, Flags], why::STREAM),

@@ -21,6 +21,8 @@ pub enum Way {
     Around,
     /// From n2 home, without a child that has files in common with it.
     Family,
+    /// From n2 home, with a child that shares memory with it.
+    Together,
 }
 
 impl Way {
@@ -35,6 +37,7 @@ impl Way {
             Way::OnPost => "onpost",
             Way::Around => "around",
             Way::Family => "family",
+            Way::Together => "together",
         }
     }
 }
@@ -114,6 +117,7 @@ const ON_AHEAD: &[Way] = &[Way::On, Way::OnPre];
 const ON_PRE: &[Way] = &[Way::OnPre];
 const ON_POST: &[Way] = &[Way::OnPost];
 const FAMILY: &[Way] = &[Way::Family];
+const TOGETHER: &[Way] = &[Way::Together];
 
 const fn phase(name: &'static str, ways: &'static [Way], place: Place, elsewhere: bool, past: bool) -> Phase {
     Phase { name, ways, place, elsewhere, past }
@@ -189,6 +193,18 @@ const PHASES: &[Phase] = &[
     phase("ask there", FAMILY, Room, false, false),
     phase("share", FAMILY, Home, false, false),
     phase("share there", FAMILY, Room, false, false),
+    phase("recall", TOGETHER, Home, false, false),
+    phase("fill", TOGETHER, Home, false, false),
+    phase("other", TOGETHER, Home, false, false),
+    phase("take descriptors", TOGETHER, Home, false, false),
+    phase("arrived", TOGETHER, Home, false, true),
+    phase("dismissed", TOGETHER, Home, true, true),
+    phase("first of several", TOGETHER, Home, true, true),
+    phase("home", TOGETHER, Home, true, true),
+    phase("collect there", TOGETHER, Room, false, false),
+    phase("send there", TOGETHER, Room, false, false),
+    phase("join there", TOGETHER, Room, false, false),
+    phase("leave there", TOGETHER, Room, true, true),
 ];
 
 pub fn all() -> Vec<Case> {

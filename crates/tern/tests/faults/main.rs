@@ -26,22 +26,45 @@ const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-static volatile int signals;
+static volatile int signals, shares, *common;
+static const struct timespec rest = {0, 1000000};
 static void got(int signal) { signals++; }
 /* A child that ends with its parent, and has its open files. */
 static void bear(int signal) {
     int ends[2];
     char byte;
+    if (shares) {
+        int parent = getpid();
+        common = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (fork()) return;
+        while (!common[0] && getppid() == parent) { common[1]++; nanosleep(&rest, 0); }
+        common[2] = common[0] + 1;
+        _exit(0);
+    }
     pipe(ends);
     if (fork()) { close(ends[0]); return; }
     close(ends[1]);
     read(ends[0], &byte, 1);
     _exit(0);
 }
-int main(void) {
+/* The child sees what is written here, and the other way about; or it was killed. */
+static int together(void) {
+    int status = 0;
+    common[0] = 41;
+    for (int tries = 0; tries < 3000 && common[2] != 42; tries++) nanosleep(&rest, 0);
+    if (common[2] == 42 && common[1] > 0) return 7;
+    if (waitpid(-1, &status, WNOHANG) > 0 && WIFSIGNALED(status)) return 8;
+    puts("apart");
+    return 1;
+}
+int main(int count, char **words) {
     enum { SIZE = 1 << 18 };
+    shares = count > 1 && !strcmp(words[1], "together");
     unsigned char *memory = malloc(SIZE);
     signal(SIGUSR1, got);
     signal(SIGUSR2, bear);
@@ -49,11 +72,10 @@ int main(void) {
     for (int round = 0; signals < 3; round++) {
         for (int i = 0; i < SIZE; i++)
             if (memory[i]++ != (unsigned char)(i * 7 + round)) { puts("corrupt"); return 1; }
-        struct timespec rest = {0, 1000000};
         nanosleep(&rest, 0);
         printf("%d\n", round); fflush(stdout);
     }
-    return 7;
+    return common ? together() : 7;
 }
 "#;
 
@@ -68,16 +90,16 @@ grown() {
         if [ $tries -gt 1500 ]; then echo "stands still: $(grep State /proc/$pid/status)"; kill -KILL $pid; fi
     done
 }
-$1 > said 2> errors < /dev/null & pid=$!
+$1 $2 > said 2> errors < /dev/null & pid=$!
 grown
-case $2 in home*|on*|around|family) tern move $pid n2 || echo 'not away';; esac
-if [ $2 = family ]; then
+case $2 in home*|on*|around|family|together) tern move $pid n2 || echo 'not away';; esac
+if [ $2 = family ] || [ $2 = together ]; then
     kill -USR2 $pid; tries=0
     until pgrep -P $pid > /dev/null || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
 fi
 echo "$4" > $3/fault; tries=0
 until [ -e $3/set ] || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
-case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; homepre) to='home --how pre';; home|family) to=home;; esac
+case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; homepre) to='home --how pre';; home|family|together) to=home;; esac
 timeout -s KILL 40 tern move $pid $to > moved 2>&1 & mover=$!
 tries=0
 while kill -0 $mover 2> /dev/null && [ $tries -lt 600 ]; do
@@ -93,9 +115,11 @@ if [ -e $3/done ]; then echo reached; fi
 grown; kill -USR1 $pid 2> /dev/null; grown; kill -USR1 $pid 2> /dev/null
 if kill -0 $pid 2> /dev/null; then
     # Nothing is left over that stands in the way of other moves.
+    # Those that share memory can go nowhere else.
+    node=n2; then=$pid; if [ $2 = together ]; then node=n1; then=$(pgrep -P $pid); fi
     tries=0
-    until tern move $pid n2 > again 2>&1 || grep -q 'runs on n2 already' again || [ $tries -gt 160 ]; do sleep 0.25; tries=$((tries + 1)); done
-    tern move $pid home > then 2>&1 || { echo 'no further move:'; cat again then; }
+    until tern move $pid $node > again 2>&1 || grep -q "runs on $node already" again || [ $tries -gt 160 ]; do sleep 0.25; tries=$((tries + 1)); done
+    tern move $then home > then 2>&1 || grep -q 'runs on n1 already' then || { echo 'no further move:'; cat again then; }
     kill -USR1 $pid; grown
 fi
 wait $pid; echo "end $?"
@@ -160,7 +184,7 @@ fn complaint(lab: &Lab, program: &str, case: &Case) -> Option<String> {
     let ends = match case.end() {
         End::Goes => vec!["end 7"],
         End::MayDie => vec!["end 7", "end 137"],
-        End::MayTrap => vec!["end 7", "end 133", "end 137", "end 139"],
+        End::MayTrap => vec!["end 7", "end 8", "end 133", "end 137", "end 139"],
     };
     let right = lines.len() == 3 && lines[0].starts_with("move ") && lines[1] == "reached" && ends.contains(&lines[2]);
     let left = if right { left_behind(lab) } else { None };

@@ -22,6 +22,7 @@ mod straight;
 mod swaps;
 mod threads;
 mod timers;
+mod together;
 mod waits;
 mod watched;
 

@@ -32,6 +32,20 @@ pub struct LockedFile {
     pub at_home: OpenAtHome,
 }
 
+/// Device and inode number of memory that can be shared, where the room is.
+pub type MemoryId = ((u32, u32), u64);
+
+/// What becomes of those with which a body that is to leave shares memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Family {
+    /// They stay, and so does it.
+    Stays,
+    /// They come home with it ([`super::ToHome::Shares`]).
+    Comes,
+    /// It is one of those that come home with this one, which was collected.
+    With(i32),
+}
+
 /// See [`Common`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommonFile {

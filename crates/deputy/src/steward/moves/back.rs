@@ -5,6 +5,7 @@ use super::filling::Filling;
 use super::homeward::Laid;
 use super::locks::Locks;
 use super::out::TRIES_MAX;
+use super::together::{Known, TOGETHER};
 use super::used::Away;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
@@ -15,12 +16,13 @@ use body::{BodyError, Frozen, Pager};
 use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use image::Image;
 use os::areas::Area;
+use os::ptrace::Stopped;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
-use wire::message::LockedFile;
 use wire::message::onward::Said;
+use wire::message::{Family, LockedFile, MemoryId};
 
 /// SIGKILL and SIGSTOP.
 pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
@@ -28,28 +30,55 @@ pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Brings process `pid` home. `must_come`: it waits for that, and nothing else can be done for it.
-pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, must_come: bool, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
+/// Why a process comes home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It waits for that, and nothing else can be done for it.
+    Called,
+    /// Somebody wants it there.
+    Wished,
+    /// Somebody wants it on another node: those with which it shares memory do not come, nor does it.
+    Alone,
+}
+
+impl Why {
+    pub(super) fn must_come(self) -> bool {
+        self == Why::Called
+    }
+
+    fn family(self) -> Family {
+        if self == Why::Alone { Family::Stays } else { Family::Comes }
+    }
+}
+
+/// Brings process `pid` home.
+pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, why: Why, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, (Side::Room, false), wish.pace, gauge)?;
-    let mut come = this.come(wish, must_come);
+    let mut come = this.come(wish, why);
     for _ in 1..TRIES_MAX {
         if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
-            come = this.come(wish, must_come);
+            come = this.come(wish, why);
         }
     }
     come
 }
 
 /// Who brings the pages that follow.
-type Rest = Option<Arc<Pager>>;
+pub type Rest = Option<Arc<Pager>>;
+
+/// A deputy that has all, and whom the room wants to come as well.
+pub struct Received {
+    pub filling: Filling,
+    pub others: Vec<i32>,
+}
 
 impl Move {
-    fn come(&self, wish: Wish, must_come: bool) -> Result<Leg, MoveError> {
+    fn come(&self, wish: Wish, why: Why) -> Result<Leg, MoveError> {
         // Who waits for it has nothing of a shorter stop.
-        let ahead = if must_come { None } else { self.come_ahead(wish)? };
+        let ahead = if why.must_come() { None } else { self.come_ahead(wish)? };
         let costs = || self.room.moves.costs("home", "stop", Parts::default()).limited(wish.pace.rate);
         let follow_bytes = match wish.how {
             How::Post => 0,
@@ -57,32 +86,54 @@ impl Move {
             How::Stop | How::Pre | How::Flush => u64::MAX,
         };
         self.hold_signals();
-        let (pid, pace) = (self.pid, wish.pace);
+        let (pid, pace, family) = (self.pid, wish.pace, why.family());
         let (ticket, course) = (ahead.as_ref().map(|ahead| ahead.ticket), ahead.as_ref().map(|ahead| ahead.course));
-        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: false, ahead: ticket })?;
-        match self.receive(must_come, ahead.map(|ahead| ahead.laid)) {
-            Ok(rest) => {
+        let recall = ToRoom::Recall { pid, follow_bytes, pace, onward: false, ahead: ticket, family };
+        self.decide(Told::Recall, &recall)?;
+        let mut known = Known::default();
+        let received = self.receive(why.must_come(), ahead.map(|ahead| ahead.laid), &mut known);
+        match received.and_then(|received| self.go_together(received, &mut known, (wish.pace, why.must_come()))) {
+            Ok((rest, others)) => {
                 os::fault::past("home");
                 let follows = rest.is_some();
-                let alone = if follows { "post" } else { "stop" };
-                let how = course.map_or_else(|| alone.to_owned(), |course| course.how(follows));
+                let alone = match (follows, others.is_empty()) {
+                    (true, _) => "post",
+                    (false, true) => "stop",
+                    (false, false) => TOGETHER,
+                };
+                let how = course.filter(|_| others.is_empty()).map_or_else(|| alone.to_owned(), |c| c.how(follows));
                 let received = rest.map_or(Ok(()), |pager| self.receive_rest(&pager));
-                self.decide(Told::Release, &ToRoom::Release { pid })?;
-                // Its number is free there when this is told; until then it could not go there again.
-                let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
+                self.leave_room()?;
+                for other in others {
+                    other.leave_room()?;
+                }
                 self.done("leave");
                 received?;
                 Ok(self.leg("home", &how))
             }
             Err(e) => {
-                self.decide(Told::Resume, &ToRoom::Resume { pid })?;
-                self.send_signals_on();
-                if !self.protocol.get().is_settled() {
-                    let _ = self.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
-                }
+                self.stay()?;
                 Err(e)
             }
         }
+    }
+
+    /// It is here: the room forgets it.
+    fn leave_room(&self) -> Result<(), MoveError> {
+        self.decide(Told::Release, &ToRoom::Release { pid: self.pid })?;
+        // Its number is free there when this is told; until then it could not go there again.
+        let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
+        Ok(())
+    }
+
+    /// It runs on in the room.
+    pub(super) fn stay(&self) -> Result<(), MoveError> {
+        self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
+        self.send_signals_on();
+        if !self.protocol.get().is_settled() {
+            let _ = self.expect(|heard| matches!(heard, Heard::Whole(_)).then_some(Ok(())));
+        }
+        Ok(())
     }
 
     /// It runs in the room, which owes nothing: another try may begin.
@@ -92,22 +143,29 @@ impl Move {
     }
 
     /// `laid`: what has come ahead.
-    fn receive(&self, must_come: bool, laid: Option<Laid>) -> Result<Rest, MoveError> {
+    pub(super) fn receive(
+        &self,
+        must_come: bool,
+        laid: Option<Laid>,
+        known: &mut Known,
+    ) -> Result<Received, MoveError> {
         let mut laid = laid;
-        let received = self.receive_into(must_come, &mut laid);
+        let received = self.receive_into(must_come, &mut laid, known);
         // Until the deputy is stopped, nobody else takes it away again.
         laid.into_iter().for_each(Laid::undo);
         received
     }
 
-    fn receive_into(&self, must_come: bool, laid: &mut Option<Laid>) -> Result<Rest, MoveError> {
+    fn receive_into(&self, must_come: bool, laid: &mut Option<Laid>, known: &mut Known) -> Result<Received, MoveError> {
         os::fault::at("recall")?;
-        let (mut bytes, mut locked) = (Vec::new(), Vec::new());
+        let mut come = Come { must_come, ..Come::default() };
         let mut filling: Option<Filling> = None;
         let mut early: Option<Early> = None;
         let outcome = loop {
             match self.hear() {
-                Ok(Heard::Part(part)) if bytes.len() + part.len() <= image::IMAGE_BYTES_MAX => bytes.extend(part),
+                Ok(Heard::Part(part)) if come.image.len() + part.len() <= image::IMAGE_BYTES_MAX => {
+                    come.image.extend(part);
+                }
                 Ok(Heard::Leaving(own_bytes)) => {
                     self.done("look there");
                     self.gauge.begin(Stage::Still, own_bytes);
@@ -121,17 +179,18 @@ impl Move {
                 Ok(Heard::Standing(tids)) if filling.is_none() && early.is_none() => {
                     early = self.stop_early(tids, laid.as_ref());
                 }
-                Ok(Heard::Locked(files)) => locked = files,
+                Ok(Heard::Locked(files)) => come.locked = files,
+                Ok(Heard::Shares(others, memories)) => (come.others, come.memories) = (others, memories),
                 Ok(Heard::Later(runs)) => {
                     if let Err(e) = self
-                        .filled(&mut filling, (&bytes, &locked, must_come), (laid, &mut early))
+                        .filled(&mut filling, (&come, known), (laid, &mut early))
                         .and_then(|f| f.expect_later(&runs))
                     {
                         break Err(e);
                     }
                 }
                 Ok(Heard::Pages(runs, pages)) => {
-                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), (laid, &mut early));
+                    let ready = self.filled(&mut filling, (&come, known), (laid, &mut early));
                     let bytes = pages.len() as u64;
                     self.count(bytes);
                     let wanted = self.check_wanted();
@@ -141,7 +200,7 @@ impl Move {
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
                 Ok(Heard::Onward(Said::Gone(runs))) => {
-                    let ready = self.filled(&mut filling, (&bytes, &locked, must_come), (laid, &mut early));
+                    let ready = self.filled(&mut filling, (&come, known), (laid, &mut early));
                     if let Err(e) = ready.and_then(|f| f.discard(&runs)) {
                         break Err(e);
                     }
@@ -157,7 +216,7 @@ impl Move {
             early.undo()?;
         }
         match (outcome, filling) {
-            (Ok(()), Some(filling)) => self.go(filling),
+            (Ok(()), Some(filling)) => Ok(Received { filling, others: come.others }),
             (Ok(()), None) => Err(MoveError::Room("it sent no pages".into())),
             (Err(e), Some(filling)) => {
                 filling.undo()?;
@@ -171,14 +230,14 @@ impl Move {
     fn filled<'a>(
         &self,
         filling: &'a mut Option<Filling>,
-        come: (&[u8], &[LockedFile], bool),
+        (come, known): (&Come, &mut Known),
         (laid, early): (&mut Option<Laid>, &mut Option<Early>),
     ) -> Result<&'a mut Filling, MoveError> {
         match filling {
             Some(filling) => Ok(filling),
             None => {
                 self.done("image");
-                let begun = self.begin_filling(come, laid, early)?;
+                let begun = self.begin_filling((come, known), laid, early)?;
                 self.done("lay out");
                 Ok(filling.insert(begun))
             }
@@ -188,17 +247,17 @@ impl Move {
     /// Stops the deputy, if it was not before, and lays the body's memory out in it, beside its own; what of that has come ahead stays.
     fn begin_filling(
         &self,
-        (bytes, locked, must_come): (&[u8], &[LockedFile], bool),
+        (come, known): (&Come, &mut Known),
         laid: &mut Option<Laid>,
         early: &mut Option<Early>,
     ) -> Result<Filling, MoveError> {
-        let image = Image::decode(bytes).map_err(|e| MoveError::Room(e.to_string()))?;
+        let image = Image::decode(&come.image).map_err(|e| MoveError::Room(e.to_string()))?;
         let mut wanted: Vec<i32> = image.threads.iter().map(|t| t.tid).collect();
         wanted.sort_unstable();
         if image.process.pid != self.pid {
             return Err(MoveError::Room("the image is another process'".into()));
         }
-        let locks = Locks::of(&self.room, &image, locked, must_come)?;
+        let locks = Locks::of(&self.room, &image, &come.locked, come.must_come)?;
         os::fault::at("stop deputy")?;
         let (deputy, areas) = match early.take() {
             Some(early) if early.serves(&image, &wanted) => (early.deputy, early.areas),
@@ -213,7 +272,8 @@ impl Move {
         let own: Vec<Area> = areas.iter().filter(|a| a.name != b"[vsyscall]" && !is_ahead(a)).cloned().collect();
         let ahead = laid.take().map(Laid::into_areas).unwrap_or_default();
         let mut filling = Filling::new(image, deputy, (&own, ahead), locks);
-        match filling.prepare(&self.room, self.pid) {
+        let prepared = filling.prepare(&self.room, self.pid, &known.of(&come.memories));
+        match prepared.and_then(|()| known.learn(&come.memories, |place| filling.memory(place))) {
             Ok(()) => Ok(filling),
             Err(e) => {
                 filling.undo()?;
@@ -256,42 +316,65 @@ impl Move {
         }
     }
 
-    /// The commit point: what the room holds is not needed any more.
-    fn go(&self, mut filling: Filling) -> Result<Rest, MoveError> {
-        let ready = filling.take_descriptors(self.pid).and_then(|()| self.page_later(&mut filling));
-        let rest = match ready {
-            Ok(rest) => rest,
-            Err(e) => {
-                filling.undo()?;
-                return Err(e.into());
-            }
-        };
-        let away = Away::of(self.pid, filling.image());
+    /// Nothing is left to be done before the commit point.
+    pub(super) fn make_ready(&self, filling: &mut Filling) -> Result<Rest, BodyError> {
+        filling.take_descriptors(self.pid)?;
+        self.page_later(filling)
+    }
+
+    /// The commit point: what the room holds is not needed any more, but the pages that follow.
+    pub(super) fn arrive(&self, rest: &Rest) -> Result<(), MoveError> {
         os::fault::past("arrived");
         self.arrived();
         let (done, is_done) = mpsc::channel();
         let memory = rest.as_ref().and_then(|pager| pager.duplicate());
         self.room.poller.order(Order::Dismiss { pid: self.pid, memory, done });
-        is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))?;
+        is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))
+    }
+
+    /// It is the program again, and stands still yet.
+    pub(super) fn finish(&self, filling: Filling) -> Option<Finished> {
+        let away = Away::of(self.pid, filling.image());
         let signals = self.take_signals();
         self.done("dismiss");
         os::fault::past("dismissed");
         match filling.finish(self.pid, &signals) {
-            Ok(threads) => {
-                threads.into_iter().try_for_each(|t| t.detach(0)).map_err(BodyError::from)?;
-                self.done("finish");
-                self.course.borrow_mut().thaw(Instant::now());
-                // One that is gone uses no more.
-                away.into_iter().for_each(|away| away.keep(&self.room.args.run_dir, self.pid));
-                Ok(rest)
-            }
+            Ok(threads) => Some(Finished { threads, away: away.ok() }),
             Err(e) => {
                 // Neither body nor deputy any more: it ends, as everybody can see, rather than go on wrongly.
                 tracing::error!("process {} could not be put together at home: {e}: it is killed", self.pid);
                 // SAFETY: our tracee, not waited for.
                 unsafe { libc::kill(self.pid, libc::SIGKILL) };
-                Ok(rest)
+                None
             }
         }
     }
+
+    /// It goes on. One that was killed meanwhile has nowhere else to go, either.
+    pub(super) fn go(&self, finished: Option<Finished>) {
+        let Some(Finished { threads, away }) = finished else { return };
+        if let Err(e) = threads.into_iter().try_for_each(|t| t.detach(0)) {
+            tracing::warn!("process {} came home, and ends: {e}", self.pid);
+        }
+        self.done("finish");
+        self.course.borrow_mut().thaw(Instant::now());
+        // One that is gone uses no more.
+        away.into_iter().for_each(|away| away.keep(&self.room.args.run_dir, self.pid));
+    }
+}
+
+/// All of its threads, stopped, and what it used elsewhere.
+pub struct Finished {
+    threads: Vec<Stopped>,
+    away: Option<Away>,
+}
+
+/// What has come of a body that is not filled in yet.
+#[derive(Default)]
+struct Come {
+    image: Vec<u8>,
+    locked: Vec<LockedFile>,
+    memories: Vec<MemoryId>,
+    others: Vec<i32>,
+    must_come: bool,
 }

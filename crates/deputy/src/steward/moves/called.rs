@@ -1,6 +1,7 @@
 //! A process that waits in the room for a call that only home can serve comes home by itself.
 
-use super::{MoveError, back};
+use super::MoveError;
+use super::back::{self, Why};
 use crate::steward::shared::Shared;
 use ctl::moves::{Leg, Wish};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub fn bring_home(room: &Arc<Shared>, pid: i32) {
 fn come_for_call(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
     let begun = Instant::now();
     loop {
-        match back::run(room, pid, Wish::default(), true, Arc::default()) {
+        match back::run(room, pid, Wish::default(), Why::Called, Arc::default()) {
             Err(e) if e.is_momentary() && begun.elapsed() < COMES_WITHIN => std::thread::sleep(AGAIN_AFTER),
             ended => return ended,
         }

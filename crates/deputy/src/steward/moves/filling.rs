@@ -7,10 +7,12 @@ use crate::steward::shared::Shared;
 use body::{Batch, BodyError, Collected, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
+use os::pidfd::PidFd;
 use os::ptrace::Stopped;
 use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -79,8 +81,8 @@ impl Filling {
         self.deputy.first().ok_or(BodyError::Gone)
     }
 
-    /// Opens the files with the deputy's own rights, and lays the memory out.
-    pub fn prepare(&mut self, room: &Shared, pid: i32) -> Result<(), BodyError> {
+    /// Opens the files with the deputy's own rights, and lays the memory out. `theirs`: memories, by their places, that another process here has already.
+    pub fn prepare(&mut self, room: &Shared, pid: i32, theirs: &[Option<&OwnedFd>]) -> Result<(), BodyError> {
         os::fault::at("fill")?;
         keeps_its_locks(room, pid, &self.image)?;
         let Filling { image, deputy, given, locks, kept, .. } = self;
@@ -96,7 +98,11 @@ impl Filling {
         locks.put_open(pid, inside, &mut given.files)?;
         self.open_directory(pid)?;
         let image = self.image.clone();
-        self.given.objects = body::make_objects(self.first()?, &image, None)?;
+        let inside = self.first()?;
+        let files: Vec<_> = theirs.iter().copied().flatten().map(AsFd::as_fd).collect();
+        let mut numbers = body::give(inside, &PidFd::open(pid)?, &files)?.into_iter();
+        let theirs: Vec<Option<i32>> = theirs.iter().map(|file| file.and_then(|_| numbers.next())).collect();
+        self.given.objects = body::make_objects(inside, &image, None, &theirs)?;
         body::make_timers(pid, self.first()?, &image)?;
         self.make_place()?;
         let Filling { image, deputy, own, given, ahead, .. } = self;
@@ -104,8 +110,13 @@ impl Filling {
         body::map_memory(pid, inside, image, given, (&ranges(own), ahead))?;
         let taken = os::areas::read(pid)?.into_iter().map(|a| (a.start, a.end));
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-        given.windows = body::make_memories(inside, image, given, taken, LOWEST_FD)?;
+        given.windows = body::make_memories(inside, image, given, taken, LOWEST_FD, &theirs)?;
         Ok(())
+    }
+
+    /// The memory at this place, if it is nobody's but its own yet.
+    pub fn memory(&self, place: usize) -> Result<Option<OwnedFd>, BodyError> {
+        self.given.windows.get(place).map_or(Ok(None), |window| window.file(self.image.process.pid))
     }
 
     /// Opens the working directory, if the deputy is in another one.

@@ -294,7 +294,7 @@ impl Move {
     /// What it shares with nobody, though it may.
     fn send_memories(&self, image: &Image) -> Result<(), MoveError> {
         let batch_bytes = || self.bulk.borrow().batch_bytes();
-        let sent = body::each_content(self.pid, image, batch_bytes, |runs, pages| self.send_pages(runs, pages));
+        let sent = body::each_content(self.pid, image, &[], batch_bytes, |runs, pages| self.send_pages(runs, pages));
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use strategy::Way;
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
+use wire::message::Family;
 use wire::message::onward::{self, Lane, Said, Ticket};
 
 /// How often it is tried with a process whose open files change meanwhile.
@@ -206,7 +207,10 @@ impl Move {
             _ => u64::MAX,
         };
         self.hold_signals();
-        self.decide(Told::Recall, &ToRoom::Recall { pid, follow_bytes, pace, onward: true, ahead: None })?;
+        self.decide(
+            Told::Recall,
+            &ToRoom::Recall { pid, follow_bytes, pace, onward: true, ahead: None, family: Family::Stays },
+        )?;
         let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, false);
         while !whole || !stands {
             let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };

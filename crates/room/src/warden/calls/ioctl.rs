@@ -22,6 +22,7 @@ enum Shape {
 
 const TCGETS: u32 = 0x5401;
 const FIONBIO: u32 = 0x5421;
+const SIOCGIFCONF: u32 = 0x8912;
 
 /// `struct termios` of the kernel: 36 bytes; termios2: 44; termio: 18; winsize: 8.
 fn shape(request: u32) -> Option<Shape> {
@@ -49,8 +50,10 @@ fn shape(request: u32) -> Option<Shape> {
         0x8901 | 0x8902 => Shape::In(4),                       // FIOSETOWN, SIOCSPGRP
         0x8903..=0x8905 => Shape::Out(4),                      // FIOGETOWN, SIOCGPGRP, SIOCATMARK
         0x8906 | 0x8907 => Shape::Out(16),                     // SIOCGSTAMP, SIOCGSTAMPNS
+        0x894b => Shape::Out(4),                               // SIOCOUTQNSD
+        0x8010_8906 | 0x8010_8907 => Shape::Out(16),           // SIOCGSTAMP_NEW, SIOCGSTAMPNS_NEW
         0x8910 | 0x8911 | 0x8913..=0x8945 => Shape::InOut(40), // `struct ifreq`: interfaces
-        0x8948..=0x8955 | 0x8960..=0x8970 => Shape::InOut(40),
+        0x8947..=0x894a | 0x894c..=0x8955 | 0x8960..=0x8970 => Shape::InOut(40),
         0x5412 => Shape::In(1),                     // TIOCSTI
         0x5416..=0x5418 => Shape::In(4),            // TIOCMBIS, TIOCMBIC, TIOCMSET
         0x541d | 0x5427 | 0x5428 => Shape::Number,  // TIOCCONS, TIOCSBRK, TIOCCBRK
@@ -73,6 +76,41 @@ fn shape(request: u32) -> Option<Shape> {
         0x401c_5820 => Shape::In(28),
         _ => return None,
     })
+}
+
+/// What is not known is made at home, whereto the process goes; but not what programs try and do without: TIOCGPTPEER (openpty(3)), FICLONE and its kin (cp(1)), and
+/// what a descriptor of a process tells (PIDFD_GET_INFO).
+fn is_tried(request: u32) -> bool {
+    const BTRFS: u32 = 0x94;
+    const PIDFS: u32 = 0xff;
+    request == 0x5441 || matches!(request >> 8 & 0xff, BTRFS | PIDFS)
+}
+
+/// SIOCGIFCONF: `struct ifconf` says where the addresses of all interfaces go, and how many bytes of them there are (netdevice(7)).
+fn interfaces(asked: Asked, mut call: Call) {
+    const HEAD_BYTES: usize = 16;
+    const BUFFER_AT: usize = 8;
+    let (host, argument) = (asked.waiting.host_tid, asked.args[2]);
+    let mut head = [0; HEAD_BYTES];
+    if guest_memory::read(host.0, argument, &mut head).is_err() {
+        return asked.value(-i64::from(libc::EFAULT));
+    }
+    let (length, buffer) = head.split_at(BUFFER_AT);
+    let to = u64::from_le_bytes(buffer.try_into().unwrap_or_default());
+    let length = i32::from_le_bytes(length[..4].try_into().unwrap_or_default());
+    let bytes = usize::try_from(length).unwrap_or_default().min(DATA_BYTES_MAX - HEAD_BYTES);
+    let mut back = vec![Back { from: 0, bytes: 4, to: argument, counted_at: None }];
+    call.data = head.to_vec();
+    // Without a buffer the kernel says how large it must be.
+    if to != 0 {
+        call.data[..4].copy_from_slice(&(length.min(bytes as i32)).to_le_bytes());
+        call.data[BUFFER_AT..].copy_from_slice(&(HEAD_BYTES as u64).to_le_bytes());
+        call.data.resize(HEAD_BYTES + bytes, 0);
+        call.inner = vec![BUFFER_AT as u32];
+        back.push(Back { from: HEAD_BYTES, bytes, to, counted_at: Some(0) });
+    }
+    (call.args[2], call.pointers, call.out_bytes) = (0, 0b100, call.data.len() as u32);
+    asked.ask(call, After::Write(back), false);
 }
 
 /// FS_IOC_FIEMAP: `struct fiemap` and as many extents as it has room for (linux/fiemap.h).
@@ -110,6 +148,9 @@ pub fn serve(asked: Asked) {
         return;
     }
     let mut call = Call { standin: Some(standin), ..Call::new(libc::SYS_ioctl, asked.args) };
+    if request == SIOCGIFCONF {
+        return interfaces(asked, call);
+    }
     let mut back = Vec::new();
     let shape = shape(request).or_else(|| extents(&asked));
     let (reads, writes, bytes) = match shape {
@@ -117,7 +158,8 @@ pub fn serve(asked: Asked) {
         Some(Shape::In(bytes)) => (true, false, bytes),
         Some(Shape::Out(bytes)) => (false, true, bytes),
         Some(Shape::InOut(bytes)) => (true, true, bytes),
-        None => return asked.value(-i64::from(libc::ENOTTY)),
+        None if is_tried(request) => return asked.value(-i64::from(libc::ENOTTY)),
+        None => return asked.go_home(libc::ENOTTY),
     };
     if bytes > 0 {
         call.data = vec![0; bytes];

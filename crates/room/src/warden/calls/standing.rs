@@ -38,6 +38,10 @@ pub fn stat(asked: Asked) {
         let mut path = [0];
         let empty = args[1] == 0
             || guest_memory::read(asked.waiting.host_tid.0, args[1], &mut path).is_ok_and(|()| path[0] == 0);
+        if path[0] == b'/' {
+            // The descriptor says nothing of it.
+            return asked.here();
+        }
         if !empty {
             // A path from a stand-in: those are no directories.
             return asked.value(-i64::from(libc::ENOTDIR));
@@ -147,7 +151,9 @@ const OWNER_BYTES: usize = 8;
 
 /// fcntl: flags of the open file are set at home and here; owners, leases and pipe sizes are home's.
 pub fn fcntl(asked: Asked) {
-    let Some(standin) = asked.standin(0) else { return asked.here() };
+    let Some(standin) = asked.standin(0) else {
+        return if owner_is_group(&asked) { asked.go_home(libc::ESRCH) } else { asked.here() };
+    };
     let call = plain(&asked, standin);
     match asked.args[1] as i32 {
         libc::F_SETFL => asked.ask(call, After::Here, false),
@@ -157,6 +163,20 @@ pub fn fcntl(asked: Asked) {
         }
         F_SETOWN_EX | F_GETOWN_EX => owner(asked, call),
         _ => asked.refuse_for(libc::EINVAL, "this fcntl of a descriptor that stays home is not served yet"),
+    }
+}
+
+/// A process group is to get the signals of a descriptor: home alone has groups.
+fn owner_is_group(asked: &Asked) -> bool {
+    const F_OWNER_PGRP: i32 = 2;
+    let mut kind = [0; 4];
+    match asked.args[1] as i32 {
+        libc::F_SETOWN => (asked.args[2] as i32) < 0,
+        F_SETOWN_EX => {
+            guest_memory::read(asked.waiting.host_tid.0, asked.args[2], &mut kind).is_ok()
+                && i32::from_le_bytes(kind) == F_OWNER_PGRP
+        }
+        _ => false,
     }
 }
 

@@ -23,7 +23,7 @@ const SECRET: [std::ops::RangeInclusive<usize>; 3] = [26..=30, 35..=35, 45..=51]
 pub struct Asker {
     /// It may see everything.
     pub may_see_all: bool,
-    /// It is a thread of the process itself: that runs, and waits for nothing but the answer.
+    /// It is the process' first thread, of which the state is told: it runs, and waits for nothing but the answer.
     pub is_itself: bool,
 }
 

@@ -257,7 +257,7 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
         let why = "it has a semaphore (eventfd), which this kernel does not tell from a counter (Linux 6.5 does)";
         return Err(BodyError::Stays(why.into()));
     }
-    body::make_objects(inside, image, Some(above))
+    body::make_objects(inside, image, Some(above), &[])
 }
 
 /// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
@@ -305,7 +305,7 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
     }
     let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
     let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-    body::make_memories(inside, image, given, taken, from)
+    body::make_memories(inside, image, given, taken, from, &[])
 }
 
 /// statx(2)

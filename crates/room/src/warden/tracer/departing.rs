@@ -5,6 +5,7 @@ use super::Tracer;
 use super::bodies::Phase;
 use super::onward::Onward;
 use super::sharing::Asked;
+use super::together::Together;
 use crate::warden::calls::standing;
 use crate::warden::cpu_times;
 use crate::warden::possessions::{self, Looked};
@@ -14,6 +15,7 @@ use crate::warden::strange;
 use body::{Ahead, BodyError, Collected, Lender, Lent, Slept};
 use image::Image;
 use link::Bulk;
+use os::areas::Shown;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
@@ -22,8 +24,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use strategy::Pace;
-use wire::message::LockedFile;
 use wire::message::onward::{Said, Ticket};
+use wire::message::{Family, LockedFile};
 use wire::{Kind, Refusal, ToHome, cargo};
 
 /// Those that leave.
@@ -32,6 +34,8 @@ pub struct Departing {
     pub(super) states: HashMap<i32, State>,
     /// What home was told of those that may go to another room.
     pub(super) outlines: HashMap<i32, Image>,
+    /// Of those that leave together.
+    pub(super) together: Together,
 }
 
 /// How far one is.
@@ -46,7 +50,7 @@ pub enum State {
 }
 
 /// How it goes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Going {
     /// Job control had stopped it.
     pub stopped: bool,
@@ -58,16 +62,45 @@ pub struct Going {
     pub asked: Option<Asked>,
     /// Open files of its that may have locks of their own, once they were looked for.
     pub locked: Option<Vec<LockedFile>>,
+    /// What becomes of those with which it shares memory,
+    pub family: Family,
+    /// and who they are, when all of them stand still.
+    pub relatives: Vec<i32>,
     /// Its memory areas before it was stopped.
     looked: Option<Looked>,
     /// If it has so many bytes of its own, pages may follow when it goes on at home.
-    follow_bytes: u64,
+    pub follow_bytes: u64,
     /// How its pages go.
-    pace: Pace,
+    pub pace: Pace,
     /// It goes to another room.
     pub onward: Option<Onward>,
     /// It goes home, where this is in place.
     ahead: Option<Ahead>,
+}
+
+impl Going {
+    /// It stands still for this one.
+    fn following(slept: Slept, leader: i32) -> Going {
+        Going { leader: Some(leader), ..Going::leaving(slept, Family::Stays) }
+    }
+
+    /// It leaves.
+    fn leaving(slept: Slept, family: Family) -> Going {
+        Going {
+            stopped: false,
+            slept,
+            leader: None,
+            asked: None,
+            locked: None,
+            family,
+            relatives: Vec::new(),
+            looked: None,
+            follow_bytes: 0,
+            pace: Pace::default(),
+            onward: None,
+            ahead: None,
+        }
+    }
 }
 
 /// Why what its deputy has to do first cannot be done.
@@ -78,9 +111,18 @@ pub const LEAVING: i32 = -1;
 
 impl Tracer {
     /// A body is to leave.
-    pub fn recall(&mut self, pid: i32, (follow_bytes, pace): (u64, Pace), onward: bool, ahead: Option<Ticket>) {
+    pub fn recall(
+        &mut self,
+        pid: i32,
+        (follow_bytes, pace): (u64, Pace),
+        (onward, family): (bool, Family),
+        ahead: Option<Ticket>,
+    ) {
         let ahead = self.room.homeward.take(pid, ahead);
         let outline = self.departing.outlines.remove(&pid);
+        if let Family::With(first) = family {
+            return self.join(pid, first, pace);
+        }
         if self.departing.states.contains_key(&pid) {
             let why = "it stands still there, for a move of its own or another's".to_owned();
             return self.cannot_leave(pid, Refusal { why, fleeting: true });
@@ -102,13 +144,13 @@ impl Tracer {
         };
         let slept = self.slept(pid);
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
-        self.stop_for(pid, Going { slept, looked, follow_bytes, pace, onward, ahead, ..Going::default() });
+        self.stop_for(pid, Going { looked, follow_bytes, pace, onward, ahead, ..Going::leaving(slept, family) });
         self.check_leaving(pid);
     }
 
     /// A body stands still while this one, with which it has files in common, leaves.
     pub fn pause(&mut self, pid: i32, leader: i32) {
-        self.stop_for(pid, Going { slept: self.slept(pid), leader: Some(leader), ..Going::default() });
+        self.stop_for(pid, Going::following(self.slept(pid), leader));
     }
 
     /// For how long its threads have been asleep; at most since it came.
@@ -228,12 +270,15 @@ impl Tracer {
 
     /// It leaves.
     pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Going) {
-        let Some(host) = self.room.guests().host(pid) else { return self.cannot_leave(pid, "it ended") };
+        let Some(host) = self.room.guests().host(pid) else {
+            self.let_go(pid);
+            return self.cannot_leave(pid, "it ended");
+        };
         threads.sort_by_key(|t| (t.tid() != host, t.tid().0));
         // A clone that was interrupted is made again at home, with another number.
         threads.iter().for_each(|t| self.cancel_reservation(t.tid()));
         match take_apart(&self.room, pid, host, threads, &going) {
-            Ok((mut image, collected)) => {
+            Ok((mut image, memories, collected)) => {
                 // Should it stay, it sends them itself.
                 for (tid, info) in self.injected.signals(host) {
                     match image.threads.iter_mut().find(|t| Some(t.tid) == tid) {
@@ -246,8 +291,10 @@ impl Tracer {
                     self.signals.fill_in(pid, info);
                 }
                 self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
-                let (room, follow_bytes, pace, ahead) =
-                    (self.room.clone(), going.follow_bytes, going.pace, going.ahead.take());
+                let elsewhere = self.tell_shared(pid, (going.family, &going.relatives), memories);
+                // Home lets them all run at once.
+                let follow_bytes = if going.relatives.is_empty() { going.follow_bytes } else { u64::MAX };
+                let (room, pace, ahead) = (self.room.clone(), going.pace, going.ahead.take());
                 let bulk = RefCell::new(Bulk::new(pace));
                 if let Some(onward) = going.onward.take() {
                     return self.send_onward(pid, host, image, (onward, follow_bytes, bulk.into_inner()));
@@ -257,7 +304,7 @@ impl Tracer {
                 }
                 let send = move || {
                     room.windows.open(pid);
-                    let later = send(&room, (pid, host), &image, (ahead, follow_bytes), &bulk);
+                    let later = send(&room, (pid, host), (&image, &elsewhere), (ahead, follow_bytes), &bulk);
                     let result = later.as_ref().map(drop).map_err(refusal);
                     room.tell(&ToHome::Whole { pid, result });
                     if let Ok(Some(lender)) = later {
@@ -273,6 +320,7 @@ impl Tracer {
                 self.cannot_leave(pid, refusal(&e));
                 self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
+                self.let_go(pid);
             }
         }
     }
@@ -317,23 +365,26 @@ impl Tracer {
                     }
                     // It may be over for that one already.
                     Some(leader) if matches!(self.departing.states.get(&leader), Some(State::Standing(..))) => {
-                        let words = format!("process {pid} has an open file in common with it: {}", why.why);
+                        let words = format!("process {pid} has an open file or memory in common with it: {}", why.why);
                         self.stay_for(leader, Refusal { why: words, ..why });
                     }
                     Some(_) => {}
                 }
             }
-            Some(State::Collected(collected, was_stopped)) => match collected.give_back() {
-                Ok(threads) => {
-                    self.stop_again(pid, was_stopped);
-                    go_on(threads, &Slept::new());
+            Some(State::Collected(collected, was_stopped)) => {
+                match collected.give_back() {
+                    Ok(threads) => {
+                        self.stop_again(pid, was_stopped);
+                        go_on(threads, &Slept::new());
+                    }
+                    Err(BodyError::Gone) => {}
+                    Err(e) => {
+                        tracing::error!("process {pid} cannot go on: {e}");
+                        self.kill(pid);
+                    }
                 }
-                Err(BodyError::Gone) => {}
-                Err(e) => {
-                    tracing::error!("process {pid} cannot go on: {e}");
-                    self.kill(pid);
-                }
-            },
+                self.let_go(pid);
+            }
             None => {}
         }
         if let Some(host) = self.room.guests().host(pid) {
@@ -347,6 +398,7 @@ impl Tracer {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         self.departing.states.remove(&pid);
+        self.departing.together.forget(pid);
         // Should it come again, its deputy counts from nothing, too.
         self.stops.forget(pid);
         self.dying.forget(pid);
@@ -413,9 +465,9 @@ fn take_apart(
     host: HostTid,
     threads: Vec<Stopped>,
     going: &Going,
-) -> Result<(Image, Collected), Failed> {
-    let image = match possessions::describe(room, pid, host, going.looked.as_ref()) {
-        Ok(image) => image,
+) -> Result<(Image, Vec<Shown>, Collected), Failed> {
+    let (image, memories) = match possessions::describe(room, pid, host, going.looked.as_ref(), &going.relatives) {
+        Ok(described) => described,
         Err(e) => return Err((e, threads)),
     };
     for descriptor in image.descriptors.iter().filter(|d| matches!(d.opened, image::Opened::Home(_))) {
@@ -458,7 +510,7 @@ fn take_apart(
     image.threads.clone_from(&collected.threads);
     cpu_times::complete(room, &mut image);
     body::fire_again(&mut image);
-    Ok((image, collected))
+    Ok((image, memories, collected))
 }
 
 /// A frame to home.
@@ -496,7 +548,7 @@ fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Re
 fn send(
     room: &Arc<Shared>,
     (pid, host): (i32, HostTid),
-    image: &Image,
+    (image, elsewhere): (&Image, &[bool]),
     (ahead, follow_bytes): (Option<Ahead>, u64),
     bulk: &RefCell<Bulk>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
@@ -517,7 +569,7 @@ fn send(
     let send_pages = |runs: &[body::Run], bytes: &[u8]| pages_within(room, pid, bulk, runs, bytes);
     let memory = Memory::of(host.0)?;
     body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
-    body::each_content(host.0, image, batch_bytes, send_pages)?;
+    body::each_content(host.0, image, elsewhere, batch_bytes, send_pages)?;
     if later.is_empty() {
         return Ok(None);
     }

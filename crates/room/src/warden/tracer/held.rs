@@ -118,6 +118,7 @@ fn may_wait(call: u64) -> bool {
                 | Special::SignalFd
                 | Special::Nice
                 | Special::SharedMapping
+                | Special::Fcntl
                 | Special::Semaphore
         ),
         Class::Local | Class::GoHome | Class::Unused => true,
@@ -136,6 +137,7 @@ mod tests {
             ("rt_sigaction", false),
             ("inotify_add_watch", false),
             ("mmap", false),
+            ("fcntl", false),
             ("recvfrom", true),
             ("wait4", true),
             ("read", true),

@@ -135,7 +135,7 @@ fn send(
     pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?;
     let pages = std::cell::RefCell::new(pages);
     let batch_bytes = || pages.borrow().bulk.batch_bytes();
-    body::each_content(host.0, image, batch_bytes, |runs, bytes| pages.borrow_mut().send_batch(runs, bytes))?;
+    body::each_content(host.0, image, &[], batch_bytes, |runs, bytes| pages.borrow_mut().send_batch(runs, bytes))?;
     let lender = if later.is_empty() { None } else { Some(later) };
     let lender = lender.map(|later| {
         let runs: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();

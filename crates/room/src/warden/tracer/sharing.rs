@@ -4,12 +4,14 @@
 use super::Tracer;
 use super::departing::{Going, STOPPED, State};
 use super::injected::with_inside;
+use crate::warden::relatives;
 use crate::warden::sharers::{self, Commons, Held, What, refusal};
 use crate::warden::spares::Spare;
 use body::BodyError;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use wire::message::{Common, CommonFile, LockedFile, StandinId};
+use wire::message::{Common, CommonFile, Family, LockedFile, StandinId};
 use wire::{Refusal, ToHome};
 
 /// What home was asked to take over.
@@ -29,44 +31,56 @@ impl Tracer {
                 Some(State::Standing(_, going)) if going.asked.is_none() => {}
                 _ => return,
             }
-            let commons = match sharers::find(&self.room, leader) {
-                Ok(commons) => commons,
+            let found = sharers::find(&self.room, leader).and_then(|commons| Ok((commons, self.family_of(leader)?)));
+            let (commons, family) = match found {
+                Ok(found) => found,
                 Err(e) => return self.stay_for(leader, refusal(&e)),
             };
-            if commons.others.is_empty() {
+            let others: BTreeSet<i32> = commons.others.union(&family).copied().collect();
+            if others.is_empty() {
                 return self.leave_alone(leader);
             }
-            if matches!(self.departing.states.get(&leader), Some(State::Standing(_, going)) if going.stopped) {
+            let (stopped, first) = match self.departing.states.get(&leader) {
+                Some(State::Standing(_, going)) => (going.stopped, going.family),
+                _ => return,
+            };
+            if stopped {
                 return self.stay_for(leader, STOPPED);
             }
             let mut new = false;
-            for pid in &commons.others {
+            for pid in &others {
                 match self.departing.states.get(pid) {
                     None if self.stops.is_stopped(*pid) => {
-                        let words = format!("process {pid} has an open file in common with it: {STOPPED}");
+                        let words = format!("process {pid} has an open file or memory in common with it: {STOPPED}");
                         return self.stay_for(leader, words.as_str());
                     }
                     None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) => {
+                        if let Some(other) = relatives::begetter(&self.room, *pid) {
+                            // If it is that one itself, waiting is in vain.
+                            return self
+                                .stay_for(leader, Refusal { fleeting: other != leader, ..at_wrong_moment(*pid) });
+                        }
                         new = true;
                         self.pause(*pid, leader);
                     }
                     Some(State::Stopping(_, going) | State::Standing(_, going)) if going.leader == Some(leader) => {}
-                    _ => {
-                        let why = format!("it has an open file in common with process {pid}, which comes or goes");
-                        return self.stay_for(leader, Refusal { why, fleeting: true });
-                    }
+                    // It comes with the same one, later.
+                    Some(State::Standing(_, going)) if going.leader.is_some_and(|l| first == Family::With(l)) => {}
+                    _ => return self.stay_for(leader, at_wrong_moment(*pid)),
                 }
             }
             let stands = |pid: &i32| matches!(self.departing.states.get(pid), Some(State::Standing(..)));
-            if !commons.others.iter().all(stands) {
+            if !others.iter().all(stands) {
                 return;
             }
             // Who stands at once may have changed what it has in between.
             if new {
                 continue;
             }
+            self.bind(leader, &family);
             return match commons.trouble {
                 Some(why) => self.stay_for(leader, why),
+                None if commons.files.is_empty() => self.leave_alone(leader),
                 None => self.ask(leader, commons),
             };
         }
@@ -79,20 +93,27 @@ impl Tracer {
         }
     }
 
+    /// It leaves; with it will those that share memory with it, if any do.
     fn leave_alone(&mut self, pid: i32) {
         if let Some(State::Standing(threads, going)) = self.departing.states.remove(&pid) {
-            self.let_go(pid);
+            self.let_go_but(pid, &going.relatives);
             self.all_stopped(pid, threads, going);
         }
     }
 
     /// Those that stand still for this one go on.
     pub fn let_go(&mut self, leader: i32) {
+        self.departing.together.forget(leader);
+        self.let_go_but(leader, &[]);
+    }
+
+    fn let_go_but(&mut self, leader: i32, kept: &[i32]) {
         let of = |going: &Going| going.leader == Some(leader);
         let mut waiting = Vec::new();
         for (pid, state) in &self.departing.states {
             if let State::Stopping(_, going) | State::Standing(_, going) = state
                 && of(going)
+                && !kept.contains(pid)
             {
                 waiting.push(*pid);
             }
@@ -214,6 +235,11 @@ impl Tracer {
         }
         Ok(replaced?)
     }
+}
+
+fn at_wrong_moment(pid: i32) -> Refusal {
+    let why = format!("it has an open file or memory in common with process {pid}, which comes or goes");
+    Refusal { why, fleeting: true }
 }
 
 fn has_offset(held: &Held) -> bool {

@@ -109,6 +109,9 @@ impl Tracer {
         if !(1..=64).contains(&signal) {
             return;
         }
+        if self.would_ignore(pid, tid, signal) {
+            return;
+        }
         // One that continues the body must not wait until that runs.
         if signal != libc::SIGCONT && self.inject(pid, tid, &info, signal) {
             return;

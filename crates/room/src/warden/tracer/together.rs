@@ -1,0 +1,111 @@
+//! Bodies that have memory in common go home together: all stand still when the first of them is collected, and until home has all, or gives it up. Each is collected when home asks for
+//! it; what they have in common comes with the first that has it.
+
+use super::Tracer;
+use super::departing::State;
+use crate::warden::relatives;
+use crate::warden::sharers::refusal;
+use os::areas::Shown;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use strategy::Pace;
+use wire::message::Family;
+use wire::{Refusal, ToHome};
+
+/// What was sent of memories in common, by the first of those that leave.
+#[derive(Debug, Default)]
+pub struct Together(HashMap<i32, HashSet<Shown>>);
+
+impl Together {
+    /// A body with these memories was collected: which of them went with another. `first`: who is the first of its family.
+    fn collected(&mut self, pid: i32, first: i32, memories: &[Shown]) -> Vec<bool> {
+        if pid == first {
+            self.0.insert(pid, HashSet::new());
+        }
+        let sent = self.0.entry(first).or_default();
+        memories.iter().map(|memory| !sent.insert(*memory)).collect()
+    }
+
+    /// It is over.
+    pub fn forget(&mut self, first: i32) {
+        self.0.remove(&first);
+    }
+}
+
+impl Tracer {
+    /// With whom a body that is to leave has to leave, as far as that is known while they run.
+    pub(super) fn family_of(&self, pid: i32) -> Result<BTreeSet<i32>, body::BodyError> {
+        match self.departing.states.get(&pid) {
+            Some(State::Standing(_, going)) if going.family == Family::Comes => relatives::of(&self.room, pid),
+            // Those of one that comes with another were found with that one.
+            _ => Ok(BTreeSet::new()),
+        }
+    }
+
+    /// One of a family that stands still is to leave, too.
+    pub(super) fn join(&mut self, pid: i32, first: i32, pace: Pace) {
+        if let Err(e) = os::fault::at("join there") {
+            return self.cannot_leave(pid, refusal(&e.into()));
+        }
+        let is_collected = matches!(self.departing.states.get(&first), Some(State::Collected(..)));
+        let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
+        match self.departing.states.get_mut(&pid) {
+            Some(State::Standing(_, going)) if going.leader == Some(first) && is_collected => {
+                going.leader = None;
+                (going.family, going.follow_bytes, going.pace) = (Family::With(first), u64::MAX, pace);
+                self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
+                self.check_family(pid);
+            }
+            _ => {
+                let why = format!("it does not stand still for process {first} any more");
+                self.cannot_leave(pid, Refusal { why, fleeting: true });
+            }
+        }
+    }
+
+    /// The first of a family is about to be collected: those who come with it wait, and know each other.
+    pub(super) fn bind(&mut self, first: i32, others: &BTreeSet<i32>) {
+        // Those of one that comes with another are known.
+        if others.is_empty() {
+            return;
+        }
+        for pid in others.iter().copied().chain([first]) {
+            if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&pid) {
+                going.relatives = others.iter().copied().chain([first]).filter(|other| *other != pid).collect();
+            }
+        }
+    }
+
+    /// A body was collected, which has these memories: home is told whom it shares them with. Which of them it need not send.
+    pub(super) fn tell_shared(
+        &mut self,
+        pid: i32,
+        (family, relatives): (Family, &[i32]),
+        memories: Vec<Shown>,
+    ) -> Vec<bool> {
+        if relatives.is_empty() {
+            return Vec::new();
+        }
+        let (first, others) = match family {
+            Family::With(first) => (first, Vec::new()),
+            Family::Comes | Family::Stays => (pid, relatives.to_vec()),
+        };
+        let elsewhere = self.departing.together.collected(pid, first, &memories);
+        self.room.tell(&ToHome::Shares { pid, others, memories });
+        elsewhere
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_common_is_sent_once() {
+        let mut together = Together::default();
+        let [a, b] = [((0, 1), 5), ((0, 1), 6)];
+        assert_eq!(together.collected(7, 7, &[a]), [false]);
+        assert_eq!(together.collected(8, 7, &[b, a]), [false, true]);
+        assert_eq!(together.collected(9, 9, &[a]), [false], "another family");
+        assert_eq!(together.collected(7, 7, &[a]), [false], "another try");
+    }
+}

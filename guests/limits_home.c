@@ -1,0 +1,27 @@
+// Limits that a program sets wherever it is hold when it comes home.
+// calls: setrlimit prlimit64 mmap
+#include "guest.h"
+
+int main(int argc, char **argv) {
+    (void)argc, (void)argv;
+    static const int which[] = {RLIMIT_CORE, RLIMIT_FSIZE, RLIMIT_STACK, RLIMIT_NOFILE, RLIMIT_MEMLOCK};
+    enum { MANY = sizeof which / sizeof *which };
+    struct rlimit set = {.rlim_max = 0}, found;
+    GUEST_POINT();
+    for (int i = 0; i < MANY; i++) {
+        CHECK(getrlimit(which[i], &set) == 0);
+        set.rlim_cur = 40000 + 4096 * i < set.rlim_max ? 40000 + 4096 * i : set.rlim_max;
+        CHECK(i % 2 ? RAW(setrlimit, which[i], &set) == 0 : RAW(prlimit64, 0, which[i], &set, NULL) == 0);
+    }
+    // It goes home for this.
+    put_file("f", "0123456789");
+    int fd = open("f", O_RDWR);
+    char *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(shared != MAP_FAILED);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(getrlimit(which[i], &found) == 0);
+        rlim_t expected = 40000 + 4096 * i < found.rlim_max ? (rlim_t)(40000 + 4096 * i) : found.rlim_max;
+        SAY("%d: %d", i, found.rlim_cur == expected);
+    }
+    SUCCESS();
+}
