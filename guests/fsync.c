@@ -14,6 +14,11 @@ int main(int argc, char **argv) {
     int p[2];
     CHECK(pipe(p) == 0);
     FAILS(EINVAL, RAW(fsync, p[0]));
+    FAILS(EINVAL, RAW(fsync, socket(AF_INET, SOCK_DGRAM, 0)));
+    CHECK(mkfifo("fifo", 0600) == 0);
+    int fifo = open("fifo", O_RDWR);
+    CHECK(fifo >= 0);
+    FAILS(EINVAL, RAW(fsync, fifo));
     SAY("f: %s", get_file("f"));
     SUCCESS();
 }

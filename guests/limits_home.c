@@ -2,6 +2,11 @@
 // calls: setrlimit prlimit64 mmap
 #include "guest.h"
 
+static rlim_t wanted(int i, const struct rlimit *now) {
+    rlim_t wanted = 40000 + 4096 * i;
+    return wanted < now->rlim_max ? wanted : now->rlim_max;
+}
+
 int main(int argc, char **argv) {
     (void)argc, (void)argv;
     static const int which[] = {RLIMIT_CORE, RLIMIT_FSIZE, RLIMIT_STACK, RLIMIT_NOFILE, RLIMIT_MEMLOCK};
@@ -10,7 +15,7 @@ int main(int argc, char **argv) {
     GUEST_POINT();
     for (int i = 0; i < MANY; i++) {
         CHECK(getrlimit(which[i], &set) == 0);
-        set.rlim_cur = 40000 + 4096 * i < set.rlim_max ? 40000 + 4096 * i : set.rlim_max;
+        set.rlim_cur = wanted(i, &set);
         CHECK(i % 2 ? RAW(setrlimit, which[i], &set) == 0 : RAW(prlimit64, 0, which[i], &set, NULL) == 0);
     }
     // It goes home for this.
@@ -20,8 +25,7 @@ int main(int argc, char **argv) {
     CHECK(shared != MAP_FAILED);
     for (int i = 0; i < MANY; i++) {
         CHECK(getrlimit(which[i], &found) == 0);
-        rlim_t expected = 40000 + 4096 * i < found.rlim_max ? (rlim_t)(40000 + 4096 * i) : found.rlim_max;
-        SAY("%d: %d", i, found.rlim_cur == expected);
+        SAY("%d: %d", i, found.rlim_cur == wanted(i, &found));
     }
     SUCCESS();
 }

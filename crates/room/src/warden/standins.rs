@@ -295,10 +295,6 @@ fn handle(room: &Shared, request: &Request<'_>) {
         }
         // ENOSYS: the kernel asks no more. Nothing is kept back here that a close could flush.
         Some(Opcode::Flush) => Err(libc::ENOSYS),
-        Some(Opcode::Fsync) => {
-            device.error(unique, 0);
-            Ok(())
-        }
         Some(Opcode::Setattr) => Err(libc::EINVAL),
         // ENOSYS would be said of the whole file system, stand-ins of files among it.
         Some(Opcode::Fallocate) => Err(libc::ESPIPE),

@@ -145,10 +145,10 @@ impl Files {
 /// Calls at home, in this order, and what each one's answer is for.
 type Plan = Vec<(Call, Step)>;
 
-/// Serves a request for a file's stand-in; `None` if it is one like those for all others.
+/// Serves a request for a file's stand-in, or one that home alone can answer for any; `None` if it is one like those for all others.
 pub fn serve(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
-    let standin = super::standin(request.header.nodeid).filter(|standin| standin.is_file())?;
     let opcode = request.opcode?;
+    let standin = super::standin(request.header.nodeid).filter(|s| s.is_file() || opcode == Opcode::Fsync)?;
     if opcode == Opcode::Getattr && devices::asker(room, request).is_none() {
         return None;
     }
