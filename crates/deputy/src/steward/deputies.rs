@@ -66,6 +66,8 @@ pub enum Purpose {
     },
     /// A stop of job control: the process goes on.
     Stop,
+    /// It goes to the directory that the next call is made in.
+    Enter,
     /// Nobody waits for it.
     Nothing,
 }
@@ -111,6 +113,8 @@ pub struct Thread {
     stop_told: bool,
     /// It was told to end: it does nothing more.
     leaving: bool,
+    /// It could not go where the next call is to be made: what it tried is made instead, and fails as it did.
+    astray: Option<Vec<u8>>,
     /// The blob runs in it: until then what it is to do waits, and nobody may interrupt it.
     ready: bool,
 }
@@ -125,6 +129,7 @@ impl Thread {
             parked: None,
             stop_told: false,
             leaving: false,
+            astray: None,
             ready: true,
         }
     }
@@ -143,6 +148,11 @@ impl Thread {
     /// The steward's end of its channel.
     pub fn channel(&self) -> &OwnedFd {
         &self.channel
+    }
+
+    /// It has nothing to do.
+    pub fn rests(&self) -> bool {
+        self.is_idle() && self.queue.is_empty() && self.parked.is_none()
     }
 
     fn is_idle(&self) -> bool {
@@ -172,8 +182,13 @@ impl Thread {
     fn next(&mut self) {
         if self.ready
             && self.current.is_none()
-            && let Some(job) = self.queue.pop_front()
+            && let Some(mut job) = self.queue.pop_front()
         {
+            if matches!(job.purpose, Purpose::Call { .. })
+                && let Some(packet) = self.astray.take()
+            {
+                job.packet = packet;
+            }
             self.send(&job);
             self.current = Some(job);
         }
@@ -208,6 +223,9 @@ impl Thread {
             self.current = Some(job);
             return None;
         }
+        if matches!(job.purpose, Purpose::Enter) {
+            self.astray = (result < 0).then(|| job.packet.clone());
+        }
         self.next();
         Some((job, if interrupted { EINTR } else { result }))
     }
@@ -218,6 +236,7 @@ impl Thread {
             return Some(parked);
         }
         if let Some(at) = self.queue.iter().position(|j| j.is_call(id)) {
+            self.astray = None;
             return self.queue.remove(at);
         }
         if let Some(job) = self.current.as_mut().filter(|j| j.is_call(id)) {
