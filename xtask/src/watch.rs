@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -12,8 +11,11 @@ const AFTER_ITS_END: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(500);
 /// At most so many threads are shown.
 const THREADS_MAX: usize = 300;
-/// Field of `/proc/PID/stat` behind the name: when it was started, in ticks since boot (proc_pid_stat(5), field 22).
-const START_FIELD: usize = 22 - 3;
+/// Fields of `/proc/PID/stat` (proc_pid_stat(5)): the parent; when it was started, in ticks since boot.
+const PARENT_FIELD: usize = 4;
+const START_FIELD: usize = 22;
+/// Its children are the kernel's.
+const KTHREADD: u64 = 2;
 
 /// How a program that was watched came to its end.
 pub enum Ended {
@@ -70,8 +72,10 @@ fn reader(output: Option<impl Read + Send + 'static>) -> Receiver<String> {
 
 /// All that runs and was started after this process: what each thread waits in.
 pub fn show_processes() {
-    let own = start(Path::new("/proc/self")).unwrap_or(0);
-    let processes = numbers("/proc").filter(|pid| start(&Path::new("/proc").join(pid)).is_some_and(|at| at >= own));
+    let own = stat("self", START_FIELD).unwrap_or(0);
+    let is_newer = |pid: &String| stat(pid, START_FIELD).is_some_and(|at| at >= own);
+    let is_users = |pid: &String| stat(pid, PARENT_FIELD) != Some(KTHREADD);
+    let processes = numbers("/proc").filter(is_newer).filter(is_users);
     let threads = processes.flat_map(|pid| {
         let tasks = format!("/proc/{pid}/task");
         numbers(&tasks).map(move |thread| (pid.clone(), thread)).collect::<Vec<_>>()
@@ -108,9 +112,10 @@ fn describe(pid: &str, thread: &str) -> String {
     )
 }
 
-fn start(process: &Path) -> Option<u64> {
-    let stat = fs::read_to_string(process.join("stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(START_FIELD)?.parse().ok()
+fn stat(pid: &str, field: usize) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name, which is field 2, and may have anything in it.
+    stat.rsplit_once(") ")?.1.split(' ').nth(field - 3)?.parse().ok()
 }
 
 /// The entries of a directory that are numbers.
@@ -142,6 +147,12 @@ mod tests {
         let ended = lines(&mut child, Duration::MAX, |line| heard.push(line.to_owned()), || panic!("not silent"));
         let _ = Command::new("kill").args(&heard).status();
         assert!(matches!(ended.unwrap(), Ended::With(status) if status.success()));
+    }
+
+    #[test]
+    fn fields_are_found_behind_the_name() {
+        assert_eq!(stat("self", PARENT_FIELD), Some(u64::from(std::os::unix::process::parent_id())));
+        assert!(stat("self", START_FIELD) >= stat("1", START_FIELD));
     }
 
     #[test]
