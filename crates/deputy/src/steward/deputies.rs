@@ -159,6 +159,22 @@ impl Thread {
         self.current.is_none()
     }
 
+    fn business(&self) -> Option<String> {
+        let job = self.current.as_ref().or(self.queue.front());
+        let what = match job.map(|job| &job.purpose) {
+            _ if self.leaving => "is to end".into(),
+            Some(_) if !self.ready => "is not there yet".into(),
+            Some(Purpose::Call { nr, .. }) => format!("makes {}", systable::name(*nr).unwrap_or("an unknown call")),
+            Some(Purpose::Take { .. }) => "takes a descriptor".into(),
+            Some(Purpose::Thread { .. }) => "makes a thread".into(),
+            Some(Purpose::Fork { .. }) => "makes a process".into(),
+            Some(Purpose::Stop) => "is stopped".into(),
+            Some(Purpose::Enter | Purpose::Nothing) => "does what it was told".into(),
+            None => return None,
+        };
+        Some(what)
+    }
+
     /// Has it do this, at once or when it has done what came before.
     pub fn give(&mut self, job: Job) {
         self.queue.push_back(job);
@@ -380,6 +396,12 @@ impl Deputy {
     /// As [`Deputy::is_idle`], and no thread is about to end.
     pub fn is_settled(&self) -> bool {
         self.is_idle() && self.threads.values().all(|t| !t.leaving)
+    }
+
+    /// What keeps it from being idle or settled, in words.
+    pub fn business(&self) -> String {
+        let of = |(tid, thread): (&i32, &Thread)| thread.business().map(|what| format!("its thread {tid} {what}"));
+        self.threads.iter().find_map(of).unwrap_or_else(|| "its threads are not those of its body".into())
     }
 
     /// A thread that runs this call for `tid`; any other if that is not known.
