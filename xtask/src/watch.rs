@@ -53,7 +53,11 @@ pub fn lines(
             None if heard.elapsed() > patience => {
                 on_silence();
                 child.kill()?;
-                child.wait()?;
+                // One whose thread hangs in the kernel cannot be waited for.
+                let killed = Instant::now();
+                while child.try_wait()?.is_none() && killed.elapsed() < AFTER_ITS_END {
+                    std::thread::sleep(LOOK);
+                }
                 return Ok(Ended::Silent);
             }
             _ => {}

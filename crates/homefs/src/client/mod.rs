@@ -91,6 +91,9 @@ pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
 /// How long the removal or the renaming of a directory may wait for what home has told to forget before: that may wait for this directory.
 const UNTIL_LOCKED: Duration = Duration::from_millis(10);
 
+/// How long the content of a file may wait for names that home has told to forget before: a listing of their directory may wait for this file's pages.
+const UNTIL_LISTED: Duration = Duration::from_secs(1);
+
 /// The room's end of all mounts of one home.
 pub struct Client {
     mounts: Vec<Arc<Mount>>,
@@ -202,19 +205,24 @@ impl Client {
                     let names = self.uplink.current_call(tid).is_some_and(|line| peek::names_a_file(&line));
                     blocks.locked = if names { Locked::Some } else { Locked::None };
                 }
-                Locked::Named => return self.give_soon(mount, seq, bytes.to_vec()),
+                Locked::Named => return self.give_soon(mount, seq, bytes.to_vec(), UNTIL_LOCKED),
                 Locked::None | Locked::Some => {}
             }
         }
-        lock(&self.order).must_wait(mount, blocks, seq, bytes)
+        let mut order = lock(&self.order);
+        if order.overtakes(mount, blocks, seq) || !order.locks_pages_before_names(mount, blocks, seq) {
+            return order.must_wait(mount, blocks, seq, bytes);
+        }
+        drop(order);
+        self.give_soon(mount, seq, bytes.to_vec(), UNTIL_LISTED)
     }
 
-    /// Gives a reply when `seq` is applied, or a moment later if that may be what waits for it: which directory is locked is not known.
-    fn give_soon(self: &Arc<Self>, mount: u16, seq: u64, bytes: Vec<u8>) -> bool {
+    /// Gives a reply when `seq` is applied, or after this time if that may be what waits for it: what is locked is not known.
+    fn give_soon(self: &Arc<Self>, mount: u16, seq: u64, bytes: Vec<u8>, longest: Duration) -> bool {
         let client = self.clone();
         let give = move || {
             let is_late = |order: &mut Order| order.applied() < seq && !order.closed;
-            drop(client.applied_changed.wait_timeout_while(lock(&client.order), UNTIL_LOCKED, is_late));
+            drop(client.applied_changed.wait_timeout_while(lock(&client.order), longest, is_late));
             client.mounts[usize::from(mount)].write(&bytes);
         };
         std::thread::Builder::new().name("fuse-late".into()).spawn(give).is_ok()

@@ -6,13 +6,11 @@
 //! overtake: everything on a directory of which a name is being forgotten, reads and writes of a file whose content is being forgotten. A request may also be
 //! made with directories locked that it does not name: see [`Locked`].
 //!
-//! A name whose forgetting was overtaken by an answer that says what it names now needs no forgetting any more, and must not be forgotten: a directory that was entered
-//! in between would have no path (getcwd(2) says ENOENT of what has no name). So the forgetting of a name waits for the answers to requests under way that name it.
+//! Where a file system is mounted twice, home tells of what the room itself has made, too. The forgetting of a directory that was just made came after the answer, when it may have been entered:
+//! it had no path then (getcwd(2) says ENOENT of what has no name). So the forgetting of a name waits for requests under way that make a directory of it, and is left out if one has.
 
 use crate::invalidation::{Invalidation, What};
-use crate::proto::{
-    CreateIn, EntryOut, LinkIn, MkdirIn, MknodIn, OUT_HEADER_BYTES, Opcode, Request, STANDIN_BIT, reply_error,
-};
+use crate::proto::{EntryOut, MkdirIn, OUT_HEADER_BYTES, Opcode, Request, STANDIN_BIT, reply_error};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use zerocopy::FromBytes;
@@ -38,7 +36,7 @@ pub(super) struct Blocks {
     pub(super) locked: Locked,
     /// The thread that looks a name up; 0 for all other requests.
     pub(super) lookup_tid: u32,
-    /// The name that the answer tells of.
+    /// The name of a directory that is made.
     pub(super) name: Option<Name>,
 }
 
@@ -53,22 +51,18 @@ impl Name {
         Name(hasher.finish())
     }
 
-    /// That which the answer to a request tells of, if it tells of one.
-    fn told_by(mount: u16, request: &Request<'_>) -> Option<Name> {
-        let mut args = request.args();
-        match request.opcode? {
-            Opcode::Lookup | Opcode::Symlink => {}
-            Opcode::Mkdir => drop(args.take::<MkdirIn>().ok()?),
-            Opcode::Mknod => drop(args.take::<MknodIn>().ok()?),
-            Opcode::Create => drop(args.take::<CreateIn>().ok()?),
-            Opcode::Link => drop(args.take::<LinkIn>().ok()?),
-            _ => return None,
+    /// That of a directory which a request makes.
+    fn made_by(mount: u16, request: &Request<'_>) -> Option<Name> {
+        if request.opcode != Some(Opcode::Mkdir) {
+            return None;
         }
+        let mut args = request.args();
+        args.take::<MkdirIn>().ok()?;
         Some(Name::new(mount, request.header.nodeid, args.name().ok()?.to_bytes()))
     }
 }
 
-/// Whether a reply to a request that tells of a name says what it names.
+/// Whether a reply says what was made.
 fn names_something(reply: &[u8]) -> bool {
     let entry = reply.get(OUT_HEADER_BYTES..).and_then(|payload| EntryOut::read_from_prefix(payload).ok());
     reply_error(reply).is_none() && entry.is_some_and(|(entry, _)| entry.nodeid != 0)
@@ -87,7 +81,7 @@ impl Blocks {
             Some(Rmdir | Rename | Rename2) => Locked::Named,
             _ => Locked::None,
         };
-        let name = Name::told_by(mount, request);
+        let name = Name::made_by(mount, request);
         Blocks { nodes: request.nodes().map(|node| node & !STANDIN_BIT), pages, locked, lookup_tid, name }
     }
 }
@@ -137,7 +131,7 @@ pub(super) enum Turn {
 pub(super) struct Order {
     applied: u64,
     pending: Vec<Pending>,
-    /// How many requests under way tell of a name.
+    /// How many requests under way make a directory of a name.
     asked: HashMap<Name, u32>,
     waiting: Vec<(u64, u16, Vec<u8>)>,
     pub(super) closed: bool,
@@ -174,16 +168,28 @@ impl Order {
         self.applied < seq && !pending(blocks) && pending(Blocks { locked: Locked::Some, ..blocks })
     }
 
+    /// A reply made at `seq` is to be given to the kernel now.
+    pub(super) fn overtakes(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
+        self.applied >= seq || self.pending.iter().any(|p| p.may_wait_for(mount, blocks))
+    }
+
+    /// A reply made at `seq` waits for the forgetting of a name while pages are locked. A listing of that name's directory may wait for those pages, with the directory
+    /// locked: the kernel drops the pages of the files in it whose size has changed.
+    pub(super) fn locks_pages_before_names(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
+        let names = |p: &Pending| p.mount == mount && p.node != 0 && p.seq <= seq && matches!(p.kind, Kind::Names);
+        blocks.pages && self.applied < seq && self.pending.iter().any(names)
+    }
+
     /// A reply made at `seq` has arrived: true if it is kept here until that is applied, false if it is to be given to the kernel now.
     pub(super) fn must_wait(&mut self, mount: u16, blocks: Blocks, seq: u64, bytes: &[u8]) -> bool {
-        if self.applied >= seq || self.pending.iter().any(|p| p.may_wait_for(mount, blocks)) {
+        if self.overtakes(mount, blocks, seq) {
             return false;
         }
         self.waiting.push((seq, mount, bytes.to_vec()));
         true
     }
 
-    /// A request that tells of this name goes to the home.
+    /// A request that makes a directory of this name goes to the home.
     pub(super) fn asks(&mut self, name: Name) {
         *self.asked.entry(name).or_default() += 1;
     }
@@ -196,15 +202,12 @@ impl Order {
                 self.asked.remove(&name);
             }
         }
-        let mut concerned = self.pending.iter_mut().filter(|p| p.name == Some(name)).peekable();
-        let waits = concerned.peek().is_some();
-        if let Some((seq, bytes)) = reply
-            && waits
-            && names_something(bytes)
-        {
-            concerned.filter(|p| p.seq <= seq).for_each(|p| p.is_known = true);
+        let mut concerned: Vec<&mut Pending> = self.pending.iter_mut().filter(|p| p.name == Some(name)).collect();
+        // Where there are more, somebody else has changed it too.
+        if let ([one], Some((seq, bytes))) = (&mut concerned[..], reply) {
+            one.is_known = one.seq <= seq && names_something(bytes);
         }
-        waits
+        !concerned.is_empty()
     }
 
     /// What to do about the name that invalidation `seq` is about.
@@ -283,7 +286,17 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_told_anew_is_not_forgotten() {
+    fn pages_may_be_waited_for_with_a_directory_locked() {
+        let read = Blocks { nodes: [8, 0], ..READ };
+        assert!(pending(entry()).locks_pages_before_names(0, read, 1));
+        assert!(!pending(entry()).locks_pages_before_names(0, read, 0), "made before");
+        assert!(!pending(entry()).locks_pages_before_names(1, read, 1), "another mount");
+        assert!(!pending(entry()).locks_pages_before_names(0, STAT, 1), "no pages");
+        assert!(!pending(What::Content { within: 0 }).locks_pages_before_names(0, read, 1), "no name");
+    }
+
+    #[test]
+    fn a_directory_that_was_just_made_is_not_forgotten() {
         let name = Name::new(0, 7, b"x");
         let after = |seq, reply: &[u8]| {
             let mut order = Order::default();
@@ -308,6 +321,11 @@ mod tests {
         assert_eq!(order.turn(1), Turn::Wait, "one more is under way");
         assert!(order.answered(name, Some((1, &entry_reply(9)))));
         assert_eq!(order.turn(1), Turn::Keep);
+        let mut order = pending(entry());
+        order.announce(2, &Invalidation { mount: 0, node: 7, what: entry() });
+        order.asks(name);
+        assert!(order.answered(name, Some((2, &entry_reply(9)))));
+        assert_eq!((order.turn(1), order.turn(2)), (Turn::Forget, Turn::Forget), "somebody else was there, too");
     }
 
     #[test]
