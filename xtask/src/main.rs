@@ -5,6 +5,7 @@ mod demo;
 mod packages;
 mod test;
 mod tool;
+mod watch;
 
 use std::process::ExitCode;
 

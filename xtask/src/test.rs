@@ -1,12 +1,12 @@
 //! Runs all tests, and counts them.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::packages;
 use crate::tool::{self, Executable, Result, cargo, executables, tree};
+use crate::watch::{self, Ended};
 
 /// How much is tested.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,16 @@ pub enum Extent {
     Normal,
     /// Everything.
     Full,
+}
+
+impl Extent {
+    /// How long a test program may say nothing. The longest test takes two minutes of a quiet machine, half an hour if it is one of those that take long.
+    fn patience(self) -> Duration {
+        match self {
+            Extent::Quick | Extent::Normal => Duration::from_secs(10 * 60),
+            Extent::Full => Duration::from_secs(2 * 60 * 60),
+        }
+    }
 }
 
 /// Tests that have been run.
@@ -65,7 +75,7 @@ pub fn run(extent: Extent) -> Result<()> {
     remove_leftovers(&tern);
     // Every failure has its name. One that is a matter of chance is still said, but does not hide what all others say.
     if total.failed == failures.len() as u64 && failures.len() <= AGAIN_MAX {
-        let passed = failures.iter().filter(|failure| passes_alone(failure, &tern)).count() as u64;
+        let passed = failures.iter().filter(|failure| passes_alone(failure, extent, &tern)).count() as u64;
         total.passed += passed;
         total.failed -= passed;
     }
@@ -116,9 +126,11 @@ fn command(program: &Executable, tern: &Path) -> Command {
 }
 
 /// Runs a test that failed once more, by itself.
-fn passes_alone(failure: &Failure<'_>, tern: &Path) -> bool {
+fn passes_alone(failure: &Failure<'_>, extent: Extent, tern: &Path) -> bool {
     let mut command = command(failure.program, tern);
-    let passed = command.args(["--exact", "--include-ignored", &failure.name]).status().is_ok_and(|s| s.success());
+    command.args(["--exact", "--include-ignored", &failure.name]);
+    let (ended, said) = listen(&mut command, extent);
+    let passed = matches!(ended, Ok(Ended::With(status)) if status.success()) && said.total().passed == 1;
     let how =
         if passed { "failed at first and passed when run again, alone: it depends on chance" } else { "failed again" };
     println!("{}: {} {how}", suite(failure.program), failure.name);
@@ -126,50 +138,98 @@ fn passes_alone(failure: &Failure<'_>, tern: &Path) -> bool {
 }
 
 /// Runs one test program, shows what failed, and counts; the names of the tests that failed. One that dies counts as a failure without a name.
+/// Where some hang, the others are run without them.
 fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Vec<String>) {
-    let mut command = command(program, tern);
-    if extent == Extent::Full {
-        command.arg("--include-ignored");
-    }
-    let died = |reason: String| {
-        println!("{}: {reason}", suite(program));
-        (Count { failed: 1, ..Count::default() }, Vec::new())
-    };
-    let mut names = Vec::new();
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => return died(format!("cannot be run: {error}")),
-    };
-    let mut count = None;
-    let mut single = Count::default();
-    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
-    for line in lines.map_while(std::result::Result::ok) {
-        match verdict(&line) {
-            Some(true) => single.passed += 1,
-            Some(false) => {
-                single.failed += 1;
-                names.extend(name(&line));
+    let given: &[&str] = if extent == Extent::Full { &["--include-ignored"] } else { &[] };
+    let (ended, said) = listen(command(program, tern).args(given), extent);
+    match ended {
+        Ok(Ended::Silent) if !said.slow.is_empty() => {
+            remove_leftovers(tern);
+            let mut command = command(program, tern);
+            command.args(given).arg("--exact");
+            for name in said.known() {
+                command.args(["--skip", name]);
             }
-            None => {}
+            let (ended, rest) = listen(&mut command, extent);
+            let (rest, names) = verdicts(program, ended, rest);
+            let begun = said.total();
+            let hung = said.slow.len() as u64;
+            let count = Count {
+                passed: begun.passed + rest.passed,
+                failed: begun.failed + hung + rest.failed,
+                ignored: rest.ignored,
+            };
+            (count, [said.failed, said.slow, names].concat())
         }
-        if let Some(found) = result(&line) {
-            count = Some(found);
+        ended => verdicts(program, ended, said),
+    }
+}
+
+/// Runs tests to their end, or until nothing is heard of them any more.
+fn listen(command: &mut Command, extent: Extent) -> (Result<Ended>, Said) {
+    let mut said = Said::default();
+    let ended = command.stdout(Stdio::piped()).spawn().and_then(|mut child| {
+        watch::lines(&mut child, extent.patience(), |line| said.hear(line), watch::show_processes)
+    });
+    (ended.map_err(|error| format!("cannot be run: {error}")), said)
+}
+
+/// What is counted of a program that said this and came to that end, and which tests failed.
+fn verdicts(program: &Executable, ended: Result<Ended>, said: Said) -> (Count, Vec<String>) {
+    let count = said.total();
+    let reason = match ended {
+        Ok(Ended::With(status)) if status.success() || count.failed > 0 => return (count, said.failed),
+        Ok(Ended::With(status)) => format!("ended with {status}"),
+        Ok(Ended::Silent) => "killed, as nothing was heard of its tests any more".into(),
+        Err(error) => error,
+    };
+    println!("{}: {reason}", suite(program));
+    (Count { failed: count.failed + 1, ..count }, Vec::new())
+}
+
+/// What a test program has said so far.
+#[derive(Default)]
+struct Said {
+    /// Its own summary.
+    count: Option<Count>,
+    /// Names of the tests that are right.
+    passed: Vec<String>,
+    /// Names of the tests that failed.
+    failed: Vec<String>,
+    /// Names of the tests that run for long.
+    slow: Vec<String>,
+}
+
+impl Said {
+    /// Counts what a line says; shows what is not good.
+    fn hear(&mut self, line: &str) {
+        match (verdict(line), name(line)) {
+            (Some(passed), Some(name)) => {
+                self.slow.retain(|slow| *slow != name);
+                if passed { &mut self.passed } else { &mut self.failed }.push(name);
+            }
+            _ => self.slow.extend(slow(line)),
+        }
+        if let Some(found) = result(line) {
+            self.count = Some(found);
         } else if !(line.is_empty()
-            || verdict(&line) == Some(true)
+            || verdict(line) == Some(true)
             || line.contains("... ignored")
             || line.starts_with("running"))
         {
             println!("    {line}");
         }
     }
-    let count = count.unwrap_or(single);
-    match child.wait() {
-        Ok(status) if status.success() || count.failed > 0 => (count, names),
-        Ok(status) => {
-            println!("{}: ended with {status}", suite(program));
-            (Count { failed: 1, ..count }, Vec::new())
-        }
-        Err(error) => died(format!("cannot be waited for: {error}")),
+
+    /// The summary, or what the verdicts come to.
+    fn total(&self) -> Count {
+        let single = Count { passed: self.passed.len() as u64, failed: self.failed.len() as u64, ignored: 0 };
+        self.count.unwrap_or(single)
+    }
+
+    /// All tests that were begun, as far as is known.
+    fn known(&self) -> impl Iterator<Item = &String> {
+        [&self.passed, &self.failed, &self.slow].into_iter().flatten()
     }
 }
 
@@ -187,6 +247,11 @@ fn verdict(line: &str) -> Option<bool> {
 fn name(line: &str) -> Option<String> {
     let name = line.strip_prefix("test ")?.split_once(" ... ")?.0;
     Some(name.trim_end_matches(" - should panic").to_owned())
+}
+
+/// Which test a line says to run for long.
+fn slow(line: &str) -> Option<String> {
+    Some(line.strip_prefix("test ")?.split_once(" has been running for over ")?.0.to_owned())
 }
 
 /// Numbers in `test result: ok. 7 passed; 0 failed; 1 ignored; ...`.
@@ -222,5 +287,15 @@ mod tests {
         assert_eq!(name("test a::b ... FAILED").as_deref(), Some("a::b"));
         assert!(result("test x ... ok").is_none());
         assert!(result("test result: odd").is_none());
+    }
+
+    #[test]
+    fn tests_that_hang_are_known() {
+        let mut said = Said::default();
+        for test in ["a", "b"] {
+            said.hear(&format!("test {test} has been running for over 60 seconds"));
+        }
+        said.hear("test a ... ok");
+        assert_eq!((said.slow, said.passed), (vec!["b".to_owned()], vec!["a".to_owned()]));
     }
 }

@@ -1,7 +1,7 @@
 //! Named faults, for tests: builds with the feature `faults` look for a file `fault` with a line `PHASE:KIND` in the run directory, and have that happen when the phase is
 //! reached, once. Other builds have nothing of it.
 //!
-//! Kinds: `error` (the phase fails), `hang` (nothing happens until a file `fault.over` is there), `disconnect` (all network connections of this process are shut down), `kill`
+//! Kinds: `error` (the phase fails), `hang` (nothing happens until a file `fault.over` is there, which is removed then), `disconnect` (all network connections of this process are shut down), `kill`
 //! (this process gets SIGKILL). The file becomes `fault.done`.
 
 use crate::Result;
@@ -97,6 +97,8 @@ mod armed {
         while !over.exists() && begun.elapsed() < HANGS_MAX {
             std::thread::sleep(Duration::from_millis(2));
         }
+        // The next one has an end of its own.
+        let _ = std::fs::remove_file(over);
     }
 
     fn disconnect() {

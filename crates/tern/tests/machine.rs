@@ -137,7 +137,8 @@ fn the_wall_clock_there_is_homes() {
         sleep(Duration::from_millis(100));
     }
     eprintln!("quickest answer in {} us, off by {} us", quickest.0 / 1000, quickest.1 / 1000);
-    assert!(quickest.1.abs() < MILLISECOND_NS);
+    // When it looked at its clock, between question and answer, is not known.
+    assert!(quickest.1.abs() < MILLISECOND_NS + quickest.0 / 2);
     drop(to);
     assert!(teller.wait().unwrap().success());
     times_there_are_homes(&lab);

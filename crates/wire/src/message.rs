@@ -246,6 +246,8 @@ pub enum ToHome {
         tid: i32,
         /// Working directory, absolute.
         cwd: Vec<u8>,
+        /// Number of its inode, if the room's kernel does not know any more that the path leads there.
+        inode: Option<u64>,
         /// umask.
         umask: u32,
     },

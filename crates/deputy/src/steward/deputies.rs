@@ -66,6 +66,8 @@ pub enum Purpose {
     },
     /// A stop of job control: the process goes on.
     Stop,
+    /// It goes to the directory that the next call is made in.
+    Enter,
     /// Nobody waits for it.
     Nothing,
 }
@@ -111,6 +113,8 @@ pub struct Thread {
     stop_told: bool,
     /// It was told to end: it does nothing more.
     leaving: bool,
+    /// It could not go where the next call is to be made: what it tried is made instead, and fails as it did.
+    astray: Option<Vec<u8>>,
     /// The blob runs in it: until then what it is to do waits, and nobody may interrupt it.
     ready: bool,
 }
@@ -125,6 +129,7 @@ impl Thread {
             parked: None,
             stop_told: false,
             leaving: false,
+            astray: None,
             ready: true,
         }
     }
@@ -145,8 +150,29 @@ impl Thread {
         &self.channel
     }
 
+    /// It has nothing to do.
+    pub fn rests(&self) -> bool {
+        self.is_idle() && self.queue.is_empty() && self.parked.is_none()
+    }
+
     fn is_idle(&self) -> bool {
         self.current.is_none()
+    }
+
+    fn business(&self) -> Option<String> {
+        let job = self.current.as_ref().or(self.queue.front());
+        let what = match job.map(|job| &job.purpose) {
+            _ if self.leaving => "is to end".into(),
+            Some(_) if !self.ready => "is not there yet".into(),
+            Some(Purpose::Call { nr, .. }) => format!("makes {}", systable::name(*nr).unwrap_or("an unknown call")),
+            Some(Purpose::Take { .. }) => "takes a descriptor".into(),
+            Some(Purpose::Thread { .. }) => "makes a thread".into(),
+            Some(Purpose::Fork { .. }) => "makes a process".into(),
+            Some(Purpose::Stop) => "is stopped".into(),
+            Some(Purpose::Enter | Purpose::Nothing) => "does what it was told".into(),
+            None => return None,
+        };
+        Some(what)
     }
 
     /// Has it do this, at once or when it has done what came before.
@@ -172,8 +198,13 @@ impl Thread {
     fn next(&mut self) {
         if self.ready
             && self.current.is_none()
-            && let Some(job) = self.queue.pop_front()
+            && let Some(mut job) = self.queue.pop_front()
         {
+            if matches!(job.purpose, Purpose::Call { .. })
+                && let Some(packet) = self.astray.take()
+            {
+                job.packet = packet;
+            }
             self.send(&job);
             self.current = Some(job);
         }
@@ -208,6 +239,9 @@ impl Thread {
             self.current = Some(job);
             return None;
         }
+        if matches!(job.purpose, Purpose::Enter) {
+            self.astray = (result < 0).then(|| job.packet.clone());
+        }
         self.next();
         Some((job, if interrupted { EINTR } else { result }))
     }
@@ -218,6 +252,7 @@ impl Thread {
             return Some(parked);
         }
         if let Some(at) = self.queue.iter().position(|j| j.is_call(id)) {
+            self.astray = None;
             return self.queue.remove(at);
         }
         if let Some(job) = self.current.as_mut().filter(|j| j.is_call(id)) {
@@ -361,6 +396,12 @@ impl Deputy {
     /// As [`Deputy::is_idle`], and no thread is about to end.
     pub fn is_settled(&self) -> bool {
         self.is_idle() && self.threads.values().all(|t| !t.leaving)
+    }
+
+    /// What keeps it from being idle or settled, in words.
+    pub fn business(&self) -> String {
+        let of = |(tid, thread): (&i32, &Thread)| thread.business().map(|what| format!("its thread {tid} {what}"));
+        self.threads.iter().find_map(of).unwrap_or_else(|| "its threads are not those of its body".into())
     }
 
     /// A thread that runs this call for `tid`; any other if that is not known.

@@ -7,6 +7,7 @@ use super::privileged::Order;
 use super::processes::Inquiry;
 use super::shared::{Shared, Table};
 use super::standins;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 use wire::message::onward::Said;
 use wire::message::{Birth, Call, CallId, Ending};
@@ -71,7 +72,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::NameOf { id, standin } => room.inquire(id, Inquiry::Name(standin)),
         ToHome::Adopt { pid, fd, standin } => standins::adopt(room, pid, fd, standin),
         ToHome::Close { standin } => standins::close(room, standin),
-        ToHome::Surroundings { pid, tid, cwd, umask } => surroundings(room, pid, tid, cwd, umask),
+        ToHome::Surroundings { pid, tid, cwd, inode, umask } => surroundings(room, (pid, tid), cwd, inode, umask),
         ToHome::Refused { pid, nr, why } => {
             if let Some(deputy) = room.table().deputies.get_mut(&pid) {
                 deputy.refused(format!("{} was refused: {why}", systable::name(nr).unwrap_or("an unknown call")));
@@ -203,17 +204,29 @@ fn may_be_made_again(call: &Call) -> bool {
 }
 
 /// The thread's next call finds its body's working directory and umask.
-fn surroundings(room: &Shared, pid: i32, tid: i32, cwd: Vec<u8>, umask: u32) {
+fn surroundings(room: &Shared, (pid, tid): (i32, i32), cwd: Vec<u8>, inode: Option<u64>, umask: u32) {
+    // Where it is already it may not be able to go again.
+    let is_there = os::process::link(pid, "cwd").is_ok_and(|link| link.as_os_str().as_bytes() == cwd);
+    // Nowhere: who is in a directory that has been removed, or renamed without this being known there, gets ENOENT.
+    let path = if inode.is_none_or(|inode| leads_to(pid, &cwd, inode)) { cwd } else { Vec::new() };
+    let enter = Call { pointers: 1, data: [path, vec![0]].concat(), ..Call::new(libc::SYS_chdir, [0; 6]) };
+    let mask = Call::new(libc::SYS_umask, [u64::from(umask & 0o777), 0, 0, 0, 0, 0]);
     let mut table = room.table();
     let Some(thread) = table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) else { return };
-    let path = [cwd, vec![0]].concat();
-    let calls = [
-        Call::new(libc::SYS_umask, [u64::from(umask & 0o777), 0, 0, 0, 0, 0]),
-        Call { pointers: 1, data: path, ..Call::new(libc::SYS_chdir, [0; 6]) },
-    ];
-    for packet in calls.iter().filter_map(channel::call) {
+    let stays = is_there && thread.rests();
+    if let Some(packet) = channel::call(&mask) {
         thread.give(Job::new(packet, Purpose::Nothing));
     }
+    if let Some(packet) = channel::call(&enter).filter(|_| !stays) {
+        thread.give(Job::new(packet, Purpose::Enter));
+    }
+}
+
+/// Whether a path is that of this inode, to process `pid`.
+fn leads_to(pid: i32, path: &[u8], inode: u64) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let from_its_root = [format!("/proc/{pid}/root").as_bytes(), path].concat();
+    std::fs::metadata(std::ffi::OsStr::from_bytes(&from_its_root)).is_ok_and(|found| found.ino() == inode)
 }
 
 /// Signals that a deputy thread may block during a call: those of job control.

@@ -406,7 +406,7 @@ impl Privileged {
                 }
                 self.room.tell(&ToRoom::GoOn { pid });
             }
-            Purpose::Nothing => {}
+            Purpose::Nothing | Purpose::Enter => {}
         }
     }
 

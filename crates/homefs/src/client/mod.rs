@@ -19,7 +19,7 @@ use crate::proto::{
 };
 use idle::{Files, Opening, Release};
 use local::Locals;
-use order::{Blocks, Locked, Order};
+use order::{Blocks, Locked, Order, Turn};
 use readers::{READERS, Readers};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -90,6 +90,9 @@ pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
 
 /// How long the removal or the renaming of a directory may wait for what home has told to forget before: that may wait for this directory.
 const UNTIL_LOCKED: Duration = Duration::from_millis(10);
+
+/// How long the content of a file may wait for names that home has told to forget before: a listing of their directory may wait for this file's pages.
+const UNTIL_LISTED: Duration = Duration::from_secs(1);
 
 /// The room's end of all mounts of one home.
 pub struct Client {
@@ -185,10 +188,13 @@ impl Client {
         }
         let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
         let bytes = stand_in.as_deref().unwrap_or(bytes);
-        if seq > self.applied.load(Ordering::Acquire) && self.waits(mount, blocks, seq, bytes) {
-            return;
+        let waits = seq > self.applied.load(Ordering::Acquire) && self.waits(mount, blocks, seq, bytes);
+        let taken = !waits && at.give(bytes);
+        if let Some(name) = blocks.name
+            && lock(&self.order).answered(name, taken.then_some((seq, bytes)))
+        {
+            self.applied_changed.notify_all();
         }
-        at.write(bytes);
     }
 
     /// Whether a reply made at `seq` is kept until that is applied.
@@ -199,19 +205,24 @@ impl Client {
                     let names = self.uplink.current_call(tid).is_some_and(|line| peek::names_a_file(&line));
                     blocks.locked = if names { Locked::Some } else { Locked::None };
                 }
-                Locked::Named => return self.give_soon(mount, seq, bytes.to_vec()),
+                Locked::Named => return self.give_soon(mount, seq, bytes.to_vec(), UNTIL_LOCKED),
                 Locked::None | Locked::Some => {}
             }
         }
-        lock(&self.order).must_wait(mount, blocks, seq, bytes)
+        let mut order = lock(&self.order);
+        if order.overtakes(mount, blocks, seq) || !order.locks_pages_before_names(mount, blocks, seq) {
+            return order.must_wait(mount, blocks, seq, bytes);
+        }
+        drop(order);
+        self.give_soon(mount, seq, bytes.to_vec(), UNTIL_LISTED)
     }
 
-    /// Gives a reply when `seq` is applied, or a moment later if that may be what waits for it: which directory is locked is not known.
-    fn give_soon(self: &Arc<Self>, mount: u16, seq: u64, bytes: Vec<u8>) -> bool {
+    /// Gives a reply when `seq` is applied, or after this time if that may be what waits for it: what is locked is not known.
+    fn give_soon(self: &Arc<Self>, mount: u16, seq: u64, bytes: Vec<u8>, longest: Duration) -> bool {
         let client = self.clone();
         let give = move || {
             let is_late = |order: &mut Order| order.applied() < seq && !order.closed;
-            drop(client.applied_changed.wait_timeout_while(lock(&client.order), UNTIL_LOCKED, is_late));
+            drop(client.applied_changed.wait_timeout_while(lock(&client.order), longest, is_late));
             client.mounts[usize::from(mount)].write(&bytes);
         };
         std::thread::Builder::new().name("fuse-late".into()).spawn(give).is_ok()
@@ -339,10 +350,9 @@ impl Client {
                     reply.push(&OpenOut { fh, open_flags: fopen::KEEP_CACHE | fopen::NOFLUSH, backing_id: 0 });
                     return mount.write(reply.finish(unique));
                 }
-                lock(&mount.under_way).insert(
-                    unique,
-                    UnderWay { blocks: Blocks::of(&request), opening, fifo_writer: fifo_writer(&request) },
-                );
+                let blocks = Blocks::of(index, &request);
+                blocks.name.into_iter().for_each(|name| lock(&self.order).asks(name));
+                lock(&mount.under_way).insert(unique, UnderWay { blocks, opening, fifo_writer: fifo_writer(&request) });
             }
         }
         if lock(&self.order).closed {
@@ -421,7 +431,7 @@ impl Client {
                 self.release(lock(&self.files).forget(invalidation.mount, invalidation.node));
             }
             if let Some(mount) = self.mounts.get(usize::from(invalidation.mount)) {
-                mount.apply(&invalidation);
+                mount.apply(&invalidation, self.turn(seq));
             }
             let ready = {
                 let mut order = lock(&self.order);
@@ -438,6 +448,13 @@ impl Client {
                 self.uplink.applied(seq);
             }
         }
+    }
+
+    /// Whether what invalidation `seq` names is to be forgotten, when it is known.
+    fn turn(&self, seq: u64) -> Turn {
+        let must_wait = |order: &mut Order| !order.closed && order.turn(seq) == Turn::Wait;
+        let order = self.applied_changed.wait_while(lock(&self.order), must_wait);
+        order.unwrap_or_else(PoisonError::into_inner).turn(seq)
     }
 
     fn next_invalidation(&self) -> Option<(u64, Invalidation, bool)> {
@@ -480,11 +497,18 @@ impl Mount {
     }
 
     fn write(&self, bytes: &[u8]) {
+        self.give(bytes);
+    }
+
+    /// Whether the kernel has taken it.
+    fn give(&self, bytes: &[u8]) -> bool {
         // ENOENT: the requester was killed meanwhile, or the kernel does not know the node that a notification names.
         match rustix::io::write(self.device.as_fd(), bytes) {
-            Ok(_) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::PERM) => {}
+            Ok(_) => return true,
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::PERM) => {}
             Err(errno) => tracing::warn!(%errno, bytes = bytes.len(), "the kernel refused a reply or notification"),
         }
+        false
     }
 
     /// Waits until the kernel has looked at all replies to lookups and listings in this directory that it has got.
@@ -495,7 +519,7 @@ impl Mount {
         }
     }
 
-    fn apply(&self, invalidation: &Invalidation) {
+    fn apply(&self, invalidation: &Invalidation, turn: Turn) {
         let node = invalidation.node;
         match &invalidation.what {
             What::Attr { within } => {
@@ -508,7 +532,9 @@ impl Mount {
             }
             What::Entry(name) => {
                 // Not EXPIRE_ONLY: a revalidation that has its reply and has not looked at it yet would make the name valid again.
-                self.write(&proto::notify_inval_entry(node, name, 0));
+                if turn != Turn::Keep {
+                    self.write(&proto::notify_inval_entry(node, name, 0));
+                }
                 // The cached listing and times of the directory: a name that the kernel does not know would leave them.
                 self.write(&proto::notify_inval_content(node));
             }

@@ -5,9 +5,15 @@
 //! the directory's lock, forgetting content waits for locked pages, and both may be held by a request that waits for its reply. So such replies
 //! overtake: everything on a directory of which a name is being forgotten, reads and writes of a file whose content is being forgotten. A request may also be
 //! made with directories locked that it does not name: see [`Locked`].
+//!
+//! Where a file system is mounted twice, home tells of what the room itself has made, too. The forgetting of a directory that was just made came after the answer, when it may have been entered:
+//! it had no path then (getcwd(2) says ENOENT of what has no name). So the forgetting of a name waits for requests under way that make a directory of it, and is left out if one has.
 
 use crate::invalidation::{Invalidation, What};
-use crate::proto::{Opcode, Request, STANDIN_BIT};
+use crate::proto::{EntryOut, MkdirIn, OUT_HEADER_BYTES, Opcode, Request, STANDIN_BIT, reply_error};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use zerocopy::FromBytes;
 
 /// Directories that may be locked beside those which a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +36,40 @@ pub(super) struct Blocks {
     pub(super) locked: Locked,
     /// The thread that looks a name up; 0 for all other requests.
     pub(super) lookup_tid: u32,
+    /// The name of a directory that is made.
+    pub(super) name: Option<Name>,
+}
+
+/// A name in a directory: a hash of both, and of the mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Name(u64);
+
+impl Name {
+    fn new(mount: u16, directory: u64, name: &[u8]) -> Name {
+        let mut hasher = DefaultHasher::new();
+        (mount, directory, name).hash(&mut hasher);
+        Name(hasher.finish())
+    }
+
+    /// That of a directory which a request makes.
+    fn made_by(mount: u16, request: &Request<'_>) -> Option<Name> {
+        if request.opcode != Some(Opcode::Mkdir) {
+            return None;
+        }
+        let mut args = request.args();
+        args.take::<MkdirIn>().ok()?;
+        Some(Name::new(mount, request.header.nodeid, args.name().ok()?.to_bytes()))
+    }
+}
+
+/// Whether a reply says what was made.
+fn names_something(reply: &[u8]) -> bool {
+    let entry = reply.get(OUT_HEADER_BYTES..).and_then(|payload| EntryOut::read_from_prefix(payload).ok());
+    reply_error(reply).is_none() && entry.is_some_and(|(entry, _)| entry.nodeid != 0)
 }
 
 impl Blocks {
-    pub(super) fn of(request: &Request<'_>) -> Blocks {
+    pub(super) fn of(mount: u16, request: &Request<'_>) -> Blocks {
         use Opcode::{
             CopyFileRange, Fallocate, Getattr, Getxattr, Lookup, Read, Readdir, Readdirplus, Rename, Rename2, Rmdir,
             Write,
@@ -45,7 +81,8 @@ impl Blocks {
             Some(Rmdir | Rename | Rename2) => Locked::Named,
             _ => Locked::None,
         };
-        Blocks { nodes: request.nodes().map(|node| node & !STANDIN_BIT), pages, locked, lookup_tid }
+        let name = Name::made_by(mount, request);
+        Blocks { nodes: request.nodes().map(|node| node & !STANDIN_BIT), pages, locked, lookup_tid, name }
     }
 }
 
@@ -61,6 +98,10 @@ struct Pending {
     mount: u16,
     node: u64,
     kind: Kind,
+    /// That is to be forgotten.
+    name: Option<Name>,
+    /// What the name means is known by an answer that was made later.
+    is_known: bool,
 }
 
 impl Pending {
@@ -74,11 +115,24 @@ impl Pending {
     }
 }
 
+/// What to do about a name that is to be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Forget it.
+    Forget,
+    /// It is known anew: leave it.
+    Keep,
+    /// A request under way names it.
+    Wait,
+}
+
 /// Invalidations not yet applied, and the replies that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     applied: u64,
     pending: Vec<Pending>,
+    /// How many requests under way make a directory of a name.
+    asked: HashMap<Name, u32>,
     waiting: Vec<(u64, u16, Vec<u8>)>,
     pub(super) closed: bool,
 }
@@ -92,7 +146,11 @@ impl Order {
     /// An invalidation has arrived.
     pub(super) fn announce(&mut self, seq: u64, invalidation: &Invalidation) {
         let mount = invalidation.mount;
-        let mut add = |node, kind| self.pending.push(Pending { seq, mount, node, kind });
+        let name = match &invalidation.what {
+            What::Entry(name) => Some(Name::new(mount, invalidation.node, name)),
+            _ => None,
+        };
+        let mut add = |node, kind| self.pending.push(Pending { seq, mount, node, kind, name, is_known: false });
         match invalidation.what {
             What::Entry(_) => add(invalidation.node, Kind::Names),
             What::Attr { within } if within != 0 => add(within, Kind::Names),
@@ -110,13 +168,55 @@ impl Order {
         self.applied < seq && !pending(blocks) && pending(Blocks { locked: Locked::Some, ..blocks })
     }
 
+    /// A reply made at `seq` is to be given to the kernel now.
+    pub(super) fn overtakes(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
+        self.applied >= seq || self.pending.iter().any(|p| p.may_wait_for(mount, blocks))
+    }
+
+    /// A reply made at `seq` waits for the forgetting of a name while pages are locked. A listing of that name's directory may wait for those pages, with the directory
+    /// locked: the kernel drops the pages of the files in it whose size has changed.
+    pub(super) fn locks_pages_before_names(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
+        let names = |p: &Pending| p.mount == mount && p.node != 0 && p.seq <= seq && matches!(p.kind, Kind::Names);
+        blocks.pages && self.applied < seq && self.pending.iter().any(names)
+    }
+
     /// A reply made at `seq` has arrived: true if it is kept here until that is applied, false if it is to be given to the kernel now.
     pub(super) fn must_wait(&mut self, mount: u16, blocks: Blocks, seq: u64, bytes: &[u8]) -> bool {
-        if self.applied >= seq || self.pending.iter().any(|p| p.may_wait_for(mount, blocks)) {
+        if self.overtakes(mount, blocks, seq) {
             return false;
         }
         self.waiting.push((seq, mount, bytes.to_vec()));
         true
+    }
+
+    /// A request that makes a directory of this name goes to the home.
+    pub(super) fn asks(&mut self, name: Name) {
+        *self.asked.entry(name).or_default() += 1;
+    }
+
+    /// It has its answer, and `reply`, made at `seq`, is with the kernel if it is there. True if somebody may wait for that.
+    pub(super) fn answered(&mut self, name: Name, reply: Option<(u64, &[u8])>) -> bool {
+        if let Some(count) = self.asked.get_mut(&name) {
+            *count -= 1;
+            if *count == 0 {
+                self.asked.remove(&name);
+            }
+        }
+        let mut concerned: Vec<&mut Pending> = self.pending.iter_mut().filter(|p| p.name == Some(name)).collect();
+        // Where there are more, somebody else has changed it too.
+        if let ([one], Some((seq, bytes))) = (&mut concerned[..], reply) {
+            one.is_known = one.seq <= seq && names_something(bytes);
+        }
+        !concerned.is_empty()
+    }
+
+    /// What to do about the name that invalidation `seq` is about.
+    pub(super) fn turn(&self, seq: u64) -> Turn {
+        match self.pending.iter().find_map(|p| p.name.filter(|_| p.seq == seq).map(|name| (name, p.is_known))) {
+            Some((_, true)) => Turn::Keep,
+            Some((name, false)) if self.asked.contains_key(&name) => Turn::Wait,
+            _ => Turn::Forget,
+        }
     }
 
     /// All up to `seq` is applied: the replies that waited for no more than that.
@@ -131,9 +231,9 @@ impl Order {
 mod tests {
     use super::*;
 
-    const READ: Blocks = Blocks { nodes: [7, 0], pages: true, locked: Locked::None, lookup_tid: 0 };
-    const STAT: Blocks = Blocks { nodes: [7, 0], pages: false, locked: Locked::None, lookup_tid: 0 };
-    const OTHER: Blocks = Blocks { nodes: [8, 0], pages: true, locked: Locked::None, lookup_tid: 0 };
+    const READ: Blocks = Blocks { nodes: [7, 0], pages: true, locked: Locked::None, lookup_tid: 0, name: None };
+    const STAT: Blocks = Blocks { nodes: [7, 0], pages: false, locked: Locked::None, lookup_tid: 0, name: None };
+    const OTHER: Blocks = Blocks { nodes: [8, 0], pages: true, locked: Locked::None, lookup_tid: 0, name: None };
 
     fn entry() -> What {
         What::Entry(b"x".to_vec())
@@ -153,7 +253,7 @@ mod tests {
         assert!(!pending(What::Content { within: 8 }).must_wait(0, OTHER, 1, b""));
         assert!(!pending(entry()).must_wait(
             0,
-            Blocks { nodes: [3, 7], pages: false, locked: Locked::None, lookup_tid: 0 },
+            Blocks { nodes: [3, 7], pages: false, locked: Locked::None, lookup_tid: 0, name: None },
             1,
             b""
         ));
@@ -175,6 +275,57 @@ mod tests {
         assert!(pending(entry()).must_wait(0, OTHER, 1, b""));
         assert!(pending(entry()).must_wait(1, STAT, 1, b""), "another mount");
         assert!(!pending(entry()).must_wait(0, OTHER, 0, b""), "made before");
+    }
+
+    /// A reply to a lookup.
+    fn entry_reply(node: u64) -> Vec<u8> {
+        let mut reply = crate::proto::ReplyBuf::default();
+        reply.clear();
+        reply.push(&EntryOut { nodeid: node, ..EntryOut::default() });
+        reply.finish(5).to_vec()
+    }
+
+    #[test]
+    fn pages_may_be_waited_for_with_a_directory_locked() {
+        let read = Blocks { nodes: [8, 0], ..READ };
+        assert!(pending(entry()).locks_pages_before_names(0, read, 1));
+        assert!(!pending(entry()).locks_pages_before_names(0, read, 0), "made before");
+        assert!(!pending(entry()).locks_pages_before_names(1, read, 1), "another mount");
+        assert!(!pending(entry()).locks_pages_before_names(0, STAT, 1), "no pages");
+        assert!(!pending(What::Content { within: 0 }).locks_pages_before_names(0, read, 1), "no name");
+    }
+
+    #[test]
+    fn a_directory_that_was_just_made_is_not_forgotten() {
+        let name = Name::new(0, 7, b"x");
+        let after = |seq, reply: &[u8]| {
+            let mut order = Order::default();
+            order.asks(name);
+            order.announce(3, &Invalidation { mount: 0, node: 7, what: entry() });
+            assert_eq!(order.turn(3), Turn::Wait);
+            assert!(order.answered(name, Some((seq, reply))));
+            order.turn(3)
+        };
+        assert_eq!(after(3, &entry_reply(9)), Turn::Keep);
+        assert_eq!(after(2, &entry_reply(9)), Turn::Forget, "made before");
+        assert_eq!(after(3, &entry_reply(0)), Turn::Forget, "it names nothing");
+        assert_eq!(after(3, &crate::proto::status(5, libc::EEXIST)), Turn::Forget);
+        let mut order = pending(entry());
+        assert_eq!(order.turn(1), Turn::Forget, "nobody asks");
+        order.asks(Name::new(0, 7, b"y"));
+        assert!(!order.answered(Name::new(0, 7, b"y"), Some((1, &entry_reply(9)))));
+        assert_eq!(order.turn(1), Turn::Forget, "another name");
+        order.asks(name);
+        order.asks(name);
+        assert!(order.answered(name, None), "the kernel did not take it");
+        assert_eq!(order.turn(1), Turn::Wait, "one more is under way");
+        assert!(order.answered(name, Some((1, &entry_reply(9)))));
+        assert_eq!(order.turn(1), Turn::Keep);
+        let mut order = pending(entry());
+        order.announce(2, &Invalidation { mount: 0, node: 7, what: entry() });
+        order.asks(name);
+        assert!(order.answered(name, Some((2, &entry_reply(9)))));
+        assert_eq!((order.turn(1), order.turn(2)), (Turn::Forget, Turn::Forget), "somebody else was there, too");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl HomeFiles {
 /// compares inode numbers.
 const REMOVED: &[u8] = b" (deleted)";
 
-fn without_end(name: PathBuf) -> PathBuf {
+pub fn without_end(name: PathBuf) -> PathBuf {
     match name.as_os_str().as_bytes().strip_suffix(REMOVED) {
         Some(bare) => OsStr::from_bytes(bare).into(),
         None => name,

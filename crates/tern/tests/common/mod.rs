@@ -26,13 +26,16 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// What a shell or nohup(1) has a command ignore that is started in the background, with all that it starts.
+pub const IGNORED_IN_THE_BACKGROUND: [i32; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
+
 /// Has a command lead a session of its own, whose terminal is its standard input, with no signal ignored, as a login does: who runs the tests in the
 /// background may ignore some.
 pub fn leads_session(command: &mut Command) {
     // SAFETY: system calls between fork and exec.
     unsafe {
         command.pre_exec(|| {
-            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            for signal in IGNORED_IN_THE_BACKGROUND {
                 libc::signal(signal, libc::SIG_DFL);
             }
             let done = libc::setsid() > 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;

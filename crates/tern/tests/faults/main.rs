@@ -5,6 +5,7 @@
 
 mod cases;
 mod killed;
+mod sharing;
 mod unseen;
 
 use std::os::unix::fs::PermissionsExt;

@@ -67,10 +67,28 @@ fn supervise(socket: &OwnedFd) -> Seen {
     }
 }
 
+/// In the environment of a command and of all that it starts: whose they are.
+const MARK: &str = "FILTERED";
+
+/// Kills what a command has left behind: its filter lasts as long as they do. (Nothing else would end a guest's child whose parent has failed.)
+fn end_family(mark: &str) {
+    let mark = format!("{MARK}={mark}");
+    let is_marked = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    for pid in os::process::all().unwrap().into_iter().filter(is_marked) {
+        // One that has ended meanwhile needs no signal.
+        let _ = os::pidfd::PidFd::open(pid).and_then(|process| process.kill(libc::SIGKILL));
+    }
+}
+
 /// Runs a command under the filter.
 fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen) {
     let (ours, theirs) = os::socket::pair().unwrap();
     let filter = untraced();
+    let mark = format!("{}-{:?}", std::process::id(), std::thread::current().id());
+    command.env(MARK, &mark);
     // SAFETY: between fork and exec only system calls are made, and a small allocation (glibc's is usable after fork).
     unsafe {
         command.pre_exec(move || {
@@ -88,6 +106,7 @@ fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen)
             Some(program) => run_guest(program, command),
             None => run(command),
         };
+        end_family(&mark);
         (outcome, supervisor.join().unwrap())
     })
 }
@@ -96,7 +115,14 @@ fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen)
 const MAY_BE_REFUSED: &[(&str, &str)] = &[("no_such_call", "5000")];
 
 /// Guests that need the tracer too: without it signals interrupt what was handed over, and nobody goes home.
-const TRACED: &[&str] = &["never_eintr"];
+const TRACED: &[&str] = &["never_eintr", "socket_exact"];
+
+/// A supervisor waited for the last process with the filter, and a guest's child that waits for ever was one.
+#[test]
+fn what_is_left_behind_is_ended() {
+    let (outcome, _) = filtered(None, Command::new("sh").args(["-c", "sleep 1000000 > /dev/null 2>&1 & echo left"]));
+    assert_eq!(outcome.stdout, "left\n");
+}
 
 #[test]
 fn guests_need_nothing_that_is_not_served() {

@@ -1,6 +1,8 @@
 //! The guests of `guests/`: natively, and placed on a node that has nothing, with the same output and the same end.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod corrupted;
 mod filtered;
 mod machine;

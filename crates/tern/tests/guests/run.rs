@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::common::IGNORED_IN_THE_BACKGROUND;
 use crate::program::{End, Program};
 
 /// Nothing takes that long, on however busy a machine (23 s on an emulated one that has this one for itself).
@@ -81,11 +82,16 @@ pub fn run(command: &mut Command) -> Outcome {
 
 fn run_with(command: &mut Command, stdin: Stdio) -> Outcome {
     // Whatever this test was started with is not the guest's.
-    // SAFETY: one system call between fork and exec.
+    // SAFETY: system calls between fork and exec.
     unsafe {
-        command.pre_exec(|| match libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
+        command.pre_exec(|| {
+            for signal in IGNORED_IN_THE_BACKGROUND {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            match libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
         });
     }
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::common::leads_session;
 use crate::run::{Outcome, end, wait};
 
 /// Lines and columns.
@@ -19,13 +19,7 @@ pub fn run_on_terminal(command: &mut Command) -> Outcome {
     let (keyboard, terminal) = open();
     let handle = || Stdio::from(terminal.try_clone().unwrap());
     command.stdin(handle()).stdout(handle()).stderr(handle());
-    // SAFETY: two system calls between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            let done = libc::setsid() > 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
-            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-        });
-    }
+    leads_session(command);
     let mut child = command.spawn().unwrap();
     // Only the child keeps the terminal open: with it ends the output.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

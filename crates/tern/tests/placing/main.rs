@@ -188,3 +188,27 @@ fn whoever_was_told_sees_the_news() {
         assert!(output.status.success(), "{writer} to {reader}: {}{}", output.text(), output.errors());
     }
 }
+
+/// The kernel of the node forgets the name of a directory that is renamed at home, and says of who is in it that it was removed. The paths of sockets were then resolved somewhere
+/// else, without a word.
+#[test]
+fn sockets_are_made_in_the_working_directory_or_not_at_all() {
+    const PROGRAM: &str = r#"
+import os, socket, time
+os.chdir('d')
+open('../in', 'w').close()
+while not os.path.exists('/tmp/renamed/go'): time.sleep(0.01)
+try: socket.socket(socket.AF_UNIX).bind('a.socket'); print('bound')
+except OSError as e: print(e.strerror)
+"#;
+    const SCRIPT: &str = r#"
+rm -rf /tmp/renamed; mkdir -p /tmp/renamed/d; cd /tmp/renamed
+tern run --on n2 --any-cpu -- python3 -c "$1" & pid=$!
+until [ -e in ]; do sleep 0.01; done
+mv d e; [ "$0" = away ] || mv e d
+touch go; wait $pid; rm go in; find . -mindepth 1 | sort"#;
+    let lab = lab(2);
+    let run = |how| lab.exec("n1", [&LIMITED[..], &["sh", "-c", SCRIPT, how, PROGRAM]].concat()).unwrap().text();
+    assert_eq!(run("back"), "bound\n./d\n./d/a.socket");
+    assert_eq!(run("away"), "No such file or directory\n./e");
+}

@@ -9,7 +9,7 @@ use super::together::{Known, TOGETHER};
 use super::used::Away;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError};
-use crate::steward::deputies::Phase;
+use crate::steward::deputies::{Deputy, Phase};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
@@ -295,10 +295,15 @@ impl Move {
             }
             frozen.thaw();
             if begun.elapsed() > within {
-                return Err(BodyError::Stays("its deputy is busy".into()).into());
+                return Err(BodyError::Stays("its deputy is busy: it handles a signal".into()).into());
             }
             std::thread::sleep(Duration::from_micros(100));
         }
+    }
+
+    pub(super) fn deputy_is_busy(&self) -> MoveError {
+        let business = self.room.table().deputies.get(&self.pid).map(Deputy::business).unwrap_or_default();
+        BodyError::Stays(format!("its deputy is busy: {business}")).into()
     }
 
     /// Until the deputy has done what it was told, and has exactly these threads: those of ended ones end too.
@@ -309,7 +314,7 @@ impl Move {
             match idle && os::process::threads(self.pid)? == tids {
                 true => return Ok(()),
                 false if begun.elapsed() > within => {
-                    return Err(BodyError::Stays("its deputy is busy".into()).into());
+                    return Err(self.deputy_is_busy());
                 }
                 false => std::thread::sleep(Duration::from_micros(100)),
             }

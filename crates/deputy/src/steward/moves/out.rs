@@ -31,6 +31,9 @@ use wire::{Kind, ToRoom, cargo};
 /// How often a process is prepared that forks or closes files at the wrong moment.
 pub(super) const TRIES_MAX: usize = 5;
 
+/// After so many tries in vain all is looked at anew when it stands still: it takes longer, but nobody new can have come from it meanwhile.
+const TRIES_QUICK: usize = 2;
+
 /// A body that waits in the room for its image.
 struct Prepared {
     observed: Observed,
@@ -44,10 +47,10 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     }
     let this = Move::begin(room, pid, (Side::Home, false), wish.pace, gauge)?;
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
-    let mut moved = this.go_out(&pidfd, wish);
-    for _ in 1..TRIES_MAX {
+    let mut moved = this.go_out(&pidfd, wish, false);
+    for tried in 1..TRIES_MAX {
         if moved.as_ref().is_err_and(MoveError::is_fleeting) && !has_ended(pid) {
-            moved = this.go_out(&pidfd, wish);
+            moved = this.go_out(&pidfd, wish, tried >= TRIES_QUICK);
         }
     }
     // Whatever could not be read of it then has its reason in this.
@@ -59,7 +62,7 @@ fn has_ended(pid: i32) -> bool {
 }
 
 impl Move {
-    fn go_out(&self, pidfd: &PidFd, wish: Wish) -> Result<Leg, MoveError> {
+    fn go_out(&self, pidfd: &PidFd, wish: Wish, carefully: bool) -> Result<Leg, MoveError> {
         // First: to make a process leaves this one with faults on pages that it writes, which would fall into the stop.
         let witness = witness::is_needed().then(|| Witness::of(&os::process::status(self.pid)?)).transpose()?;
         let mut prepared = self.prepare(None)?;
@@ -75,7 +78,7 @@ impl Move {
             other => other,
         };
         let follow = matches!(wish.how, How::Post | How::Flush);
-        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow, witness.as_ref())));
+        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow, carefully, witness.as_ref())));
         let how = left.inspect_err(|_| self.call_off())?;
         Ok(self.leg(&self.room.args.host, &how))
     }
@@ -162,13 +165,13 @@ impl Move {
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
-    /// How it went, in words. `follow`: pages may follow when it runs there. The `witness` tells of restrictions.
+    /// How it went, in words. `follow`: pages may follow when it runs there. `carefully`: what was seen before the stop does not count. The `witness` tells of restrictions.
     fn leave(
         &self,
         pidfd: &PidFd,
         mut prepared: Prepared,
         mut ahead: Option<Ahead>,
-        (follow, witness): (bool, Option<&Witness>),
+        (follow, carefully, witness): (bool, bool, Option<&Witness>),
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
@@ -179,7 +182,8 @@ impl Move {
         let frozen = body::freeze(self.pid)?;
         self.course.borrow_mut().freeze(frozen.since);
         self.done("stop");
-        let now = match Observed::of(self.pid, Some(latest), ahead.is_some()) {
+        let before = Some(latest).filter(|_| !carefully);
+        let now = match Observed::of(self.pid, before, ahead.is_some()) {
             Ok(now) => now,
             Err(e) => {
                 frozen.thaw();

@@ -315,7 +315,7 @@ impl Move {
         let begun = Instant::now();
         while !self.room.table().deputies.get(&self.pid).is_none_or(Deputy::is_settled) {
             if begun.elapsed() > IDLE_WITHIN {
-                return Err(BodyError::Stays("its deputy is busy".into()).into());
+                return Err(self.deputy_is_busy());
             }
             std::thread::sleep(Duration::from_micros(50));
         }

@@ -5,6 +5,8 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::{self, After, Made};
 use crate::warden::message::{Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
+use crate::warden::possessions::without_end;
+use os::ptrace::HostTid;
 use std::sync::Arc;
 use wire::ToHome;
 use wire::message::{Call, StandinId};
@@ -121,12 +123,23 @@ fn surroundings(asked: &Asked, name: Piece) {
 
 fn tell_surroundings(asked: &Asked) {
     let host = asked.waiting.host_tid;
-    if let (Ok(cwd), Ok(status)) = (os::process::link(host.0, "cwd"), os::process::status(host.0)) {
+    if let (Ok(shown), Ok(status)) = (os::process::link(host.0, "cwd"), os::process::status(host.0)) {
         use std::os::unix::ffi::OsStringExt;
-        let cwd = cwd.into_os_string().into_vec();
-        let who = asked.who;
-        asked.room.tell(&ToHome::Surroundings { pid: who.pid, tid: who.tid, cwd, umask: status.umask });
+        let bare = without_end(shown.clone());
+        let inode = (bare != shown).then(|| inode_of(host, "cwd"));
+        let (cwd, who) = (bare.into_os_string().into_vec(), asked.who);
+        asked.room.tell(&ToHome::Surroundings { pid: who.pid, tid: who.tid, cwd, inode, umask: status.umask });
     }
+}
+
+/// The number of the inode that a link in a body's `/proc` directory leads to, as this kernel knows it (fdinfo: to look at the file itself is for the body's users). 0,
+/// which no inode has, if it cannot be had.
+fn inode_of(host: HostTid, link: &str) -> u64 {
+    use rustix::fs::{Mode, OFlags};
+    use std::os::fd::AsRawFd;
+    let there = rustix::fs::open(format!("/proc/{}/{link}", host.0), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let info = there.ok().and_then(|there| os::process::fd_info(std::process::id() as i32, there.as_raw_fd()).ok());
+    info.map_or(0, |info| info.inode)
 }
 
 fn option(asked: Asked, standin: StandinId) {

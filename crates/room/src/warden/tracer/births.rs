@@ -10,8 +10,10 @@ use super::Tracer;
 use super::family::{self, Shape};
 use super::porters::Then;
 use crate::porter::Command;
+use body::BodyError;
+use os::process::Status;
 use os::ptrace::{HostTid, Stopped, TraceError};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use wire::ToHome;
 use wire::message::Birth;
 
@@ -30,6 +32,8 @@ pub struct Births {
     rewritten: HashMap<HostTid, libc::user_regs_struct>,
     /// New processes that were seen to stop before their birth was told.
     early: HashMap<HostTid, Stopped>,
+    /// New threads whose birth was told, and that were not seen to stop yet, as they will before all else.
+    unseen: HashSet<HostTid>,
     /// New processes whose birth was told: their parent's registers, to be given to them at their first stop.
     newborn: HashMap<HostTid, libc::user_regs_struct>,
 }
@@ -40,6 +44,16 @@ impl Births {
         self.reserved.values().any(|reserved| *reserved == number)
     }
 
+    /// A thread has stopped.
+    pub fn seen(&mut self, host: HostTid) {
+        self.unseen.remove(&host);
+    }
+
+    /// It exists, and will stop without being asked to.
+    pub fn is_unseen(&self, host: HostTid) -> bool {
+        self.unseen.contains(&host)
+    }
+
     /// A thread's call is rewritten: its registers as they were come back at its end.
     pub fn rewritten(&mut self, host: HostTid, registers: libc::user_regs_struct) {
         self.rewritten.insert(host, registers);
@@ -48,6 +62,7 @@ impl Births {
     /// A thread ended: nothing is under way for it.
     pub fn forget(&mut self, host: HostTid) {
         self.waiting.remove(&host);
+        self.unseen.remove(&host);
         self.reserved.remove(&host);
         self.rewritten.remove(&host);
         self.early.remove(&host);
@@ -155,7 +170,13 @@ impl Tracer {
         if host == self.porter.host {
             return stopped.resume(0);
         }
-        let Some(original) = self.births.rewritten.get(&host).copied() else { return stopped.resume_to_call_end() };
+        let Some(original) = self.births.rewritten.get(&host).copied() else {
+            // Known from here on: its parent may be seen to stop for a move before it is, and who is not known is not waited for.
+            if self.room.guests().who(child).is_none() && self.meet(child).is_some() {
+                self.births.unseen.insert(child);
+            }
+            return stopped.resume_to_call_end();
+        };
         let wanted = self.births.reserved.remove(&host);
         let parent = self.room.guests().who(host);
         match (os::process::inner_tid(child.0).ok(), wanted, parent) {
@@ -260,4 +281,17 @@ fn skip(mut stopped: Stopped, value: i64) -> Result<(), TraceError> {
     registers.rax = value as u64;
     stopped.set_registers(&registers)?;
     stopped.resume(0)
+}
+
+/// Whether these are all threads of a process that live: who is left behind is lost.
+pub fn are_all(process: &Status, threads: &[Stopped]) -> Result<(), BodyError> {
+    if process.threads as usize == threads.len() {
+        return Ok(());
+    }
+    let lives = |tid: i32| os::process::status(tid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
+    let is_other = |tid: &i32| threads.iter().all(|t| t.tid().0 != *tid);
+    match os::process::threads(process.tgid)?.into_iter().filter(is_other).find(|tid| lives(*tid)) {
+        Some(_) => Err(BodyError::Fleeting("one of its threads has not been seen yet".into())),
+        None => Ok(()),
+    }
 }

@@ -2,6 +2,7 @@
 //! whether it goes on here or elsewhere.
 
 use super::Tracer;
+use super::births;
 use super::bodies::Phase;
 use super::onward::Onward;
 use super::sharing::Asked;
@@ -166,7 +167,7 @@ impl Tracer {
         // Who is about to die has stopped already.
         let dying = self.dying.take(pid);
         let running = threads.iter().filter(|(host, _)| dying.iter().all(|t| t.tid() != *host));
-        for (host, _) in running {
+        for (host, _) in running.filter(|(host, _)| !self.births.is_unseen(*host)) {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
@@ -482,11 +483,13 @@ fn take_apart(
             let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
             return Err(BodyError::Stays(why.into()));
         }
+        let status = os::process::status(host.0)?;
+        births::are_all(&status, &threads)?;
         let mut areas = os::areas::read(host.0)?;
         if room.guests().get(pid).is_some_and(|guest| guest.vdso.is_some()) {
             strange::as_at_home(&mut areas, room.guests().get(pid));
         }
-        Ok::<_, BodyError>((areas, os::process::status(host.0)?.ignored))
+        Ok::<_, BodyError>((areas, status.ignored))
     };
     let (areas, ignored) = match describe() {
         Ok(found) => found,

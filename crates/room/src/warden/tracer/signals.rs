@@ -216,6 +216,7 @@ impl Tracer {
     /// Birth, interruption, or a stop with the group.
     pub fn halt_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
         let Some(stopped) = self.first_stop(stopped)? else { return Ok(()) };
+        self.births.seen(stopped.tid());
         self.meet(stopped.tid());
         let Some(stopped) = self.leaving_stop(stopped, signal)? else { return Ok(()) };
         match signal {
