@@ -316,6 +316,8 @@ struct Move {
     on_the_way: Cell<u64>,
     /// Who has the process, and what the room owes.
     protocol: Cell<Protocol>,
+    /// Of one that comes from another room: the number of the talk with the steward there.
+    talk: Cell<u32>,
 }
 
 impl Move {
@@ -349,6 +351,7 @@ impl Move {
             heard: RefCell::default(),
             on_the_way: Cell::new(0),
             protocol: Cell::new(Protocol::new(from_side)),
+            talk: Cell::new(0),
         })
     }
 

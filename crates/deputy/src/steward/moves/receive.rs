@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use strategy::Pace;
 use strategy::protocol::{Side, Told};
@@ -25,8 +26,8 @@ use wire::message::{Arrival, Call, Descriptor, Place, Program, StandinId};
 
 /// Below it lie what the room's porter has open.
 const ABOVE_PORTERS: i32 = 64;
-/// All that is said here is of the first try: each has a connection of its own.
-const TURN: u32 = 0;
+/// Each try has a talk of its own, with a number: that an earlier one has ended may be told when the next has begun.
+static TALKS: AtomicU32 = AtomicU32::new(0);
 
 /// Has process `pid` come, which `from` hosts and holds what `outline` says; speaks over `socket` until that is over.
 pub fn receive(room: &Arc<Shared>, socket: &OwnedFd, pid: i32, (ticket, from): (Ticket, String), outline: &[u8]) {
@@ -69,7 +70,8 @@ fn begin(room: &Arc<Shared>, talk: &Talk, pid: i32, outline: &[u8]) -> Result<(M
     let outline: Outline = postcard::from_bytes(outline).map_err(|e| MoveError::Room(e.to_string()))?;
     let image = Image::decode(&outline.image).map_err(|e| MoveError::Room(e.to_string()))?;
     let this = Move::begin(room, pid, (Side::Beyond, false), Pace::default(), Arc::default())?;
-    talk.listen(room, pid, TURN)?;
+    this.talk.set(TALKS.fetch_add(1, Ordering::Relaxed));
+    talk.listen(room, pid, this.talk.get())?;
     Ok((this, outline, image))
 }
 
@@ -150,7 +152,9 @@ impl Move {
     /// Waits for what `wanted` picks; the other steward may end it.
     fn await_word(&self, wanted: impl Fn(Heard) -> Option<Result<(), String>>) -> Result<(), MoveError> {
         self.expect(|heard| match heard {
-            Heard::Silence(_) => Some(Err("the room that it leaves has called it off".into())),
+            Heard::Silence(talk) if talk == self.talk.get() => {
+                Some(Err("the room that it leaves has called it off".into()))
+            }
             other => wanted(other),
         })
     }
@@ -169,7 +173,9 @@ impl Move {
         let given = loop {
             match self.hear()? {
                 Heard::Given(given) => break *given,
-                Heard::Silence(_) => return Err(MoveError::Silent("the room that it leaves has called it off".into())),
+                Heard::Silence(talk) if talk == self.talk.get() => {
+                    return Err(MoveError::Silent("the room that it leaves has called it off".into()));
+                }
                 _ => {}
             }
         };
