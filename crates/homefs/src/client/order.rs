@@ -4,7 +4,8 @@
 //! something newer than the cached files that it sees. But the kernel may hold the applying thread up: forgetting a name waits for
 //! the directory's lock, forgetting content waits for locked pages, and both may be held by a request that waits for its reply. So such replies
 //! overtake: everything on a directory of which a name is being forgotten, reads and writes of a file whose content is being forgotten. A request may also be
-//! made with directories locked that it does not name: see [`Locked`].
+//! made with directories locked that it does not name: see [`Locked`]. And a listing may wait, with its directory locked, for pages of a file in it: content waits for the
+//! forgetting of names for a limited time only (`Order::locks_pages_before_names`).
 //!
 //! Where a file system is mounted twice, home tells of what the room itself has made, too. The forgetting of a directory that was just made came after the answer, when it may have been entered:
 //! it had no path then (getcwd(2) says ENOENT of what has no name). So the forgetting of a name waits for requests under way that make a directory of it, and is left out if one has.
