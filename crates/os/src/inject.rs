@@ -9,6 +9,7 @@ mod memory;
 pub use batch::{Batch, DATA_BYTES, REGION_BYTES};
 pub use memory::Memory;
 
+use crate::processor::Together;
 use crate::ptrace::{Event, HostTid, Stopped, TraceError, wait_for};
 use crate::{Error, areas};
 
@@ -119,6 +120,7 @@ impl Inside {
         (registers.r10, registers.r8, registers.r9) = (args[3], args[4], args[5]);
         let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
         stopped.set_registers(&registers)?;
+        let _together = Together::with(self.tid.0);
         stopped.step()?;
         Ok(self.trapped(true)?.rax as i64)
     }
@@ -170,6 +172,8 @@ impl Inside {
             return Ok(Vec::new());
         }
         self.memory.write(batch.data_at(), batch.data())?;
+        // Who is made gets the processors of who makes it.
+        let _together = (!batch.makes_threads()).then(|| Together::with(self.tid.0));
         let mut results = Vec::new();
         for part in batch.parts() {
             self.memory.write(batch::calls_at(region), &part.encode())?;
