@@ -59,6 +59,7 @@ const PR_SET_NAME: u64 = 15;
 const PR_SET_MM: u64 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 const MASK_BYTES: u64 = 8;
+const SIGNALS: u64 = 64;
 
 /// Unmaps everything but the region and `kept` (ascending).
 pub fn unmap_all_but(inside: &mut Inside, kept: &[(u64, u64)]) -> Result<(), BodyError> {
@@ -258,16 +259,30 @@ fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
     stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")
 }
 
-/// Sets what the threads share: signal actions, timers, where things lie. `exe`: the program's file is told too, if the kernel lets.
-pub fn set_process(batch: &mut Batch, image: &Image, given: &Given) {
-    let process = &image.process;
-    for (signal, action) in (1..).zip(&process.actions) {
-        if signal == libc::SIGKILL as u64 || signal == libc::SIGSTOP as u64 {
-            continue;
-        }
+/// What a signal does before any program has said: `struct sigaction` of the kernel.
+const DEFAULT_ACTION: [u64; 4] = [0; 4];
+
+/// No signal is handled, or ignored.
+pub fn reset_actions(inside: &mut Inside) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    set_actions(&mut batch, (1..=SIGNALS).map(|signal| (signal, &DEFAULT_ACTION)));
+    inside.run(&batch)?;
+    Ok(())
+}
+
+fn set_actions<'a>(batch: &mut Batch, actions: impl Iterator<Item = (u64, &'a [u64; 4])>) {
+    let settable = |signal: u64| signal != libc::SIGKILL as u64 && signal != libc::SIGSTOP as u64;
+    for (signal, action) in actions.filter(|(signal, _)| settable(*signal)) {
         let at = batch.put(&action.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
         batch.must("setting signal actions", libc::SYS_rt_sigaction, [signal, at, 0, MASK_BYTES, 0, 0]);
     }
+}
+
+/// Sets what the threads share: signal actions, timers, where things lie. `handles`: it may handle signals otherwise ([`reset_actions`] was not called).
+pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: bool) {
+    let process = &image.process;
+    let actions = (1..).zip(&process.actions);
+    set_actions(batch, actions.filter(|(_, action)| handles || **action != DEFAULT_ACTION));
     let auxv = batch.put(&process.auxv);
     let exe = process.exe.map(|file| given.file(file)).filter(|fd| *fd >= 0);
     for exe in exe.into_iter().chain([-1]) {

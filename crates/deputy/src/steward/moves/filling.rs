@@ -322,7 +322,7 @@ impl Filling {
         let lost = will_be_dropped(inside, &image)?;
         body::set_keys(inside, &image)?;
         let mut batch = inside.batch();
-        body::set_process(&mut batch, &image, &given);
+        body::set_process(&mut batch, &image, &given, true);
         inside.run(&batch)?;
         body::requeue(inside, &image, &[signals, &lost].concat())?;
         let mut batch = inside.batch();

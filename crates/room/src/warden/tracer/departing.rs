@@ -524,7 +524,7 @@ fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
 
 /// Sends an image home: it is there before what is sent next.
 pub fn send_image(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(), BodyError> {
-    bytes.chunks(cargo::PART_BYTES).try_for_each(|part| frame(room, Kind::Image, &[&cargo::part_head(pid), part]))
+    cargo::parts(pid, bytes).try_for_each(|(head, part)| frame(room, Kind::Image, &[&head, part]))
 }
 
 /// Sends pages home, when it has taken enough of those before.
