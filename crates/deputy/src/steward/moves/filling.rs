@@ -294,8 +294,16 @@ impl Filling {
             let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
             batch.must("placing a descriptor", libc::SYS_dup3, args);
         }
-        for fd in (0..=last).filter(|fd| !wanted.contains_key(fd)) {
-            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        let mut from = 0;
+        for fd in wanted.keys().copied().chain([last + 1]) {
+            if from < fd {
+                batch.must(
+                    "closing what is the deputy's",
+                    libc::SYS_close_range,
+                    [from as u64, fd as u64 - 1, 0, 0, 0, 0],
+                );
+            }
+            from = fd + 1;
         }
         for (fd, (opened, close_on_exec)) in &wanted {
             let flags = if *close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
