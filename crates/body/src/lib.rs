@@ -29,7 +29,7 @@ mod visit;
 pub use again::as_it_was;
 pub use ahead::{Ahead, Course, Rest, Round, divide, preliminary};
 pub use areas::{Memory, memory};
-pub use collect::{Collected, RESTRICTED, collect, forget, strip};
+pub use collect::{Collected, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::Copied;
 pub use descriptors::{
     free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, nameable, open_file,

@@ -8,7 +8,7 @@ use crate::relayout::changes;
 use image::{Area, Content, Image, Layout, Thread, Vdso};
 use os::areas;
 use os::inject::{Batch, Inside, REGION_BYTES, gate};
-use os::ptrace::Stopped;
+use os::ptrace::{HostTid, Stopped};
 
 /// Where regions for injected calls may lie: far from where kernels put things and from what sanitizers and runtimes reserve.
 const PLACES: std::ops::Range<u64> = 0x1234..0x1634;
@@ -363,6 +363,7 @@ pub fn finish(
     if first {
         inside.unmap_region()?;
     }
+    schedule(inside.tid(), thread);
     let registers = registers(&thread.registers);
     let mut stopped = inside.leave(&registers, if thread.enters_call { u64::MAX } else { thread.mask })?;
     if !thread.extended.is_empty() {
@@ -373,6 +374,19 @@ pub fn finish(
         stopped.set_mask(thread.mask)?;
     }
     Ok(stopped)
+}
+
+/// As it was, as far as this node goes along.
+fn schedule(host: HostTid, thread: &Thread) {
+    let policy = os::scheduling::set_policy(host.0, thread.policy);
+    for refused in
+        [policy, os::scheduling::set_io_priority(host.0, thread.io_priority)].into_iter().filter_map(Result::err)
+    {
+        tracing::debug!("{refused}");
+    }
+    if thread.processors.is_some() {
+        os::processor::choose(host.0, thread.processors.as_deref());
+    }
 }
 
 /// Signals that waited are sent again, from the process to itself: so they carry what they carried. Those of one thread come from that thread.

@@ -171,9 +171,15 @@ impl Inside {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
+        let (mut together, known) = (Together::with(self.tid.0), self.made.len());
+        let results = self.run_parts(batch, region);
+        let made = self.made.iter().skip(known);
+        made.for_each(|tid| together.iter_mut().for_each(|together| together.made(tid.0)));
+        results
+    }
+
+    fn run_parts(&mut self, batch: &Batch, region: u64) -> Traced<Vec<i64>> {
         self.memory.write(batch.data_at(), batch.data())?;
-        // Who is made gets the processors of who makes it.
-        let _together = (!batch.makes_threads()).then(|| Together::with(self.tid.0));
         let mut results = Vec::new();
         for part in batch.parts() {
             self.memory.write(batch::calls_at(region), &part.encode())?;

@@ -18,6 +18,7 @@ pub mod process;
 pub mod processor;
 pub mod ptrace;
 pub mod sample;
+pub mod scheduling;
 pub mod seccomp;
 pub mod share;
 pub mod socket;

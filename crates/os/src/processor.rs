@@ -1,4 +1,4 @@
-//! Running on one processor for a moment (sched_setaffinity(2)).
+//! On which processors threads may run: what they asked for, and one for a moment (sched_setaffinity(2)).
 
 use libc::cpu_set_t;
 
@@ -15,7 +15,8 @@ pub fn on<T>(number: usize, work: impl FnOnce() -> T) -> Option<T> {
 /// Of two that wait for each other only one runs at a time. On processors of their own each wakes another that has gone to sleep meanwhile, which takes longer than what they do for each other.
 #[derive(Debug)]
 pub struct Together {
-    _tracee: Held,
+    tracee: Held,
+    made: Vec<Held>,
     _own: Held,
 }
 
@@ -25,8 +26,55 @@ impl Together {
         // SAFETY: takes nothing.
         let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
         let own = Held::on(0, here)?;
-        Some(Together { _tracee: Held::on(tid, here)?, _own: own })
+        Some(Together { tracee: Held::on(tid, here)?, made: Vec::new(), _own: own })
     }
+
+    /// The tracee has made a thread: it got the processors that its maker had at that moment, and is to have those that its maker will have again.
+    pub fn made(&mut self, tid: i32) {
+        self.made.push(Held { tid, before: self.tracee.before });
+    }
+}
+
+/// Processors, as bits of words: the lowest first, no zeros behind the last.
+pub type Processors = Vec<u64>;
+
+/// More words than any kernel's set has that is understood here.
+pub const WORDS_MAX: usize = libc::CPU_SETSIZE as usize / u64::BITS as usize;
+
+/// Where a stopped thread may run, if that is less than it might if it asked for all.
+pub fn chosen(tid: i32) -> Option<Processors> {
+    let before = allowed(tid)?;
+    // Forgotten at once: what it asked for is set again.
+    let held = Held { tid, before };
+    let is_less = allow(tid, &all()) && allowed(tid).is_some_and(|most| !is_same(&most, &held.before));
+    is_less.then(|| words(&held.before))
+}
+
+/// Where the calling thread may run.
+pub fn own() -> Option<Processors> {
+    allowed(0).as_ref().map(words)
+}
+
+/// Has a thread run on those of these processors that there are; `None`: on all. Where there is none of them it may run wherever it might before.
+pub fn choose(tid: i32, processors: Option<&[u64]>) {
+    let mut set = if processors.is_none() { all() } else { none() };
+    for (n, word) in processors.unwrap_or_default().iter().take(WORDS_MAX).enumerate() {
+        let bits = (0..u64::BITS as usize).filter(|bit| word >> bit & 1 != 0);
+        // SAFETY: the numbers lie inside the set.
+        bits.for_each(|bit| unsafe { libc::CPU_SET(n * u64::BITS as usize + bit, &mut set) });
+    }
+    allow(tid, &set);
+}
+
+fn words(set: &cpu_set_t) -> Processors {
+    // SAFETY: the numbers lie inside the set.
+    let is_set = |n: usize| unsafe { libc::CPU_ISSET(n, set) };
+    let word = |n: usize| {
+        (0..u64::BITS as usize).filter(|bit| is_set(n * u64::BITS as usize + bit)).fold(0, |w, bit| w | 1 << bit)
+    };
+    let mut words: Processors = (0..WORDS_MAX).map(word).collect();
+    words.truncate(words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1));
+    words
 }
 
 /// A thread that may run on one processor only.
@@ -56,10 +104,7 @@ impl Drop for Held {
     /// The kernel remembers what was asked for, and not only what came of it: who never asked, or for all, gets processors that are added later
     /// (`user_cpus_ptr` in kernel/sched/core.c).
     fn drop(&mut self) {
-        let mut all = none();
-        // SAFETY: the numbers lie inside the set.
-        (0..libc::CPU_SETSIZE as usize).for_each(|n| unsafe { libc::CPU_SET(n, &mut all) });
-        let is_as_before = allow(self.tid, &all) && allowed(self.tid).is_some_and(|now| is_same(&now, &self.before));
+        let is_as_before = allow(self.tid, &all()) && allowed(self.tid).is_some_and(|now| is_same(&now, &self.before));
         if !is_as_before {
             allow(self.tid, &self.before);
         }
@@ -69,6 +114,13 @@ impl Drop for Held {
 fn none() -> cpu_set_t {
     // SAFETY: all zero is an empty set.
     unsafe { std::mem::zeroed() }
+}
+
+fn all() -> cpu_set_t {
+    let mut all = none();
+    // SAFETY: the numbers lie inside the set.
+    (0..libc::CPU_SETSIZE as usize).for_each(|n| unsafe { libc::CPU_SET(n, &mut all) });
+    all
 }
 
 fn is_same(one: &cpu_set_t, other: &cpu_set_t) -> bool {
@@ -111,6 +163,15 @@ mod tests {
         drop(together);
         assert!(is_same(&allowed(tid).unwrap(), &its), "what it had asked for");
         assert!(is_same(&allowed(0).unwrap(), &own));
+        choose(tid, None);
+        let most = words(&allowed(tid).unwrap());
+        assert_eq!(chosen(tid), None, "who may run everywhere chose nothing");
+        choose(tid, Some(&[1]));
+        assert!(is_same(&allowed(tid).unwrap(), &its));
+        assert_eq!(chosen(tid), Some(vec![1]).filter(|one| *one != most));
+        assert!(is_same(&allowed(tid).unwrap(), &its), "asking changes nothing");
+        choose(tid, Some(&[0, 1 << 63]));
+        assert!(is_same(&allowed(tid).unwrap(), &its), "there are no such processors");
         other.kill().unwrap();
         other.wait().unwrap();
         assert!(Together::with(tid).is_none(), "nobody is there");

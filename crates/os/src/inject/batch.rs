@@ -114,11 +114,6 @@ impl Batch {
         (DATA_BYTES as usize).saturating_sub(self.data.len())
     }
 
-    /// One of its calls makes a thread.
-    pub fn makes_threads(&self) -> bool {
-        self.calls.iter().any(|call| call.nr == libc::SYS_clone3)
-    }
-
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()

@@ -344,6 +344,9 @@ impl Filling {
             let tid = inside.tid().0;
             let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
             let first = tid == pid;
+            if thread.processors.is_none() && os::processor::chosen(tid).is_some() {
+                os::processor::choose(tid, None);
+            }
             done.push(body::finish(inside, thread, first, |inside, mut batch| {
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);

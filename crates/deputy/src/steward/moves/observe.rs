@@ -304,6 +304,9 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
             return stays(&format!("it lives in another {namespace} namespace (a container)"));
         }
     }
+    for thread in process::threads(pid)? {
+        body::scheduled(thread)?;
+    }
     if process::link(pid, "root")? != Path::new("/") {
         return stays("its root directory is not the home's (chroot)");
     }

@@ -508,6 +508,9 @@ fn take_apart(
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;
     image.threads.clone_from(&collected.threads);
+    // Who may run wherever this node lets its guests has chosen nothing.
+    let own = os::processor::own();
+    image.threads.iter_mut().filter(|t| t.processors == own).for_each(|t| t.processors = None);
     cpu_times::complete(room, &mut image);
     body::fire_again(&mut image);
     Ok((image, memories, collected))
