@@ -246,6 +246,11 @@ fn descriptors(
                 let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
                 Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)
             }
+            // Whom it tells, and by which signal, is not carried.
+            None if info.flags & libc::O_ASYNC != 0 => {
+                let why = format!("descriptor {fd} signals when it is ready (O_ASYNC), and was made there");
+                return Err(BodyError::Stays(why));
+            }
             None => match distinct.binary_search_by(|(d, _)| process::order_of_files(host.0, *d, fd)) {
                 Ok(same) => distinct[same].1,
                 Err(place) => {

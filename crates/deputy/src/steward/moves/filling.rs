@@ -293,6 +293,11 @@ impl Filling {
         for (fd, copy) in copies {
             let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
             batch.must("placing a descriptor", libc::SYS_dup3, args);
+            // Signals name the number by which they were asked for (F_SETSIG in fcntl(2)), which was the deputy's.
+            let flags = os::process::fd_info(pid, copy)?.flags;
+            for flags in [flags & !libc::O_ASYNC, flags].into_iter().filter(|_| flags & libc::O_ASYNC != 0) {
+                batch.may(libc::SYS_fcntl, [fd as u64, libc::F_SETFL as u64, flags as u64, 0, 0, 0]);
+            }
         }
         let mut from = 0;
         for fd in wanted.keys().copied().chain([last + 1]) {
