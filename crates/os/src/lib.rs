@@ -22,6 +22,7 @@ pub mod scheduling;
 pub mod seccomp;
 pub mod share;
 pub mod socket;
+pub mod told;
 pub mod track;
 pub mod userfault;
 pub mod vdso;

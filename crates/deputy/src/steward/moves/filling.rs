@@ -9,6 +9,7 @@ use image::{Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::ptrace::Stopped;
+use os::told;
 use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -61,6 +62,14 @@ fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
     let mut all: Vec<_> = own.iter().map(Own::range).collect();
     all.sort_unstable();
     all
+}
+
+/// What a signal carries that came to the deputy, whose descriptors have numbers of their own.
+fn understood(image: &Image, info: told::Info) -> told::Info {
+    let Some(at_home) = told::descriptor(&info) else { return info };
+    let all = image.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(home) if home == at_home));
+    let own = all.map(|d| d.fd).min_by_key(|fd| (*fd != at_home, *fd));
+    own.map_or(info, |fd| told::with_descriptor(info, fd))
 }
 
 impl Filling {
@@ -333,11 +342,12 @@ impl Filling {
         locks.take_along(self.first()?, &image)?;
         let inside = self.first()?;
         let lost = will_be_dropped(inside, &image)?;
+        let signals: Vec<_> = signals.iter().map(|(tid, info)| (*tid, understood(&image, *info))).collect();
         body::set_keys(inside, &image)?;
         let mut batch = inside.batch();
         body::set_process(&mut batch, &image, &given, true);
         inside.run(&batch)?;
-        body::requeue(inside, &image, &[signals, &lost].concat())?;
+        body::requeue(inside, &image, &[signals, lost].concat())?;
         let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);
         inside.run(&batch)?;
