@@ -13,8 +13,17 @@ int main(int argc, char **argv) {
             break;
         }
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-    GUEST_POINT();
     struct sched_param p = {0};
+    CHECK(sched_setscheduler(0, SCHED_BATCH, &p) == 0);
+    CHECK(RAW(ioprio_set, 1, 0, (2 << 13) | 7) == 0);
+    GUEST_POINT();
+    cpu_set_t now;
+    CHECK(sched_getaffinity(0, sizeof now, &now) == 0);
+    SAY("on the processor that it chose: %s", CPU_EQUAL(&now, &one) ? "yes" : "no");
+    SAY("policy %#x, I/O priority %#lx", sched_getscheduler(0), RAW(ioprio_get, 1, 0));
+    CHECK(sched_setscheduler(0, SCHED_OTHER, &p) == 0);
+    // Who wants all gets as many as there are.
+    CHECK(sched_setaffinity(0, sizeof set, &set) == 0 && sched_getaffinity(0, sizeof now, &now) == 0 && CPU_COUNT(&now) > 0);
     CHECK(sched_getparam(0, &p) == 0 && sched_setparam(0, &p) == 0);
     SAY("policy %d, priority %d, real-time %d to %d", sched_getscheduler(0), p.sched_priority, sched_get_priority_min(SCHED_FIFO), sched_get_priority_max(SCHED_FIFO));
     CHECK(sched_setscheduler(0, SCHED_BATCH, &p) == 0 && sched_getscheduler(0) == SCHED_BATCH);

@@ -193,12 +193,25 @@ fn from_outside(
         extended: stopped.extended_state()?,
         mask: stopped.mask()?,
         nice: os::process::nice(stopped.tid().0)?,
+        policy: scheduled(stopped.tid().0)?,
+        io_priority: os::scheduling::io_priority(stopped.tid().0)?,
+        processors: os::processor::chosen(stopped.tid().0),
         robust: stopped.robust_list()?,
         rseq: Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature },
         pending: stopped.pending(false, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
         ..Thread::default()
     };
     Ok((thread, registers))
+}
+
+/// How a thread is scheduled, if a node schedules guests so.
+pub fn scheduled(tid: i32) -> Result<u32, BodyError> {
+    match os::scheduling::policy(tid)? {
+        policy if os::scheduling::is_real_time(policy) => {
+            stays("it is scheduled in real time (chrt -m), as no node schedules its guests")
+        }
+        policy => Ok(policy),
+    }
 }
 
 /// statx(2): its size, and where the inode number is.

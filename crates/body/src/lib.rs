@@ -29,7 +29,7 @@ mod visit;
 pub use again::as_it_was;
 pub use ahead::{Ahead, Course, Rest, Round, divide, preliminary};
 pub use areas::{Memory, memory};
-pub use collect::{Collected, RESTRICTED, collect, forget, strip};
+pub use collect::{Collected, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::Copied;
 pub use descriptors::{
     free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, nameable, open_file,
@@ -52,8 +52,8 @@ pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;
 pub use pages::{Run, each_batch, filled_bytes, lie_within, own_runs};
 pub use rebuild::{
-    Given, discard, finish, free_place, free_place_for, map_beside, map_memory, relayout_memory, requeue, set_process,
-    unmap_all_but, unmap_beside,
+    Given, discard, finish, free_place, free_place_for, map_beside, map_memory, relayout_memory, requeue,
+    reset_actions, set_process, unmap_all_but, unmap_beside,
 };
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};

@@ -8,7 +8,7 @@ use crate::relayout::changes;
 use image::{Area, Content, Image, Layout, Thread, Vdso};
 use os::areas;
 use os::inject::{Batch, Inside, REGION_BYTES, gate};
-use os::ptrace::Stopped;
+use os::ptrace::{HostTid, Stopped};
 
 /// Where regions for injected calls may lie: far from where kernels put things and from what sanitizers and runtimes reserve.
 const PLACES: std::ops::Range<u64> = 0x1234..0x1634;
@@ -59,6 +59,7 @@ const PR_SET_NAME: u64 = 15;
 const PR_SET_MM: u64 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 const MASK_BYTES: u64 = 8;
+const SIGNALS: u64 = 64;
 
 /// Unmaps everything but the region and `kept` (ascending).
 pub fn unmap_all_but(inside: &mut Inside, kept: &[(u64, u64)]) -> Result<(), BodyError> {
@@ -258,16 +259,30 @@ fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
     stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")
 }
 
-/// Sets what the threads share: signal actions, timers, where things lie. `exe`: the program's file is told too, if the kernel lets.
-pub fn set_process(batch: &mut Batch, image: &Image, given: &Given) {
-    let process = &image.process;
-    for (signal, action) in (1..).zip(&process.actions) {
-        if signal == libc::SIGKILL as u64 || signal == libc::SIGSTOP as u64 {
-            continue;
-        }
+/// What a signal does before any program has said: `struct sigaction` of the kernel.
+const DEFAULT_ACTION: [u64; 4] = [0; 4];
+
+/// No signal is handled, or ignored.
+pub fn reset_actions(inside: &mut Inside) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    set_actions(&mut batch, (1..=SIGNALS).map(|signal| (signal, &DEFAULT_ACTION)));
+    inside.run(&batch)?;
+    Ok(())
+}
+
+fn set_actions<'a>(batch: &mut Batch, actions: impl Iterator<Item = (u64, &'a [u64; 4])>) {
+    let settable = |signal: u64| signal != libc::SIGKILL as u64 && signal != libc::SIGSTOP as u64;
+    for (signal, action) in actions.filter(|(signal, _)| settable(*signal)) {
         let at = batch.put(&action.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
         batch.must("setting signal actions", libc::SYS_rt_sigaction, [signal, at, 0, MASK_BYTES, 0, 0]);
     }
+}
+
+/// Sets what the threads share: signal actions, timers, where things lie. `handles`: it may handle signals otherwise ([`reset_actions`] was not called).
+pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: bool) {
+    let process = &image.process;
+    let actions = (1..).zip(&process.actions);
+    set_actions(batch, actions.filter(|(_, action)| handles || **action != DEFAULT_ACTION));
     let auxv = batch.put(&process.auxv);
     let exe = process.exe.map(|file| given.file(file)).filter(|fd| *fd >= 0);
     for exe in exe.into_iter().chain([-1]) {
@@ -348,6 +363,7 @@ pub fn finish(
     if first {
         inside.unmap_region()?;
     }
+    schedule(inside.tid(), thread);
     let registers = registers(&thread.registers);
     let mut stopped = inside.leave(&registers, if thread.enters_call { u64::MAX } else { thread.mask })?;
     if !thread.extended.is_empty() {
@@ -358,6 +374,19 @@ pub fn finish(
         stopped.set_mask(thread.mask)?;
     }
     Ok(stopped)
+}
+
+/// As it was, as far as this node goes along.
+fn schedule(host: HostTid, thread: &Thread) {
+    let policy = os::scheduling::set_policy(host.0, thread.policy);
+    for refused in
+        [policy, os::scheduling::set_io_priority(host.0, thread.io_priority)].into_iter().filter_map(Result::err)
+    {
+        tracing::debug!("{refused}");
+    }
+    if thread.processors.is_some() {
+        os::processor::choose(host.0, thread.processors.as_deref());
+    }
 }
 
 /// Signals that waited are sent again, from the process to itself: so they carry what they carried. Those of one thread come from that thread.

@@ -36,6 +36,8 @@ const EXTENDED_BYTES_MAX: usize = 64 << 10;
 const PATH_MAX: usize = 4096;
 const FD_MAX: i32 = 1 << 20;
 const COMM_MAX: usize = 15;
+/// 1024 processors.
+const PROCESSOR_WORDS_MAX: usize = 16;
 const MEMORIES_MAX: usize = 1 << 15;
 /// An address says in its upper bits which memory is meant, and in these where in it.
 const MEMORY_BYTES_MAX: u64 = 1 << 46;
@@ -85,6 +87,7 @@ fn threads(image: &Image) -> Result<(), Odd> {
     let sizes = threads.iter().all(|t| {
         t.extended.len() <= EXTENDED_BYTES_MAX
             && t.comm.len() <= COMM_MAX
+            && t.processors.as_ref().is_none_or(|words| words.len() <= PROCESSOR_WORDS_MAX)
             && t.pending.iter().all(|i| i.len() == SIGINFO_BYTES)
     });
     let first = threads.first().is_some_and(|t| t.tid == image.process.pid);

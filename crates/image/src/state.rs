@@ -154,6 +154,12 @@ pub struct Thread {
     pub clear_tid: u64,
     /// Nice value.
     pub nice: i32,
+    /// How it is scheduled (sched(7)), with SCHED_RESET_ON_FORK; none of real time.
+    pub policy: u32,
+    /// Class and level of its reading and writing (ioprio_set(2)).
+    pub io_priority: u16,
+    /// Where it has chosen to run, as bits of words (sched_setaffinity(2)).
+    pub processors: Option<Vec<u64>>,
     /// Timer slack, nanoseconds; 0: it is not known, or has none.
     pub slack_ns: u64,
     /// Head and length of the list of robust futexes.

@@ -9,6 +9,7 @@ mod memory;
 pub use batch::{Batch, DATA_BYTES, REGION_BYTES};
 pub use memory::Memory;
 
+use crate::processor::Together;
 use crate::ptrace::{Event, HostTid, Stopped, TraceError, wait_for};
 use crate::{Error, areas};
 
@@ -119,6 +120,7 @@ impl Inside {
         (registers.r10, registers.r8, registers.r9) = (args[3], args[4], args[5]);
         let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
         stopped.set_registers(&registers)?;
+        let _together = Together::with(self.tid.0);
         stopped.step()?;
         Ok(self.trapped(true)?.rax as i64)
     }
@@ -169,6 +171,14 @@ impl Inside {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
+        let (mut together, known) = (Together::with(self.tid.0), self.made.len());
+        let results = self.run_parts(batch, region);
+        let made = self.made.iter().skip(known);
+        made.for_each(|tid| together.iter_mut().for_each(|together| together.made(tid.0)));
+        results
+    }
+
+    fn run_parts(&mut self, batch: &Batch, region: u64) -> Traced<Vec<i64>> {
         self.memory.write(batch.data_at(), batch.data())?;
         let mut results = Vec::new();
         for part in batch.parts() {

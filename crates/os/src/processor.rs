@@ -1,20 +1,180 @@
-//! Running on one processor for a moment (sched_setaffinity(2)).
+//! On which processors threads may run: what they asked for, and one for a moment (sched_setaffinity(2)).
+
+use libc::cpu_set_t;
+
+const SET_BYTES: usize = size_of::<cpu_set_t>();
 
 /// Runs `work` in this thread on processor `number`; `None` if the thread may not run there.
 pub fn on<T>(number: usize, work: impl FnOnce() -> T) -> Option<T> {
-    // SAFETY: all zero is an empty set.
-    let (mut before, mut one): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    let bytes = size_of::<libc::cpu_set_t>();
-    (number < libc::CPU_SETSIZE as usize).then_some(())?;
-    // SAFETY: sets of the stated size, and a number inside them.
-    unsafe {
-        libc::CPU_SET(number, &mut one);
-        if libc::sched_getaffinity(0, bytes, &mut before) != 0 || libc::sched_setaffinity(0, bytes, &one) != 0 {
-            return None;
+    let _here = Held::on(0, number)?;
+    Some(work())
+}
+
+/// While it lives, the calling thread and a thread that it traces run on the processor where the calling one is.
+///
+/// Of two that wait for each other only one runs at a time. On processors of their own each wakes another that has gone to sleep meanwhile, which takes longer than what they do for each other.
+#[derive(Debug)]
+pub struct Together {
+    tracee: Held,
+    made: Vec<Held>,
+    _own: Held,
+}
+
+impl Together {
+    /// With the stopped thread `tid`; `None` if one of them may not run there: they can do without.
+    pub fn with(tid: i32) -> Option<Together> {
+        // SAFETY: takes nothing.
+        let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        let own = Held::on(0, here)?;
+        Some(Together { tracee: Held::on(tid, here)?, made: Vec::new(), _own: own })
+    }
+
+    /// The tracee has made a thread: it got the processors that its maker had at that moment, and is to have those that its maker will have again.
+    pub fn made(&mut self, tid: i32) {
+        self.made.push(Held { tid, before: self.tracee.before });
+    }
+}
+
+/// Processors, as bits of words: the lowest first, no zeros behind the last.
+pub type Processors = Vec<u64>;
+
+/// More words than any kernel's set has that is understood here.
+pub const WORDS_MAX: usize = libc::CPU_SETSIZE as usize / u64::BITS as usize;
+
+/// Where a stopped thread may run, if that is less than it might if it asked for all.
+pub fn chosen(tid: i32) -> Option<Processors> {
+    let before = allowed(tid)?;
+    // Forgotten at once: what it asked for is set again.
+    let held = Held { tid, before };
+    let is_less = allow(tid, &all()) && allowed(tid).is_some_and(|most| !is_same(&most, &held.before));
+    is_less.then(|| words(&held.before))
+}
+
+/// Where the calling thread may run.
+pub fn own() -> Option<Processors> {
+    allowed(0).as_ref().map(words)
+}
+
+/// Has a thread run on those of these processors that there are; `None`: on all. Where there is none of them it may run wherever it might before.
+pub fn choose(tid: i32, processors: Option<&[u64]>) {
+    let mut set = if processors.is_none() { all() } else { none() };
+    for (n, word) in processors.unwrap_or_default().iter().take(WORDS_MAX).enumerate() {
+        let bits = (0..u64::BITS as usize).filter(|bit| word >> bit & 1 != 0);
+        // SAFETY: the numbers lie inside the set.
+        bits.for_each(|bit| unsafe { libc::CPU_SET(n * u64::BITS as usize + bit, &mut set) });
+    }
+    allow(tid, &set);
+}
+
+fn words(set: &cpu_set_t) -> Processors {
+    // SAFETY: the numbers lie inside the set.
+    let is_set = |n: usize| unsafe { libc::CPU_ISSET(n, set) };
+    let word = |n: usize| {
+        (0..u64::BITS as usize).filter(|bit| is_set(n * u64::BITS as usize + bit)).fold(0, |w, bit| w | 1 << bit)
+    };
+    let mut words: Processors = (0..WORDS_MAX).map(word).collect();
+    words.truncate(words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1));
+    words
+}
+
+/// A thread that may run on one processor only.
+struct Held {
+    tid: i32,
+    before: cpu_set_t,
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("tid", &self.tid).finish_non_exhaustive()
+    }
+}
+
+impl Held {
+    fn on(tid: i32, processor: usize) -> Option<Held> {
+        (processor < libc::CPU_SETSIZE as usize).then_some(())?;
+        let before = allowed(tid)?;
+        let mut one = none();
+        // SAFETY: a number inside the set.
+        unsafe { libc::CPU_SET(processor, &mut one) };
+        allow(tid, &one).then_some(Held { tid, before })
+    }
+}
+
+impl Drop for Held {
+    /// The kernel remembers what was asked for, and not only what came of it: who never asked, or for all, gets processors that are added later
+    /// (`user_cpus_ptr` in kernel/sched/core.c).
+    fn drop(&mut self) {
+        let is_as_before = allow(self.tid, &all()) && allowed(self.tid).is_some_and(|now| is_same(&now, &self.before));
+        if !is_as_before {
+            allow(self.tid, &self.before);
         }
     }
-    let result = work();
-    // SAFETY: as above.
-    unsafe { libc::sched_setaffinity(0, bytes, &before) };
-    Some(result)
+}
+
+fn none() -> cpu_set_t {
+    // SAFETY: all zero is an empty set.
+    unsafe { std::mem::zeroed() }
+}
+
+fn all() -> cpu_set_t {
+    let mut all = none();
+    // SAFETY: the numbers lie inside the set.
+    (0..libc::CPU_SETSIZE as usize).for_each(|n| unsafe { libc::CPU_SET(n, &mut all) });
+    all
+}
+
+fn is_same(one: &cpu_set_t, other: &cpu_set_t) -> bool {
+    // SAFETY: two sets.
+    unsafe { libc::CPU_EQUAL(one, other) }
+}
+
+fn allowed(tid: i32) -> Option<cpu_set_t> {
+    let mut set = none();
+    // SAFETY: a set of the stated size.
+    (unsafe { libc::sched_getaffinity(tid, SET_BYTES, &mut set) } == 0).then_some(set)
+}
+
+fn allow(tid: i32, set: &cpu_set_t) -> bool {
+    // SAFETY: a set of the stated size.
+    unsafe { libc::sched_setaffinity(tid, SET_BYTES, set) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(processors: &[usize]) -> cpu_set_t {
+        let mut set = none();
+        // SAFETY: small numbers.
+        processors.iter().for_each(|n| unsafe { libc::CPU_SET(*n, &mut set) });
+        set
+    }
+
+    #[test]
+    fn both_run_where_the_first_is_and_then_wherever_they_might() {
+        let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let tid = other.id() as i32;
+        let (own, its) = (allowed(0).unwrap(), mask(&[0]));
+        assert!(allow(tid, &its));
+        let together = Together::with(tid).unwrap();
+        // SAFETY: takes nothing.
+        let here = mask(&[unsafe { libc::sched_getcpu() } as usize]);
+        assert!(is_same(&allowed(tid).unwrap(), &here) && is_same(&allowed(0).unwrap(), &here));
+        drop(together);
+        assert!(is_same(&allowed(tid).unwrap(), &its), "what it had asked for");
+        assert!(is_same(&allowed(0).unwrap(), &own));
+        choose(tid, None);
+        let most = words(&allowed(tid).unwrap());
+        assert_eq!(chosen(tid), None, "who may run everywhere chose nothing");
+        choose(tid, Some(&[1]));
+        assert!(is_same(&allowed(tid).unwrap(), &its));
+        assert_eq!(chosen(tid), Some(vec![1]).filter(|one| *one != most));
+        assert!(is_same(&allowed(tid).unwrap(), &its), "asking changes nothing");
+        choose(tid, Some(&[0, 1 << 63]));
+        assert!(is_same(&allowed(tid).unwrap(), &its), "there are no such processors");
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(Together::with(tid).is_none(), "nobody is there");
+        assert!(is_same(&allowed(0).unwrap(), &own));
+    }
 }

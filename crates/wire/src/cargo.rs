@@ -12,15 +12,23 @@ pub const PIECE_BYTES: usize = 1024;
 /// Where pages lie: address and bytes.
 pub type Run = (u64, u64);
 
-/// Header of an image's part.
-pub fn part_head(pid: i32) -> [u8; 4] {
-    pid.to_le_bytes()
+/// The frames that carry an image: header and bytes of each.
+pub fn parts(pid: i32, image: &[u8]) -> impl Iterator<Item = ([u8; 5], &[u8])> {
+    let [a, b, c, d] = pid.to_le_bytes();
+    let ends = image.len().div_ceil(PART_BYTES);
+    image.chunks(PART_BYTES).zip(1..).map(move |(bytes, n)| ([a, b, c, d, u8::from(n == ends)], bytes))
 }
 
-/// The process, and the bytes of its image.
-pub fn part(body: &[u8]) -> Option<(i32, &[u8])> {
-    let (pid, bytes) = body.split_first_chunk()?;
-    Some((i32::from_le_bytes(*pid), bytes))
+/// The process, whether this is the last part of its image, and the bytes of that.
+pub fn part(body: &[u8]) -> Option<(i32, bool, &[u8])> {
+    let (pid, rest) = body.split_first_chunk()?;
+    let (last, bytes) = rest.split_first()?;
+    Some((i32::from_le_bytes(*pid), *last != 0, bytes))
+}
+
+/// The process that a frame is about, of whatever kind.
+pub fn process(body: &[u8]) -> Option<i32> {
+    body.first_chunk().map(|pid| i32::from_le_bytes(*pid))
 }
 
 /// Header of pages that lie in these runs: address and bytes of each.
@@ -142,7 +150,16 @@ mod tests {
         }
         let nothing = Pages { pid: 7, runs: vec![], bytes: &[] };
         assert_eq!(pushed(&pushed_head(7, &[], &zeros)), Some((nothing, zeros)));
-        assert_eq!(part(&[&part_head(-1)[..], b"x"].concat()), Some((-1, &b"x"[..])));
-        assert_eq!(part(&[0; 3]), None);
+        assert_eq!(part(&[0; 4]), None);
+        assert_eq!((process(&[0; 3]), process(&[7, 0, 0, 0])), (None, Some(7)));
+    }
+
+    #[test]
+    fn the_last_part_of_an_image_says_so() {
+        let image = vec![1; PART_BYTES + 1];
+        let frames: Vec<Vec<u8>> = parts(-1, &image).map(|(head, bytes)| [&head, bytes].concat()).collect();
+        let read: Vec<_> = frames.iter().map(|f| part(f).unwrap()).collect();
+        assert_eq!(read, [(-1, false, &image[1..]), (-1, true, &image[..1])]);
+        assert_eq!(parts(-1, &image[1..]).count(), 1);
     }
 }

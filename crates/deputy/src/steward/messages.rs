@@ -94,8 +94,8 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
 
 /// A part of the image of a process that comes home.
 pub fn image_part(room: &Shared, body: &[u8]) {
-    if let Some((pid, bytes)) = wire::cargo::part(body) {
-        room.moves.tell(pid, Heard::Part(bytes.to_vec()));
+    if let Some((pid, last, bytes)) = wire::cargo::part(body) {
+        room.moves.tell(pid, Heard::Part(bytes.to_vec(), last));
     }
 }
 

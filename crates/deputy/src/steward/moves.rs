@@ -152,8 +152,8 @@ pub enum Heard {
     Shares(Vec<i32>, Vec<MemoryId>),
     /// These of its open files may have locks of their own.
     Locked(Vec<LockedFile>),
-    /// A part of the image.
-    Part(Vec<u8>),
+    /// A part of the image; it is the last.
+    Part(Vec<u8>, bool),
     /// Pages: where they lie, and their bytes.
     Pages(Vec<body::Run>, Vec<u8>),
     /// These follow when it runs here.

@@ -2,6 +2,7 @@
 
 use super::{Event, HostTid, Stopped, TraceError, Traced, wait_for};
 use crate::inject::Memory;
+use crate::processor::Together;
 use crate::vdso;
 use std::ops::Range;
 
@@ -16,6 +17,7 @@ impl Stopped {
             return Ok(self);
         }
         let mask = self.mask()?;
+        let _together = Together::with(self.tid.0);
         // A trap while SIGTRAP is blocked would end the process.
         self.set_mask(ONLY_TRAPS)?;
         self = self.return_to_trap(of, memory)?;

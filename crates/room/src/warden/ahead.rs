@@ -152,8 +152,8 @@ impl Pages<'_> {
 /// Sends an image: it is there before what is sent next.
 pub fn send_image(way: &Out, image: &Image) -> Result<(), BodyError> {
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-    let head = cargo::part_head(image.process.pid);
-    bytes.chunks(cargo::PART_BYTES).try_for_each(|part| way.link.send(Kind::Image, 0, 0, &[&head, part]).map_err(lost))
+    let mut parts = cargo::parts(image.process.pid, &bytes);
+    parts.try_for_each(|(head, part)| way.link.send(Kind::Image, 0, 0, &[&head, part]).map_err(lost))
 }
 
 /// Says what else home would.

@@ -126,6 +126,34 @@ struct Incoming {
     mapped: Option<Result<Laid, String>>,
 }
 
+/// Pages that are in place, which home is told of when there is time: what it waits for comes first.
+#[derive(Default)]
+struct Untold(HashMap<i32, u64>);
+
+/// So much of what home may have under way it is told of at once.
+const TOLD_BYTES: u64 = WINDOW_BYTES / 8;
+
+impl Untold {
+    fn add(&mut self, room: &Shared, pid: i32, bytes: u64) {
+        *self.0.entry(pid).or_default() += bytes;
+        if self.0.values().sum::<u64>() >= TOLD_BYTES {
+            self.tell(room);
+        }
+    }
+
+    fn tell(&mut self, room: &Shared) {
+        self.0.drain().for_each(|(pid, bytes)| room.tell(&ToHome::Taken { pid, bytes }));
+    }
+
+    /// Waits for the next item, when nothing is untold.
+    fn next(&mut self, room: &Shared, from: &Receiver<Item>) -> Option<Item> {
+        from.try_recv().ok().or_else(|| {
+            self.tell(room);
+            from.recv().ok()
+        })
+    }
+}
+
 /// Takes what comes, for ever.
 pub fn serve(room: &Arc<Shared>) {
     let Some(from) = room.cargo.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
@@ -135,12 +163,16 @@ pub fn serve(room: &Arc<Shared>) {
         Err(e) => return tracing::error!("no process can come: {e}"),
     };
     let mut incoming: HashMap<i32, Incoming> = HashMap::new();
-    for item in from {
+    let mut taken = Untold::default();
+    while let Some(item) = taken.next(room, &from) {
         let bytes = item.bytes();
         match item {
             Item::Part(body) => {
-                if let Some((pid, bytes)) = wire::cargo::part(&body) {
-                    incoming.entry(pid).or_default().add(bytes);
+                if let Some((pid, last, bytes)) = wire::cargo::part(&body) {
+                    let one = incoming.entry(pid).or_default();
+                    one.add(bytes);
+                    // Laid out while its sender looks for the pages.
+                    let _ = last.then(|| one.map(room, pid));
                 }
             }
             Item::Pages(mut body) => {
@@ -150,7 +182,7 @@ pub fn serve(room: &Arc<Shared>) {
                         .get_mut(&pid)
                         .into_iter()
                         .for_each(|one| one.write(room, &apart, pid, std::mem::take(&mut body)));
-                    room.tell(&ToHome::Taken { pid, bytes });
+                    taken.add(room, pid, bytes);
                 }
             }
             Item::LayOut { pid } => {
@@ -185,8 +217,7 @@ impl Incoming {
         }
     }
 
-    /// An image is whole when the first page or the end comes: its memory is laid out then, or what was laid out for an earlier one is made to fit. What has failed once may
-    /// lack pages that went ahead.
+    /// Of an image that is whole the memory is laid out, or what was laid out for an earlier one is made to fit. What has failed once may lack pages that went ahead.
     fn map(&mut self, room: &Arc<Shared>, pid: i32) -> &Result<Laid, String> {
         let failed = matches!(self.mapped, Some(Err(_)));
         if !failed && (!self.bytes.is_empty() || self.mapped.is_none()) {

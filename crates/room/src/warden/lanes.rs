@@ -284,7 +284,7 @@ fn follow(room: &Shared, pid: i32, ticket: &Ticket, (from, source): (&mut Receiv
     loop {
         let mut body = Vec::new();
         let head = from.receive(&mut body)?;
-        if cargo::part(&body).map(|(pid, _)| pid) != Some(pid) {
+        if cargo::process(&body) != Some(pid) {
             return Err(LaneError::Odd("it sends another process"));
         }
         let followed = match head.kind {
@@ -307,9 +307,9 @@ fn receive(
     loop {
         let head = from.receive(&mut body)?;
         let (whose, item, lends) = match head.kind {
-            Kind::Image => (cargo::part(&body).map(|(pid, _)| pid), Item::Part(std::mem::take(&mut body)), None),
-            Kind::Pages => (cargo::part(&body).map(|(pid, _)| pid), Item::Pages(std::mem::take(&mut body)), None),
-            Kind::Later => (cargo::part(&body).map(|(pid, _)| pid), Item::Later(std::mem::take(&mut body)), None),
+            Kind::Image => (cargo::process(&body), Item::Part(std::mem::take(&mut body)), None),
+            Kind::Pages => (cargo::process(&body), Item::Pages(std::mem::take(&mut body)), None),
+            Kind::Later => (cargo::process(&body), Item::Later(std::mem::take(&mut body)), None),
             Kind::Message => match postcard::from_bytes(&body) {
                 Ok(ToRoom::LayOut { pid }) => (Some(pid), Item::LayOut { pid }, None),
                 Ok(ToRoom::Rebuild { pid, gone, loan }) => {

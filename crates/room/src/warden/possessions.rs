@@ -76,13 +76,17 @@ pub fn look(host: HostTid) -> Option<Looked> {
 }
 
 /// With flags: as they were before it was stopped, if no area has changed since (but for a hint that was given to all of one, madvise(2), in between).
-fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<Vec<Area>, BodyError> {
-    if let Some(Looked { flagged, .. }) = looked
-        && os::areas::read(host.0)? == os::areas::without_flags(flagged)
-    {
-        return Ok(flagged.clone());
+/// And without.
+fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
+    if let Some(Looked { flagged, .. }) = looked {
+        let areas = os::areas::read(host.0)?;
+        if areas == os::areas::without_flags(flagged) {
+            return Ok((flagged.clone(), areas));
+        }
     }
-    Ok(os::areas::read_with_flags(host.0)?)
+    let flagged = os::areas::read_with_flags(host.0)?;
+    let areas = os::areas::without_flags(&flagged);
+    Ok((flagged, areas))
 }
 
 /// Areas as they would be at home.
@@ -94,20 +98,32 @@ pub fn as_at_home(room: &Shared, pid: i32, areas: &mut Vec<Area>) {
     areas.iter_mut().for_each(|area| area.flags.retain(|flag| flag != b"uw"));
 }
 
-/// The image of a stopped body, but for what only collecting says, and what its memories are. Those of the `family` come along: it may have memory in common with them.
+/// What a body holds.
+pub struct Described {
+    /// Its image, but for what only collecting says.
+    pub image: Image,
+    /// What its memories are.
+    pub memories: Vec<Shown>,
+    /// Its memory areas as the kernel here lists them, without flags.
+    pub areas: Vec<Area>,
+    /// What the kernel here says of it.
+    pub status: process::Status,
+}
+
+/// Of a stopped body. Those of the `family` come along: it may have memory in common with them.
 pub fn describe(
     room: &Shared,
     pid: i32,
     host: HostTid,
     looked: Option<&Looked>,
     family: &[i32],
-) -> Result<(Image, Vec<Shown>), BodyError> {
+) -> Result<Described, BodyError> {
     gather(room, pid, host, looked, Some(family))
 }
 
 /// What a body that runs holds: enough to make an empty one like it. What it has in common with others will be told apart when it stands still.
 pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
-    let (mut image, _) = gather(room, pid, host, None, None)?;
+    let mut image = gather(room, pid, host, None, None)?.image;
     add_executable(&mut image, host);
     // They may have changed while the kernel listed them.
     if !image.areas.windows(2).all(|w| w[0].end <= w[1].start) {
@@ -151,7 +167,7 @@ fn gather(
     host: HostTid,
     looked: Option<&Looked>,
     family: Option<&[i32]>,
-) -> Result<(Image, Vec<Shown>), BodyError> {
+) -> Result<Described, BodyError> {
     let found;
     let home = match looked {
         Some(looked) => &looked.home,
@@ -161,7 +177,7 @@ fn gather(
         }
     };
     let mut files = Files::default();
-    let mut areas = areas_now(host, looked)?;
+    let (mut areas, listed) = areas_now(host, looked)?;
     as_at_home(room, pid, &mut areas);
     for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
         area.name =
@@ -196,9 +212,10 @@ fn gather(
     // The copy has no data before it.
     let copy = room.guests().get(pid).and_then(|guest| guest.vdso);
     image.process.vdso = copy.or(memory.vdso);
-    image.process.umask = process::status(host.0)?.umask;
+    let status = process::status(host.0)?;
+    image.process.umask = status.umask;
     image.process.cwd = without_end(process::link(host.0, "cwd")?).into_os_string().into_vec();
-    Ok((image, objects.memories().to_vec()))
+    Ok(Described { image, memories: objects.memories().to_vec(), areas: listed, status })
 }
 
 /// The deputy's descriptor of the file that stays home and that this area shows.
@@ -228,6 +245,11 @@ fn descriptors(
                 let guests = room.guests();
                 let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
                 Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)
+            }
+            // Whom it tells, and by which signal, is not carried.
+            None if info.flags & libc::O_ASYNC != 0 => {
+                let why = format!("descriptor {fd} signals when it is ready (O_ASYNC), and was made there");
+                return Err(BodyError::Stays(why));
             }
             None => match distinct.binary_search_by(|(d, _)| process::order_of_files(host.0, *d, fd)) {
                 Ok(same) => distinct[same].1,

@@ -182,6 +182,9 @@ fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError>
         if info.flags & libc::O_DIRECT != 0 {
             return odd("of packets (O_DIRECT), which others have too");
         }
+        if info.flags & libc::O_ASYNC != 0 {
+            return odd("that signals when it is ready (O_ASYNC), which others have too");
+        }
         let end = match info.flags & libc::O_ACCMODE {
             libc::O_RDONLY => &mut ends[0],
             libc::O_WRONLY => &mut ends[1],

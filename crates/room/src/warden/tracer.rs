@@ -21,6 +21,7 @@ pub(crate) mod shown;
 mod signals;
 mod stops;
 mod together;
+mod told;
 
 use super::shared::Shared;
 use super::standins::Asked;

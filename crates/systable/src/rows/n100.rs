@@ -7,7 +7,7 @@ use crate::errno::{ENOSYS, EPERM};
 use crate::when::{Cmp, When};
 
 /// All but what concerns only the thread's memory and timers: `PR_GET_DUMPABLE`, `PR_GET_NAME`, `PR_SET_TIMERSLACK`,
-/// `PR_GET_TIMERSLACK`, `PR_GET_TID_ADDRESS`, `PR_SET_THP_DISABLE`, `PR_GET_THP_DISABLE`, `PR_SET_VMA`.
+/// `PR_GET_TIMERSLACK`, `PR_GET_TID_ADDRESS`, `PR_SET_THP_DISABLE`, `PR_GET_THP_DISABLE`, `PR_GET_MDWE`, `PR_GET_MEMORY_MERGE`, `PR_SET_VMA`.
 const PRCTL_MIRRORED: When = When::Unless(&[
     &[Cmp::Is(0, 3)],
     &[Cmp::Is(0, 16)],
@@ -16,6 +16,8 @@ const PRCTL_MIRRORED: When = When::Unless(&[
     &[Cmp::Is(0, 40)],
     &[Cmp::Is(0, 41)],
     &[Cmp::Is(0, 42)],
+    &[Cmp::Is(0, 66)],
+    &[Cmp::Is(0, 68)],
     &[Cmp::Is(0, 0x5356_4d41)],
 ]);
 

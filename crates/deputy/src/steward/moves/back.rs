@@ -163,8 +163,12 @@ impl Move {
         let mut early: Option<Early> = None;
         let outcome = loop {
             match self.hear() {
-                Ok(Heard::Part(part)) if come.image.len() + part.len() <= image::IMAGE_BYTES_MAX => {
+                Ok(Heard::Part(part, last)) if come.image.len() + part.len() <= image::IMAGE_BYTES_MAX => {
                     come.image.extend(part);
+                    // While the room looks for the pages.
+                    if last && let Err(e) = self.filled(&mut filling, (&come, known), (laid, &mut early)) {
+                        break Err(e);
+                    }
                 }
                 Ok(Heard::Leaving(own_bytes)) => {
                     self.done("look there");
@@ -226,7 +230,7 @@ impl Move {
         }
     }
 
-    /// The deputy that is filled: the image is whole when anything else comes.
+    /// The deputy that is filled, when the image is whole.
     fn filled<'a>(
         &self,
         filling: &'a mut Option<Filling>,

@@ -9,6 +9,7 @@ use image::{Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::ptrace::Stopped;
+use os::told;
 use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -61,6 +62,14 @@ fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
     let mut all: Vec<_> = own.iter().map(Own::range).collect();
     all.sort_unstable();
     all
+}
+
+/// What a signal carries that came to the deputy, whose descriptors have numbers of their own.
+fn understood(image: &Image, info: told::Info) -> told::Info {
+    let Some(at_home) = told::descriptor(&info) else { return info };
+    let all = image.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(home) if home == at_home));
+    let own = all.map(|d| d.fd).min_by_key(|fd| (*fd != at_home, *fd));
+    own.map_or(info, |fd| told::with_descriptor(info, fd))
 }
 
 impl Filling {
@@ -293,9 +302,22 @@ impl Filling {
         for (fd, copy) in copies {
             let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
             batch.must("placing a descriptor", libc::SYS_dup3, args);
+            // Signals name the number by which they were asked for (F_SETSIG in fcntl(2)), which was the deputy's.
+            let flags = os::process::fd_info(pid, copy)?.flags;
+            for flags in [flags & !libc::O_ASYNC, flags].into_iter().filter(|_| flags & libc::O_ASYNC != 0) {
+                batch.may(libc::SYS_fcntl, [fd as u64, libc::F_SETFL as u64, flags as u64, 0, 0, 0]);
+            }
         }
-        for fd in (0..=last).filter(|fd| !wanted.contains_key(fd)) {
-            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        let mut from = 0;
+        for fd in wanted.keys().copied().chain([last + 1]) {
+            if from < fd {
+                batch.must(
+                    "closing what is the deputy's",
+                    libc::SYS_close_range,
+                    [from as u64, fd as u64 - 1, 0, 0, 0, 0],
+                );
+            }
+            from = fd + 1;
         }
         for (fd, (opened, close_on_exec)) in &wanted {
             let flags = if *close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
@@ -320,11 +342,12 @@ impl Filling {
         locks.take_along(self.first()?, &image)?;
         let inside = self.first()?;
         let lost = will_be_dropped(inside, &image)?;
+        let signals: Vec<_> = signals.iter().map(|(tid, info)| (*tid, understood(&image, *info))).collect();
         body::set_keys(inside, &image)?;
         let mut batch = inside.batch();
-        body::set_process(&mut batch, &image, &given);
+        body::set_process(&mut batch, &image, &given, true);
         inside.run(&batch)?;
-        body::requeue(inside, &image, &[signals, &lost].concat())?;
+        body::requeue(inside, &image, &[signals, lost].concat())?;
         let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);
         inside.run(&batch)?;
@@ -336,6 +359,9 @@ impl Filling {
             let tid = inside.tid().0;
             let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
             let first = tid == pid;
+            if thread.processors.is_none() && os::processor::chosen(tid).is_some() {
+                os::processor::choose(tid, None);
+            }
             done.push(body::finish(inside, thread, first, |inside, mut batch| {
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);

@@ -140,7 +140,7 @@ impl Move {
         loop {
             match self.hear()? {
                 Heard::Onward(Said::Sends { own_bytes }) => self.gauge.begin(Stage::Ahead, own_bytes),
-                Heard::Part(part) if coming.image.len() + part.len() <= image::IMAGE_BYTES_MAX => {
+                Heard::Part(part, _) if coming.image.len() + part.len() <= image::IMAGE_BYTES_MAX => {
                     coming.image.extend(part);
                 }
                 Heard::Pages(runs, pages) => {

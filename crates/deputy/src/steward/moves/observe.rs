@@ -304,6 +304,9 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
             return stays(&format!("it lives in another {namespace} namespace (a container)"));
         }
     }
+    for thread in process::threads(pid)? {
+        body::scheduled(thread)?;
+    }
     if process::link(pid, "root")? != Path::new("/") {
         return stays("its root directory is not the home's (chroot)");
     }
@@ -393,7 +396,7 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
         Ok::<_, BodyError>((fd, info, kind))
     };
     let all = all.into_iter().map(look).collect::<Result<Vec<_>, _>>()?;
-    for (fd, info, kind) in without_barred(pid, all)? {
+    for (fd, info, kind) in without_signalling(without_barred(pid, all)?) {
         let distinct = distinct.entry((info.mount_id, info.inode)).or_default();
         let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
             (_, Kind::AtHome) => Opened::Home(fd),
@@ -436,6 +439,19 @@ fn without_barred(pid: i32, all: Looked) -> Result<Looked, BodyError> {
         (fd, info, if is_barred { Kind::AtHome } else { kind })
     };
     Ok(all.into_iter().map(stays).collect())
+}
+
+/// Whom a pipe tells that it is ready, and by which signal, is home's to know (F_SETOWN, F_SETSIG): both its ends stay.
+fn without_signalling(all: Looked) -> Looked {
+    let signals =
+        |(_, info, kind): &&(i32, FdInfo, Kind)| matches!(kind, Kind::Object) && info.flags & libc::O_ASYNC != 0;
+    let signalling: Vec<(u64, u64)> =
+        all.iter().filter(signals).map(|(_, info, _)| (info.mount_id, info.inode)).collect();
+    let stays = |(fd, info, kind): (i32, FdInfo, Kind)| {
+        let is_one = matches!(kind, Kind::Object) && signalling.contains(&(info.mount_id, info.inode));
+        (fd, info, if is_one { Kind::AtHome } else { kind })
+    };
+    all.into_iter().map(stays).collect()
 }
 
 enum Kind {

@@ -268,8 +268,7 @@ impl Move {
     /// Sends an image: it is there before what is told next.
     pub(super) fn send_image(&self, image: &Image) -> Result<(), BodyError> {
         let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-        let head = cargo::part_head(self.pid);
-        bytes.chunks(cargo::PART_BYTES).try_for_each(|part| self.frame(Kind::Image, &[&head, part]))
+        cargo::parts(self.pid, &bytes).try_for_each(|(head, part)| self.frame(Kind::Image, &[&head, part]))
     }
 
     pub(super) fn send_batches(

@@ -19,6 +19,16 @@ use std::sync::mpsc::Sender;
 use wire::ToHome;
 use wire::message::Arrival;
 
+/// An empty process whose memory is laid out.
+#[derive(Debug)]
+struct Shell {
+    inside: Inside,
+    /// Descriptors that it has, of whatever use.
+    descriptors: Vec<i32>,
+    /// Capabilities that it keeps.
+    kept: u64,
+}
+
 /// Those that come.
 #[derive(Debug, Default)]
 pub struct Arriving {
@@ -32,7 +42,7 @@ enum State {
     /// The empty process is stopped.
     Empty(Arrival, Stopped),
     /// Its memory is laid out.
-    Mapped(Arrival, Given, Box<Inside>, Arc<Image>),
+    Mapped(Arrival, Given, Box<Shell>, Arc<Image>),
     /// It stands, and waits for home's word.
     Stands(Vec<Stopped>),
 }
@@ -91,17 +101,17 @@ impl Tracer {
     ) {
         let mapped = match self.arriving.states.remove(&pid) {
             Some(State::Empty(arrival, stopped)) => map(&self.room, stopped, &image, &arrival)
-                .map(|(inside, given)| (arrival, given, inside))
+                .map(|(shell, given)| (arrival, given, Box::new(shell)))
                 .map_err(|e| e.to_string()),
-            Some(State::Mapped(arrival, given, mut inside, old)) => {
-                let fitted = relayout(&self.room, &mut inside, &old, &image, &arrival, given);
-                fitted.map(|given| (arrival, given, *inside)).map_err(|e| e.to_string())
+            Some(State::Mapped(arrival, given, mut shell, old)) => {
+                let fitted = relayout(&self.room, &mut shell, &old, &image, &arrival, given);
+                fitted.map(|given| (arrival, given, shell)).map_err(|e| e.to_string())
             }
             _ => Err("no empty process waits for this image".into()),
         };
-        let told = mapped.map(|(arrival, given, inside)| {
-            let memory = (inside.memory().clone(), given.windows.clone());
-            self.arriving.states.insert(pid, State::Mapped(arrival, given, Box::new(inside), image));
+        let told = mapped.map(|(arrival, given, shell)| {
+            let memory = (shell.inside.memory().clone(), given.windows.clone());
+            self.arriving.states.insert(pid, State::Mapped(arrival, given, shell, image));
             memory
         });
         let _ = answer.send(told);
@@ -110,10 +120,10 @@ impl Tracer {
     /// Pages of it follow when it runs.
     pub fn watch_arriving(&mut self, pid: i32, stale: &[body::Run], answer: &Sender<Result<Userfault, String>>) {
         let watched = match self.arriving.states.get_mut(&pid) {
-            Some(State::Mapped(_, _, inside, _)) => {
-                let host = inside.tid();
-                let discarded = body::discard(inside, stale);
-                discarded.and_then(|()| body::watch_missing(inside, host.0)).map_err(|e| e.to_string())
+            Some(State::Mapped(_, _, shell, _)) => {
+                let host = shell.inside.tid();
+                let discarded = body::discard(&mut shell.inside, stale);
+                discarded.and_then(|()| body::watch_missing(&mut shell.inside, host.0)).map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
         };
@@ -128,9 +138,9 @@ impl Tracer {
             return self.room.tell(&ToHome::Rebuilt { pid, result: Err(ABSENT.into()) });
         };
         let rebuilt = match state {
-            State::Mapped(arrival, given, mut inside, image) => {
-                let discarded = body::discard(&mut inside, gone);
-                let rebuilt = discarded.and_then(|()| self.rebuild(*inside, (&image, onward), &arrival, &given));
+            State::Mapped(arrival, given, mut shell, image) => {
+                let discarded = body::discard(&mut shell.inside, gone);
+                let rebuilt = discarded.and_then(|()| self.rebuild(*shell, (&image, onward), &arrival, &given));
                 rebuilt.map_err(|e| e.to_string())
             }
             _ => Err(ABSENT.to_owned()),
@@ -146,20 +156,23 @@ impl Tracer {
 
     fn rebuild(
         &mut self,
-        mut inside: Inside,
+        shell: Shell,
         (image, onward): (&Image, bool),
         arrival: &Arrival,
         given: &Given,
     ) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
+        let Shell { mut inside, descriptors, kept } = shell;
         let host = inside.tid();
         body::settle_memories(&mut inside, image, &given.windows)?;
+        // Those of memories are closed by now.
+        let descriptors = if given.windows.is_empty() { descriptors } else { os::process::descriptors(host.0)? };
         if image.process.keys != 0 {
             body::set_keys(&mut inside, image)?;
         }
         let mut batch = inside.batch();
-        body::set_process(&mut batch, image, given);
-        set_descriptors(host, &mut batch, image, arrival, given)?;
+        body::set_process(&mut batch, image, given, false);
+        set_descriptors(&descriptors, &mut batch, image, arrival, given);
         inside.run(&batch)?;
         os::process::limit_descriptors(host.0, arrival.descriptors_max)?;
         body::watch_again(&mut inside, image)?;
@@ -171,7 +184,6 @@ impl Tracer {
         let Some((first, others)) = image.threads.split_first() else {
             return Err(BodyError::Stays("it has no thread".into()));
         };
-        let kept = kept_capabilities(host)?;
         let mut done = Vec::new();
         for thread in others {
             let beside = inside.make_thread(thread.tid)?;
@@ -182,7 +194,9 @@ impl Tracer {
             });
             done.push(finished?);
         }
-        body::make_timers(host.0, &mut inside, image)?;
+        if !image.process.timers.is_empty() {
+            body::make_timers(host.0, &mut inside, image)?;
+        }
         // Of one that comes from home, its deputy has them.
         if onward {
             body::requeue(&mut inside, image, &[])?;
@@ -230,7 +244,7 @@ fn given(arrival: &Arrival) -> Given {
     Given { files, ..Given::default() }
 }
 
-fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Inside, Given), BodyError> {
+fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Shell, Given), BodyError> {
     os::fault::at("map there")?;
     let host = stopped.tid();
     let areas = os::areas::read(host.0)?;
@@ -247,7 +261,9 @@ fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Res
     given.objects = make_objects(&mut inside, image, above)?;
     lay_out(room, &mut inside, image, &given, region)?;
     given.windows = memories(&mut inside, image, &given, above)?;
-    Ok((inside, given))
+    body::reset_actions(&mut inside)?;
+    let descriptors = os::process::descriptors(host.0)?;
+    Ok((Shell { inside, descriptors, kept: kept_capabilities(host)? }, given))
 }
 
 /// Makes its objects, if this kernel will tell all of them when it leaves.
@@ -279,12 +295,13 @@ fn lay_out(room: &Shared, inside: &mut Inside, image: &Image, given: &Given, reg
 /// Makes what was laid out for an earlier image fit a later one of the same process. The earlier one, of a process that ran, had no objects.
 fn relayout(
     room: &Shared,
-    inside: &mut Inside,
+    shell: &mut Shell,
     old: &Image,
     image: &Image,
     arrival: &Arrival,
     mut given: Given,
 ) -> Result<Given, BodyError> {
+    let inside = &mut shell.inside;
     if given.objects.is_empty() {
         let above = arrival.files_at + arrival.files.len() as i32;
         given.objects = make_objects(inside, image, above)?;
@@ -295,6 +312,9 @@ fn relayout(
         None => body::relayout_memory(inside, &old.areas, image, &given)?,
     }
     given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
+    if !given.objects.is_empty() {
+        shell.descriptors = os::process::descriptors(inside.tid().0)?;
+    }
     Ok(given)
 }
 
@@ -312,13 +332,7 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
 const STATX_BYTES: usize = 256;
 
 /// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
-fn set_descriptors(
-    host: HostTid,
-    batch: &mut Batch,
-    image: &Image,
-    arrival: &Arrival,
-    given: &Given,
-) -> Result<(), BodyError> {
+fn set_descriptors(there: &[i32], batch: &mut Batch, image: &Image, arrival: &Arrival, given: &Given) {
     let (seen, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
     for descriptor in &image.descriptors {
         let fd = descriptor.fd as u64;
@@ -347,10 +361,9 @@ fn set_descriptors(
         }
     }
     let kept: HashSet<i32> = image.descriptors.iter().map(|d| d.fd).collect();
-    for fd in os::process::descriptors(host.0)?.into_iter().filter(|fd| !kept.contains(fd)) {
-        batch.must("closing what was the porter's", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+    for fd in there.iter().filter(|fd| !kept.contains(fd)) {
+        batch.must("closing what was the porter's", libc::SYS_close, [*fd as u64, 0, 0, 0, 0, 0]);
     }
-    Ok(())
 }
 
 /// The capabilities of a guest.

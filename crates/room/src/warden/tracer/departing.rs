@@ -9,7 +9,7 @@ use super::sharing::Asked;
 use super::together::Together;
 use crate::warden::calls::standing;
 use crate::warden::cpu_times;
-use crate::warden::possessions::{self, Looked};
+use crate::warden::possessions::{self, Described, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::sharers::refusal;
 use crate::warden::strange;
@@ -467,34 +467,31 @@ fn take_apart(
     threads: Vec<Stopped>,
     going: &Going,
 ) -> Result<(Image, Vec<Shown>, Collected), Failed> {
-    let (image, memories) = match possessions::describe(room, pid, host, going.looked.as_ref(), &going.relatives) {
+    let described = match possessions::describe(room, pid, host, going.looked.as_ref(), &going.relatives) {
         Ok(described) => described,
         Err(e) => return Err((e, threads)),
     };
+    let Described { image, memories, mut areas, status } = described;
     for descriptor in image.descriptors.iter().filter(|d| matches!(d.opened, image::Opened::Home(_))) {
         if let Some(standin) = room.standin_of(host, descriptor.fd) {
             standing::align(room, host, descriptor.fd, standin);
         }
     }
-    let describe = || {
+    let can_leave = || {
         os::fault::at("collect there")?;
         let unclaimed = room.guests().get(pid).is_some_and(|g| g.unclaimed.values().any(|kept| !kept.is_empty()));
         if unclaimed {
             let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
             return Err(BodyError::Stays(why.into()));
         }
-        let status = os::process::status(host.0)?;
-        births::are_all(&status, &threads)?;
-        let mut areas = os::areas::read(host.0)?;
-        if room.guests().get(pid).is_some_and(|guest| guest.vdso.is_some()) {
-            strange::as_at_home(&mut areas, room.guests().get(pid));
-        }
-        Ok::<_, BodyError>((areas, status.ignored))
+        births::are_all(&status, &threads)
     };
-    let (areas, ignored) = match describe() {
-        Ok(found) => found,
-        Err(e) => return Err((e, threads)),
-    };
+    if let Err(e) = can_leave() {
+        return Err((e, threads));
+    }
+    if room.guests().get(pid).is_some_and(|guest| guest.vdso.is_some()) {
+        strange::as_at_home(&mut areas, room.guests().get(pid));
+    }
     let tids: HashMap<i32, i32> =
         room.guests().threads_of(pid).into_iter().map(|(host, who)| (host.0, who.tid)).collect();
     if going.onward.is_none() {
@@ -502,7 +499,7 @@ fn take_apart(
         room.tell(&ToHome::Standing { pid, tids: tids.values().copied().collect() });
     }
     let at_home = |host| tids.get(&host).copied().map_or_else(|| Ok(os::process::inner_tid(host)?), Ok);
-    let collected = body::collect(host.0, threads, &areas, ignored, &going.slept, None, at_home)?;
+    let collected = body::collect(host.0, threads, &areas, status.ignored, &going.slept, None, at_home)?;
     let mut image = image;
     if going.onward.is_some() {
         possessions::add_executable(&mut image, host);
@@ -511,6 +508,9 @@ fn take_apart(
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;
     image.threads.clone_from(&collected.threads);
+    // Who may run wherever this node lets its guests has chosen nothing.
+    let own = os::processor::own();
+    image.threads.iter_mut().filter(|t| t.processors == own).for_each(|t| t.processors = None);
     cpu_times::complete(room, &mut image);
     body::fire_again(&mut image);
     Ok((image, memories, collected))
@@ -524,7 +524,7 @@ fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
 
 /// Sends an image home: it is there before what is sent next.
 pub fn send_image(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(), BodyError> {
-    bytes.chunks(cargo::PART_BYTES).try_for_each(|part| frame(room, Kind::Image, &[&cargo::part_head(pid), part]))
+    cargo::parts(pid, bytes).try_for_each(|(head, part)| frame(room, Kind::Image, &[&head, part]))
 }
 
 /// Sends pages home, when it has taken enough of those before.

@@ -95,6 +95,7 @@ impl Signals {
 
 impl Tracer {
     pub fn signal_from_home(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
+        let info = self.understood(pid, info);
         if self.is_coming(pid) {
             let early = self.signals.early.entry(pid).or_default();
             if early.len() < EARLY_MAX {

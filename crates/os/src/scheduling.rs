@@ -1,0 +1,77 @@
+//! How the kernel schedules a thread, beside its nice value (sched(7), ioprio_set(2)).
+
+use crate::Result;
+use crate::error::check;
+
+const RESETS_ON_FORK: u32 = libc::SCHED_RESET_ON_FORK as u32;
+const SCHED_DEADLINE: u32 = 6;
+const IOPRIO_WHO_PROCESS: i32 = 1;
+const IOPRIO_CLASS_SHIFT: u32 = 13;
+const IOPRIO_CLASS_RT: u16 = 1;
+
+/// The policy of a thread, with the flag that its children do not get it.
+pub fn policy(tid: i32) -> Result<u32> {
+    // SAFETY: numbers only.
+    let policy = unsafe { libc::sched_getscheduler(tid) };
+    Ok(check(policy, || format!("asking how {tid} is scheduled"))? as u32)
+}
+
+/// Who has it runs before all that have not.
+pub fn is_real_time(policy: u32) -> bool {
+    let policy = policy & !RESETS_ON_FORK;
+    [libc::SCHED_FIFO as u32, libc::SCHED_RR as u32, SCHED_DEADLINE].contains(&policy)
+}
+
+/// Gives a thread a policy that is none of real time.
+pub fn set_policy(tid: i32, to: u32) -> Result<()> {
+    if policy(tid)? == to {
+        return Ok(());
+    }
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: one live parameter.
+    let set = unsafe { libc::sched_setscheduler(tid, to as i32, &parameters) };
+    check(set, || format!("having {tid} scheduled by policy {to:#x}")).map(drop)
+}
+
+/// The priority of a thread's reading and writing: class and level.
+pub fn io_priority(tid: i32) -> Result<u16> {
+    // SAFETY: numbers only.
+    let found = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, tid) };
+    Ok(check(found, || format!("asking for the I/O priority of {tid}"))? as u16)
+}
+
+/// Sets it, unless it is one of real time.
+pub fn set_io_priority(tid: i32, to: u16) -> Result<()> {
+    if to >> IOPRIO_CLASS_SHIFT == IOPRIO_CLASS_RT || io_priority(tid)? == to {
+        return Ok(());
+    }
+    // SAFETY: numbers only.
+    let set = unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, tid, i32::from(to)) };
+    check(set, || format!("setting the I/O priority of {tid}")).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_scheduled_as_it_was_told() {
+        let (tid, before) = std::thread::scope(|scope| {
+            let told = scope.spawn(|| {
+                // SAFETY: takes nothing.
+                let tid = unsafe { libc::gettid() };
+                let before = policy(tid).unwrap();
+                set_policy(tid, libc::SCHED_BATCH as u32).unwrap();
+                set_io_priority(tid, 2 << IOPRIO_CLASS_SHIFT | 6).unwrap();
+                assert_eq!(policy(tid).unwrap(), libc::SCHED_BATCH as u32);
+                assert_eq!(io_priority(tid).unwrap(), 2 << IOPRIO_CLASS_SHIFT | 6);
+                set_io_priority(tid, IOPRIO_CLASS_RT << IOPRIO_CLASS_SHIFT).unwrap();
+                assert_eq!(io_priority(tid).unwrap(), 2 << IOPRIO_CLASS_SHIFT | 6, "none of real time");
+                (tid, before)
+            });
+            told.join().unwrap()
+        });
+        assert!(policy(tid).is_err() && !is_real_time(before));
+        assert!(is_real_time(libc::SCHED_RR as u32 | RESETS_ON_FORK) && !is_real_time(libc::SCHED_IDLE as u32));
+    }
+}
