@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 pub use state::{Rseq, wait_within};
+pub use xstate::lacks;
 
 /// Number of a thread in the tracer's own PID namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ const LEAST_BYTES: usize = 576;
 /// A component: its bit, where it lies, and its name.
 type Component = (u32, std::ops::Range<usize>, &'static str);
 
-/// Those that not all processors have. All of them begin as zeros.
+/// Those that not all processors have. All of them begin as zeros, but for the rights to protection keys.
 const COMPONENTS: [Component; 9] = [
     (2, 576..832, "AVX registers"),
     (3, 960..1024, "MPX registers"),
@@ -23,8 +23,19 @@ const COMPONENTS: [Component; 9] = [
     (18, 2816..11008, "AMX tiles"),
 ];
 
+const KEYS: u32 = 9;
+const KEYS_PLACE: std::ops::Range<usize> = 2688..2696;
+/// The rights to protection keys that Linux gives to a program: none, but to the first (init_pkru_value in arch/x86/mm/pkeys.c).
+const KEYS_BEGIN: u64 = 0x5555_5554;
+
 fn word(area: &[u8], at: usize) -> u64 {
     area.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// What of the extended state `area` a processor lacks whose own is `own`.
+pub fn lacks(area: &[u8], own: &[u8]) -> Option<&'static str> {
+    // As long as that it is set as it is.
+    (area.len() != own.len()).then(|| fitted(area, own).err()).flatten()
 }
 
 /// `area` in the size of `own`, this processor's; or what it lacks.
@@ -39,12 +50,21 @@ pub fn fitted(area: &[u8], own: &[u8]) -> Result<Vec<u8>, &'static str> {
             return Err("such extended state");
         };
         // A processor may say that a component is in use which is as it began.
-        if area.get(place.clone()).is_none_or(|bytes| bytes.iter().any(|b| *b != 0)) {
+        let is_as_it_began =
+            |bytes: &[u8]| bytes.iter().all(|b| *b == 0) || bit == KEYS && bytes == KEYS_BEGIN.to_le_bytes();
+        if !area.get(place.clone()).is_some_and(is_as_it_began) {
             return Err(name);
         }
     }
-    fitted[AT_IN_USE..AT_IN_USE + 8].copy_from_slice(&(in_use & has).to_le_bytes());
     fitted.resize(own.len(), 0);
+    let mut in_use = in_use & has;
+    if has & !word(area, AT_MASK) & 1 << KEYS != 0
+        && let Some(place) = fitted.get_mut(KEYS_PLACE)
+    {
+        place.copy_from_slice(&KEYS_BEGIN.to_le_bytes());
+        in_use |= 1 << KEYS;
+    }
+    fitted[AT_IN_USE..AT_IN_USE + 8].copy_from_slice(&in_use.to_le_bytes());
     Ok(fitted)
 }
 
@@ -71,5 +91,18 @@ mod tests {
         assert_eq!(fitted(&used, &small), Err("AVX-512 registers"));
         assert_eq!(fitted(&area(2696, 0, 1 << 30), &small), Err("such extended state"));
         assert!(fitted(&[0; 100], &small).is_err());
+    }
+
+    #[test]
+    fn rights_to_no_protection_key_need_no_keys() {
+        let (with, without) = (|mask, used| area(2696, mask, used), area(832, 0x7, 0x7));
+        let mut begun = with(0x207, 0x203);
+        begun[KEYS_PLACE].copy_from_slice(&KEYS_BEGIN.to_le_bytes());
+        assert_eq!(word(&fitted(&begun, &without).unwrap(), AT_IN_USE), 3);
+        let mut chosen = begun.clone();
+        chosen[KEYS_PLACE][0] = 0x50;
+        assert_eq!(fitted(&chosen, &without), Err("protection keys"));
+        let there = fitted(&without, &with(0x207, 0x203)).unwrap();
+        assert_eq!((word(&there, AT_IN_USE), word(&there, KEYS_PLACE.start)), (0x207, KEYS_BEGIN));
     }
 }

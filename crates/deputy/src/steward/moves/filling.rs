@@ -94,6 +94,7 @@ impl Filling {
     pub fn prepare(&mut self, room: &Shared, pid: i32, theirs: &[Option<&OwnedFd>]) -> Result<(), BodyError> {
         os::fault::at("fill")?;
         keeps_its_locks(room, pid, &self.image)?;
+        self.suits_the_processor()?;
         let Filling { image, deputy, given, locks, kept, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
         let anew: Vec<_> = (0..).zip(&image.files).filter(|(place, _)| !kept.contains_key(place)).collect();
@@ -121,6 +122,15 @@ impl Filling {
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
         given.windows = body::make_memories(inside, image, given, taken, LOWEST_FD, &theirs)?;
         Ok(())
+    }
+
+    /// A program may use what only the processor has on which it was started.
+    fn suits_the_processor(&self) -> Result<(), BodyError> {
+        let own = self.deputy.threads.first().map(|thread| thread.extended.as_slice()).unwrap_or_default();
+        match self.image.threads.iter().find_map(|thread| os::ptrace::lacks(&thread.extended, own)) {
+            Some(what) => Err(BodyError::Stays(format!("it uses {what} there, and home's processor has none"))),
+            None => Ok(()),
+        }
     }
 
     /// The memory at this place, if it is nobody's but its own yet.
