@@ -22,12 +22,19 @@ pub struct Gathered {
     removed: Vec<Shown>,
     /// Whether counters are semaphores, if the kernel does not say it.
     semaphores: Option<bool>,
+    /// The process runs.
+    runs: bool,
 }
 
 impl Gathered {
     /// Of a process in a room, where no semaphore (eventfd(2)) is made if the kernel does not tell them from counters.
     pub fn in_room() -> Gathered {
         Gathered { semaphores: Some(false), ..Gathered::default() }
+    }
+
+    /// Of a process that runs: what its pipes hold is not looked at. That takes an end of each, which would be one more while the process gives up its own and is told whether others have one.
+    pub fn running(self) -> Gathered {
+        Gathered { runs: true, ..self }
     }
 
     /// The list.
@@ -120,6 +127,7 @@ impl Gathered {
             Some(known) => known,
             None => {
                 let (capacity, content) = match reader(pid, info.inode)? {
+                    _ if self.runs => (0, Vec::new()),
                     Some(reader) => os::objects::pipe_content(pidfd.get_fd(reader)?.as_fd())?,
                     // What nobody can read any more is nothing.
                     None => (os::objects::pipe_capacity(pidfd.get_fd(fd)?.as_fd())?, Vec::new()),
@@ -381,6 +389,23 @@ pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<(), BodyError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_pipe_of_a_process_that_runs_is_left_alone() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        (&writer).write_all(b"abc").unwrap();
+        let (pid, pidfd) = (std::process::id() as i32, PidFd::open(std::process::id() as i32).unwrap());
+        let seen = |gathered: Gathered| {
+            let (mut gathered, fd) = (gathered, reader.as_raw_fd());
+            let (info, link) = (process::fd_info(pid, fd).unwrap(), process::link(pid, &format!("fd/{fd}")).unwrap());
+            gathered.describe(pid, &pidfd, (fd, &info, &link)).unwrap().unwrap();
+            gathered.list().pipes[0].content.clone()
+        };
+        assert_eq!(seen(Gathered::default()), b"abc");
+        assert_eq!(seen(Gathered::default().running()), b"");
+    }
 
     #[test]
     fn what_the_kernel_says() {

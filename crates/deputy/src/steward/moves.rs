@@ -17,6 +17,7 @@ mod implant;
 mod locks;
 mod names;
 mod observe;
+mod others;
 mod out;
 mod pass;
 mod picture;

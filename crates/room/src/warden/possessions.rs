@@ -184,6 +184,9 @@ fn gather(
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));
     }
     let mut objects = Gathered::in_room();
+    if family.is_none() {
+        objects = objects.running();
+    }
     let memory = body::memory(host.0, &areas, &mut files, &mut objects, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
         if let Some(fd) = kept_at_home(room, pid, area) {

@@ -2,6 +2,7 @@
 
 use super::barred;
 use super::names::Names;
+use super::others::{Others, others_of};
 use crate::steward::place;
 use body::{BodyError, Files, Gathered, Memory};
 use ctl::moves::Parts;
@@ -42,8 +43,8 @@ pub struct Observed {
 
 impl Observed {
     /// Looks at process `pid`, which runs: what it closes meanwhile, or opens under the same number, is looked for again.
-    pub fn of_running(pid: i32) -> Result<Observed, BodyError> {
-        let look = || Observed::of(pid, None, false);
+    pub fn of_running(pid: i32, watched: bool) -> Result<Observed, BodyError> {
+        let look = || Observed::look(pid, None, (watched, true));
         let mut seen = look();
         for _ in 1..LISTED_MAX {
             match &seen {
@@ -60,10 +61,14 @@ impl Observed {
         Parts { areas: self.raw.len() as u32, threads: threads as u32, descriptors: self.seen.len() as u32 }
     }
 
-    /// Looks at process `pid`. `before`: what it was; its areas are understood anew only if they have changed.
+    /// Looks at process `pid`, which stands still. `before`: what it was; its areas are understood anew only if they have changed.
     ///
     /// `watched`: a userfaultfd that it has is ours.
     pub fn of(pid: i32, before: Option<&Observed>, watched: bool) -> Result<Observed, BodyError> {
+        Observed::look(pid, before, (watched, false))
+    }
+
+    fn look(pid: i32, before: Option<&Observed>, (watched, runs): (bool, bool)) -> Result<Observed, BodyError> {
         if before.is_some() {
             os::fault::at("observe")?;
         }
@@ -86,10 +91,10 @@ impl Observed {
         if watched {
             flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
         }
-        let mut gathered = Gathered::default();
+        let mut gathered = if runs { Gathered::default().running() } else { Gathered::default() };
         let memory = body::memory(pid, &flagged, &mut files, &mut gathered, named)?;
         let exe = executable(pid, &mut files);
-        let Described { seen, descriptors, objects } = descriptors(pid, before.is_none(), &mut files, &mut gathered)?;
+        let Described { seen, descriptors, objects } = descriptors(pid, runs, &mut files, &mut gathered)?;
         let memories = gathered.memories().to_vec();
         alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
         unopened(&gathered.removed(), &others)?;
@@ -404,7 +409,12 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
             // What others have too stays where they are.
             (Err(_), kind)
                 if !matches!(kind, Kind::Place(_))
-                    && others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, &kind) =>
+                    && others.get_or_insert_with(|| others_of(pid)).share(
+                        pid,
+                        fd,
+                        &info,
+                        matches!(kind, Kind::Object),
+                    ) =>
             {
                 kind.shared(pid, fd)?
             }
@@ -548,53 +558,4 @@ fn is_kernels(pid: i32, fd: i32) -> bool {
     const KERNELS: [i64; 8] =
         [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x6462_6720, 0x7472_6163, 0x6e73_6673, 0x1980_0202];
     rustix::fs::statfs(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|fs| KERNELS.contains(&fs.f_type))
-}
-
-/// What other processes have open, by mount and inode.
-struct Others(HashMap<(u64, u64), Vec<(i32, i32)>>);
-
-fn others_of(pid: i32) -> Others {
-    Others::of(process::all().unwrap_or_default().into_iter().filter(|p| *p != pid).collect())
-}
-
-impl Others {
-    fn of(processes: Vec<i32>) -> Others {
-        let mut found: HashMap<_, Vec<_>> = HashMap::new();
-        for other in processes {
-            for fd in process::descriptors(other).unwrap_or_default() {
-                if let Ok(info) = process::fd_info(other, fd) {
-                    found.entry((info.mount_id, info.inode)).or_default().push((other, fd));
-                }
-            }
-        }
-        Others(found)
-    }
-
-    /// One of them has the same open file.
-    fn have(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
-        let candidates = self.0.get(&(info.mount_id, info.inode));
-        candidates.is_some_and(|all| all.iter().any(|other| process::one_file((pid, fd), *other)))
-    }
-
-    /// Another process has the same open file, or any end of the same pipe.
-    fn share(&self, pid: i32, fd: i32, info: &FdInfo, kind: &Kind) -> bool {
-        let name = process::link(pid, &format!("fd/{fd}")).unwrap_or_default();
-        let is_pipe = matches!(kind, Kind::Object) && name.as_os_str().as_bytes().starts_with(b"pipe:");
-        // Whoever has it open, however, can map it.
-        let is_memory = body::is_memory(&name);
-        // The other end of a pipe may be with somebody who cannot be seen: outside the container that this home is.
-        if is_pipe && !has_both_ends(pid, &name) {
-            return true;
-        }
-        let Some(candidates) = self.0.get(&(info.mount_id, info.inode)) else { return false };
-        is_pipe || is_memory || candidates.iter().any(|other| process::one_file((pid, fd), *other))
-    }
-}
-
-fn has_both_ends(pid: i32, pipe: &Path) -> bool {
-    let all = process::descriptors(pid).unwrap_or_default();
-    let ends = all.into_iter().filter(|fd| process::link(pid, &format!("fd/{fd}")).is_ok_and(|name| name == pipe));
-    let modes: Vec<i32> =
-        ends.filter_map(|fd| process::fd_info(pid, fd).ok()).map(|i| i.flags & libc::O_ACCMODE).collect();
-    modes.contains(&libc::O_RDONLY) && modes.contains(&libc::O_WRONLY)
 }

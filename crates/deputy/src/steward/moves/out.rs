@@ -107,7 +107,7 @@ impl Move {
         os::fault::at("prepare")?;
         let observed = match observed {
             Some(observed) => observed,
-            None => Observed::of_running(self.pid)?,
+            None => Observed::of_running(self.pid, false)?,
         };
         let at_home = observed.at_home(self.pid);
         let first = {
@@ -140,7 +140,7 @@ impl Move {
     /// Why no body could be made for what was observed: a file may have been closed or removed meanwhile, or name and flags are those of two files that had the same
     /// number one after the other.
     fn fleeting_if_changed(&self, e: MoveError, observed: &Observed) -> MoveError {
-        match (e, Observed::of_running(self.pid)) {
+        match (e, Observed::of_running(self.pid, false)) {
             (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Fleeting(why),
             (e, _) => e,
         }
@@ -175,7 +175,7 @@ impl Move {
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
-        let latest = ahead.as_ref().map(|_| Observed::of(self.pid, None, true)).transpose()?;
+        let latest = ahead.as_ref().map(|_| Observed::of_running(self.pid, true)).transpose()?;
         self.done("observe");
         let latest = latest.as_ref().unwrap_or(&prepared.observed);
         os::fault::at("freeze")?;

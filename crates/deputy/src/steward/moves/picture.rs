@@ -6,7 +6,7 @@ use image::Image;
 
 /// Looks at process `pid`, which stands still for a moment. The caller's own processes, or the superuser.
 pub fn picture(pid: i32) -> Result<Image, MoveError> {
-    let before = Observed::of(pid, None, false)?;
+    let before = Observed::of_running(pid, false)?;
     let frozen = body::freeze(pid)?;
     let now = match Observed::of(pid, Some(&before), false) {
         Ok(now) => now,
