@@ -309,7 +309,9 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
             return stays(&format!("it lives in another {namespace} namespace (a container)"));
         }
     }
-    for thread in process::threads(pid)? {
+    // Of those that have ended since they were listed there is nothing to know.
+    let is_real_time = |tid: &i32| os::scheduling::policy(*tid).is_ok_and(os::scheduling::is_real_time);
+    if let Some(thread) = process::threads(pid)?.into_iter().find(is_real_time) {
         body::scheduled(thread)?;
     }
     if process::link(pid, "root")? != Path::new("/") {
