@@ -408,9 +408,7 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
                 Kind::AtHome => Ok(Opened::Home(fd)),
                 // What others have too stays where they are.
                 Kind::File(_) | Kind::Object if share(matches!(kind, Kind::Object)) => kind.shared(pid, fd),
-                Kind::File(file) | Kind::Place(file) => {
-                    Ok(Opened::File { file: files.own(file), offset: info.offset })
-                }
+                Kind::File(file) | Kind::Place(file) => Ok(Opened::File { file: files.own(file), offset: info.offset }),
                 Kind::Object => {
                     let name = process::link(pid, &format!("fd/{fd}"))?;
                     let made = gathered.describe(pid, &pidfd, (fd, &info, &name))?;

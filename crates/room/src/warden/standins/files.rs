@@ -283,12 +283,7 @@ pub fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i6
 }
 
 /// The caller, if the kernel's own offset is meant: it reads or writes this very file without saying where. A guess would write over what is there, or leave home's offset behind.
-fn goes_on(
-    room: &Shared,
-    request: &Request<'_>,
-    standin: StandinId,
-    calls: [i64; 3],
-) -> Result<Option<HostTid>, i32> {
+fn goes_on(room: &Shared, request: &Request<'_>, standin: StandinId, calls: [i64; 3]) -> Result<Option<HostTid>, i32> {
     if room.guests().host(request.header.pid as i32).is_none() {
         return Ok(None);
     }
