@@ -18,6 +18,7 @@ mod lender;
 mod memories;
 mod missing;
 mod objects;
+mod open_files;
 mod pager;
 mod pages;
 mod rebuild;
@@ -48,6 +49,7 @@ pub use memories::{
 };
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects, watch_again};
+pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;
 pub use pages::{Run, each_batch, filled_bytes, lie_within, own_runs};

@@ -8,6 +8,8 @@ const WORKS_AT_MOST: Duration = Duration::from_millis(1);
 /// How long one may take to get a processor for that, if it must be known, and if it is only better to know.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const LIKELY_WITHIN: Duration = Duration::from_millis(20);
+/// How long one may take to fall asleep in a call in which it has asked somebody already.
+const ASLEEP_WITHIN: Duration = Duration::from_secs(60);
 const YIELDS: u32 = 16;
 /// Between two looks: each pause is twice the one before. Where processors are few, looking takes what the thread waits for.
 const PAUSE_FIRST: Duration = Duration::from_micros(100);
@@ -52,7 +54,7 @@ pub fn look(threads: &[i32]) -> Seen {
 fn look_for(threads: &[i32], within: Duration) -> Seen {
     let worked = |tid: i32| worked(tid).unwrap_or_default();
     let mut left: Vec<(i32, Duration)> = threads.iter().map(|tid| (*tid, worked(*tid))).collect();
-    let (mut seen, begun, mut pause) = (Seen::default(), Instant::now(), PAUSE_FIRST);
+    let (mut seen, begun) = (Seen::default(), Instant::now());
     for look in 0.. {
         left.retain(|(tid, before)| {
             // What it has worked is asked first: when it ran on by then, it is not asleep in what it was in before.
@@ -69,12 +71,7 @@ fn look_for(threads: &[i32], within: Duration) -> Seen {
         if left.is_empty() || begun.elapsed() > within {
             break;
         }
-        if look < YIELDS {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(pause);
-            pause = PAUSE_MAX.min(pause * 2);
-        }
+        pause(look);
     }
     seen.unseen = left.into_iter().map(|(tid, _)| tid).collect();
     seen
@@ -91,9 +88,33 @@ pub fn call(tid: i32) -> Option<Call> {
     Call::read(&line(tid)?)
 }
 
-/// The same, where a wrong answer does harm: it is waited for.
-pub fn call_for_sure(tid: i32) -> Option<Call> {
-    Call::read(&look(&[tid]).waiting.pop()?.1)
+/// The call of a thread that sleeps in it until it is answered, or is about to sleep, however long it does not get a processor for that. `None`: it is gone.
+pub fn call_until_answered(tid: i32) -> Option<Call> {
+    let begun = Instant::now();
+    for look in 0.. {
+        let line = String::from_utf8(slurp(tid, "syscall").ok()?).ok()?;
+        if !line.starts_with("running") {
+            return Call::read(&line);
+        }
+        if begun.elapsed() > ASLEEP_WITHIN {
+            break;
+        }
+        pause(look);
+    }
+    None
+}
+
+/// A thread that was woken has gone on in its call, or is out of it. False: it still has not got a processor.
+pub fn has_gone_on(tid: i32) -> bool {
+    look_for(&[tid], LIKELY_WITHIN).unseen.is_empty()
+}
+
+/// Before the next look.
+fn pause(look: u32) {
+    match look.checked_sub(YIELDS) {
+        None => std::thread::yield_now(),
+        Some(n) => std::thread::sleep(PAUSE_MAX.min(PAUSE_FIRST * (1 << n.min(10)))),
+    }
 }
 
 /// For how long a thread has worked; up to one tick of the clock less if it does now. Of the scheduler's numbers the first

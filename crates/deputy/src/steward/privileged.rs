@@ -92,28 +92,12 @@ pub enum Order {
         /// For what.
         look: Look,
     },
-    /// Hold the open file of this stand-in.
-    Anchor {
-        /// Whose deputy has it.
-        pid: i32,
-        /// Under which number.
-        fd: i32,
-        /// Which stand-in.
-        standin: StandinId,
-    },
     /// A body wants to come home.
     BringHome {
         /// Its process.
         pid: i32,
     },
-    /// Hold this open file of a process that is about to leave.
-    Hold {
-        /// Which stand-in it gets.
-        standin: StandinId,
-        /// It.
-        file: OwnedFd,
-    },
-    /// Hold it no more.
+    /// Hold the open file of this stand-in no more.
     Release(StandinId),
 }
 
@@ -188,9 +172,7 @@ impl Privileged {
             }
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
-            Order::Anchor { pid, fd, standin } => self.room.anchor(pid, fd, standin),
             Order::BringHome { pid } => moves::bring_home(&self.room, pid),
-            Order::Hold { standin, file } => self.room.hold(standin, file),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {
                 let (result, out) = devices::look(&path, look);

@@ -43,10 +43,10 @@ impl Table {
     }
 }
 
-/// A descriptor that a call returned has a stand-in now.
+/// A descriptor that a call returned has a stand-in now. It is held at once: a child whose deputy was made before may ask for it next.
 pub fn adopt(room: &Shared, pid: i32, fd: i32, standin: StandinId) {
     room.table().took(pid, fd, standin);
-    room.poller.order(Order::Anchor { pid, fd, standin });
+    room.anchor(pid, fd, standin);
 }
 
 /// Puts the deputy's own numbers into a call. `Err`: a stand-in that it has no descriptor for.
@@ -96,14 +96,13 @@ pub fn close(room: &Shared, standin: StandinId) {
             }
         }
     }
-    // Once more, behind an order to hold it that is still to be obeyed.
+    // Once more, behind a request to watch it that is still to be obeyed.
     room.poller.order(Order::Release(standin));
 }
 
-/// What follows runs in the poller's thread, so that what it says of readiness is in the order of what happened.
 impl Shared {
     /// Holds the open file.
-    pub fn anchor(&self, pid: i32, fd: i32, standin: StandinId) {
+    fn anchor(&self, pid: i32, fd: i32, standin: StandinId) {
         let Some(pidfd) = self.table().deputies.get(&pid).map(|d| d.pidfd.clone()) else { return };
         match pidfd.get_fd(fd) {
             Ok(file) => self.hold(standin, file),
@@ -112,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Holds this open file.
+    /// Holds this open file. Before the room hears of the stand-in: a body that inherits it may ask for it at once, and its deputy have been made when nobody had it.
     pub fn hold(&self, standin: StandinId, file: OwnedFd) {
         self.table().anchors.insert(standin, Anchor { file: Arc::new(file), watched: None });
     }
@@ -128,7 +127,7 @@ impl Shared {
         }
     }
 
-    /// Says what a stand-in is ready for, and watches it from now on.
+    /// Says what a stand-in is ready for, and watches it from now on. This and what follows runs in the poller's thread, so that what it says of readiness is in the order of what happened.
     pub fn watch(&self, id: CallId, pid: i32, standin: StandinId) {
         if !self.table().anchors.contains_key(&standin) {
             let holder = self.table().holder(pid, standin);

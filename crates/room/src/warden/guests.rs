@@ -33,6 +33,8 @@ pub struct Guest {
     pub child_flags: u64,
     /// It has a descriptor that signals are read from.
     pub reads_signals: bool,
+    /// Numbers under which it has stand-ins from the beginning; those first that should look as at home.
+    pub began_with: Vec<i32>,
     /// Descriptors whose attributes it asks home for (`tracer/shown.rs`).
     pub shown: HashSet<i32>,
     /// Where it has a copy of the code of home's kernel (`strange.rs`).
@@ -41,6 +43,13 @@ pub struct Guest {
     pub before: Option<Arc<Before>>,
     /// Its program runs: what it does is no more what the porter does for it.
     pub runs: bool,
+}
+
+/// Terminals and files first, which look like others here.
+fn in_order(descriptors: &[Descriptor]) -> Vec<i32> {
+    let mut all: Vec<&Descriptor> = descriptors.iter().collect();
+    all.sort_by_key(|d| (!d.terminal && !d.standin.is_file(), d.fd));
+    all.into_iter().map(|d| d.fd).collect()
 }
 
 /// A new descriptor at home, with its open file in the room.
@@ -62,6 +71,7 @@ impl Guest {
             ignored,
             child_flags,
             reads_signals: false,
+            began_with: in_order(descriptors),
             shown: HashSet::new(),
             vdso: None,
             before: None,

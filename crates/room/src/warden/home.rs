@@ -145,14 +145,16 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                 room.orders.give(Order::Answer { host });
                 return Some(Pending::Missed { host, result });
             }
+            Pending::Notified { waiting, after: After::Sought { standin, expected }, .. } => {
+                let to = u64::try_from(result).ok().filter(|to| expected.is_none_or(|here| here == *to));
+                let (files, by) = (&room.standins.files, waiting.host_tid);
+                match to {
+                    Some(to) => files.will_be_at(standin, to, by, || waiting.answer(Answer::Continue)),
+                    None => waiting.answer(Answer::Value(result)),
+                }
+            }
             Pending::Notified { waiting, after, .. } => {
-                let here = match after {
-                    After::Sought { standin, expected } => {
-                        let offset = u64::try_from(result).ok().filter(|to| expected.is_none_or(|here| here == *to));
-                        offset.inspect(|to| room.standins.files.will_be_at(standin, *to)).is_some()
-                    }
-                    after => after.goes_on_here(result),
-                };
+                let here = after.goes_on_here(result);
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
             }
             Pending::Standin(asked) if asked.what == What::Device => {

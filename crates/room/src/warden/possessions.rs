@@ -3,7 +3,7 @@
 use super::shared::Shared;
 use super::standins;
 use super::strange;
-use body::{BodyError, Files, Gathered};
+use body::{BodyError, Files, Gathered, OpenFiles};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
 use os::areas::{Area, Shown};
@@ -237,12 +237,10 @@ fn descriptors(
 ) -> Result<Vec<Descriptor>, BodyError> {
     let pidfd = PidFd::open(host.0)?;
     let mut found: Vec<Descriptor> = Vec::new();
-    // Those of the room's own, each open file once, in the kernel's order of them: by mount and inode, for those of others are others.
-    let mut distinct: HashMap<(u64, u64), Vec<(i32, Opened)>> = HashMap::new();
+    let mut open_files = OpenFiles::of(host.0);
     let mut others = None;
     for fd in process::descriptors(host.0)? {
         let info = process::fd_info(host.0, fd)?;
-        let distinct = distinct.entry((info.mount_id, info.inode)).or_default();
         let opened = match room.standins.standin(info.mount_id, info.inode) {
             Some(standin) => {
                 let guests = room.guests();
@@ -254,27 +252,21 @@ fn descriptors(
                 let why = format!("descriptor {fd} signals when it is ready (O_ASYNC), and was made there");
                 return Err(BodyError::Stays(why));
             }
-            None => match distinct.binary_search_by(|(d, _)| process::order_of_files(host.0, *d, fd)) {
-                Ok(same) => distinct[same].1,
-                Err(place) => {
-                    let name = process::link(host.0, &format!("fd/{fd}"))?;
-                    let one = (fd, &info, name.as_path());
-                    // Nobody at home is asked of what is not home's.
-                    let is_removed =
-                        !home.mounts.contains(&info.mount_id) && body::is_removed_memory(host.0, fd, &name);
-                    if let Some(family) = family {
-                        let is_memory = is_removed || body::is_memory(&name);
-                        others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, (is_memory, family))?;
-                    }
-                    let opened = match objects.describe(host.0, &pidfd, one)? {
-                        Some(object) => Opened::Made(object),
-                        None if is_removed => Opened::Made(objects.describe_removed(host.0, one)?),
-                        None => home_file(host, one, home, files)?,
-                    };
-                    distinct.insert(place, (fd, opened));
-                    opened
+            None => open_files.opened(fd, &info, || {
+                let name = process::link(host.0, &format!("fd/{fd}"))?;
+                let one = (fd, &info, name.as_path());
+                // Nobody at home is asked of what is not home's.
+                let is_removed = !home.mounts.contains(&info.mount_id) && body::is_removed_memory(host.0, fd, &name);
+                if let Some(family) = family {
+                    let is_memory = is_removed || body::is_memory(&name);
+                    others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, (is_memory, family))?;
                 }
-            },
+                match objects.describe(host.0, &pidfd, one)? {
+                    Some(object) => Ok(Opened::Made(object)),
+                    None if is_removed => Ok(Opened::Made(objects.describe_removed(host.0, one)?)),
+                    None => home_file(host, one, home, files),
+                }
+            })?,
         };
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }

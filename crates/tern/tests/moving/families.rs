@@ -110,6 +110,35 @@ END
     assert_eq!(text, "parent whole\nchild whole");
 }
 
+/// Who leaves looks at the offset of a file in common. Between home's answer to another's write and that one's getting on the kernel there has still the old one: it was taken for a seek,
+/// home's offset went back, and the line was written over. Who writes gets hardly any of its processor here, so that most looks fall in between.
+#[test]
+fn nobody_writes_over_what_was_just_written() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > family <<'END'
+        sleep 1000 & sleeper=$!
+        until [ -e go ]; do sleep 0.01; done
+        taskset -c $cpu bash -c 'until [ -e end ]; do :; done' > /dev/null &
+        i=0; until [ -e end ]; do taskset -c $cpu chrt -i 0 echo $i; i=$((i+1)); done
+        kill $sleeper; wait; echo $i > last
+END
+        export cpu=$(taskset -cp $$ | grep -o '[0-9]*$')
+        bash family > said & pid=$!
+        tern move $pid n2 2>&1; touch go
+        for round in $(seq 8); do
+            lines said $(($(wc -l < said) + 1)); tern move $pid home 2>&1
+            lines said $(($(wc -l < said) + 1)); tern move $pid n2 2>&1
+        done
+        touch end; wait
+        seq 0 $(($(cat last) - 1)) | cmp - said && echo whole"#,
+    )
+    .text();
+    assert_eq!(text, "whole");
+}
+
 /// What is shared with a process of home's stays there, and so does its offset.
 #[test]
 fn offsets_of_files_that_stay() {

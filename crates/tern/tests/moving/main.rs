@@ -8,6 +8,7 @@ mod clocks;
 mod common;
 mod families;
 mod following;
+mod heirs;
 mod in_flight;
 mod kinds;
 mod large;
@@ -44,7 +45,7 @@ pub(crate) fn shared() -> Arc<Lab> {
 }
 
 /// Functions of all scripts: `until CONDITION` waits for it, `lines FILE N` for so many lines, `same PID` prints what must not change by a round trip.
-const TOOLS: &str = r#"
+pub(crate) const TOOLS: &str = r#"
 until_() {
     tries=0
     while ! eval "$1"; do

@@ -4,13 +4,12 @@ use super::barred;
 use super::names::Names;
 use super::others::{Others, others_of};
 use crate::steward::place;
-use body::{BodyError, Files, Gathered, Memory};
+use body::{BodyError, Files, Gathered, Memory, OpenFiles};
 use ctl::moves::Parts;
 use image::{Descriptor, File, Image, Object, Objects, Opened};
 use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -387,8 +386,7 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     let mut found = Vec::<Descriptor>::new();
     let mut seen = Vec::new();
     let mut others = None;
-    // Numbers of files' descriptors, each open file once, in the kernel's order of them: by mount and inode, for those of others are others.
-    let mut distinct: HashMap<(u64, u64), Vec<(i32, Opened)>> = HashMap::new();
+    let mut open_files = OpenFiles::of(pid);
     let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
     let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
     let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
@@ -404,36 +402,20 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     };
     let all = all.into_iter().map(look).collect::<Result<Vec<_>, _>>()?;
     for (fd, info, kind) in without_signalling(without_barred(pid, all)?) {
-        let distinct = distinct.entry((info.mount_id, info.inode)).or_default();
-        let opened = match (distinct.binary_search_by(|(d, _)| process::order_of_files(pid, *d, fd)), kind) {
-            (_, Kind::AtHome) => Opened::Home(fd),
-            (Ok(same), _) => distinct[same].1,
-            // What others have too stays where they are.
-            (Err(_), kind)
-                if !matches!(kind, Kind::Place(_))
-                    && others.get_or_insert_with(|| others_of(pid)).share(
-                        pid,
-                        fd,
-                        &info,
-                        matches!(kind, Kind::Object),
-                    ) =>
-            {
-                kind.shared(pid, fd)?
-            }
-            (Err(place), kind) => {
-                let opened = match kind {
-                    Kind::File(file) | Kind::Place(file) => Opened::File { file: files.own(file), offset: info.offset },
-                    _ => {
-                        let name = process::link(pid, &format!("fd/{fd}"))?;
-                        gathered.describe(pid, &pidfd, (fd, &info, &name))?.map_or(Opened::Home(fd), Opened::Made)
-                    }
-                };
-                if !matches!(opened, Opened::Home(_)) {
-                    distinct.insert(place, (fd, opened));
+        let opened = open_files.opened(fd, &info, || {
+            let mut share = |made_anew| others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, made_anew);
+            match kind {
+                Kind::AtHome => Ok(Opened::Home(fd)),
+                // What others have too stays where they are.
+                Kind::File(_) | Kind::Object if share(matches!(kind, Kind::Object)) => kind.shared(pid, fd),
+                Kind::File(file) | Kind::Place(file) => Ok(Opened::File { file: files.own(file), offset: info.offset }),
+                Kind::Object => {
+                    let name = process::link(pid, &format!("fd/{fd}"))?;
+                    let made = gathered.describe(pid, &pidfd, (fd, &info, &name))?;
+                    Ok(made.map_or(Opened::Home(fd), Opened::Made))
                 }
-                opened
             }
-        };
+        })?;
         seen.push((fd, info));
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }

@@ -150,8 +150,7 @@ impl Move {
     fn hold_watched(&self, observed: &Observed, standins: &[(i32, StandinId)]) -> Result<(), MoveError> {
         let pidfd = PidFd::open(self.pid)?;
         for (fd, standin) in standins.iter().filter(|(fd, _)| observed.watches(*fd)) {
-            let file = pidfd.get_fd(*fd)?;
-            self.room.poller.order(Order::Hold { standin: *standin, file });
+            self.room.hold(*standin, pidfd.get_fd(*fd)?);
         }
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Move {
         for (fd, standin) in &standins {
             // What it watches, it asks about as soon as it watches it again.
             if is_watched(image, *fd) {
-                self.room.poller.order(Order::Hold { standin: *standin, file: pidfd.get_fd(*fd)? });
+                self.room.hold(*standin, pidfd.get_fd(*fd)?);
             }
         }
         self.room.borrow_rights(self.pid)?;

@@ -5,7 +5,6 @@ use super::filling::is_same;
 use super::locks::open_with_lock;
 use super::{Move, MoveError, names};
 use crate::steward::deputies::Phase;
-use crate::steward::privileged::Order;
 use body::{BodyError, Inside};
 use image::File;
 use os::pidfd::PidFd;
@@ -39,7 +38,7 @@ impl Move {
             self.room.table().took(*pid, *fd, *standin);
         }
         for (common, file) in files.iter().zip(opened) {
-            self.room.poller.order(Order::Hold { standin: common.standin, file });
+            self.room.hold(common.standin, file);
         }
         Ok(numbers)
     }

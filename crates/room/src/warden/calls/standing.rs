@@ -105,10 +105,14 @@ pub fn seek(asked: Asked) {
 
 /// Has home hear of a seek that was made here alone, through another number of the same open file. The kernel's offset here.
 pub fn align(room: &Shared, host: HostTid, fd: i32, standin: StandinId) -> Option<u64> {
-    let offset = os::process::fd_info(host.0, fd).ok().map(|info| info.offset).filter(|_| standin.is_file())?;
-    if let Some(to) = room.standins.files.looked_at(standin, offset) {
+    if !standin.is_file() {
+        return None;
+    }
+    let look = || os::process::fd_info(host.0, fd).ok().map(|info| info.offset);
+    let (offset, sought) = room.standins.files.look(standin, look)?;
+    if sought {
         let who = room.guests().who(host)?;
-        let args = [0, to, libc::SEEK_SET as u64, 0, 0, 0];
+        let args = [0, offset, libc::SEEK_SET as u64, 0, 0, 0];
         let call = Call { standin: Some(standin), ..Call::new(libc::SYS_lseek, args) };
         room.call_home(who, call, Pending::Unasked);
     }

@@ -16,7 +16,6 @@ use homefs::proto::{
 use os::ptrace::HostTid;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 use wire::message::{Call, Descriptor, StandinId};
 
 /// What is known of them.
@@ -38,26 +37,41 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Offset {
     here: u64,
-    /// What it was, and may still be: the kernel was told to make a seek, and does so in a moment.
-    before: Option<(u64, Instant)>,
+    /// What it was, and still is until this thread goes on: home has made its call, and it was told so.
+    before: Option<(u64, HostTid)>,
+    /// How often it was set: who has looked at the kernel's meanwhile looks again.
+    times_set: u64,
 }
 
-/// For so long a seek may be under way that the kernel was told to make.
-const SEEK_WITHIN: Duration = Duration::from_millis(50);
+/// So often the kernel's offset is looked at until it does not change meanwhile.
+const LOOKS_MAX: usize = 100;
+
+/// What the kernel's offset, as it was looked at, says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// It is home's.
+    Same,
+    /// A seek was made here alone.
+    Sought,
+    /// Who has moved it at home has not gone on yet, and holds it: nobody can have made a seek since.
+    Late(HostTid),
+    /// It was set meanwhile: this says nothing.
+    Changed,
+}
 
 /// What one answer of home's is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Something had to be done first.
     First,
-    /// Bytes that were read; from the kernel's own offset, if one is said.
-    Read(Option<u64>),
+    /// Bytes that were read; from the kernel's own offset, by this thread, if that is said.
+    Read(Option<(u64, HostTid)>),
     /// Bytes that were written, likewise.
-    Written(Option<u64>),
+    Written(Option<(u64, HostTid)>),
     /// `struct stat`
     Attributes,
-    /// An offset.
-    Sought,
+    /// An offset, which this thread's kernel will take.
+    Sought(Option<HostTid>),
     /// An extended attribute, or their names; or the number of their bytes.
     Extended { counts: bool },
     /// `struct statfs`
@@ -74,6 +88,44 @@ const XATTR_BYTES_MAX: u32 = 64 << 10;
 /// The kernel asks for it by itself when a file is written.
 const CAPABILITY: &[u8] = b"security.capability";
 
+impl State {
+    fn set(&mut self, standin: StandinId, here: u64, before: Option<(u64, HostTid)>) {
+        let times_set = self.offsets.get(&standin).map_or(1, |known| known.times_set + 1);
+        self.offsets.insert(standin, Offset { here, before, times_set });
+    }
+
+    /// What this answer of home's is for.
+    fn next_step(&mut self, unique: u64, result: i64) -> Option<(StandinId, Step)> {
+        let (standin, steps) = self.asked.get_mut(&unique)?;
+        let (standin, step) = (*standin, steps.pop_front()?);
+        if result < 0 || steps.is_empty() {
+            self.asked.remove(&unique);
+        }
+        Some((standin, step))
+    }
+
+    /// The kernel's offset will be where this takes it.
+    fn moved(&mut self, standin: StandinId, step: Step, result: u64) {
+        match step {
+            Step::Read(Some((from, by))) | Step::Written(Some((from, by))) => {
+                self.set(standin, from.wrapping_add(result), Some((from, by)));
+            }
+            Step::Sought(by) => {
+                let before = self.offsets.get(&standin).map_or(0, |known| known.here);
+                self.set(standin, result, by.map(|by| (before, by)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Who moved it, if nobody has since.
+    fn has_gone_on(&mut self, standin: StandinId, times_set: u64) {
+        if let Some(known) = self.offsets.get_mut(&standin).filter(|known| known.times_set == times_set) {
+            known.before = None;
+        }
+    }
+}
+
 impl Files {
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
@@ -82,7 +134,7 @@ impl Files {
     /// The kernel's offset of a stand-in is this now, and means the same as home's.
     pub fn begins(&self, standin: StandinId, offset: u64) {
         if standin.is_file() {
-            self.with(|state| state.offsets.insert(standin, Offset { here: offset, before: None }));
+            self.with(|state| state.set(standin, offset, None));
         }
     }
 
@@ -97,27 +149,55 @@ impl Files {
         }
     }
 
-    /// The kernel will make a seek that home has made, and come to this offset.
-    pub fn will_be_at(&self, standin: StandinId, offset: u64) {
+    /// The kernel will come to this offset by a seek of this thread's that home has made; it does as soon as the thread is told to go on.
+    pub fn will_be_at(&self, standin: StandinId, offset: u64, by: HostTid, go_on: impl FnOnce()) {
         self.with(|state| {
-            let before = state.offsets.get(&standin).map(|offset| (offset.here, Instant::now()));
-            state.offsets.insert(standin, Offset { here: offset, before });
+            let before = state.offsets.get(&standin).map(|offset| (offset.here, by));
+            state.set(standin, offset, before);
+            go_on();
         });
     }
 
-    /// As [`Files::sought_here`], of an offset that was looked at in between: a seek that home knows of may not have been made here yet.
-    pub fn looked_at(&self, standin: StandinId, offset: u64) -> Option<u64> {
-        let waits =
-            |o: &Offset| o.before.is_some_and(|(before, since)| before == offset && since.elapsed() < SEEK_WITHIN);
-        let is_late = self.with(|state| state.offsets.get(&standin).is_some_and(waits));
-        if is_late { None } else { self.sought_here(standin, offset) }
+    /// The kernel's offset, as `look` reads it, and whether a seek was made here alone: then home's is to be set to it.
+    pub fn look(&self, standin: StandinId, look: impl Fn() -> Option<u64>) -> Option<(u64, bool)> {
+        let mut offset = look()?;
+        for _ in 0..LOOKS_MAX {
+            let times_set = self.with(|state| state.offsets.get(&standin).map_or(0, |known| known.times_set));
+            offset = look()?;
+            match self.judge(standin, offset, times_set) {
+                Seen::Sought => return Some((offset, true)),
+                Seen::Same => break,
+                Seen::Late(by) if !os::waiting::has_gone_on(by.0) => break,
+                Seen::Late(_) => self.with(|state| state.has_gone_on(standin, times_set)),
+                Seen::Changed => {}
+            }
+        }
+        Some((offset, false))
     }
 
-    /// The kernel's offset is this: home's is to be set to it if that is returned, for a seek was made here alone.
-    pub fn sought_here(&self, standin: StandinId, offset: u64) -> Option<u64> {
-        let now = Offset { here: offset, before: None };
-        let known = self.with(|state| state.offsets.insert(standin, now)).unwrap_or_default();
-        (standin.is_file() && known.here != offset).then_some(offset)
+    /// Of an offset that was looked at when it had been set so often.
+    fn judge(&self, standin: StandinId, offset: u64, times_set: u64) -> Seen {
+        self.with(|state| {
+            let known = state.offsets.get(&standin).copied().unwrap_or_default();
+            match known.before {
+                _ if known.times_set != times_set => Seen::Changed,
+                _ if known.here == offset => Seen::Same,
+                Some((before, by)) if before == offset => Seen::Late(by),
+                _ => {
+                    state.set(standin, offset, None);
+                    Seen::Sought
+                }
+            }
+        })
+    }
+
+    /// The kernel's offset is this, as its request says: home's is to be set to it if that is returned, for a seek was made here alone.
+    fn sought_here(&self, standin: StandinId, offset: u64) -> Option<u64> {
+        self.with(|state| {
+            let known = state.offsets.get(&standin).copied().unwrap_or_default();
+            state.set(standin, offset, None);
+            (standin.is_file() && known.here != offset).then_some(offset)
+        })
     }
 
     /// It is open no more.
@@ -159,7 +239,7 @@ pub fn serve(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
         Opcode::Setattr => set_attributes(request),
         Opcode::Fallocate => allocate(request),
         Opcode::Fsync => sync(request),
-        Opcode::Lseek => seek(request),
+        Opcode::Lseek => seek(room, request),
         Opcode::Getxattr => extended(room, request),
         Opcode::Listxattr => names(request),
         Opcode::Setxattr => set_extended(request),
@@ -198,16 +278,19 @@ fn on_behalf_of(room: &Shared, request: &Request<'_>, standin: StandinId) -> Opt
 /// The system call that the caller is in, and its arguments.
 pub fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i64, [u64; 6])> {
     let host = room.guests().host(request.header.pid as i32)?;
-    let call = os::waiting::call_for_sure(host.0)?;
+    let call = os::waiting::call_until_answered(host.0)?;
     Some((host, call.number, call.args))
 }
 
-/// The kernel's own offset is meant: the caller reads or writes this very file without saying where.
-fn goes_on(room: &Shared, request: &Request<'_>, standin: StandinId, calls: [i64; 3]) -> bool {
-    let Some((host, number, args)) = current_call(room, request) else { return false };
+/// The caller, if the kernel's own offset is meant: it reads or writes this very file without saying where. A guess would write over what is there, or leave home's offset behind.
+fn goes_on(room: &Shared, request: &Request<'_>, standin: StandinId, calls: [i64; 3]) -> Result<Option<HostTid>, i32> {
+    if room.guests().host(request.header.pid as i32).is_none() {
+        return Ok(None);
+    }
+    let (host, number, args) = current_call(room, request).ok_or(libc::EIO)?;
     let [plain, vector, vector2] = calls;
     let unsaid = [plain, vector].contains(&number) || (number == vector2 && args[3] as i64 == -1);
-    unsaid && room.standin_of(host, args[0] as i32) == Some(standin)
+    Ok((unsaid && room.standin_of(host, args[0] as i32) == Some(standin)).then_some(host))
 }
 
 /// What makes home's offset the kernel's, if that has jumped.
@@ -219,25 +302,25 @@ fn align(room: &Shared, standin: StandinId, offset: u64) -> Option<(Call, Step)>
 fn read(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Plan, i32> {
     let ReadIn { offset, size, .. } = request.args().take().map_err(|_| libc::EPROTO)?;
     let size = size.min(IO_BYTES);
-    let on = goes_on(room, request, standin, [libc::SYS_read, libc::SYS_readv, libc::SYS_preadv2]);
-    let (nr, at) = if on { (libc::SYS_read, 0) } else { (libc::SYS_pread64, offset) };
+    let on = goes_on(room, request, standin, [libc::SYS_read, libc::SYS_readv, libc::SYS_preadv2])?;
+    let (nr, at) = if on.is_some() { (libc::SYS_read, 0) } else { (libc::SYS_pread64, offset) };
     let call = Call::new(nr, [0, 0, u64::from(size), at, 0, 0]);
     let call = Call { pointers: 0b10, out_bytes: size, out_per_result: 1, ..call };
-    let first = if on { align(room, standin, offset) } else { None };
-    Ok(first.into_iter().chain([(call, Step::Read(on.then_some(offset)))]).collect())
+    let first = on.and_then(|_| align(room, standin, offset));
+    Ok(first.into_iter().chain([(call, Step::Read(on.map(|by| (offset, by))))]).collect())
 }
 
 fn write(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Plan, i32> {
     let mut args = request.args();
     let WriteIn { offset, size, flags, .. } = args.take().map_err(|_| libc::EPROTO)?;
     let data = args.bytes(size as usize).map_err(|_| libc::EPROTO)?.to_vec();
-    let on = goes_on(room, request, standin, [libc::SYS_write, libc::SYS_writev, libc::SYS_pwritev2]);
-    let (nr, at) = if on { (libc::SYS_write, 0) } else { (libc::SYS_pwrite64, offset) };
+    let on = goes_on(room, request, standin, [libc::SYS_write, libc::SYS_writev, libc::SYS_pwritev2])?;
+    let (nr, at) = if on.is_some() { (libc::SYS_write, 0) } else { (libc::SYS_pwrite64, offset) };
     let call = Call { pointers: 0b10, data, ..Call::new(nr, [0, 0, u64::from(size), at, 0, 0]) };
     // What is appended goes to the end that home knows, wherever the kernel here takes it to be.
     let appends = flags as i32 & libc::O_APPEND != 0;
-    let first = if on && !appends { align(room, standin, offset) } else { None };
-    Ok(first.into_iter().chain([(call, Step::Written(on.then_some(offset)))]).collect())
+    let first = on.filter(|_| !appends).and_then(|_| align(room, standin, offset));
+    Ok(first.into_iter().chain([(call, Step::Written(on.map(|by| (offset, by))))]).collect())
 }
 
 fn stat() -> Call {
@@ -286,9 +369,10 @@ fn sync(request: &Request<'_>) -> Result<Plan, i32> {
 }
 
 /// SEEK_DATA and SEEK_HOLE.
-fn seek(request: &Request<'_>) -> Result<Plan, i32> {
+fn seek(room: &Shared, request: &Request<'_>) -> Result<Plan, i32> {
     let LseekIn { offset, whence, .. } = request.args().take().map_err(|_| libc::EPROTO)?;
-    Ok(vec![(Call::new(libc::SYS_lseek, [0, offset, u64::from(whence), 0, 0, 0]), Step::Sought)])
+    let by = room.guests().host(request.header.pid as i32);
+    Ok(vec![(Call::new(libc::SYS_lseek, [0, offset, u64::from(whence), 0, 0, 0]), Step::Sought(by))])
 }
 
 /// A call about the attribute whose name lies behind so many bytes of data.
@@ -336,36 +420,31 @@ fn remove_extended(request: &Request<'_>) -> Result<Plan, i32> {
     Ok(vec![(about(libc::SYS_fremovexattr, name, Vec::new(), [0; 2]), Step::Done)])
 }
 
-/// Home has made a call.
+/// Home has made a call. That the kernel's offset will move is noted before anybody can see it move, and nobody looks before it may.
 pub fn answered(device: &Device, unique: u64, result: i64, out: &[u8]) {
-    let found = device.files.with(|state| {
-        let (standin, steps) = state.asked.get_mut(&unique)?;
-        let (standin, step) = (*standin, steps.pop_front()?);
-        if result < 0 || steps.is_empty() {
-            state.asked.remove(&unique);
+    device.files.with(|state| {
+        let Some((standin, step)) = state.next_step(unique, result) else { return };
+        match usize::try_from(result) {
+            Ok(n) => {
+                state.moved(standin, step, n as u64);
+                reply(device, unique, (standin, step), n, out);
+            }
+            Err(_) => device.error(unique, -result as i32),
         }
-        if let (Step::Read(Some(from)) | Step::Written(Some(from)), Ok(n)) = (step, u64::try_from(result)) {
-            state.offsets.insert(standin, Offset { here: from.wrapping_add(n), before: None });
-        }
-        if let (Step::Sought, Ok(here)) = (step, u64::try_from(result)) {
-            state.offsets.insert(standin, Offset { here, before: None });
-        }
-        Some((standin, step))
     });
-    let Some((standin, step)) = found else { return };
-    if result < 0 {
-        return device.error(unique, -result as i32);
-    }
+}
+
+fn reply(device: &Device, unique: u64, (standin, step): (StandinId, Step), n: usize, out: &[u8]) {
     match step {
         Step::First => {}
         Step::Done => device.error(unique, 0),
-        Step::Read(_) => device.bytes(unique, &out[..out.len().min(result as usize)]),
-        Step::Written(_) => device.value(unique, &WriteOut { size: result as u32, padding: 0 }),
-        Step::Sought => device.value(unique, &LseekOut { offset: result as u64 }),
+        Step::Read(_) => device.bytes(unique, &out[..out.len().min(n)]),
+        Step::Written(_) => device.value(unique, &WriteOut { size: n as u32, padding: 0 }),
+        Step::Sought(_) => device.value(unique, &LseekOut { offset: n as u64 }),
         Step::Extended { counts: true } => {
-            device.value(unique, &GetxattrOut { size: result as u32, padding: 0 });
+            device.value(unique, &GetxattrOut { size: n as u32, padding: 0 });
         }
-        Step::Extended { counts: false } => device.bytes(unique, &out[..out.len().min(result as usize)]),
+        Step::Extended { counts: false } => device.bytes(unique, &out[..out.len().min(n)]),
         Step::Attributes => match attributes_at_home(super::node(standin), out) {
             Some(attr) => device.value(unique, &AttrOut { attr, ..AttrOut::default() }),
             None => device.error(unique, libc::EIO),
@@ -446,11 +525,22 @@ mod tests {
         files.begins(file, 10);
         assert_eq!((files.sought_here(file, 10), files.sought_here(file, 4)), (None, Some(4)));
         assert_eq!((files.sought_here(file, 4), files.sought_here(StandinId(3), 7)), (None, None));
-        // The kernel is about to seek.
-        files.will_be_at(file, 50);
-        assert_eq!(
-            (files.looked_at(file, 4), files.looked_at(file, 50), files.looked_at(file, 4)),
-            (None, None, Some(4))
-        );
+        assert_eq!((files.look(file, || Some(4)), files.look(file, || Some(5))), (Some((4, false)), Some((5, true))));
+    }
+
+    /// Failed before: who looked between home's answer and the kernel's own step took the old offset for a seek, and home's went back.
+    #[test]
+    fn what_was_just_written_is_not_taken_for_a_seek() {
+        let (files, file, by) = (Files::default(), StandinId(3).of_file(), HostTid(7));
+        files.begins(file, 10);
+        files.with(|state| state.moved(file, Step::Written(Some((10, by))), 5));
+        let judge = |offset, times_set| files.judge(file, offset, times_set);
+        assert_eq!((judge(10, 2), judge(15, 2), judge(10, 1)), (Seen::Late(by), Seen::Same, Seen::Changed));
+        // It has gone on: that was a seek.
+        files.with(|state| state.has_gone_on(file, 2));
+        assert_eq!((judge(10, 2), judge(10, 3)), (Seen::Sought, Seen::Same));
+        // As is any other offset, whoever is on his way.
+        files.will_be_at(file, 50, by, || {});
+        assert_eq!((judge(10, 4), judge(11, 4)), (Seen::Late(by), Seen::Sought));
     }
 }

@@ -61,11 +61,8 @@ impl crate::warden::guests::Guests {
     /// things cost no more for it: filters that allow a call by its number alone are asked once for all.)
     pub fn show_all(&mut self, pid: i32) -> Vec<i32> {
         let Some(guest) = self.get_mut(pid) else { return Vec::new() };
-        let first = |standin| !guest.terminals.contains(standin) && !standin.is_file();
-        let mut all: Vec<(bool, i32)> = guest.numbers.iter().map(|(standin, fd)| (first(standin), *fd)).collect();
-        all.retain(|(_, fd)| *fd > libc::STDERR_FILENO);
-        all.sort_unstable();
-        let fds: Vec<i32> = all.into_iter().map(|(_, fd)| fd).take(MAX).collect();
+        let above = guest.began_with.iter().copied().filter(|fd| *fd > libc::STDERR_FILENO);
+        let fds: Vec<i32> = above.take(MAX).collect();
         guest.shown = fds.iter().copied().collect();
         fds
     }
@@ -115,5 +112,26 @@ impl Tracer {
         registers.rdi = registers.rdi & u64::from(u32::MAX) | u64::from(filter::MARK) << 32;
         stopped.set_registers(&registers)?;
         stopped.resume_to_call_end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::warden::guests::{Guest, Guests};
+    use wire::message::{Descriptor, StandinId};
+
+    /// Failed before: of one open file only one number looked as at home, and that was the deputy's.
+    #[test]
+    fn every_number_is_shown() {
+        let (file, pipe) = (StandinId(3).of_file(), StandinId(4));
+        let descriptor = |(fd, standin)| {
+            let (terminal, timed, end) = (false, false, None);
+            Descriptor { fd, at_home: fd + 10, standin, flags: 0, terminal, timed, offset: 0, end }
+        };
+        let mut guests = Guests::default();
+        let descriptors: Vec<_> = [(0, pipe), (3, pipe), (5, file), (6, file), (9, file)].map(descriptor).into();
+        guests.add(7, Guest::new(&descriptors, 0, 0));
+        assert_eq!(guests.show_all(7), [5, 6, 9, 3]);
+        assert_eq!((guests.show(7, 6), guests.show(7, 2), guests.show(7, 8)), (false, false, true));
     }
 }
