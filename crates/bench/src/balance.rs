@@ -106,7 +106,7 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
         return Err(refused("--scale must be from 1 to 1000"));
     }
     let columns = columns(args, &scenario)?;
-    let cluster = cluster::find(&scenario)?;
+    let cluster = cluster::find(&scenario, memory)?;
     scenario = scenario.with_speeds(&cluster.rates);
     let nodes = scenario.node_count();
     let rows = if args.rows.is_empty() { scenario.rows.clone() } else { args.rows.clone() };

@@ -62,8 +62,9 @@ pub fn living() -> Result<usize, Error> {
     Ok(others()?.len() + 1)
 }
 
-/// As many other nodes as the scenario has, with shares of a core that are to each other as its speeds are.
-pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
+/// As many other nodes as the scenario has, with shares of a core that are to each other as its speeds are. If jobs hold `memory`, with no more of it than the scenario's: to fill it takes time, of
+/// which the bounds know nothing, and nodes of a lab without limits share one machine's.
+pub fn find(scenario: &Scenario, memory: bool) -> Result<Cluster, Error> {
     let start = Instant::now();
     let others = loop {
         let others = others()?;
@@ -74,7 +75,7 @@ pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
         std::thread::sleep(Duration::from_millis(100));
     };
     let wanted: Vec<f64> = scenario.nodes.iter().flat_map(|n| std::iter::repeat_n(n.speed, n.count as usize)).collect();
-    let unfit = |why: String| Err(refused(format!("{why} ({})", lab(&wanted))));
+    let unfit = |why: String| Err(refused(format!("{why} ({})", lab(&wanted, memory))));
     if others.len() != wanted.len() {
         return unfit(format!("{} nodes beside this one are wanted, {} are there", wanted.len(), others.len()));
     }
@@ -84,9 +85,12 @@ pub fn find(scenario: &Scenario) -> Result<Cluster, Error> {
     if unit <= 0.0 || units.iter().any(|u| (u - unit).abs() > ROUNDING * unit) {
         return unfit("the nodes have not the scenario's shares of a core".into());
     }
-    let memory = |node: &Value| node["load"]["memory_mib"].as_f64().unwrap_or(0.0);
-    let least = others.iter().map(memory).fold(f64::INFINITY, f64::min);
+    let memory_mib = |node: &Value| node["load"]["memory_mib"].as_f64().unwrap_or(0.0);
+    let least = others.iter().map(memory_mib).fold(f64::INFINITY, f64::min);
     let scenarios = scenario.nodes.iter().map(|n| f64::from(n.memory_mib)).fold(f64::INFINITY, f64::min);
+    if memory && least > scenarios {
+        return unfit(format!("nodes with at most {scenarios} MiB of memory are wanted, these have {least}"));
+    }
     let nodes: Vec<String> = others.iter().filter_map(|n| n["name"].as_str()).map(str::to_owned).collect();
     let Rates { rates, rounds_per_cpu_s, share } = rates(&nodes, &wanted, unit)?;
     let rounds_per_s = rates.iter().zip(&wanted).filter(|(_, w)| **w == wanted[0]).map(|(r, w)| r / w);
@@ -143,12 +147,15 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// How such a lab is made.
-fn lab(speeds: &[f64]) -> String {
+fn lab(speeds: &[f64], memory: bool) -> String {
     const SHARE: f64 = 0.1;
     let fast = speeds.iter().take_while(|s| **s == speeds[0]).count();
     let mut words = format!("tern lab up --nodes {} --cpus {SHARE} --pace 20", speeds.len() + 1);
     if let Some(slow) = speeds.get(fast) {
         words += &format!(" --cpus-of n{}-n{}={:.4}", fast + 2, speeds.len() + 1, SHARE * slow);
+    }
+    if memory {
+        words += " --mem 512M";
     }
     words
 }
