@@ -6,6 +6,7 @@ mod balance;
 mod bounded;
 mod checkpoint;
 mod citizen;
+mod crowd;
 mod figures;
 mod memory;
 mod moving;

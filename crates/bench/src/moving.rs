@@ -1,5 +1,6 @@
 //! `tern bench move`: for how long a process stands still when it is moved, by size, threads and descriptors.
 
+use crate::crowd::Crowd;
 use crate::stats::{percentile, sorted};
 use crate::stream::{self, Streams};
 use crate::victim::{MINIMAL, Shape, Victim, compile};
@@ -81,6 +82,11 @@ fn all(args: &MoveArgs, program: &Path) -> Result<Report, Error> {
     for files in [64, 1000] {
         bench.round_trips(&format!("{files} descriptors"), Shape { files, ..MINIMAL }, few)?;
     }
+    let counters = Shape { counters: 4, ..MINIMAL };
+    bench.round_trips("4 eventfds", counters, few)?;
+    let crowd = Crowd::start()?;
+    bench.round_trips(&format!("4 eventfds, beside {crowd}"), counters, few)?;
+    drop(crowd);
     Ok(Report { streams, rows: bench.rows, deputy_bytes: bench.deputy_bytes })
 }
 

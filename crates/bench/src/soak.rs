@@ -117,7 +117,7 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
     loop {
         running.retain_mut(|victim| match victim.ended() {
             Some(complaint) => {
-                report.program_ended(victim.name(), complaint, victim.history());
+                report.program_ended(victim.name(), victim.is_late(), complaint, victim.history());
                 false
             }
             None => true,
@@ -134,8 +134,11 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
         }
         let pause_ms = PAUSE_MS.start + draw.below((PAUSE_MS.end - PAUSE_MS.start) as usize) as u64;
         std::thread::sleep(Duration::from_millis(pause_ms / args.at_once as u64));
-        let chosen = draw.below(running.len());
-        let victim = &mut running[chosen];
+        let mut movable: Vec<&mut Victim> = running.iter_mut().filter(|victim| !victim.is_late()).collect();
+        if movable.is_empty() {
+            continue;
+        }
+        let victim = movable.swap_remove(draw.below(movable.len()));
         let family = victim.family();
         if let Some(pid) = (!family.is_empty()).then(|| family[draw.below(family.len())]) {
             let place = draw.below(nodes.len() + 1);

@@ -1,6 +1,6 @@
 // A process that is moved: reads the clock without a pause and keeps the longest gap that it saw. It writes its pages one after the other, each with a number
 // that it knows, at a rate, and looks at each before it writes it again.
-// Arguments: bytes of memory, bytes written per second (-1: as fast as it can), threads, open files. SIGUSR1: it says the gap, nanoseconds. SIGTERM: it looks at all and ends.
+// Arguments: bytes of memory, bytes written per second (-1: as fast as it can), threads, open files, eventfds. SIGUSR1: it says the gap, nanoseconds. SIGTERM: it looks at all and ends.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,9 +28,9 @@ static uint64_t noise = 88172645463325252u;
 static uint64_t next(void) { noise ^= noise << 13; noise ^= noise >> 7; return noise ^= noise << 17; }
 
 int main(int count, char **words) {
-    if (count < 5) return 2;
+    if (count < 6) return 2;
     int64_t pages = atoll(words[1]) / PAGE, rate = atoll(words[2]);
-    int threads = atoi(words[3]), files = atoi(words[4]);
+    int threads = atoi(words[3]), files = atoi(words[4]), counters = atoi(words[5]);
     for (int i = 1; i < threads; i++) {
         pthread_t thread;
         pthread_attr_t small;
@@ -39,6 +40,8 @@ int main(int count, char **words) {
     }
     for (int i = 3; i < files; i++)
         if (open("/dev/null", O_RDWR) < 0) return 4;
+    for (int i = 0; i < counters; i++)
+        if (eventfd(i, 0) < 0) return 4;
     uint64_t *memory = mmap(0, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 5;
     for (int64_t i = 0; i < pages * WORDS; i++) memory[i] = next();

@@ -18,10 +18,12 @@ pub struct Shape {
     pub threads: u32,
     /// Descriptors.
     pub files: u32,
+    /// Descriptors of eventfds beside.
+    pub counters: u32,
 }
 
 /// With about 160 KB of dirty memory, half of which the C library's start has written.
-pub const MINIMAL: Shape = Shape { bytes: 48 << 10, written: Some(0), threads: 1, files: 3 };
+pub const MINIMAL: Shape = Shape { bytes: 48 << 10, written: Some(0), threads: 1, files: 3, counters: 0 };
 
 /// One, running.
 pub struct Victim {
@@ -57,7 +59,9 @@ impl Victim {
     /// Starts one, and waits until it has its memory.
     pub fn start(program: &Path, shape: Shape) -> Result<Victim, Error> {
         let rate = shape.written.map_or("-1".to_owned(), |r| r.to_string());
-        let words = [shape.bytes.to_string(), rate, shape.threads.to_string(), shape.files.to_string()];
+        let (threads, files, counters) =
+            (shape.threads.to_string(), shape.files.to_string(), shape.counters.to_string());
+        let words = [shape.bytes.to_string(), rate, threads, files, counters];
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Error::system(format!("running {}", program.display())))?;

@@ -11,6 +11,7 @@ pub mod inject;
 pub mod mount;
 pub mod namespace;
 pub mod objects;
+pub mod opened;
 pub mod pages;
 pub mod pidfd;
 pub mod probe;

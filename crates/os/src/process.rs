@@ -414,6 +414,7 @@ pub fn all() -> Result<Vec<i32>> {
     for entry in std::fs::read_dir("/proc").map_err(failed)? {
         found.extend(entry.map_err(failed)?.file_name().to_str().and_then(|n| n.parse::<i32>().ok()));
     }
+    found.sort_unstable();
     Ok(found)
 }
 

@@ -378,6 +378,8 @@ pub enum ToHome {
     Drained {
         /// The process.
         pid: i32,
+        /// Whose pages, as in [`ToHome::Enough`]: of a try that was given up this may come in the next one.
+        loan: u32,
         /// In words.
         result: Result<(), String>,
     },

@@ -15,6 +15,8 @@ pub struct Report {
     refused: BTreeMap<String, u64>,
     /// Programs that ended, by name.
     programs: BTreeMap<&'static str, u64>,
+    /// Those of them that were late, and were left alone from then on, by name.
+    late: BTreeMap<&'static str, u64>,
     /// What went wrong.
     pub failures: Vec<String>,
 }
@@ -29,8 +31,11 @@ impl Report {
     }
 
     /// A program has ended. `history`: what was done to it, told if there is a complaint.
-    pub fn program_ended(&mut self, name: &'static str, complaint: Option<String>, history: &[String]) {
+    pub fn program_ended(&mut self, name: &'static str, late: bool, complaint: Option<String>, history: &[String]) {
         *self.programs.entry(name).or_default() += 1;
+        if late {
+            *self.late.entry(name).or_default() += 1;
+        }
         if let Some(complaint) = complaint {
             eprintln!("tern soak: {name}: {complaint}\n    {}", history.join("\n    "));
             self.failures.push(format!("{name}: {complaint}"));
@@ -55,8 +60,11 @@ impl Report {
         );
         let places: Vec<String> = self.moves.iter().map(|(place, n)| format!("{place} {n}")).collect();
         let _ = writeln!(out, "to: {}", places.join(", "));
-        let programs: Vec<String> = self.programs.iter().map(|(name, n)| format!("{name} {n}")).collect();
-        let _ = writeln!(out, "programs: {}", programs.join(", "));
+        let counts = |of: &BTreeMap<&str, u64>| of.iter().map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>();
+        let _ = writeln!(out, "programs: {}", counts(&self.programs).join(", "));
+        if !self.late.is_empty() {
+            let _ = writeln!(out, "late, and left alone: {}", counts(&self.late).join(", "));
+        }
         for (why, n) in &self.refused {
             let _ = writeln!(out, "{n} times not moved: {why}");
         }
@@ -70,7 +78,7 @@ impl Report {
     pub fn json(&self, seed: u64) -> String {
         let all = json!({
             "seed": seed, "seconds": self.seconds, "moves": self.moves, "refused": self.refused,
-            "programs": self.programs, "failures": self.failures,
+            "programs": self.programs, "late": self.late, "failures": self.failures,
         });
         format!("{all}\n")
     }
@@ -112,10 +120,11 @@ mod tests {
             report.moved("sort", "n2", Err(format!("process {pid} was not moved: why")));
         }
         report.moved("sort", "n2", Ok(()));
-        report.program_ended("sort", None, &[]);
+        report.program_ended("sort", true, None, &[]);
         let text = report.text();
         assert!(text.starts_with("1 moves, 2 not made, 1 programs, 0 failures"), "{text}");
         assert!(text.contains("2 times not moved: sort: process # was not moved: why"), "{text}");
+        assert!(text.contains("late, and left alone: sort 1"), "{text}");
         assert!(!report.has_failures());
     }
 }

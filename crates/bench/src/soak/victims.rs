@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program that takes so many times as long as natively, and [`GRACE`] more, hangs.
+/// A program that takes so many times as long as natively, and [`GRACE`] more, is late: nobody moves it any more.
 const SLOWER_MAX: f64 = 20.0;
 const GRACE: Duration = Duration::from_secs(60);
+
+/// One that has not ended, left alone where it is, when it has taken so many times as long as makes it late, hangs. (A
+/// program whose processes talk to each other is moved between its messages so often that it may be only slow.)
+const LATE_MAX: u32 = 5;
 
 /// What a program said, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,12 +109,21 @@ impl Victim {
         family
     }
 
+    /// How long it may take before it is late.
+    fn limit(&self) -> Duration {
+        Duration::from_secs_f64(self.known.native_s * SLOWER_MAX) + GRACE
+    }
+
+    /// It is left alone.
+    pub fn is_late(&self) -> bool {
+        self.begun.elapsed() > self.limit()
+    }
+
     /// If it has ended: what is wrong about that, if anything.
     pub fn ended(&mut self) -> Option<Option<String>> {
-        let limit = Duration::from_secs_f64(self.known.native_s * SLOWER_MAX) + GRACE;
         let status = match self.child.try_wait() {
             Ok(Some(status)) => status,
-            Ok(None) if self.begun.elapsed() < limit => return None,
+            Ok(None) if self.begun.elapsed() < self.limit() * LATE_MAX => return None,
             Ok(None) => {
                 let said = said(&self.dir);
                 self.kill();

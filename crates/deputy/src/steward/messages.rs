@@ -37,7 +37,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Shares { pid, others, memories } => drop(room.moves.tell(pid, Heard::Shares(others, memories))),
         ToHome::Locked { pid, files } => drop(room.moves.tell(pid, Heard::Locked(files))),
         ToHome::Onward { pid, said } => {
-            if let Said::Complete(Err(why)) = &said {
+            if let Said::Complete { result: Err(why), .. } = &said {
                 room.break_off(pid, why);
             }
             room.moves.tell(pid, Heard::Onward(said));
@@ -46,7 +46,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
         ToHome::Enough { pid, loan } => room.lenders.enough(pid, loan),
-        ToHome::Drained { pid, result } => drop(room.moves.tell(pid, Heard::Drained(result))),
+        ToHome::Drained { pid, loan, result } => drop(room.moves.tell(pid, Heard::Drained { loan, result })),
         ToHome::Runs { pid } => drop(room.moves.tell(pid, Heard::Runs(Instant::now()))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
         ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, call),

@@ -14,6 +14,7 @@ mod filling;
 mod following;
 mod homeward;
 mod implant;
+mod loans;
 mod locks;
 mod names;
 mod observe;
@@ -41,6 +42,7 @@ use body::BodyError;
 use course::Course;
 use ctl::moves::{Leg, Wish};
 use link::Bulk;
+use loans::Loans;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
@@ -162,7 +164,7 @@ pub enum Heard {
     /// Everything was sent (but what follows), or why not.
     Whole(Result<(), Refusal>),
     /// Everything that follows was sent, or why not.
-    Drained(Result<(), String>),
+    Drained { loan: u32, result: Result<(), String> },
     /// Nothing is missing of it here any more, or why it will be for ever.
     Complete(Result<(), String>),
     /// Nothing is left of the body there.
@@ -313,6 +315,8 @@ struct Move {
     bulk: RefCell<Bulk>,
     /// What was heard while something else was waited for.
     heard: RefCell<VecDeque<Heard>>,
+    /// Of which loans it was heard that they are over.
+    loans: Loans,
     /// Bytes of pages that were sent, and of these those that are not in place yet.
     on_the_way: Cell<u64>,
     /// Who has the process, and what the room owes.
@@ -350,6 +354,7 @@ impl Move {
             gauge,
             bulk: RefCell::new(Bulk::new(pace)),
             heard: RefCell::default(),
+            loans: Loans::default(),
             on_the_way: Cell::new(0),
             protocol: Cell::new(Protocol::new(from_side)),
             talk: Cell::new(0),
@@ -380,6 +385,7 @@ impl Move {
         if let Heard::Taken(bytes) = heard {
             self.on_the_way.set(self.on_the_way.get().saturating_sub(*bytes));
         }
+        self.loans.note(heard);
         let mut protocol = self.protocol.get();
         ends(heard).into_iter().for_each(|said| protocol.hear(said));
         self.protocol.set(protocol);

@@ -188,7 +188,7 @@ pub fn start(
     };
     let ended = move |result: Result<(), String>| {
         if source != Source::Home {
-            ending.tell(&ToHome::Onward { pid, said: Said::Complete(result.clone()) });
+            ending.tell(&ToHome::Onward { pid, said: Said::Complete { loan, result: result.clone() } });
         }
         match result {
             Ok(()) => {

@@ -175,6 +175,7 @@ const PHASES: &[Phase] = &[
     phase("stands", ON, Beyond, true, false),
     phase("switch", ON, Home, false, false),
     phase("take", ON, Beyond, true, false),
+    phase("resumed", ON, Beyond, false, true),
     phase("taken", ON, Beyond, false, true),
     phase("switched", ON, Home, true, true),
     phase("resume there", ON, Third, false, true),
@@ -238,7 +239,7 @@ impl Case {
         let steward = match self.phase.place {
             Home => true,
             // Who has been given the deputy.
-            Beyond => matches!(self.phase.name, "take" | "taken"),
+            Beyond => matches!(self.phase.name, "take" | "resumed" | "taken"),
             Room | Third => false,
         };
         if self.kind == Kind::Kill && steward {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cases;
+mod early;
 mod killed;
 mod sharing;
 mod unseen;

@@ -43,30 +43,36 @@ int main(void) {
 const SCRIPT: &str = r#"
 $heirs > said & pid=$!
 tern move $pid n2; touch go
-until_ '[ -e witness ]'; touch up
+until_ '[ -e witness ]'; echo $pid > parent.new; mv parent.new parent
 until_ '[ -e held ]'
-tern move $(cat witness) home & mover=$!
-sleep 0.3; touch going
-wait $mover
+tern move $(cat witness) home
 touch end; wait $pid; cat said
 "#;
 
-/// The first process of the room on a node, from outside.
-fn porter(lab: &Lab, node: &str) -> i32 {
+/// The process of the room on a node that has this number there, from outside.
+fn in_room(lab: &Lab, node: &str, number: &str) -> Option<i32> {
     let numbers = |host: &i32| {
         let status = std::fs::read_to_string(format!("/proc/{host}/status")).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:").map(str::to_owned)).unwrap_or_default();
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    let all = lab.processes(node).unwrap();
-    let deepest = all.iter().map(|host| numbers(host).len()).max().unwrap();
-    let is_first = |host: &i32| numbers(host).len() == deepest && numbers(host).last().is_some_and(|n| n == "1");
-    all.into_iter().find(is_first).unwrap()
+    let all: Vec<(i32, Vec<String>)> =
+        lab.processes(node).unwrap().into_iter().map(|host| (host, numbers(&host))).collect();
+    let deepest = all.iter().map(|(_, numbers)| numbers.len()).max()?;
+    let is_it = |numbers: &[String]| numbers.len() == deepest && numbers.last().is_some_and(|last| last == number);
+    all.into_iter().find(|(_, numbers)| is_it(numbers)).map(|(host, _)| host)
 }
 
-/// Home has made the child's deputy already when its parent is made to stand still, so that it does not get what its parent's gets; it takes that when it needs it. (That failed under load, when the
-/// steward did not hold the pipe yet: EBADF, for a grep in a pipeline of which tmux had passed the other end.) The room makes no process while its first one stands still, so the child is in
-/// between here.
+/// Its tracer holds it.
+fn stands(host: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{host}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('t'))
+}
+
+/// Home has made the child's deputy already when its parent is made to stand still, so that it does not get what its
+/// parent's gets; it takes that when it needs it. (That failed under load, when the steward did not hold the pipe yet:
+/// EBADF, for a grep in a pipeline of which tmux had passed the other end.) The room makes no process while its first
+/// one stands still, so the child is in between here.
 #[test]
 fn a_child_that_is_being_made_while_a_pipe_becomes_homes() {
     let lab = common::lab_of(&common::options(2));
@@ -75,19 +81,22 @@ fn a_child_that_is_being_made_while_a_pipe_becomes_homes() {
     let dir = lab.root("n1").unwrap().join("tmp/family");
     let said = std::thread::scope(|scope| {
         let running = scope.spawn(|| lab.exec("n1", ["timeout", "60", "bash", "-c", &script]).unwrap());
-        let wait_for = |name: &str| {
+        let wait_for = |holds: &dyn Fn() -> bool| {
             let begun = Instant::now();
-            while !dir.join(name).exists() && !running.is_finished() && begun.elapsed() < Duration::from_secs(30) {
+            while !holds() && !running.is_finished() && begun.elapsed() < Duration::from_secs(30) {
                 std::thread::sleep(Duration::from_millis(2));
             }
         };
+        let number = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default().trim().to_owned();
         // SAFETY: numbers only; a process of this test's own lab.
         let signal = |pid, signal| unsafe { libc::kill(pid, signal) };
-        wait_for("up");
-        let porter = porter(&lab, "n2");
+        wait_for(&|| dir.join("parent").exists());
+        let find = |number: &str| in_room(&lab, "n2", number).unwrap();
+        let (porter, parent, witness) = (find("1"), find(&number("parent")), find(&number("witness")));
         signal(porter, libc::SIGSTOP);
+        wait_for(&|| stands(parent));
         std::fs::write(dir.join("held"), "").unwrap();
-        wait_for("going");
+        wait_for(&|| stands(witness));
         signal(porter, libc::SIGCONT);
         running.join().unwrap()
     });

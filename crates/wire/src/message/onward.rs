@@ -140,7 +140,10 @@ pub enum Said {
     /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`] follows.
     Changed,
     /// Some of its pages follow when it runs in the other room; [`crate::ToHome::Whole`] comes behind this.
-    Lends,
+    Lends {
+        /// Whose pages: the number that [`crate::ToRoom::Rebuild`] gave.
+        loan: u32,
+    },
     /// From the room that it has left: so much has followed; [`crate::ToHome::Drained`] comes behind this.
     Followed {
         /// Bytes of pages.
@@ -149,7 +152,12 @@ pub enum Said {
         asked_bytes: u64,
     },
     /// From the room that it has come to: nothing is missing there any more, or why it will be for ever, and who misses it is killed.
-    Complete(Result<(), String>),
+    Complete {
+        /// Whose pages, as [`Said::Lends`] said. A body that was called off says this late, when another of its number comes.
+        loan: u32,
+        /// In words.
+        result: Result<(), String>,
+    },
     /// Pages were sent.
     Passed {
         /// Bytes of pages.

@@ -143,7 +143,7 @@ impl Move {
         self.gauge.follow(move || (brings.progress().0, brings.missing_bytes()));
         let outcome = loop {
             match self.hear() {
-                Ok(Heard::Complete(result)) | Ok(Heard::Drained(result @ Err(_))) => break result,
+                Ok(Heard::Complete(result)) | Ok(Heard::Drained { result: result @ Err(_), .. }) => break result,
                 Err(e @ MoveError::Silent(_)) if self.room.is_lost() => break Err(e.to_string()),
                 // A link that stands still is given up by itself, after a while.
                 Ok(_) | Err(_) => {}

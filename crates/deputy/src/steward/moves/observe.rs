@@ -2,7 +2,7 @@
 
 use super::barred;
 use super::names::Names;
-use super::others::{Others, others_of};
+use super::others::{Company, Others};
 use crate::steward::place;
 use body::{BodyError, Files, Gathered, Memory, OpenFiles};
 use ctl::moves::Parts;
@@ -20,14 +20,14 @@ use wire::message::{Arrival, Place, Program, StandinId};
 const ABOVE_PORTERS: i32 = 64;
 
 /// It.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Observed {
     /// Areas as the kernel lists them, without flags.
     raw: Vec<Area>,
     /// What the kernel said of each descriptor.
     seen: Vec<(i32, FdInfo)>,
     /// Whom else there was.
-    others: Vec<i32>,
+    others: Others,
     memory: Memory,
     /// All files.
     pub files: Vec<File>,
@@ -78,7 +78,7 @@ impl Observed {
             return Ok(same);
         }
         refuse_early(pid)?;
-        let others = process::all()?;
+        let others = Others::beside(pid)?;
         if raw.is_empty() {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }
@@ -93,10 +93,15 @@ impl Observed {
         let mut gathered = if runs { Gathered::default().running() } else { Gathered::default() };
         let memory = body::memory(pid, &flagged, &mut files, &mut gathered, named)?;
         let exe = executable(pid, &mut files);
-        let Described { seen, descriptors, objects } = descriptors(pid, runs, &mut files, &mut gathered)?;
+        let Described { seen, descriptors, objects } = {
+            let company = Company::new(&others, before.map(|b| (&b.others, b.seen.as_slice())));
+            descriptors(pid, runs, &company, &mut files, &mut gathered)?
+        };
         let memories = gathered.memories().to_vec();
-        alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
-        unopened(&gathered.removed(), &others)?;
+        // Of who was there before it is known that they have not.
+        let new = before.filter(|b| b.memories == memories).map(|b| others.since(&b.others));
+        alone_with(&memories, new.as_ref().unwrap_or(&others))?;
+        unopened(pid, &gathered.removed(), others.processes())?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
@@ -134,16 +139,15 @@ impl Observed {
     /// Who was made since then may share an open file. (Who was there and was sent one in these milliseconds is not seen.)
     pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
         refuse_early(pid)?;
-        let new: Vec<i32> = process::all()?.into_iter().filter(|p| *p != pid && !self.others.contains(p)).collect();
-        if !self.memories.is_empty() && !body::mappers(new.iter().copied(), &self.memories).is_empty() {
+        let new = Others::beside(pid)?.since(&self.others);
+        if !self.memories.is_empty() && !body::mappers(new.processes().iter().copied(), &self.memories).is_empty() {
             return Ok(false);
         }
-        let new = Others::of(new);
         let moved = self.descriptors.iter().zip(&self.seen);
         let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
         for (fd, info) in files.map(|(_, seen)| seen) {
             // Who has it no more may have written to it after its offset was seen: a child that has ended since.
-            let is_shared = new.have(pid, *fd, info) && !body::is_place(pid, *fd, info);
+            let is_shared = new.have(*fd) && !body::is_place(pid, *fd, info);
             if is_shared || process::fd_info(pid, *fd)?.offset != info.offset {
                 return Ok(false);
             }
@@ -151,7 +155,7 @@ impl Observed {
         Ok(true)
     }
 
-    fn again(&self, pid: i32, others: Vec<i32>) -> Result<Observed, BodyError> {
+    fn again(&self, pid: i32, others: Others) -> Result<Observed, BodyError> {
         let mut files = Files::default();
         let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
             image::Content::File { file, .. } => Some(file + 1),
@@ -162,9 +166,12 @@ impl Observed {
             files.own(file.clone());
         }
         let mut gathered = Gathered::default();
-        let Described { seen, descriptors, objects } = descriptors(pid, false, &mut files, &mut gathered)?;
+        let Described { seen, descriptors, objects } = {
+            let company = Company::new(&others, Some((&self.others, &self.seen)));
+            descriptors(pid, false, &company, &mut files, &mut gathered)?
+        };
         let memories = gathered.memories().to_vec();
-        alone_with(&memories, others.iter().copied().filter(|p| *p != pid))?;
+        alone_with(&memories, &others)?;
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
@@ -264,11 +271,12 @@ fn without_offset(opened: Opened) -> Opened {
 }
 
 /// None of these processes has one of these memories mapped.
-fn alone_with(memories: &[Shown], others: impl Iterator<Item = i32>) -> Result<(), BodyError> {
+fn alone_with(memories: &[Shown], others: &Others) -> Result<(), BodyError> {
     if memories.is_empty() {
         return Ok(());
     }
-    let sharers: Vec<String> = body::mappers(others, memories).iter().map(ToString::to_string).collect();
+    let sharers: Vec<String> =
+        body::mappers(others.processes().iter().copied(), memories).iter().map(ToString::to_string).collect();
     if sharers.is_empty() {
         return Ok(());
     }
@@ -276,13 +284,13 @@ fn alone_with(memories: &[Shown], others: impl Iterator<Item = i32>) -> Result<(
 }
 
 /// None of these processes has such a file open: reading and writing it away would be another's than what is mapped.
-fn unopened(removed: &[u64], processes: &[i32]) -> Result<(), BodyError> {
+fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> {
     let is_such = |pid: i32, fd: &i32| {
         let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
         found.is_ok_and(|m| m.is_file() && m.nlink() == 0 && removed.contains(&m.ino()))
     };
     let has = |pid: &&i32| process::descriptors(**pid).is_ok_and(|all| all.iter().any(|fd| is_such(**pid, fd)));
-    match processes.iter().filter(|_| !removed.is_empty()).find(has) {
+    match [pid].iter().chain(others).filter(|_| !removed.is_empty()).find(has) {
         Some(who) => Err(BodyError::Stays(format!(
             "it has a removed file mapped shared and writable that process {who} has open"
         ))),
@@ -381,11 +389,16 @@ struct Described {
 }
 
 /// `runs`: what a number stands for may change meanwhile.
-fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered) -> Result<Described, BodyError> {
+fn descriptors(
+    pid: i32,
+    runs: bool,
+    company: &Company<'_>,
+    files: &mut Files,
+    gathered: &mut Gathered,
+) -> Result<Described, BodyError> {
     let pidfd = PidFd::open(pid)?;
     let mut found = Vec::<Descriptor>::new();
     let mut seen = Vec::new();
-    let mut others = None;
     let mut open_files = OpenFiles::of(pid);
     let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
     let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
@@ -403,11 +416,12 @@ fn descriptors(pid: i32, runs: bool, files: &mut Files, gathered: &mut Gathered)
     let all = all.into_iter().map(look).collect::<Result<Vec<_>, _>>()?;
     for (fd, info, kind) in without_signalling(without_barred(pid, all)?) {
         let opened = open_files.opened(fd, &info, || {
-            let mut share = |made_anew| others.get_or_insert_with(|| others_of(pid)).share(pid, fd, &info, made_anew);
             match kind {
                 Kind::AtHome => Ok(Opened::Home(fd)),
                 // What others have too stays where they are.
-                Kind::File(_) | Kind::Object if share(matches!(kind, Kind::Object)) => kind.shared(pid, fd),
+                Kind::File(_) | Kind::Object if company.share(fd, &info, matches!(kind, Kind::Object)) => {
+                    kind.shared(pid, fd)
+                }
                 Kind::File(file) | Kind::Place(file) => Ok(Opened::File { file: files.own(file), offset: info.offset }),
                 Kind::Object => {
                     let name = process::link(pid, &format!("fd/{fd}"))?;

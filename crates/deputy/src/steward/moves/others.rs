@@ -1,50 +1,129 @@
 //! Whom a process has open files in common with.
 
+use os::opened::{self, FileId};
 use os::process::{self, FdInfo};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What other processes have open, by mount and inode.
-pub struct Others(HashMap<(u64, u64), Vec<(i32, i32)>>);
+/// Other processes than one, and what they have open and in common with it; that is found out when it is asked for, once.
+#[derive(Clone, Debug)]
+pub struct Others {
+    pid: i32,
+    processes: Vec<i32>,
+    open: Arc<OnceLock<Open>>,
+}
 
-/// Those of all but this one.
-pub fn others_of(pid: i32) -> Others {
-    Others::of(process::all().unwrap_or_default().into_iter().filter(|p| *p != pid).collect())
+/// Who has the files open that were looked for. (What else a machine's processes have open would be tens of thousands.)
+#[derive(Debug)]
+struct Open {
+    looked_for: HashSet<FileId>,
+    found: HashMap<FileId, Vec<(i32, i32)>>,
+    /// Which descriptors' open files are in common: all eventfds have one inode, and then each is compared with all.
+    in_common: Mutex<HashMap<(i32, FileId), bool>>,
+}
+
+impl Open {
+    fn of(processes: &[i32], looked_for: HashSet<FileId>) -> Open {
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for process in processes.iter().filter(|_| !looked_for.is_empty()) {
+            let all = opened::files_of(*process).unwrap_or_default().into_iter();
+            for (fd, file) in all.filter(|(_, file)| looked_for.contains(file)) {
+                found.entry(file).or_default().push((*process, fd));
+            }
+        }
+        Open { looked_for, found, in_common: Mutex::default() }
+    }
 }
 
 impl Others {
-    /// Of these.
-    pub fn of(processes: Vec<i32>) -> Others {
-        let mut found: HashMap<_, Vec<_>> = HashMap::new();
-        for other in processes {
-            for fd in process::descriptors(other).unwrap_or_default() {
-                if let Ok(info) = process::fd_info(other, fd) {
-                    found.entry((info.mount_id, info.inode)).or_default().push((other, fd));
-                }
-            }
-        }
-        Others(found)
+    /// All but this one.
+    pub fn beside(pid: i32) -> os::Result<Others> {
+        Ok(Others::these(pid, process::all()?.into_iter().filter(|p| *p != pid).collect()))
+    }
+
+    fn these(pid: i32, processes: Vec<i32>) -> Others {
+        Others { pid, processes, open: Arc::default() }
+    }
+
+    /// Those of them who were not there before.
+    pub fn since(&self, before: &Others) -> Others {
+        let new = self.processes.iter().copied().filter(|p| before.processes.binary_search(p).is_err());
+        Others::these(self.pid, new.collect())
+    }
+
+    /// Them.
+    pub fn processes(&self) -> &[i32] {
+        &self.processes
     }
 
     /// One of them has the same open file.
-    pub fn have(&self, pid: i32, fd: i32, info: &FdInfo) -> bool {
-        let candidates = self.0.get(&(info.mount_id, info.inode));
-        candidates.is_some_and(|all| all.iter().any(|other| process::one_file((pid, fd), *other)))
+    pub fn have(&self, fd: i32) -> bool {
+        self.with_its_file(fd, |file, open| {
+            let mut in_common = open.in_common.lock().unwrap_or_else(PoisonError::into_inner);
+            let candidates = || open.found.get(&file).into_iter().flatten();
+            let is_one = || candidates().any(|other| process::one_file((self.pid, fd), *other));
+            *in_common.entry((fd, file)).or_insert_with(is_one)
+        })
     }
 
-    /// Another process has the same open file, or any end of the same pipe, if that would be `made_anew` elsewhere.
-    pub fn share(&self, pid: i32, fd: i32, info: &FdInfo, made_anew: bool) -> bool {
-        let name = process::link(pid, &format!("fd/{fd}")).unwrap_or_default();
+    /// One of them has the same open file, or any end of the same pipe, if that would be `made_anew` elsewhere.
+    pub fn share(&self, fd: i32, made_anew: bool) -> bool {
+        let name = process::link(self.pid, &format!("fd/{fd}")).unwrap_or_default();
         let is_pipe = made_anew && name.as_os_str().as_bytes().starts_with(b"pipe:");
         // Whoever has it open, however, can map it.
         let is_memory = body::is_memory(&name);
         // The other end of a pipe may be with somebody who cannot be seen: outside the container that this home is.
-        if is_pipe && !has_both_ends(pid, &name) {
+        if is_pipe && !has_both_ends(self.pid, &name) {
             return true;
         }
-        let Some(candidates) = self.0.get(&(info.mount_id, info.inode)) else { return false };
-        is_pipe || is_memory || candidates.iter().any(|other| process::one_file((pid, fd), *other))
+        match is_pipe || is_memory {
+            true => self.with_its_file(fd, |file, open| open.found.contains_key(&file)),
+            false => self.have(fd),
+        }
+    }
+
+    fn with_its_file(&self, fd: i32, ask: impl FnOnce(FileId, &Open) -> bool) -> bool {
+        let Ok(file) = opened::file_of(self.pid, fd) else { return false };
+        let own = || opened::files_of(self.pid).unwrap_or_default().into_iter().map(|(_, file)| file).collect();
+        let open = self.open.get_or_init(|| Open::of(&self.processes, own()));
+        match open.looked_for.contains(&file) {
+            true => ask(file, open),
+            // It was opened since.
+            false => ask(file, &Open::of(&self.processes, HashSet::from([file]))),
+        }
+    }
+}
+
+/// Those beside a process when it is looked at again: it stands still then, and of who was there the first time is known what they have.
+pub struct Company<'a> {
+    now: &'a Others,
+    before: Option<Before<'a>>,
+}
+
+struct Before<'a> {
+    others: &'a Others,
+    descriptors: &'a [(i32, FdInfo)],
+    new: Others,
+}
+
+impl<'a> Company<'a> {
+    /// `before`: those beside it then, and the descriptors that it had.
+    pub fn new(now: &'a Others, before: Option<(&'a Others, &'a [(i32, FdInfo)])>) -> Company<'a> {
+        let before = before.map(|(others, descriptors)| Before { others, descriptors, new: now.since(others) });
+        Company { now, before }
+    }
+
+    /// As [`Others::share`].
+    pub fn share(&self, fd: i32, info: &FdInfo, made_anew: bool) -> bool {
+        let is_it = |(then, seen): &(i32, FdInfo)| *then == fd && FdInfo { offset: info.offset, ..*seen } == *info;
+        match &self.before {
+            Some(before) if before.descriptors.iter().any(is_it) => {
+                before.others.share(fd, made_anew) || before.new.share(fd, made_anew)
+            }
+            _ => self.now.share(fd, made_anew),
+        }
     }
 }
 
@@ -54,4 +133,63 @@ fn has_both_ends(pid: i32, pipe: &Path) -> bool {
     let modes: Vec<i32> =
         ends.filter_map(|fd| process::fd_info(pid, fd).ok()).map(|i| i.flags & libc::O_ACCMODE).collect();
     modes.contains(&libc::O_RDONLY) && modes.contains(&libc::O_WRONLY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that has this open, and sleeps.
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn with(input: impl Into<Stdio>) -> Sleeper {
+            Sleeper(Command::new("sleep").arg("1000").stdin(input).stdout(Stdio::null()).spawn().unwrap())
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn who_came_since_is_looked_at_and_who_was_there_is_known() {
+        let me = std::process::id() as i32;
+        let counter = os::fds::event().unwrap();
+        let mine = counter.as_raw_fd();
+        let before = Others::beside(me).unwrap();
+        assert!(!before.share(mine, false));
+        let sleeper = Sleeper::with(counter.try_clone().unwrap());
+        let now = Others::beside(me).unwrap();
+        assert!(now.share(mine, false));
+        assert!(!before.share(mine, false));
+        let seen = [(mine, process::fd_info(me, mine).unwrap())];
+        let company = Company::new(&now, Some((&before, &seen)));
+        assert!(company.share(mine, &seen[0].1, false));
+        drop(sleeper);
+        assert!(now.share(mine, false), "what is known is not looked at again");
+        assert!(!Others::beside(me).unwrap().share(mine, false));
+    }
+
+    #[test]
+    fn what_was_opened_since_is_looked_for_among_all() {
+        let me = std::process::id() as i32;
+        let first = std::fs::File::open("/proc/self/exe").unwrap();
+        let before = Others::beside(me).unwrap();
+        assert!(!before.share(first.as_raw_fd(), false));
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let _sleeper = Sleeper::with(read.try_clone().unwrap());
+        let now = Others::beside(me).unwrap();
+        assert!(!now.have(first.as_raw_fd()));
+        // One end would do where a pipe is made anew.
+        assert!(now.share(write.as_raw_fd(), true) && now.share(read.as_raw_fd(), false));
+        assert!(!now.have(write.as_raw_fd()));
+        let info = process::fd_info(me, write.as_raw_fd()).unwrap();
+        assert!(Company::new(&now, Some((&before, &[]))).share(write.as_raw_fd(), &info, true));
+    }
 }

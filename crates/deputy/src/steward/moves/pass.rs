@@ -101,8 +101,8 @@ impl Move {
         match gone {
             Ok((ahead, follows)) => {
                 self.await_end(turn, follows)?;
-                let alone = if follows { "post" } else { "stop" };
-                let how = ahead.map_or_else(|| alone.to_owned(), |course| course.how(follows));
+                let alone = if follows.is_some() { "post" } else { "stop" };
+                let how = ahead.map_or_else(|| alone.to_owned(), |course| course.how(follows.is_some()));
                 Ok(self.leg(&beyond.node, &how))
             }
             Err(e) => {
@@ -192,8 +192,8 @@ impl Move {
         }
     }
 
-    /// The body stands still, and all of it is there but what follows: whether anything does.
-    fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<bool, MoveError> {
+    /// The body stands still, and all of it is there but what follows: by which loan, if anything does.
+    fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<Option<u32>, MoveError> {
         os::fault::at("recall")?;
         let (pid, pace) = (self.pid, wish.pace);
         let follow_bytes = match wish.how {
@@ -211,7 +211,7 @@ impl Move {
             Told::Recall,
             &ToRoom::Recall { pid, follow_bytes, pace, onward: true, ahead: None, family: Family::Stays },
         )?;
-        let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, false);
+        let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, None);
         while !whole || !stands {
             let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };
             match heard? {
@@ -231,7 +231,7 @@ impl Move {
                     self.check_wanted()?;
                 }
                 Heard::Onward(Said::Changed) => changed = true,
-                Heard::Onward(Said::Lends) => follows = true,
+                Heard::Onward(Said::Lends { loan }) => follows = Some(loan),
                 Heard::Whole(Ok(())) => {
                     self.done("send");
                     whole = true;
@@ -249,7 +249,7 @@ impl Move {
     }
 
     /// The commit point.
-    fn switch(&self, talk: &Talk, turn: u32, follows: bool) -> Result<(), MoveError> {
+    fn switch(&self, talk: &Talk, turn: u32, follows: Option<u32>) -> Result<(), MoveError> {
         os::fault::at("switch")?;
         self.has_room()?;
         self.wait_settled()?;
@@ -276,7 +276,7 @@ impl Move {
         drop(deputy);
         self.done("switch");
         // Its pages are in the body that it leaves.
-        if follows { Ok(()) } else { self.release() }
+        if follows.is_some() { Ok(()) } else { self.release() }
     }
 
     fn release(&self) -> Result<(), MoveError> {
@@ -323,9 +323,16 @@ impl Move {
     }
 
     /// Nothing is left of it here, and it runs there.
-    fn await_end(&self, turn: u32, follows: bool) -> Result<(), MoveError> {
+    fn await_end(&self, turn: u32, follows: Option<u32>) -> Result<(), MoveError> {
         let (mut left, mut runs, mut drained) = (false, false, Ok(()));
+        let mut lends = follows;
         while !left || !runs {
+            // That may have been said before it was taken there: what it was to do there was soon done.
+            if let Some(result) = lends.and_then(|loan| self.loans.over(loan)) {
+                (lends, drained) = (None, result);
+                self.release()?;
+                continue;
+            }
             match self.hear() {
                 Ok(Heard::Left) => left = true,
                 Ok(Heard::Onward(Said::Passed { bytes, wire_bytes })) => {
@@ -336,10 +343,6 @@ impl Move {
                     self.course.borrow_mut().follow(bytes, asked_bytes);
                     self.done("follow");
                 }
-                Ok(Heard::Drained(result)) => {
-                    drained = result;
-                    self.release()?;
-                }
                 Ok(Heard::Beyond(t, Word::Runs { monotonic_ns })) if t == turn => {
                     let ago = os::namespace::clock_ns(libc::CLOCK_MONOTONIC) - monotonic_ns;
                     let ago = Duration::from_nanos(u64::try_from(ago).unwrap_or(0));
@@ -347,22 +350,22 @@ impl Move {
                     self.course.borrow_mut().thaw(now.checked_sub(ago).unwrap_or(now));
                     self.done("run there");
                     runs = true;
-                    if follows {
+                    if follows.is_some() {
                         self.room.tell(&ToRoom::Push { pid: self.pid });
                         self.gauge.begin(Stage::Follows, self.gauge.left_bytes());
                     }
                 }
                 Ok(Heard::Silence(t)) if t == turn && !runs => {
                     // What is left of it here is nobody's.
-                    if follows {
+                    if lends.is_some() {
                         self.release()?;
                     }
                     return Err(MoveError::Lost("the steward of the room that it was to go to has ended".into()));
                 }
                 Ok(_) => {}
                 // A way that stands still is given up by the rooms, after a while.
-                Err(_) if follows && !self.room.is_lost() => {}
-                Err(e) if runs && follows => {
+                Err(_) if follows.is_some() && !self.room.is_lost() => {}
+                Err(e) if runs && follows.is_some() => {
                     drained = Err(e.to_string());
                     break;
                 }

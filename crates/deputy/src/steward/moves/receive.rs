@@ -50,6 +50,7 @@ pub fn receive(room: &Arc<Shared>, socket: &OwnedFd, pid: i32, (ticket, from): (
     });
     match came {
         Ok(follows) => {
+            os::fault::past("resumed");
             // Who has gone does without.
             let _ = talk.say(&Word::Taken);
             os::fault::past("taken");
@@ -168,8 +169,8 @@ impl Move {
         talk.say(&Word::Stands)
     }
 
-    /// The commit point: from here on only the end of the process can undo it. Whether pages of it follow.
-    fn take(&self, standins: &Standins, placed: &[Descriptor]) -> Result<bool, MoveError> {
+    /// The commit point: from here on only the end of the process can undo it. By which loan pages of it follow, if any do.
+    fn take(&self, standins: &Standins, placed: &[Descriptor]) -> Result<Option<u32>, MoveError> {
         let given = loop {
             match self.hear()? {
                 Heard::Given(given) => break *given,
@@ -214,9 +215,9 @@ impl Move {
     }
 
     /// Until it runs; and until all its memory is there, should some follow.
-    fn tell_when_it_runs(&self, talk: &Talk, follows: bool) {
-        let (mut runs, mut whole) = (false, !follows);
-        while !runs || !whole {
+    fn tell_when_it_runs(&self, talk: &Talk, follows: Option<u32>) {
+        let mut runs = false;
+        while !runs || follows.is_some_and(|loan| self.loans.over(loan).is_none()) {
             match self.hear() {
                 Ok(Heard::Runs(_)) => {
                     let monotonic_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC);
@@ -225,15 +226,14 @@ impl Move {
                     self.drains();
                     runs = true;
                 }
-                Ok(Heard::Onward(onward::Said::Complete(result))) => {
-                    result.into_iter().for_each(|()| self.room.forget_memory(self.pid, &[]));
-                    whole = true;
-                }
                 Ok(_) => {}
                 Err(e) if !runs || self.room.is_lost() => return tracing::warn!("process {}: {e}", self.pid),
                 // A way that stands still is given up by the rooms, after a while.
                 Err(_) => {}
             }
+        }
+        if follows.is_some_and(|loan| self.loans.over(loan).is_some_and(|result| result.is_ok())) {
+            self.room.forget_memory(self.pid, &[]);
         }
     }
 
@@ -331,7 +331,7 @@ fn deputy(
     }
     deputy.refusals = handover.refusals.iter().cloned().collect();
     (deputy.unborn, deputy.calls) = (handover.unborn.clone(), handover.calls);
-    deputy.misses = handover.follows.then_some(pid);
+    deputy.misses = handover.follows.map(|_| pid);
     // The room counts from nothing, too.
     let continued = signals.iter().filter(|(_, info)| i32::from(info[0]) == libc::SIGCONT).count();
     deputy.continued = continued as u32;

@@ -71,8 +71,8 @@ pub struct Handover {
     pub unborn: Vec<i32>,
     /// Calls that were made for the body.
     pub calls: u64,
-    /// Some of the body's pages follow when it runs.
-    pub follows: bool,
+    /// Some of the body's pages follow when it runs: by this loan.
+    pub follows: Option<u32>,
     /// Signals that came while the body stood still, and the threads that they were for.
     pub signals: Vec<(Option<i32>, Vec<u8>)>,
 }
@@ -82,7 +82,7 @@ impl Handover {
     pub fn of<'a>(
         deputy: &'a Deputy,
         signals: &[(Option<i32>, [u8; 128])],
-        follows: bool,
+        follows: Option<u32>,
     ) -> (Handover, Vec<BorrowedFd<'a>>) {
         let threads = deputy.threads.iter().map(|(tid, thread)| (*tid, thread.number)).collect();
         let channels = deputy.threads.values().map(|thread| thread.channel().as_fd());

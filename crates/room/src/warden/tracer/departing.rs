@@ -595,5 +595,5 @@ fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender, 
         })
     });
     room.lenders.end(pid);
-    room.tell(&ToHome::Drained { pid, result: lent.map_err(|e| e.to_string()) });
+    room.tell(&ToHome::Drained { pid, loan: lender.loan(), result: lent.map_err(|e| e.to_string()) });
 }

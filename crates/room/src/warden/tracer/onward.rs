@@ -144,7 +144,7 @@ fn send(
         }
         let lender = room.lenders.begin(pid, later, pace);
         lanes::listen(way, &lender)?;
-        room.tell(&ToHome::Onward { pid, said: Said::Lends });
+        room.tell(&ToHome::Onward { pid, said: Said::Lends { loan: lender.loan() } });
         Ok::<_, BodyError>(lender)
     });
     let lender = lender.transpose()?;
@@ -171,5 +171,5 @@ fn lend(host: HostTid, image: &Image, lender: &Lender, pages: &mut Pages<'_>) {
     room.lenders.end(pid);
     let (all, left, asked_bytes) = lender.progress();
     room.tell(&ToHome::Onward { pid, said: Said::Followed { bytes: all - left, asked_bytes } });
-    room.tell(&ToHome::Drained { pid, result: lent.map_err(|e| e.to_string()) });
+    room.tell(&ToHome::Drained { pid, loan: lender.loan(), result: lent.map_err(|e| e.to_string()) });
 }
