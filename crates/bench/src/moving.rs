@@ -17,6 +17,8 @@ pub struct Report {
     /// Streams over the same link, if the other end was named.
     streams: Option<Streams>,
     rows: Vec<Row>,
+    /// What ran beside, in the rows of this name.
+    crowd: String,
     /// Resident memory of the deputy of the minimal process, bytes.
     deputy_bytes: u64,
 }
@@ -55,6 +57,7 @@ impl Spread {
 }
 
 const MIB: u64 = 1 << 20;
+const IN_A_CROWD: &str = "4, in a crowd";
 /// Between two moves: the daemons have tidied up, and the program runs.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -85,9 +88,10 @@ fn all(args: &MoveArgs, program: &Path) -> Result<Report, Error> {
     let counters = Shape { counters: 4, ..MINIMAL };
     bench.round_trips("4 eventfds", counters, few)?;
     let crowd = Crowd::start()?;
-    bench.round_trips(&format!("4 eventfds, beside {crowd}"), counters, few)?;
+    let crowded = crowd.to_string();
+    bench.round_trips(IN_A_CROWD, counters, few)?;
     drop(crowd);
-    Ok(Report { streams, rows: bench.rows, deputy_bytes: bench.deputy_bytes })
+    Ok(Report { streams, rows: bench.rows, crowd: crowded, deputy_bytes: bench.deputy_bytes })
 }
 
 struct Bench<'a> {
@@ -190,6 +194,7 @@ impl Report {
             let steps: Vec<String> = r.phases_us.iter().map(|(name, us)| format!("{name} {us:.0}")).collect();
             let _ = writeln!(text, "minimal, {}, us: {}", r.way, steps.join(", "));
         }
+        let _ = writeln!(text, "{IN_A_CROWD}: beside {}", self.crowd);
         let _ = writeln!(text, "deputy: {} KiB resident", self.deputy_bytes >> 10);
         if let Some(s) = &self.streams {
             let _ = writeln!(text, "one TCP stream over the same link: {:.0} MB/s", s.tcp_mb_s);
