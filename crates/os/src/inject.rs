@@ -33,6 +33,8 @@ pub struct Inside {
     region: Option<u64>,
     /// Threads that the calls made.
     made: Vec<HostTid>,
+    /// A SIGSTOP came meanwhile.
+    halted: bool,
 }
 
 const PAGE: usize = 4096;
@@ -72,6 +74,7 @@ impl Inside {
             registers,
             region: None,
             made: Vec::new(),
+            halted: false,
         })
     }
 
@@ -249,6 +252,11 @@ impl Inside {
                     stopped.step()?
                 }
                 Event::Halt(stopped, _) | Event::Other(stopped) | Event::SystemCall(stopped) => stopped.resume(0)?,
+                // No mask holds this one. It stops the process when that is left.
+                Event::Signal(stopped, libc::SIGSTOP) => {
+                    self.halted = true;
+                    if stepped { stopped.step()? } else { stopped.resume(0)? }
+                }
                 Event::Signal(stopped, signal) => {
                     self.stopped = Some(stopped);
                     let words = format!("making calls in {} (signal {signal})", self.tid.0);
@@ -259,7 +267,10 @@ impl Inside {
                     stopped.resume(0)?;
                 }
                 Event::Exec(stopped, _) | Event::Filter(stopped) => stopped.resume(0)?,
-                Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
+                Event::Exited(_) | Event::Killed(_) => {
+                    self.halted = false;
+                    return Err(TraceError::Gone);
+                }
             }
         }
     }
@@ -270,6 +281,18 @@ impl Inside {
         stopped.set_registers(registers)?;
         stopped.set_mask(mask)?;
         Ok(stopped)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // A stop takes back continuations that wait: one that waits now came behind it, and takes it back (signal(7), prepare_signal in kernel/signal.c).
+        let continued =
+            || crate::process::status(self.tid.0).is_ok_and(|s| s.pending & (1 << (libc::SIGCONT - 1)) != 0);
+        if self.halted && !continued() {
+            // SAFETY: numbers only; a tracee of ours, which has not been waited for.
+            unsafe { libc::kill(self.tid.0, libc::SIGSTOP) };
+        }
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Status {
     pub capabilities: u64,
     /// Blocked signals of this thread.
     pub blocked: u64,
+    /// Signals that wait, for it or for any thread of its process.
+    pub pending: u64,
     /// Ignored signals.
     pub ignored: u64,
     /// The kind of filter that it is under (0: none).
@@ -87,6 +89,7 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         groups: numbers(field("Groups")?)?,
         capabilities: hex("CapEff")?,
         blocked: hex("SigBlk")?,
+        pending: hex("SigPnd")? | hex("ShdPnd")?,
         ignored: hex("SigIgn")?,
         seccomp: field("Seccomp").and_then(|s| s.parse().ok()).unwrap_or(0),
         caught: hex("SigCgt")?,

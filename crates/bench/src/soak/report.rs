@@ -30,14 +30,17 @@ impl Report {
         }
     }
 
-    /// A program has ended. `history`: what was done to it, told if there is a complaint.
+    /// A program has ended. `history`: what was done to it, told if there is a complaint, or if it was late.
     pub fn program_ended(&mut self, name: &'static str, late: bool, complaint: Option<String>, history: &[String]) {
         *self.programs.entry(name).or_default() += 1;
         if late {
             *self.late.entry(name).or_default() += 1;
         }
+        let told = complaint.as_deref().or(late.then_some("it was late"));
+        if let Some(told) = told {
+            eprintln!("tern soak: {name}: {told}\n    {}", history.join("\n    "));
+        }
         if let Some(complaint) = complaint {
-            eprintln!("tern soak: {name}: {complaint}\n    {}", history.join("\n    "));
             self.failures.push(format!("{name}: {complaint}"));
         }
     }
