@@ -6,7 +6,7 @@ use crate::in_flight;
 use crate::lender::{own_in, part_later};
 use crate::pages::{Run, own_runs};
 use crate::relayout::changes;
-use image::{Area, Image};
+use image::{Area, Content, Image};
 use os::pages::{Own, intersect, subtract};
 use os::track::{Found, Tracker};
 use std::time::Instant;
@@ -38,11 +38,11 @@ enum Watch {
 }
 
 impl Watch {
-    /// What there is at least in these ranges, which ascend.
-    fn look(&self, ranges: &[(u64, u64)]) -> Result<Found, BodyError> {
+    /// What there is at least in these ranges, which ascend, as the `anonymous` ones among them do.
+    fn look(&self, ranges: &[(u64, u64)], anonymous: &[(u64, u64)]) -> Result<Found, BodyError> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Found::default()) };
         match self {
-            Watch::Tracked(tracker) => Ok(tracker.look(first.0, last.1)?),
+            Watch::Tracked(tracker) => Ok(tracker.look(first.0, last.1, anonymous)?),
             Watch::Copied(copied) => copied.look(ranges),
         }
     }
@@ -107,8 +107,9 @@ impl Ahead {
         let private: Vec<(u64, u64)> = self.areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
         let (Some(first), Some(last)) = (private.first(), private.last()) else { return Ok(()) };
         let (start, end) = (first.0, last.1);
-        let written = |tracker: &Tracker| {
-            Ok::<_, BodyError>(intersect(&tracker.take_written(start, end).map_err(BodyError::from)?, &private))
+        let anonymous = anonymous(&self.areas);
+        let written = |tracker: &Tracker| -> Result<Vec<(u64, u64)>, BodyError> {
+            Ok(intersect(&tracker.take_written(start, end, &anonymous)?, &private))
         };
         let mut now = written(tracker)?;
         loop {
@@ -137,7 +138,7 @@ impl Ahead {
     /// What must still be sent of the process, which stands still now, and has these areas.
     pub fn rest(&self, areas: &[Area]) -> Result<Rest, BodyError> {
         let private: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
-        let found = self.watch.look(&private)?;
+        let found = self.watch.look(&private, &anonymous(areas))?;
         let (own, written) = (intersect(&found.own, &private), intersect(&found.written, &private));
         let rest = rest(&own, &written, &self.sent, &self.owed, &changes(&self.areas, areas).kept);
         if rest.gone.len() > GONE_MAX {
@@ -202,6 +203,12 @@ fn rest(
     let clean = subtract(&subtract(&there, written), owed);
     let runs = |ranges: Vec<(u64, u64)>| ranges.into_iter().map(|(start, end)| (start, end - start)).collect();
     Rest { runs: runs(subtract(own, &clean)), gone: runs(subtract(&there, own)) }
+}
+
+/// Where no page is a file's.
+fn anonymous(areas: &[Area]) -> Vec<(u64, u64)> {
+    let own = areas.iter().filter(|a| !a.shared && a.content == Content::Anonymous);
+    own.map(|a| (a.start, a.end)).collect()
 }
 
 fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {

@@ -35,6 +35,8 @@ pub struct Inside {
     made: Vec<HostTid>,
     /// A SIGSTOP came meanwhile.
     halted: bool,
+    /// Its filters do not see the calls.
+    unfiltered: bool,
 }
 
 const PAGE: usize = 4096;
@@ -60,7 +62,7 @@ pub fn gate(memory: &Memory, areas: &[areas::Area]) -> Result<u64, Error> {
 }
 
 impl Inside {
-    /// Goes into the process of `stopped`. Its registers and mask are the caller's to save.
+    /// Goes into the process of `stopped`. Its registers and mask are the caller's to save. No filter sees the calls if they were suspended ([`Stopped::suspend_filters`]).
     pub fn enter(mut stopped: Stopped, memory: Memory, gate: u64) -> Traced<Inside> {
         let mut registers = stopped.registers()?;
         registers.orig_rax = u64::MAX;
@@ -68,6 +70,7 @@ impl Inside {
         stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
         Ok(Inside {
             tid: stopped.tid(),
+            unfiltered: std::mem::take(&mut stopped.unfiltered),
             stopped: Some(stopped),
             memory,
             gate,
@@ -76,6 +79,11 @@ impl Inside {
             made: Vec::new(),
             halted: false,
         })
+    }
+
+    /// No filter sees its calls.
+    pub fn is_unfiltered(&self) -> bool {
+        self.unfiltered
     }
 
     /// As [`Inside::enter`], with the region that another thread of the process mapped.
@@ -225,7 +233,10 @@ impl Inside {
         loop {
             match wait_for(child)? {
                 Event::Halt(stopped, _) => {
-                    return Inside::enter_beside(stopped, self.memory.clone(), self.gate, region);
+                    let mut beside = Inside::enter_beside(stopped, self.memory.clone(), self.gate, region)?;
+                    // A thread is traced as its maker was (ptrace_init_task in kernel/fork.c).
+                    beside.unfiltered = self.unfiltered;
+                    return Ok(beside);
                 }
                 Event::Signal(stopped, signal) => stopped.resume(signal)?,
                 Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
@@ -278,6 +289,8 @@ impl Inside {
     /// Leaves the process: the thread is stopped, with these registers and mask.
     pub fn leave(mut self, registers: &libc::user_regs_struct, mask: u64) -> Traced<Stopped> {
         let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
+        stopped.unfiltered = self.unfiltered;
+        stopped.restore_filters()?;
         stopped.set_registers(registers)?;
         stopped.set_mask(mask)?;
         Ok(stopped)

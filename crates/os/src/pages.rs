@@ -73,7 +73,7 @@ impl Own {
 
     fn scan(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         let mut found = Vec::new();
-        let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0);
+        let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0, TOLD);
         scan(&self.pagemap, self.pid, (start, end), asked, |range, categories| {
             if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
                 append(&mut found, range.0, range.1);
@@ -120,12 +120,35 @@ pub fn collapse(process: &PidFd, at: u64, bytes: u64) -> Result<()> {
     }
 }
 
-/// Walks the pages of a process that are in all categories of `asked.0` and in one of `asked.1`, with flags `asked.2`; gives each range its categories.
+/// What is told of a page.
+pub(crate) const TOLD: u64 =
+    PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN | PAGE_IS_FILE | PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_PFNZERO;
+
+/// From this size on it pays to walk an area by itself.
+const LARGE_BYTES: u64 = 4 << 20;
+
+/// All that lies between `start` and `end`, in pieces, with what is to be told of their pages. In private anonymous areas (ascending) there are no file's, and whether a page is one is what
+/// takes the kernel longest to tell: only for that it looks at the page itself (pagemap_page_category in fs/proc/task_mmu.c).
+pub(crate) fn pieces((start, end): (u64, u64), anonymous: &[(u64, u64)]) -> Vec<((u64, u64), u64)> {
+    let mut pieces = Vec::new();
+    let mut from = start;
+    for (at, to) in anonymous.iter().map(|(at, to)| (*at.max(&start), *to.min(&end))) {
+        if at >= from && to.saturating_sub(at) >= LARGE_BYTES {
+            pieces.extend((from < at).then_some(((from, at), TOLD)));
+            pieces.push(((at, to), TOLD & !PAGE_IS_FILE));
+            from = to;
+        }
+    }
+    pieces.extend((from < end).then_some(((from, end), TOLD)));
+    pieces
+}
+
+/// Walks the pages of a process that are in all categories of `asked.0` and in one of `asked.1`, with flags `asked.2`; gives each range its categories, as far as they are among `asked.3`.
 pub(crate) fn scan(
     pagemap: &File,
     pid: i32,
     (start, end): (u64, u64),
-    asked: (u64, u64, u64),
+    asked: (u64, u64, u64, u64),
     mut each: impl FnMut((u64, u64), u64),
 ) -> Result<()> {
     let mut from = start;
@@ -140,12 +163,7 @@ pub(crate) fn scan(
             vec_len: regions.len() as u64,
             category_mask: asked.0,
             category_anyof_mask: asked.1,
-            return_mask: PAGE_IS_WPALLOWED
-                | PAGE_IS_WRITTEN
-                | PAGE_IS_FILE
-                | PAGE_IS_PRESENT
-                | PAGE_IS_SWAPPED
-                | PAGE_IS_PFNZERO,
+            return_mask: asked.3,
             ..Scan::default()
         };
         // SAFETY: the kernel reads and writes one pm_scan_arg, and at most `vec_len` regions of three words.
@@ -213,6 +231,21 @@ mod tests {
         assert_eq!(subtract(&ranges, &[(2, 8), (9, 10), (15, 40)]), [(0, 2), (8, 9), (10, 15)]);
         assert_eq!(subtract(&ranges, &[]), ranges);
         assert_eq!(subtract(&[(5, 9)], &[(0, 6), (6, 7), (8, 20)]), [(7, 8)]);
+    }
+
+    /// Large anonymous areas are walked by themselves, and nothing is left out or walked twice.
+    #[test]
+    fn files_are_looked_for_where_they_may_be() {
+        let (large, rest) = (LARGE_BYTES, TOLD & !PAGE_IS_FILE);
+        let all = (4096, 4096 + 4 * large);
+        assert_eq!(pieces(all, &[]), [(all, TOLD)]);
+        assert_eq!(pieces(all, &[all]), [(all, rest)]);
+        assert_eq!(pieces(all, &[(0, large), (8192, 12288)]), [(all, TOLD)]);
+        let (start, end) = (4096 + large, 4096 + 2 * large);
+        let middle = [((4096, start), TOLD), ((start, end), rest), ((end, all.1), TOLD)];
+        assert_eq!(pieces(all, &[(8192, 12288), (start, end), (all.1, all.1 + large)]), middle);
+        assert_eq!(pieces(all, &[(0, 8 * large)]), [(all, rest)]);
+        assert_eq!(pieces((0, 0), &[(0, large)]), []);
     }
 
     /// Both ways of asking find exactly the pages that were written.

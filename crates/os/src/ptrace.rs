@@ -20,6 +20,8 @@ pub struct HostTid(pub i32);
 #[derive(Debug)]
 pub struct Stopped {
     tid: HostTid,
+    /// Filters do not see its calls.
+    pub(crate) unfiltered: bool,
 }
 
 /// A thread vanished (SIGKILL) or the request failed.
@@ -142,7 +144,7 @@ fn decode(tid: HostTid, status: i32) -> Event {
     if libc::WIFSIGNALED(status) {
         return Event::Killed(libc::WTERMSIG(status) as u8);
     }
-    let stopped = Stopped { tid };
+    let stopped = Stopped { tid, unfiltered: false };
     let signal = libc::WSTOPSIG(status);
     match status >> 16 {
         0 if signal == libc::SIGTRAP | 0x80 => Event::SystemCall(stopped),
@@ -208,18 +210,44 @@ impl Stopped {
         request(libc::PTRACE_SETSIGINFO, self.tid, 0, words.as_ptr() as usize).map(drop)
     }
 
+    /// From here on filters (seccomp(2)) do not see what calls are made in it, nor those of threads that are made in it, until it is let run. False: the tracer may not, who must have
+    /// CAP_SYS_ADMIN, and no filter itself (PTRACE_O_SUSPEND_SECCOMP of ptrace(2)).
+    pub fn suspend_filters(&mut self) -> Traced<bool> {
+        if crate::fault::at("suspend filters").is_err() {
+            return Ok(false);
+        }
+        let options = OPTIONS | libc::PTRACE_O_SUSPEND_SECCOMP;
+        match request(libc::PTRACE_SETOPTIONS, self.tid, 0, options as usize) {
+            Ok(_) => self.unfiltered = true,
+            Err(TraceError::Failed(e)) if [libc::EPERM, libc::EINVAL].contains(&e.errno()) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(self.unfiltered)
+    }
+
+    /// Filters see its calls again.
+    pub(crate) fn restore_filters(&mut self) -> Traced<()> {
+        if std::mem::take(&mut self.unfiltered) {
+            request(libc::PTRACE_SETOPTIONS, self.tid, 0, OPTIONS as usize)?;
+        }
+        Ok(())
+    }
+
     /// Lets it run, with this signal delivered (0: none).
-    pub fn resume(self, signal: i32) -> Traced<()> {
+    pub fn resume(mut self, signal: i32) -> Traced<()> {
+        self.restore_filters()?;
         request(libc::PTRACE_CONT, self.tid, 0, signal as usize).map(drop)
     }
 
     /// Lets it run to the end of the system call that it is in: an [`Event::SystemCall`] follows.
-    pub fn resume_to_call_end(self) -> Traced<()> {
+    pub fn resume_to_call_end(mut self) -> Traced<()> {
+        self.restore_filters()?;
         request(libc::PTRACE_SYSCALL, self.tid, 0, 0).map(drop)
     }
 
     /// Leaves it in the stop of its group until SIGCONT.
-    pub fn listen(self) -> Traced<()> {
+    pub fn listen(mut self) -> Traced<()> {
+        self.restore_filters()?;
         request(libc::PTRACE_LISTEN, self.tid, 0, 0).map(drop)
     }
 }

@@ -4,7 +4,7 @@
 //! read as written.
 
 use crate::pages::{
-    PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WPALLOWED, PAGE_IS_WRITTEN, scan,
+    PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WPALLOWED, PAGE_IS_WRITTEN, pieces, scan,
 };
 use crate::{Error, Result};
 use std::fs::File;
@@ -61,32 +61,38 @@ impl Tracker {
         crate::error::check(done, || format!("watching the writes of {} at {start:#x}", self.pid)).map(drop)
     }
 
-    /// Own pages between these addresses that were written since this was asked last; they are protected again.
-    pub fn take_written(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
+    /// Own pages between these addresses that were written since this was asked last; they are protected again. `anonymous`: areas, ascending, in which no page is a file's.
+    pub fn take_written(&self, start: u64, end: u64, anonymous: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
         let mut written = Vec::new();
-        // An area that is not watched would keep the protection's mark when it is written: it must not get one.
-        let asked = (PAGE_IS_WRITTEN | PAGE_IS_WPALLOWED, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, PM_SCAN_WP_MATCHING);
-        scan(&self.pagemap, self.pid, (start, end), asked, |range, categories| {
-            if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
-                crate::pages::append(&mut written, range.0, range.1);
-            }
-        })?;
+        for (piece, told) in pieces((start, end), anonymous) {
+            // An area that is not watched would keep the protection's mark when it is written: it must not get one.
+            let must = PAGE_IS_WRITTEN | PAGE_IS_WPALLOWED;
+            let asked = (must, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, PM_SCAN_WP_MATCHING, told);
+            scan(&self.pagemap, self.pid, piece, asked, |range, categories| {
+                if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
+                    crate::pages::append(&mut written, range.0, range.1);
+                }
+            })?;
+        }
         Ok(written)
     }
 
     /// What there is between these addresses, of a process that stands still. It may have another memory by now, if it has executed a program: of that nothing is watched.
-    pub fn look(&self, start: u64, end: u64) -> Result<Found> {
+    /// `anonymous`: areas, ascending, in which no page is a file's.
+    pub fn look(&self, start: u64, end: u64, anonymous: &[(u64, u64)]) -> Result<Found> {
         let mut found = Found::default();
         let pagemap = open_pagemap(self.pid)?;
-        let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0);
-        scan(&pagemap, self.pid, (start, end), asked, |range, categories| {
-            if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
-                crate::pages::append(&mut found.own, range.0, range.1);
-                if categories & PAGE_IS_WRITTEN != 0 || categories & PAGE_IS_WPALLOWED == 0 {
-                    crate::pages::append(&mut found.written, range.0, range.1);
+        for (piece, told) in pieces((start, end), anonymous) {
+            let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0, told);
+            scan(&pagemap, self.pid, piece, asked, |range, categories| {
+                if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
+                    crate::pages::append(&mut found.own, range.0, range.1);
+                    if categories & PAGE_IS_WRITTEN != 0 || categories & PAGE_IS_WPALLOWED == 0 {
+                        crate::pages::append(&mut found.written, range.0, range.1);
+                    }
                 }
-            }
-        })?;
+            })?;
+        }
         Ok(found)
     }
 }
@@ -149,15 +155,15 @@ mod tests {
         tracker.watch(start, end).unwrap();
         [3, 4, 9].into_iter().for_each(write);
         let all = vec![(page(3), page(5)), (page(9), page(10))];
-        assert_eq!(tracker.take_written(start, end).unwrap(), all);
-        assert_eq!(tracker.take_written(start, end).unwrap(), []);
+        assert_eq!(tracker.take_written(start, end, &[(start, end)]).unwrap(), all);
+        assert_eq!(tracker.take_written(start, end, &[(start, end)]).unwrap(), []);
         [4, 20].into_iter().for_each(write);
-        let found = tracker.look(start, end).unwrap();
+        let found = tracker.look(start, end, &[(start, end)]).unwrap();
         assert_eq!(found.written, [(page(4), page(5)), (page(20), page(21))]);
         assert_eq!(found.own, [(page(3), page(5)), (page(9), page(10)), (page(20), page(21))]);
-        assert_eq!(tracker.take_written(start, end).unwrap(), found.written);
+        assert_eq!(tracker.take_written(start, end, &[(start, end)]).unwrap(), found.written);
         // SAFETY: the mapping of above.
         unsafe { libc::madvise(at.add(9 * PAGE as usize), PAGE as usize, libc::MADV_DONTNEED) };
-        assert_eq!(tracker.look(start, end).unwrap().own, [(page(3), page(5)), (page(20), page(21))]);
+        assert_eq!(tracker.look(start, end, &[(start, end)]).unwrap().own, [(page(3), page(5)), (page(20), page(21))]);
     }
 }

@@ -41,6 +41,10 @@ const ROUNDS_MAX: usize = 30;
 const LESS: f64 = 0.85;
 /// So many such rounds in a row, and the rest is sent at a stop.
 const IN_VAIN_MAX: usize = 2;
+/// What fits the bound is sent while it runs if the round before left no more than this part of what was to be sent,
+const MUCH_LESS: f64 = 0.5;
+/// and if it would stand still for longer than this while it is sent, microseconds.
+const UNNOTICED_US: f64 = 500.0;
 /// Below that a round's time says more of the machine than of the link, bytes.
 const TELLING_BYTES: u64 = 1 << 20;
 
@@ -49,7 +53,7 @@ const TELLING_BYTES: u64 = 1 << 20;
 pub enum Next {
     /// Send what it has written, while it runs.
     Round,
-    /// Stop it: the rest fits the bound.
+    /// Stop it: the rest fits the bound, and another round would spare it little.
     Freeze,
     /// Stop it, though it will stand still for longer: it writes as fast as the link carries.
     Outrun,
@@ -82,10 +86,12 @@ impl Rounds {
 
     /// So much must be sent again. What now?
     pub fn next(&mut self, left_bytes: u64) -> Next {
-        if self.costs.fits(left_bytes, self.own_bytes, self.max_freeze_us) {
-            return Next::Freeze;
-        }
         let before = self.left.replace(left_bytes);
+        if self.costs.fits(left_bytes, self.own_bytes, self.max_freeze_us) {
+            let gets_less = left_bytes as f64 <= before.unwrap_or(self.own_bytes) as f64 * MUCH_LESS;
+            let noticed = self.costs.sending_us(left_bytes) > UNNOTICED_US;
+            return if gets_less && noticed && self.rounds < ROUNDS_MAX { Next::Round } else { Next::Freeze };
+        }
         let in_vain = before.is_some_and(|before| left_bytes as f64 > before as f64 * LESS);
         self.in_vain = if in_vain { self.in_vain + 1 } else { 0 };
         if self.in_vain >= IN_VAIN_MAX || self.rounds >= ROUNDS_MAX { Next::Outrun } else { Next::Round }
@@ -123,7 +129,18 @@ mod tests {
     fn rounds_get_shorter_until_the_rest_fits() {
         let (rounds, end, left) = simulate(1024 * MIB, 50.0, 500.0, 20_000);
         assert_eq!(end, Next::Freeze);
-        assert!((2..5).contains(&rounds) && left < 5 * MIB, "{rounds} rounds, {left} bytes");
+        assert!((2..6).contains(&rounds) && left < 5 * MIB, "{rounds} rounds, {left} bytes");
+    }
+
+    /// What fits the bound can still be felt: it gets less as long as that is cheap.
+    #[test]
+    fn another_round_makes_the_stop_shorter() {
+        let (rounds, end, left) = simulate(1024 * MIB, 50.0, 500.0, 200_000);
+        assert_eq!((rounds, end), (4, Next::Freeze));
+        assert!(left < 200 << 10, "{left} bytes");
+        // A round that halves nothing is in vain.
+        let (rounds, end, _) = simulate(64 * MIB, 300.0, 500.0, 200_000);
+        assert_eq!((rounds, end), (1, Next::Freeze));
     }
 
     #[test]

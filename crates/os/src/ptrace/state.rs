@@ -178,7 +178,8 @@ impl Stopped {
     }
 
     /// Lets it go on without a tracer.
-    pub fn detach(self, signal: i32) -> Traced<()> {
+    pub fn detach(mut self, signal: i32) -> Traced<()> {
+        self.restore_filters()?;
         request(libc::PTRACE_DETACH, self.tid, 0, signal as usize).map(drop)
     }
 }

@@ -5,6 +5,7 @@
 
 mod cases;
 mod early;
+mod filtered;
 mod killed;
 mod sharing;
 mod unseen;

@@ -22,7 +22,7 @@ use os::witness::{self, Witness};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use strategy::protocol::{Side, Told};
 use strategy::{Ranges, Rounds, Way};
 use wire::message::{Place, Program, StandinId};
@@ -318,7 +318,8 @@ impl Move {
                 Err(e) => return put_back(collected, e),
             };
         self.done("implant");
-        if let Err(e) = self.adopt(place, channels, !kept.is_empty()).and_then(|()| self.await_rebuilt(now)) {
+        let ready = self.adopt(place, channels, !kept.is_empty()).and_then(|adopted| self.await_rebuilt(now, &adopted));
+        if let Err(e) = ready {
             self.dismiss();
             implanted.withdraw(&mut collected)?;
             return put_back(collected, e);
@@ -350,14 +351,14 @@ impl Move {
         Ok(())
     }
 
-    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>, lends: bool) -> Result<(), MoveError> {
+    /// Gives the poller the deputy; it says when it has it.
+    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>, lends: bool) -> Result<Receiver<()>, MoveError> {
         os::fault::at("adopt")?;
         let deputy = Deputy { lends, ..self.deputy(place, channels)? };
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
-        is_done.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
         self.done("adopt");
-        Ok(())
+        Ok(is_done)
     }
 
     fn dismiss(&self) {
@@ -366,9 +367,10 @@ impl Move {
         let _ = is_done.recv();
     }
 
-    fn await_rebuilt(&self, now: &Observed) -> Result<(), MoveError> {
+    fn await_rebuilt(&self, now: &Observed, adopted: &Receiver<()>) -> Result<(), MoveError> {
         let holds = now.still_holds(self.pid)?;
         self.done("look again");
+        adopted.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
         self.expect(|heard| match heard {
             Heard::Rebuilt(result) => Some(result),
             _ => None,

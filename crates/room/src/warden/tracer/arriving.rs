@@ -27,6 +27,8 @@ struct Shell {
     descriptors: Vec<i32>,
     /// Capabilities that it keeps.
     kept: u64,
+    /// It has the guests' filter.
+    confined: bool,
 }
 
 /// Those that come.
@@ -100,7 +102,8 @@ impl Tracer {
         answer: &Sender<Result<(Memory, Vec<Window>), String>>,
     ) {
         let mapped = match self.arriving.states.remove(&pid) {
-            Some(State::Empty(arrival, stopped)) => map(&self.room, stopped, &image, &arrival)
+            Some(State::Empty(arrival, stopped)) => self
+                .map(stopped, &image, &arrival)
                 .map(|(shell, given)| (arrival, given, Box::new(shell)))
                 .map_err(|e| e.to_string()),
             Some(State::Mapped(arrival, given, mut shell, old)) => {
@@ -162,7 +165,7 @@ impl Tracer {
         given: &Given,
     ) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
-        let Shell { mut inside, descriptors, kept } = shell;
+        let Shell { mut inside, descriptors, kept, confined } = shell;
         let host = inside.tid();
         body::settle_memories(&mut inside, image, &given.windows)?;
         // Those of memories are closed by now.
@@ -207,19 +210,61 @@ impl Tracer {
         if let Some(guest) = self.room.guests().get_mut(image.process.pid) {
             guest.before = Some(Arc::new(Before::of(image)));
         }
-        let listeners = self.listeners.clone();
-        let shown = self.room.guests().show_all(image.process.pid);
-        let wall = self.room.wall.get().is_some();
         let stopped = body::finish(inside, first, true, |inside, mut batch| {
             give_up_capabilities(&mut batch, kept);
-            let place = confine(&mut batch, &shown, wall);
-            let listener = inside.run(&batch)?.get(place).copied().unwrap_or(-1) as i32;
-            listeners.add(host, listener)?;
-            inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
-            Ok(())
+            batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
+            match confined {
+                true => Ok(inside.run(&batch).map(drop)?),
+                false => self.confine(inside, batch, image.process.pid),
+            }
         })?;
         done.insert(0, stopped);
         Ok(done)
+    }
+
+    /// Gives the body the guests' filter, and the warden its listener; with the last calls of the batch.
+    fn confine(&self, inside: &mut Inside, mut batch: Batch, pid: i32) -> Result<(), BodyError> {
+        let shown = self.room.guests().show_all(pid);
+        let place = filters(&mut batch, &shown, self.room.wall.get().is_some());
+        let listener = inside.run(&batch)?.get(place).copied().unwrap_or(-1) as i32;
+        self.listeners.add(inside.tid(), listener)?;
+        inside.must("closing the filter's listener", libc::SYS_close, [listener as u64, 0, 0, 0, 0, 0])?;
+        Ok(())
+    }
+
+    /// As [`Tracer::confine`], long before the program runs, for the kernel takes as long for it as for all that is left to be done when it stands still: until then the filter
+    /// sees no calls. False: it cannot be kept from that.
+    fn confine_early(&self, inside: &mut Inside, pid: i32) -> Result<bool, BodyError> {
+        let may = inside.is_unfiltered();
+        if may {
+            self.confine(inside, inside.batch(), pid)?;
+        }
+        Ok(may)
+    }
+
+    /// Lays out the memory of an empty process, and makes all of it that is known before the image is.
+    fn map(&self, mut stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Shell, Given), BodyError> {
+        os::fault::at("map there")?;
+        let host = stopped.tid();
+        let areas = os::areas::read(host.0)?;
+        let memory = Memory::of(host.0)?;
+        let gate = os::inject::gate(&memory, &areas)?;
+        let taken = areas.iter().map(|a| (a.start, a.end)).chain(image.areas.iter().map(|a| (a.start, a.end)));
+        let region = body::free_place(taken)?;
+        let rseq = stopped.rseq()?;
+        stopped.suspend_filters()?;
+        let mut inside = Inside::enter(stopped, memory, gate)?;
+        inside.map_region(region)?;
+        body::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
+        let mut given = given(arrival);
+        let above = arrival.files_at + arrival.files.len() as i32;
+        given.objects = make_objects(&mut inside, image, above)?;
+        lay_out(&self.room, &mut inside, image, &given, region)?;
+        given.windows = memories(&mut inside, image, &given, above)?;
+        body::reset_actions(&mut inside)?;
+        let confined = self.confine_early(&mut inside, image.process.pid)?;
+        let descriptors = os::process::descriptors(host.0)?;
+        Ok((Shell { inside, descriptors, kept: kept_capabilities(host)?, confined }, given))
     }
 
     /// Home has decided: the body runs.
@@ -242,28 +287,6 @@ impl Tracer {
 fn given(arrival: &Arrival) -> Given {
     let files = (arrival.files_at..).take(arrival.files.len()).collect();
     Given { files, ..Given::default() }
-}
-
-fn map(room: &Shared, stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Shell, Given), BodyError> {
-    os::fault::at("map there")?;
-    let host = stopped.tid();
-    let areas = os::areas::read(host.0)?;
-    let memory = Memory::of(host.0)?;
-    let gate = os::inject::gate(&memory, &areas)?;
-    let taken = areas.iter().map(|a| (a.start, a.end)).chain(image.areas.iter().map(|a| (a.start, a.end)));
-    let region = body::free_place(taken)?;
-    let rseq = stopped.rseq()?;
-    let mut inside = Inside::enter(stopped, memory, gate)?;
-    inside.map_region(region)?;
-    body::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
-    let mut given = given(arrival);
-    let above = arrival.files_at + arrival.files.len() as i32;
-    given.objects = make_objects(&mut inside, image, above)?;
-    lay_out(room, &mut inside, image, &given, region)?;
-    given.windows = memories(&mut inside, image, &given, above)?;
-    body::reset_actions(&mut inside)?;
-    let descriptors = os::process::descriptors(host.0)?;
-    Ok((Shell { inside, descriptors, kept: kept_capabilities(host)? }, given))
 }
 
 /// Makes its objects, if this kernel will tell all of them when it leaves.
@@ -386,8 +409,7 @@ fn instructions(filter: &[systable::filter::Insn]) -> Vec<u8> {
 }
 
 /// The filter, for all threads, behind those for descriptors that are shown; the place of the result that is the number of its listener.
-fn confine(batch: &mut Batch, shown: &[i32], wall: bool) -> usize {
-    batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
+fn filters(batch: &mut Batch, shown: &[i32], wall: bool) -> usize {
     for fd in shown {
         let instructions = batch.put(&super::shown::program(*fd));
         let program = batch.put(&super::shown::head(instructions));

@@ -5,6 +5,7 @@ use super::Tracer;
 use super::births;
 use super::bodies::Phase;
 use super::onward::Onward;
+use super::sending::{lend, send};
 use super::sharing::Asked;
 use super::together::Together;
 use crate::warden::calls::standing;
@@ -13,21 +14,18 @@ use crate::warden::possessions::{self, Described, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::sharers::refusal;
 use crate::warden::strange;
-use body::{Ahead, BodyError, Collected, Lender, Lent, Slept};
+use body::{Ahead, BodyError, Collected, Lender, Slept};
 use image::Image;
 use link::Bulk;
 use os::areas::Shown;
 use os::inject::Memory;
-use os::pages::Own;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use strategy::Pace;
-use wire::message::onward::{Said, Ticket};
+use wire::message::onward::Ticket;
 use wire::message::{Family, LockedFile};
-use wire::{Kind, Refusal, ToHome, cargo};
+use wire::{Refusal, ToHome};
 
 /// Those that leave.
 #[derive(Debug, Default)]
@@ -305,9 +303,11 @@ impl Tracer {
                 }
                 let send = move || {
                     room.windows.open(pid);
-                    let later = send(&room, (pid, host), (&image, &elsewhere), (ahead, follow_bytes), &bulk);
+                    let later = send(&room, (pid, host), (&image, &elsewhere), (ahead.as_ref(), follow_bytes), &bulk);
                     let result = later.as_ref().map(drop).map_err(refusal);
                     room.tell(&ToHome::Whole { pid, result });
+                    // To watch no longer takes the kernel a walk over all of its pages.
+                    drop(ahead);
                     if let Ok(Some(lender)) = later {
                         lend(&room, pid, host, &image, &lender, &bulk);
                     }
@@ -464,7 +464,7 @@ fn take_apart(
     room: &Shared,
     pid: i32,
     host: HostTid,
-    threads: Vec<Stopped>,
+    mut threads: Vec<Stopped>,
     going: &Going,
 ) -> Result<(Image, Vec<Shown>, Collected), Failed> {
     let described = match possessions::describe(room, pid, host, going.looked.as_ref(), &going.relatives) {
@@ -488,6 +488,10 @@ fn take_apart(
     };
     if let Err(e) = can_leave() {
         return Err((e, threads));
+    }
+    // Each call that the guests' filter has stopped takes as long as all others together. Who is gone shows next.
+    for thread in &mut threads {
+        let _ = thread.suspend_filters();
     }
     if room.guests().get(pid).is_some_and(|guest| guest.vdso.is_some()) {
         strange::as_at_home(&mut areas, room.guests().get(pid));
@@ -514,86 +518,4 @@ fn take_apart(
     cpu_times::complete(room, &mut image);
     body::fire_again(&mut image);
     Ok((image, memories, collected))
-}
-
-/// A frame to home.
-fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
-    let sent = room.uplink.send(kind, 0, 0, parts);
-    sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
-}
-
-/// Sends an image home: it is there before what is sent next.
-pub fn send_image(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(), BodyError> {
-    cargo::parts(pid, bytes).try_for_each(|(head, part)| frame(room, Kind::Image, &[&head, part]))
-}
-
-/// Sends pages home, when it has taken enough of those before.
-pub fn pages_within(
-    room: &Shared,
-    pid: i32,
-    bulk: &RefCell<Bulk>,
-    runs: &[body::Run],
-    bytes: &[u8],
-) -> Result<(), BodyError> {
-    if !room.windows.make_way(pid, bytes.len() as u64) {
-        return Err(BodyError::Stays("home takes no more of its pages".into()));
-    }
-    pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
-}
-
-/// A frame of pages to home.
-fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
-    let sent = bulk.borrow_mut().send(&room.uplink, kind, parts);
-    sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
-}
-
-/// Sends image and pages home; who sends what follows later, if anything does.
-fn send(
-    room: &Arc<Shared>,
-    (pid, host): (i32, HostTid),
-    (image, elsewhere): (&Image, &[bool]),
-    (ahead, follow_bytes): (Option<Ahead>, u64),
-    bulk: &RefCell<Bulk>,
-) -> Result<Option<Arc<Lender>>, BodyError> {
-    os::fault::at("send there")?;
-    let mut image = Cow::Borrowed(image);
-    if image.process.keys != 0 || image.areas.iter().any(|a| a.key != 0) {
-        body::find_keys(host.0, image.to_mut())?;
-    }
-    let image = &*image;
-    let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-    send_image(room, pid, &bytes)?;
-    let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
-    let (rest, later) = body::divide(host.0, image, ahead.as_ref(), follow)?;
-    if !rest.gone.is_empty() {
-        room.tell(&ToHome::Onward { pid, said: Said::Gone(rest.gone) });
-    }
-    let batch_bytes = || bulk.borrow().batch_bytes();
-    let send_pages = |runs: &[body::Run], bytes: &[u8]| pages_within(room, pid, bulk, runs, bytes);
-    let memory = Memory::of(host.0)?;
-    body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
-    body::each_content(host.0, image, elsewhere, batch_bytes, send_pages)?;
-    if later.is_empty() {
-        return Ok(None);
-    }
-    let absent: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
-    let lender = room.lenders.begin(pid, later, bulk.borrow().pace());
-    for part in absent.chunks(cargo::LATER_RUNS) {
-        frame(room, Kind::Later, &[&cargo::pages_head(pid, part)])?;
-    }
-    Ok(Some(lender))
-}
-
-/// Sends what follows.
-fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender, bulk: &RefCell<Bulk>) {
-    let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
-        lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
-            Lent::Pages(batch) => {
-                pages(room, bulk, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
-            }
-            Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
-        })
-    });
-    room.lenders.end(pid);
-    room.tell(&ToHome::Drained { pid, loan: lender.loan(), result: lent.map_err(|e| e.to_string()) });
 }

@@ -105,8 +105,10 @@ impl Tracer {
         let send = move || {
             let mut pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
             let mut image = image;
-            let sent = send(host, &mut image, (onward.ahead, follow_bytes), &mut pages);
+            let sent = send(host, &mut image, (onward.ahead.as_ref(), follow_bytes), &mut pages);
             room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(refusal) });
+            // To watch no longer takes the kernel a walk over all of its pages.
+            drop(onward.ahead);
             if let Ok(Some(lender)) = sent {
                 lend(host, &image, &lender, &mut pages);
             }
@@ -122,7 +124,7 @@ impl Tracer {
 fn send(
     host: HostTid,
     image: &mut Image,
-    (ahead, follow_bytes): (Option<Ahead>, u64),
+    (ahead, follow_bytes): (Option<&Ahead>, u64),
     pages: &mut Pages<'_>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
@@ -131,7 +133,7 @@ fn send(
     body::find_keys(host.0, image)?;
     send_image(way, image)?;
     let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
-    let (rest, later) = body::divide(host.0, image, ahead.as_ref(), follow)?;
+    let (rest, later) = body::divide(host.0, image, ahead, follow)?;
     pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?;
     let pages = std::cell::RefCell::new(pages);
     let batch_bytes = || pages.borrow().bulk.batch_bytes();
