@@ -28,6 +28,7 @@ mod talk;
 mod together;
 mod used;
 mod watch;
+mod written;
 
 pub use called::bring_home;
 pub use pass::Beyond;

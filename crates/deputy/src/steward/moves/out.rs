@@ -335,7 +335,7 @@ impl Move {
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         os::fault::past("committed");
-        if let Err(e) = implanted.go(collected, kept, was_stopped) {
+        if let Err(e) = implanted.go(collected, (kept, &now.written()), was_stopped) {
             tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
             pidfd.kill(libc::SIGKILL)?;
             return Err(e.into());

@@ -294,7 +294,7 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
     }
     let taken = image.descriptors.iter().map(|d| d.fd);
     let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, image.files.len() + image.objects.made.len());
-    let files = image.files.iter().map(|f| (f.path.clone(), f.flags)).collect();
+    let files = image.files.iter().map(|f| (f.path.clone(), body::early_flags(f))).collect();
     let descriptors_max = placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or(u64::MAX, |(soft, _)| *soft);
     placed.arrival = Some(Arrival { files, files_at, descriptors_max, child_flags: outline.child_flags });
     Ok(placed)
