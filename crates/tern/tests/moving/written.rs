@@ -100,3 +100,26 @@ fn what_is_closed_while_pages_go_ahead_can_be_run() {
     let words: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(words, ["moved", "moved", "moved", "0", "busy"]);
 }
+
+/// Nobody but who made it may write to it (`open` with 0444, as git makes its objects): it goes on with the open file that it had away.
+#[test]
+fn what_was_made_away_and_may_be_read_alone_comes_home() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        chmod 777 .
+        setpriv --reuid=65534 --regid=65534 --clear-groups perl -e '
+use Fcntl; $| = 1; print "up\n";
+select(undef, undef, undef, 0.01) until -e "away";
+sysopen(my $file, "made", O_CREAT | O_EXCL | O_RDWR | O_APPEND, 0444) or die; syswrite($file, "some"); print "made\n";
+select(undef, undef, undef, 0.01) until -e "home";
+sysseek($file, 0, 0); syswrite($file, "thing"); sysseek($file, 0, 0); sysread($file, my $all, 20); print "$all\n"' > said & pid=$!
+        lines said 1; tern move $pid n2; touch away
+        lines said 2; tern move $pid home 2>&1; tern ps | grep -c $pid
+        touch home; wait $pid; tail -1 said; cat made; stat -c ' %a' made"#,
+    )
+    .text();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(words, ["0", "something", "something", "444"], "{text}");
+}

@@ -243,13 +243,15 @@ impl Observed {
         removed.map(|(place, _)| (place, link(place))).collect()
     }
 
-    /// Descriptors by which it writes to files that have a name.
+    /// Descriptors by which it writes to files that have a name; but for those by which its deputy tells of its end.
     pub fn written(&self) -> Vec<i32> {
         let file = |d: &Descriptor| match d.opened {
             Opened::File { file, .. } => self.files.get(file as usize),
             _ => None,
         };
-        let written = |d: &&Descriptor| file(d).is_some_and(|file| body::is_written(file) && !file.removed);
+        let written = |d: &&Descriptor| {
+            file(d).is_some_and(|file| body::is_written(file) && !file.removed && d.fd > libc::STDERR_FILENO)
+        };
         self.descriptors.iter().filter(written).map(|d| d.fd).collect()
     }
 

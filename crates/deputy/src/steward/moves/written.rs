@@ -3,7 +3,9 @@
 
 use crate::steward::shared::Shared;
 use image::File;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
@@ -13,13 +15,27 @@ pub struct Written(Vec<(u64, u64)>);
 impl Written {
     /// Those among these files.
     pub fn of(files: &[File]) -> Written {
-        let which = |file: &File| std::fs::metadata(OsStr::from_bytes(&file.path)).ok().map(|m| (m.dev(), m.ino()));
-        let written = files.iter().filter(|file| body::is_written(file));
-        Written(written.filter_map(|file| which(file).filter(|(_, inode)| *inode == file.inode)).collect())
+        Written(files.iter().filter_map(which).collect())
+    }
+
+    /// What the room's server has open for those of them that are open once, by their places among the files: it goes on with that, for it may have no right any more to open them.
+    pub fn lent(files: &[File], room: &Shared) -> BTreeMap<u32, OwnedFd> {
+        let all = Written::of(files);
+        let once = |which: &(u64, u64)| all.0.iter().filter(|other| *other == which).count() == 1;
+        let Some(server) = room.files.get() else { return BTreeMap::new() };
+        let lent = |file: &File| which(file).filter(once).and_then(|which| server.lend_written(which, 1).pop());
+        (0..).zip(files).filter_map(|(place, file)| Some((place, lent(file)?))).collect()
     }
 
     /// It has left this room, whose body, which still has them open, is gone only later.
     pub fn let_go(&self, room: &Shared) {
         room.files.get().into_iter().for_each(|server| server.let_go_written(&self.0));
     }
+}
+
+/// Device and inode of a file that is open for writing, and still has that name.
+fn which(file: &File) -> Option<(u64, u64)> {
+    let named = |file: &File| std::fs::metadata(OsStr::from_bytes(&file.path)).ok().map(|m| (m.dev(), m.ino()));
+    let written = body::is_written(file) && !file.removed;
+    written.then(|| named(file)).flatten().filter(|(_, inode)| *inode == file.inode)
 }
