@@ -180,11 +180,9 @@ impl Server {
         Ok(Answer::Plain)
     }
 
-    /// What a process that comes home has open there for writing, as often as it has it `had`: the very open files, with the rights that it had. None if others in the room have opened
-    /// this file (device and inode) too, for it is not known who has which; or if it is locked.
-    pub fn lend_written(&self, which: (u64, u64), had: usize) -> Vec<OwnedFd> {
-        let open = self.written(which, had);
-        open.iter().filter_map(|(_, open)| open.file.try_clone().ok()).collect()
+    /// A user's program of the room has this file (device and inode) open for writing.
+    pub fn is_written(&self, which: (u64, u64), uid: u32) -> bool {
+        self.written(which).iter().any(|(_, open)| open.opener.uid == uid)
     }
 
     /// A process that had these files open for writing (device and inode; once for each time) has left the room, which says so too, but later: nobody can run them until then. If
@@ -193,19 +191,22 @@ impl Server {
         let distinct: BTreeSet<(u64, u64)> = files.iter().copied().collect();
         for which in distinct {
             let had = files.iter().filter(|file| **file == which).count();
-            for (fh, written) in self.written(which, had) {
+            let open = self.written(which);
+            let locked = |fh: u64| self.locks.is_locked_through(fh) || self.locks.is_given(fh);
+            if had != open.len() || open.iter().any(|(fh, _)| locked(*fh)) {
+                continue;
+            }
+            for (fh, written) in open {
                 self.handles.remove(fh, written.node.id);
                 self.closed(fh, written);
             }
         }
     }
 
-    /// All of this file that is open for writing, if it is so often, and not locked.
-    fn written(&self, which: (u64, u64), had: usize) -> Vec<(u64, Arc<Open>)> {
+    /// All of this file that is open for writing.
+    fn written(&self, which: (u64, u64)) -> Vec<(u64, Arc<Open>)> {
         let is_it = |open: &Open| rustix::fs::fstat(&*open.file).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == which);
-        let open: Vec<_> = self.handles.written().into_iter().filter(|(_, open)| is_it(open)).collect();
-        let locked = |fh: u64| self.locks.is_locked_through(fh) || self.locks.is_given(fh);
-        if had != open.len() || open.iter().any(|(fh, _)| locked(*fh)) { Vec::new() } else { open }
+        self.handles.written().into_iter().filter(|(_, open)| is_it(open)).collect()
     }
 
     /// What is to be done when an open file is gone from the table.

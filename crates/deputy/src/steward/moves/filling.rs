@@ -2,7 +2,6 @@
 //! that it can be undone; after it ([`Filling::finish`]) come only calls that do not fail for the program's sake.
 
 use super::locks::Locks;
-use super::written::Written;
 use super::{MoveError, names};
 use crate::steward::shared::Shared;
 use body::{Batch, BodyError, Collected, Given, Inside};
@@ -34,8 +33,6 @@ pub struct Filling {
     ahead: Vec<image::Area>,
     /// Files, by their places, that the deputy has had open all the time: under these numbers.
     kept: BTreeMap<u32, i32>,
-    /// Likewise of files that it has from the room's server.
-    lent: BTreeMap<u32, i32>,
     /// Where it has the working directory open, if it is in another one.
     cwd: Option<i32>,
     /// Pages that follow when it runs.
@@ -81,7 +78,7 @@ impl Filling {
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
         let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
         let kept = kept(&image, &locks);
-        Filling { image, deputy, given, own, ahead, kept, lent: BTreeMap::new(), cwd: None, later, copies, locks }
+        Filling { image, deputy, given, own, ahead, kept, cwd: None, later, copies, locks }
     }
 
     /// What it is filled from.
@@ -98,22 +95,14 @@ impl Filling {
         os::fault::at("fill")?;
         keeps_its_locks(room, pid, &self.image)?;
         self.suits_the_processor()?;
-        let Filling { image, deputy, given, locks, kept, lent, .. } = self;
+        let Filling { image, deputy, given, locks, kept, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
-        let mut from_room = Written::lent(&image.files, room);
-        from_room.retain(|place, _| !kept.contains_key(place) && !locks.is_open(*place));
-        let files: Vec<_> = from_room.values().map(AsFd::as_fd).collect();
-        let numbers = body::give(inside, &PidFd::open(pid)?, &files)?;
-        *lent = from_room.keys().copied().zip(numbers).collect();
-        let is_anew = |place: &u32| !kept.contains_key(place) && !lent.contains_key(place);
-        let anew: Vec<_> = (0..).zip(&image.files).filter(|(place, _)| is_anew(place)).collect();
+        let anew: Vec<_> = (0..).zip(&image.files).filter(|(place, _)| !kept.contains_key(place)).collect();
         let files: Vec<image::File> = anew.iter().map(|(_, file)| (*file).clone()).collect();
         names::open(room, pid, inside, &files, &mut given.files)?;
         let mut opened = given.files.drain(..);
         let places = 0..image.files.len() as u32;
-        let all: Vec<i32> = places
-            .filter_map(|place| kept.get(&place).or(lent.get(&place)).copied().or_else(|| opened.next()))
-            .collect();
+        let all: Vec<i32> = places.filter_map(|place| kept.get(&place).copied().or_else(|| opened.next())).collect();
         drop(opened);
         given.files = all;
         locks.put_open(pid, inside, &mut given.files)?;
@@ -290,8 +279,7 @@ impl Filling {
                 // The deputy still has what the program took along: the same open file, with its locks.
                 Opened::File { file, .. } => *shown.entry(file).or_insert_with(|| {
                     let opened = given.file(file);
-                    let has = self.kept.contains_key(&file) || self.lent.contains_key(&file);
-                    let is_anew = !has && !self.locks.is_open(file);
+                    let is_anew = !self.kept.contains_key(&file) && !self.locks.is_open(file);
                     if is_anew && is_same(pid, fd, opened) { fd } else { opened }
                 }),
             };
@@ -319,7 +307,6 @@ impl Filling {
             self.image.descriptors.iter().map(|d| (d.fd, (d.opened, d.close_on_exec))).collect();
         let last = os::process::descriptors(pid)?.into_iter().max().unwrap_or(0);
         let copies = std::mem::take(&mut self.copies);
-        let (lent, files) = (std::mem::take(&mut self.lent), self.image.files.clone());
         let inside = self.first()?;
         let mut batch = inside.batch();
         for (fd, copy) in copies {
@@ -345,10 +332,7 @@ impl Filling {
         for (fd, (opened, close_on_exec)) in &wanted {
             let flags = if *close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
             batch.must("placing a descriptor", libc::SYS_fcntl, [*fd as u64, libc::F_SETFD as u64, flags, 0, 0, 0]);
-            if let Opened::File { file, offset } = opened {
-                if let Some(lent) = files.get(*file as usize).filter(|_| lent.contains_key(file)) {
-                    batch.may(libc::SYS_fcntl, [*fd as u64, libc::F_SETFL as u64, lent.flags as u64, 0, 0, 0]);
-                }
+            if let Opened::File { offset, .. } = opened {
                 batch.may(libc::SYS_lseek, [*fd as u64, *offset, libc::SEEK_SET as u64, 0, 0, 0]);
             }
         }

@@ -3,9 +3,9 @@
 
 use crate::steward::shared::Shared;
 use image::File;
-use std::collections::BTreeMap;
+use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
@@ -18,19 +18,22 @@ impl Written {
         Written(files.iter().filter_map(which).collect())
     }
 
-    /// What the room's server has open for those of them that are open once, by their places among the files: it goes on with that, for it may have no right any more to open them.
-    pub fn lent(files: &[File], room: &Shared) -> BTreeMap<u32, OwnedFd> {
-        let all = Written::of(files);
-        let once = |which: &(u64, u64)| all.0.iter().filter(|other| *other == which).count() == 1;
-        let Some(server) = room.files.get() else { return BTreeMap::new() };
-        let lent = |file: &File| which(file).filter(once).and_then(|which| server.lend_written(which, 1).pop());
-        (0..).zip(files).filter_map(|(place, file)| Some((place, lent(file)?))).collect()
-    }
-
     /// It has left this room, whose body, which still has them open, is gone only later.
     pub fn let_go(&self, room: &Shared) {
         room.files.get().into_iter().for_each(|server| server.let_go_written(&self.0));
     }
+}
+
+/// Opens for a process of this user what it has open for writing in the room, and may have no right to open again: it was made so (O_CREAT and 0444), or its rights were taken away.
+pub fn open_again(room: &Shared, file: &File, uid: u32) -> Option<OwnedFd> {
+    let which = which(file)?;
+    room.files.get().filter(|server| server.is_written(which, uid))?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let named = rustix::fs::open(OsStr::from_bytes(&file.path), flags, Mode::empty()).ok()?;
+    let found = rustix::fs::fstat(&named).ok()?;
+    let flags = OFlags::from_bits_retain(file.flags as u32) | OFlags::CLOEXEC;
+    let open = || rustix::fs::open(format!("/proc/self/fd/{}", named.as_raw_fd()), flags, Mode::empty()).ok();
+    ((found.st_dev, found.st_ino) == which).then(open).flatten()
 }
 
 /// Device and inode of a file that is open for writing, and still has that name.
