@@ -92,7 +92,10 @@ fn what_is_closed_while_pages_go_ahead_can_be_run() {
         &format!(
             r#"
         {maker} > said 2>&1 < /dev/null & pid=$!
-        for node in n2 n3 home; do tern move --how pre --rate 100M $pid $node && echo moved; done
+        for node in n2 n3 home; do
+            until tern move --how pre --rate 100M $pid $node; do :; done
+            echo moved
+        done
         kill $pid; wait $pid; tail -1 said"#
         ),
     )

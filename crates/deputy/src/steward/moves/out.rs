@@ -126,11 +126,7 @@ impl Move {
         self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
-        let placed = self.expect(|heard| match heard {
-            Heard::Placed(result) => Some(result),
-            _ => None,
-        });
-        if let Err(e) = placed {
+        if let Err(e) = self.await_placed() {
             self.call_off();
             return Err(self.fleeting_if_changed(e, &observed));
         }
