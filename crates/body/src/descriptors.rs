@@ -29,6 +29,16 @@ pub fn is_open_so(info: &FdInfo, flags: i32) -> bool {
 /// What the kernel says behind the name of a file that has none any more.
 const REMOVED: &[u8] = b" (deleted)";
 
+/// It is open for writing. As long as it is anywhere nobody can run it, and the program may close it at any time: so what is made ready for one that runs only names it.
+pub fn is_written(file: &File) -> bool {
+    file.inode != 0 && file.flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// Flags with which it is opened for a program that still runs elsewhere.
+pub fn early_flags(file: &File) -> i32 {
+    if is_written(file) { libc::O_PATH | libc::O_CLOEXEC } else { file.flags }
+}
+
 /// What a file was called that the kernel says was removed, if it was: a file may be called so, too (`inode`: its number).
 pub fn removed(path: &Path, inode: u64) -> Option<PathBuf> {
     let called = path.as_os_str().as_bytes().strip_suffix(REMOVED)?;

@@ -33,8 +33,8 @@ pub use areas::{Memory, memory};
 pub use collect::{Collected, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::Copied;
 pub use descriptors::{
-    free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, nameable, open_file,
-    removed,
+    early_flags, free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, is_written,
+    nameable, open_file, removed,
 };
 pub use error::BodyError;
 pub use files::Files;

@@ -7,7 +7,7 @@ mod place;
 
 pub use common::{Common, CommonFile, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome};
 pub use looks::{DeviceName, DeviceNode, Look};
-pub use place::{Arrival, Credentials, Descriptor, Directory, Home, Mount, Place, Program};
+pub use place::{Arrival, Credentials, Descriptor, Directory, Home, Mount, Place, Program, ToOpen};
 
 use serde::{Deserialize, Serialize};
 

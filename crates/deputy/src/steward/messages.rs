@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 use wire::message::onward::Said;
 use wire::message::{Birth, Call, CallId, Ending};
-use wire::{ToHome, ToRoom};
+use wire::{Refusal, ToHome, ToRoom};
 
 /// Obeys one message. `Err`: why the room is to end.
 pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
@@ -21,9 +21,12 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::RoomReady => room.ready(),
         ToHome::RoomFailed { reason } => return Err(reason),
         ToHome::Placed { pid, result } => {
-            let words =
-                |(errno, what): &(i32, String)| format!("{what}: {}", std::io::Error::from_raw_os_error(*errno));
-            if !room.moves.tell(pid, Heard::Placed(result.as_ref().copied().map_err(words))) {
+            // A file of a process that still runs elsewhere may be gone when it is opened, or another one.
+            let refusal = |(errno, what): &(i32, String)| Refusal {
+                why: format!("{what}: {}", std::io::Error::from_raw_os_error(*errno)),
+                fleeting: [libc::ENOENT, libc::ESTALE].contains(errno),
+            };
+            if !room.moves.tell(pid, Heard::Placed(result.as_ref().copied().map_err(refusal))) {
                 placed(room, pid, result);
             }
         }

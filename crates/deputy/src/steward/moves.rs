@@ -28,6 +28,7 @@ mod talk;
 mod together;
 mod used;
 mod watch;
+mod written;
 
 pub use called::bring_home;
 pub use pass::Beyond;
@@ -138,7 +139,7 @@ impl From<os::Error> for MoveError {
 #[derive(Debug)]
 pub enum Heard {
     /// The empty body is there, or not.
-    Placed(Result<(), String>),
+    Placed(Result<(), Refusal>),
     /// So many bytes of pages more are in place there.
     Taken(u64),
     /// Its memory is laid out, or not.

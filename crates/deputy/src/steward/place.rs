@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use wire::ToRoom;
-use wire::message::{Credentials, Descriptor, Directory, Place, Program, StandinId};
+use wire::message::{Credentials, Descriptor, Directory, Place, Program, StandinId, ToOpen};
 
 /// Who a process is now; its effective capabilities.
 pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
@@ -110,6 +110,11 @@ pub fn standin_for(pid: i32, fd: i32, flags: i32, number: StandinId) -> StandinI
         && rustix::fs::stat(format!("/proc/{pid}/fd/{fd}"))
             .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::RegularFile);
     if is_file { number.of_file() } else { number }
+}
+
+/// What the room opens for a file of a process that still runs elsewhere, by this name.
+pub fn to_open(file: &image::File, path: Vec<u8>) -> ToOpen {
+    ToOpen { path, flags: body::early_flags(file), inode: file.inode }
 }
 
 /// Bytes of a file that is appended to.

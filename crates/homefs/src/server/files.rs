@@ -10,6 +10,7 @@ use crate::proto::{
 };
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, Result};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -177,6 +178,35 @@ impl Server {
         let open = self.handles.remove(release.fh, call.node.id).ok_or(Errno::BADF)?;
         self.closed(release.fh, open);
         Ok(Answer::Plain)
+    }
+
+    /// A user's program of the room has this file (device and inode) open for writing.
+    pub fn is_written(&self, which: (u64, u64), uid: u32) -> bool {
+        self.written(which).iter().any(|(_, open)| open.opener.uid == uid)
+    }
+
+    /// A process that had these files open for writing (device and inode; once for each time) has left the room, which says so too, but later: nobody can run them until then. If
+    /// others there have opened one of them, it stays as it is; so do those with locks, which may have gone along.
+    pub fn let_go_written(&self, files: &[(u64, u64)]) {
+        let distinct: BTreeSet<(u64, u64)> = files.iter().copied().collect();
+        for which in distinct {
+            let had = files.iter().filter(|file| **file == which).count();
+            let open = self.written(which);
+            let locked = |fh: u64| self.locks.is_locked_through(fh) || self.locks.is_given(fh);
+            if had != open.len() || open.iter().any(|(fh, _)| locked(*fh)) {
+                continue;
+            }
+            for (fh, written) in open {
+                self.handles.remove(fh, written.node.id);
+                self.closed(fh, written);
+            }
+        }
+    }
+
+    /// All of this file that is open for writing.
+    fn written(&self, which: (u64, u64)) -> Vec<(u64, Arc<Open>)> {
+        let is_it = |open: &Open| rustix::fs::fstat(&*open.file).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == which);
+        self.handles.written().into_iter().filter(|(_, open)| is_it(open)).collect()
     }
 
     /// What is to be done when an open file is gone from the table.

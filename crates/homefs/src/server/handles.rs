@@ -76,6 +76,13 @@ impl Handles {
         lock(&self.open).get(&fh).is_some_and(|open| matches!(open.kind, Kind::Stream))
     }
 
+    /// What is open for writing.
+    pub(super) fn written(&self) -> Vec<(u64, Arc<Open>)> {
+        let table = lock(&self.open);
+        let written = table.iter().filter(|(_, open)| matches!(open.kind, Kind::Writer { .. }));
+        written.map(|(fh, open)| (*fh, open.clone())).collect()
+    }
+
     /// All that belongs to an export.
     pub(super) fn of_export(&self, export: u16) -> Vec<Arc<Open>> {
         lock(&self.open).values().filter(|open| open.node.export == export).cloned().collect()

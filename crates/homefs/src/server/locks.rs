@@ -142,7 +142,7 @@ impl Locks {
         lock(&self.owners).values().any(|owner| owner.handles.contains(&fh))
     }
 
-    fn is_given(&self, fh: u64) -> bool {
+    pub(super) fn is_given(&self, fh: u64) -> bool {
         lock(&self.given).contains(&fh)
     }
 

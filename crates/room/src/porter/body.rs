@@ -110,16 +110,22 @@ fn become_empty(place: &Place, arrival: &Arrival, room: &setup::Room) -> Result<
 }
 
 fn open_files(arrival: &Arrival) -> Result<()> {
-    for (number, (path, flags)) in (arrival.files_at..).zip(&arrival.files) {
-        let doing = || format!("opening {}", String::from_utf8_lossy(path));
-        let path = CString::new(path.as_slice()).map_err(|e| Error::new(doing(), std::io::Error::other(e)))?;
+    for (number, file) in (arrival.files_at..).zip(&arrival.files) {
+        let doing = || format!("opening {}", String::from_utf8_lossy(&file.path));
+        let path = CString::new(file.path.as_slice()).map_err(|e| Error::new(doing(), std::io::Error::other(e)))?;
         // SAFETY: a live string; the new descriptor is moved to its number.
         unsafe {
-            let fd = os_check(libc::open(path.as_ptr(), flags | libc::O_CLOEXEC | libc::O_NOCTTY), &doing())?;
+            let fd = os_check(libc::open(path.as_ptr(), file.flags | libc::O_CLOEXEC | libc::O_NOCTTY), &doing())?;
             if fd != number {
                 os_check(libc::dup3(fd, number, libc::O_CLOEXEC), &doing())?;
                 libc::close(fd);
             }
+        }
+        // SAFETY: an open descriptor, for as long as that is looked at.
+        let found = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(number) });
+        if file.inode != 0 && !found.is_ok_and(|stat| stat.st_ino == file.inode) {
+            let doing = format!("{}, which is another file by now", doing());
+            return Err(Error::new(doing, std::io::Error::from_raw_os_error(libc::ESTALE)));
         }
     }
     Ok(())

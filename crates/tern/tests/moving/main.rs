@@ -26,6 +26,7 @@ mod timers;
 mod together;
 mod waits;
 mod watched;
+mod written;
 
 use std::path::PathBuf;
 use std::process::Command;

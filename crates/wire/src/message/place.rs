@@ -76,14 +76,25 @@ pub struct Directory {
 /// What a process that is moved needs before its image comes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// Files to be opened: path, O_ flags.
-    pub files: Vec<(Vec<u8>, i32)>,
+    /// Files to be opened.
+    pub files: Vec<ToOpen>,
     /// Descriptor of the first of them; the others follow.
     pub files_at: i32,
     /// Its soft limit of descriptors (RLIMIT_NOFILE), which is set when all are at their numbers.
     pub descriptors_max: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
+}
+
+/// A file that is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToOpen {
+    /// Path.
+    pub path: Vec<u8>,
+    /// O_ flags.
+    pub flags: i32,
+    /// Inode number at home; 0: whatever has that name.
+    pub inode: u64,
 }
 
 /// What is run.

@@ -8,6 +8,7 @@ use super::out::TRIES_MAX;
 use super::together::{Known, TOGETHER};
 use super::used::Away;
 use super::watch::Gauge;
+use super::written::Written;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Phase};
 use crate::steward::privileged::Order;
@@ -347,8 +348,12 @@ impl Move {
         let signals = self.take_signals();
         self.done("dismiss");
         os::fault::past("dismissed");
+        let written = Written::of(&filling.image().files);
         match filling.finish(self.pid, &signals) {
-            Ok(threads) => Some(Finished { threads, away: away.ok() }),
+            Ok(threads) => {
+                written.let_go(&self.room);
+                Some(Finished { threads, away: away.ok() })
+            }
             Err(e) => {
                 // Neither body nor deputy any more: it ends, as everybody can see, rather than go on wrongly.
                 tracing::error!("process {} could not be put together at home: {e}: it is killed", self.pid);

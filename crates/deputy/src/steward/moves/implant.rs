@@ -84,14 +84,22 @@ impl Implant {
         Ok(())
     }
 
-    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then, or (what it `keeps`) hidden from its children. `was_stopped`: it stops again at
-    /// once, but not before it is one.
-    pub fn go(self, mut collected: Collected, keeps: &[(u64, u64)], was_stopped: bool) -> Result<(), BodyError> {
+    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then, or (what it `keeps`) hidden from its children. What was `written` to is closed: as long as
+    /// it is open nobody can run it, and the program may close it. `was_stopped`: it stops again at once, but not before it is one.
+    pub fn go(
+        self,
+        mut collected: Collected,
+        (keeps, written): (&[(u64, u64)], &[i32]),
+        was_stopped: bool,
+    ) -> Result<(), BodyError> {
         body::strip(&mut collected)?;
         let first = collected.first().ok_or(BodyError::Gone)?;
         let mut batch = first.batch();
         for (start, end) in keeps {
             batch.may(libc::SYS_madvise, [*start, end - start, libc::MADV_DONTFORK as u64, 0, 0, 0]);
+        }
+        for fd in written {
+            batch.may(libc::SYS_close, [*fd as u64, 0, 0, 0, 0, 0]);
         }
         if !batch.is_empty() {
             first.run(&batch)?;

@@ -1,5 +1,6 @@
 //! Files of a process that have no name at home any more: what the room opens them by, and how home opens them again.
 
+use super::written;
 use crate::steward::shared::Shared;
 use body::{BodyError, Inside};
 use homefs::server::{Credentials, Server};
@@ -96,7 +97,13 @@ fn open_some(
     opened.extend(results.iter().map(|fd| *fd as i32));
     for (at, file) in (first..).zip(files) {
         if let Err(why) = is_it(pid, opened[at], file) {
-            let found = open_again(room, pid, file).ok_or(BodyError::Stays(why))??;
+            let uid = room.table().deputies.get(&pid).map_or(u32::MAX, |deputy| deputy.credentials.uid[1]);
+            let found = match open_again(room, pid, file) {
+                Some(Ok(found)) => found,
+                other => written::open_again(room, file, uid)
+                    .map_or(other, |found| Some(Ok(found)))
+                    .ok_or(BodyError::Stays(why))??,
+            };
             let given = body::give(inside, &PidFd::open(pid)?, &[found.as_fd()])?;
             let wrong = std::mem::replace(&mut opened[at], given.first().copied().unwrap_or(-1));
             inside.call(libc::SYS_close, [wrong as u64, 0, 0, 0, 0, 0])?;

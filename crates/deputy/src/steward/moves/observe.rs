@@ -224,7 +224,7 @@ impl Observed {
         }
         let taken = self.descriptors.iter().map(|d| d.fd);
         let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());
-        let files = (0..).zip(&self.files).map(|(place, f)| (names.of(place, f), f.flags)).collect();
+        let files = (0..).zip(&self.files).map(|(place, f)| place::to_open(f, names.of(place, f))).collect();
         let descriptors_max = placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or(u64::MAX, |(soft, _)| *soft);
         placed.arrival = Some(Arrival { files, files_at, descriptors_max, child_flags: 0 });
         Ok(placed)
@@ -241,6 +241,18 @@ impl Observed {
         };
         let removed = (0..).zip(&self.files).filter(|(_, file)| file.removed);
         removed.map(|(place, _)| (place, link(place))).collect()
+    }
+
+    /// Descriptors by which it writes to files that have a name; but for those by which its deputy tells of its end.
+    pub fn written(&self) -> Vec<i32> {
+        let file = |d: &Descriptor| match d.opened {
+            Opened::File { file, .. } => self.files.get(file as usize),
+            _ => None,
+        };
+        let written = |d: &&Descriptor| {
+            file(d).is_some_and(|file| body::is_written(file) && !file.removed && d.fd > libc::STDERR_FILENO)
+        };
+        self.descriptors.iter().filter(written).map(|d| d.fd).collect()
     }
 
     /// The image as far as it is known without collecting.

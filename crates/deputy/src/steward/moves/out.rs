@@ -126,11 +126,7 @@ impl Move {
         self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
-        let placed = self.expect(|heard| match heard {
-            Heard::Placed(result) => Some(result),
-            _ => None,
-        });
-        if let Err(e) = placed {
+        if let Err(e) = self.await_placed() {
             self.call_off();
             return Err(self.fleeting_if_changed(e, &observed));
         }
@@ -335,7 +331,7 @@ impl Move {
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         os::fault::past("committed");
-        if let Err(e) = implanted.go(collected, kept, was_stopped) {
+        if let Err(e) = implanted.go(collected, (kept, &now.written()), was_stopped) {
             tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
             pidfd.kill(libc::SIGKILL)?;
             return Err(e.into());

@@ -3,6 +3,7 @@
 
 use super::talk::{Handover, Talk, Word};
 use super::watch::Gauge;
+use super::written::Written;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Phase};
 use crate::steward::privileged::Order;
@@ -10,6 +11,7 @@ use crate::steward::shared::Shared;
 use body::{BodyError, Course};
 use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use ctl::steward::{RoomId, ToSteward};
+use image::Image;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -95,9 +97,11 @@ impl Move {
         talk.listen(&self.room, self.pid, turn)?;
         let gone = self
             .prepare_beyond(&talk, &Beyond { ticket, ..beyond.clone() }, turn)
-            .and_then(|own_bytes| self.pages_ahead(&beyond.node, ticket, own_bytes, wish))
-            .and_then(|ahead| Ok((ahead, self.stop_and_send(&beyond.node, turn, wish)?)))
-            .and_then(|(ahead, follows)| self.switch(&talk, turn, follows).map(|()| (ahead, follows)));
+            .and_then(|(own_bytes, written)| Ok((self.pages_ahead(&beyond.node, ticket, own_bytes, wish)?, written)))
+            .and_then(|(ahead, written)| Ok((ahead, self.stop_and_send(&beyond.node, turn, wish)?, written)))
+            .and_then(|(ahead, follows, written)| {
+                self.switch(&talk, turn, (follows, &written)).map(|()| (ahead, follows))
+            });
         match gone {
             Ok((ahead, follows)) => {
                 self.await_end(turn, follows)?;
@@ -121,8 +125,8 @@ impl Move {
         }
     }
 
-    /// An empty body is made there, and the way to it. How much memory it has of its own, bytes.
-    fn prepare_beyond(&self, talk: &Talk, beyond: &Beyond, turn: u32) -> Result<u64, MoveError> {
+    /// An empty body is made there, and the way to it. How much memory it has of its own, bytes; and what it writes to.
+    fn prepare_beyond(&self, talk: &Talk, beyond: &Beyond, turn: u32) -> Result<(u64, Written), MoveError> {
         let pid = self.pid;
         os::fault::at("outline")?;
         self.room.tell(&ToRoom::Onward { pid, order: onward::Order::Outline });
@@ -133,6 +137,8 @@ impl Move {
             }
         };
         let own_bytes = outline.own_bytes;
+        let image = Image::decode(&outline.image).map_err(|e| MoveError::Room(e.to_string()))?;
+        let written = Written::of(&image.files);
         let outline = postcard::to_stdvec(&outline).map_err(|e| MoveError::Room(e.to_string()))?;
         let from = self.room.args.host.clone();
         let receive = ToSteward::Receive { pid, ticket: beyond.ticket, from, outline };
@@ -146,7 +152,7 @@ impl Move {
             _ => None,
         })?;
         self.done("prepare");
-        self.check_wanted().map(|()| own_bytes)
+        self.check_wanted().map(|()| (own_bytes, written))
     }
 
     /// Pre-copy, if it is wanted, or needed for the bound.
@@ -249,7 +255,7 @@ impl Move {
     }
 
     /// The commit point.
-    fn switch(&self, talk: &Talk, turn: u32, follows: Option<u32>) -> Result<(), MoveError> {
+    fn switch(&self, talk: &Talk, turn: u32, (follows, written): (Option<u32>, &Written)) -> Result<(), MoveError> {
         os::fault::at("switch")?;
         self.has_room()?;
         self.wait_settled()?;
@@ -269,6 +275,7 @@ impl Move {
         let mut protocol = self.protocol.get();
         protocol.passed();
         self.protocol.set(protocol);
+        written.let_go(&self.room);
         os::fault::past("switched");
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Disown { pid: self.pid, done });

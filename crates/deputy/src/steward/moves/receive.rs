@@ -26,6 +26,8 @@ use wire::message::{Arrival, Call, Descriptor, Place, Program, StandinId};
 
 /// Below it lie what the room's porter has open.
 const ABOVE_PORTERS: i32 = 64;
+/// Why nothing comes of it.
+const CALLED_OFF: &str = "the room that it leaves has called it off";
 /// Each try has a talk of its own, with a number: that an earlier one has ended may be told when the next has begun.
 static TALKS: AtomicU32 = AtomicU32::new(0);
 
@@ -102,10 +104,7 @@ impl Move {
         self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Admit { ticket, from } });
         let placed = place.descriptors.clone();
         self.room.tell(&ToRoom::Place(Box::new(place)));
-        self.await_word(|heard| match heard {
-            Heard::Placed(result) => Some(result),
-            _ => None,
-        })?;
+        self.await_placed()?;
         self.lay_out_ahead(image)?;
         Ok((standins, placed))
     }
@@ -151,11 +150,20 @@ impl Move {
     }
 
     /// Waits for what `wanted` picks; the other steward may end it.
+    /// Until the room has an empty body, with its files open.
+    pub(super) fn await_placed(&self) -> Result<(), MoveError> {
+        loop {
+            match self.hear()? {
+                Heard::Placed(result) => return Ok(result?),
+                Heard::Silence(talk) if talk == self.talk.get() => return Err(MoveError::Room(CALLED_OFF.into())),
+                _ => {}
+            }
+        }
+    }
+
     fn await_word(&self, wanted: impl Fn(Heard) -> Option<Result<(), String>>) -> Result<(), MoveError> {
         self.expect(|heard| match heard {
-            Heard::Silence(talk) if talk == self.talk.get() => {
-                Some(Err("the room that it leaves has called it off".into()))
-            }
+            Heard::Silence(talk) if talk == self.talk.get() => Some(Err(CALLED_OFF.into())),
             other => wanted(other),
         })
     }
@@ -294,7 +302,7 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
     }
     let taken = image.descriptors.iter().map(|d| d.fd);
     let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, image.files.len() + image.objects.made.len());
-    let files = image.files.iter().map(|f| (f.path.clone(), f.flags)).collect();
+    let files = image.files.iter().map(|f| place::to_open(f, f.path.clone())).collect();
     let descriptors_max = placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or(u64::MAX, |(soft, _)| *soft);
     placed.arrival = Some(Arrival { files, files_at, descriptors_max, child_flags: outline.child_flags });
     Ok(placed)

@@ -13,7 +13,7 @@ use image::{Image, Object, Opened};
 use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use wire::ToHome;
@@ -262,6 +262,7 @@ impl Tracer {
         lay_out(&self.room, &mut inside, image, &given, region)?;
         given.windows = memories(&mut inside, image, &given, above)?;
         body::reset_actions(&mut inside)?;
+        open_written(&mut inside, &Image::default(), image, &given)?;
         let confined = self.confine_early(&mut inside, image.process.pid)?;
         let descriptors = os::process::descriptors(host.0)?;
         Ok((Shell { inside, descriptors, kept: kept_capabilities(host)?, confined }, given))
@@ -335,10 +336,40 @@ fn relayout(
         None => body::relayout_memory(inside, &old.areas, image, &given)?,
     }
     given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
+    open_written(inside, old, image, &given)?;
     if !given.objects.is_empty() {
         shell.descriptors = os::process::descriptors(inside.tid().0)?;
     }
     Ok(given)
+}
+
+/// Opens what the image's descriptors write to, which it has only by name, if an `old` image had no descriptors: the process stands still now, and closes nothing.
+fn open_written(inside: &mut Inside, old: &Image, image: &Image, given: &Given) -> Result<(), BodyError> {
+    let places = image.descriptors.iter().filter_map(|d| match d.opened {
+        Opened::File { file, .. } => Some(file),
+        _ => None,
+    });
+    let written = |place: &u32| image.files.get(*place as usize).is_some_and(body::is_written);
+    let written: BTreeSet<u32> = places.filter(written).collect();
+    if !old.descriptors.is_empty() || written.is_empty() {
+        return Ok(());
+    }
+    let mut batch = inside.batch();
+    for place in &written {
+        let flags = image.files.get(*place as usize).map_or(0, |file| file.flags) | libc::O_CLOEXEC | libc::O_NOCTTY;
+        let name = batch.put(format!("/proc/self/fd/{}\0", given.file(*place)).as_bytes());
+        let args = [libc::AT_FDCWD as u64, name, flags as u64, 0, 0, 0];
+        batch.must("opening a file that it writes to", libc::SYS_openat, args);
+    }
+    let opened = inside.run(&batch)?;
+    let mut batch = inside.batch();
+    for (place, fd) in written.iter().zip(opened) {
+        let args = [fd as u64, given.file(*place) as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
+        batch.must("placing a descriptor", libc::SYS_dup3, args);
+        batch.must("closing a descriptor", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+    }
+    inside.run(&batch)?;
+    Ok(())
 }
 
 /// The image's memories, empty.
@@ -367,7 +398,7 @@ fn set_descriptors(there: &[i32], batch: &mut Batch, image: &Image, arrival: &Ar
                 // Directories and devices may have no offset to set.
                 batch.may(libc::SYS_lseek, [fd, offset, libc::SEEK_SET as u64, 0, 0, 0]);
                 // It was opened while the process still wrote to it elsewhere: this kernel would append where it took the end to be then, and say so.
-                if image.files.get(file as usize).is_some_and(|file| file.flags & libc::O_ACCMODE != libc::O_RDONLY) {
+                if image.files.get(file as usize).is_some_and(body::is_written) {
                     let flags = libc::AT_EMPTY_PATH as u64;
                     batch.may(libc::SYS_statx, [fd, empty, flags, u64::from(libc::STATX_SIZE), seen, 0]);
                 }

@@ -1,0 +1,96 @@
+//! What a body that leaves is sent home as: its image, its pages, and what follows.
+
+use crate::warden::shared::Shared;
+use body::{Ahead, BodyError, Lender, Lent};
+use image::Image;
+use link::Bulk;
+use os::inject::Memory;
+use os::pages::Own;
+use os::ptrace::HostTid;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::Arc;
+use wire::message::onward::Said;
+use wire::{Kind, ToHome, cargo};
+
+/// A frame to home.
+fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+    let sent = room.uplink.send(kind, 0, 0, parts);
+    sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+}
+
+/// Sends an image home: it is there before what is sent next.
+pub fn send_image(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(), BodyError> {
+    cargo::parts(pid, bytes).try_for_each(|(head, part)| frame(room, Kind::Image, &[&head, part]))
+}
+
+/// Sends pages home, when it has taken enough of those before.
+pub fn pages_within(
+    room: &Shared,
+    pid: i32,
+    bulk: &RefCell<Bulk>,
+    runs: &[body::Run],
+    bytes: &[u8],
+) -> Result<(), BodyError> {
+    if !room.windows.make_way(pid, bytes.len() as u64) {
+        return Err(BodyError::Stays("home takes no more of its pages".into()));
+    }
+    pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
+}
+
+/// A frame of pages to home.
+fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
+    let sent = bulk.borrow_mut().send(&room.uplink, kind, parts);
+    sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+}
+
+/// Sends image and pages home; who sends what follows later, if anything does.
+pub(super) fn send(
+    room: &Arc<Shared>,
+    (pid, host): (i32, HostTid),
+    (image, elsewhere): (&Image, &[bool]),
+    (ahead, follow_bytes): (Option<&Ahead>, u64),
+    bulk: &RefCell<Bulk>,
+) -> Result<Option<Arc<Lender>>, BodyError> {
+    os::fault::at("send there")?;
+    let mut image = Cow::Borrowed(image);
+    if image.process.keys != 0 || image.areas.iter().any(|a| a.key != 0) {
+        body::find_keys(host.0, image.to_mut())?;
+    }
+    let image = &*image;
+    let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+    send_image(room, pid, &bytes)?;
+    let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
+    let (rest, later) = body::divide(host.0, image, ahead, follow)?;
+    if !rest.gone.is_empty() {
+        room.tell(&ToHome::Onward { pid, said: Said::Gone(rest.gone) });
+    }
+    let batch_bytes = || bulk.borrow().batch_bytes();
+    let send_pages = |runs: &[body::Run], bytes: &[u8]| pages_within(room, pid, bulk, runs, bytes);
+    let memory = Memory::of(host.0)?;
+    body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
+    body::each_content(host.0, image, elsewhere, batch_bytes, send_pages)?;
+    if later.is_empty() {
+        return Ok(None);
+    }
+    let absent: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+    let lender = room.lenders.begin(pid, later, bulk.borrow().pace());
+    for part in absent.chunks(cargo::LATER_RUNS) {
+        frame(room, Kind::Later, &[&cargo::pages_head(pid, part)])?;
+    }
+    Ok(Some(lender))
+}
+
+/// Sends what follows.
+pub(super) fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender: &Lender, bulk: &RefCell<Bulk>) {
+    let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
+        lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
+            Lent::Pages(batch) => {
+                pages(room, bulk, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+            }
+            Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
+        })
+    });
+    room.lenders.end(pid);
+    room.tell(&ToHome::Drained { pid, loan: lender.loan(), result: lent.map_err(|e| e.to_string()) });
+}
