@@ -3,6 +3,7 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 
@@ -32,6 +33,8 @@ class Terminal:
     def __init__(self):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # Whoever starts the demo in the background may have it ignore Ctrl-C, which every program would inherit.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             env = dict(os.environ, PS1=PROMPT.decode(), TERM="dumb")
             os.execvpe("tern", ["tern", "run", "--on", NODE, "--", "bash", "--norc", "--noprofile", "-i"], env)
         self.unread = b""

@@ -1,6 +1,6 @@
 //! Who is in the cluster, as this daemon knows. Pure.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use ctl::facts::Load;
@@ -29,6 +29,8 @@ pub(crate) struct Known {
 pub(crate) struct Table {
     known: HashMap<u64, Known>,
     loads: Window<Load>,
+    /// Who has left, the latest last: others may tell of them still, and they of themselves while they say goodbye. Who comes back has another id.
+    left: VecDeque<u64>,
     /// Members that have told what no machine has: said once.
     absurd: HashSet<u64>,
     /// Loads are timed from here.
@@ -41,7 +43,13 @@ impl Default for Table {
         let bounds = Bounds { capacity: ctl::peer::MEMBERS_MAX, max_age_ms };
         // What was read before this daemon started has its age, too.
         let epoch = Instant::now().checked_sub(LOAD_MAX_AGE).unwrap_or_else(Instant::now);
-        Table { known: HashMap::new(), loads: Window::new(bounds), absurd: HashSet::new(), epoch }
+        Table {
+            known: HashMap::new(),
+            loads: Window::new(bounds),
+            left: VecDeque::new(),
+            absurd: HashSet::new(),
+            epoch,
+        }
     }
 }
 
@@ -73,7 +81,8 @@ impl Table {
             }
         }
         for (id, member) in alive {
-            if !self.known.contains_key(&id) && self.known.len() >= ctl::peer::MEMBERS_MAX {
+            let is_full = !self.known.contains_key(&id) && self.known.len() >= ctl::peer::MEMBERS_MAX;
+            if is_full || self.left.contains(&id) {
                 continue;
             }
             let known = self.known.entry(id).or_insert_with(|| Known::new(member.clone(), now));
@@ -88,13 +97,20 @@ impl Table {
 
     /// Remembers a member from a list (not alive until it is heard of).
     pub(crate) fn remember(&mut self, member: Member, admitted: bool, now: Instant) {
-        if self.known.len() < ctl::peer::MEMBERS_MAX {
+        if self.known.len() < ctl::peer::MEMBERS_MAX && !self.left.contains(&member.id) {
             self.known.entry(member.id).or_insert_with(|| Known { admitted, ..Known::new(member, now) });
         }
     }
 
+    /// It has left for good.
     pub(crate) fn forget(&mut self, id: u64) -> bool {
         self.loads.forget(id);
+        if !self.left.contains(&id) {
+            self.left.push_back(id);
+        }
+        if self.left.len() > ctl::peer::MEMBERS_MAX {
+            self.left.pop_front();
+        }
         self.known.remove(&id).is_some()
     }
 
@@ -174,6 +190,20 @@ mod tests {
         assert!(table.set_alive(std::iter::empty(), now));
         assert_eq!(table.claim("n1", now), Ok(()), "the holder is down: it may be replaced");
         assert!(table.by_name("n1").is_none());
+    }
+
+    /// It takes a new identity when it is told that it is held to be down, as it may be while it says goodbye; and others may not have heard.
+    #[test]
+    fn who_has_left_is_not_brought_back() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        table.set_alive([member(1, "n1"), member(2, "n2")].into_iter(), now);
+        assert!(table.forget(2));
+        let again = Member { generation: 1, ..member(2, "n2") };
+        assert!(!table.set_alive([member(1, "n1"), again.clone()].into_iter(), now));
+        table.remember(again, false, now);
+        assert!(table.by_name("n2").is_none());
+        assert!(table.set_alive([member(1, "n1"), member(3, "n2")].into_iter(), now));
+        assert_eq!(table.by_name("n2").map(|known| known.member.id), Some(3));
     }
 
     #[test]
