@@ -9,7 +9,7 @@ use crate::warden::setup::ID_BASE;
 use crate::warden::shared::Shared;
 use crate::warden::strange;
 use body::{Batch, BodyError, Given, Inside, Window};
-use image::{Image, Object, Opened};
+use image::{Area, Image, Object, Opened};
 use os::inject::{Memory, REGION_BYTES};
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
@@ -259,7 +259,7 @@ impl Tracer {
         let mut given = given(arrival);
         let above = arrival.files_at + arrival.files.len() as i32;
         given.objects = make_objects(&mut inside, image, above)?;
-        lay_out(&self.room, &mut inside, image, &given, region)?;
+        lay_out(&self.room, &mut inside, image, &given, region, &[])?;
         given.windows = memories(&mut inside, image, &given, above)?;
         body::reset_actions(&mut inside)?;
         open_written(&mut inside, &Image::default(), image, &given)?;
@@ -300,15 +300,23 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
     body::make_objects(inside, image, Some(above), &[])
 }
 
-/// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
-fn lay_out(room: &Shared, inside: &mut Inside, image: &Image, given: &Given, region: u64) -> Result<(), BodyError> {
+/// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place. What of `ahead`, which lies there, is the same in the image stays with its
+/// pages: who sends reckons with that ([`body::changes`]).
+fn lay_out(
+    room: &Shared,
+    inside: &mut Inside,
+    image: &Image,
+    given: &Given,
+    region: u64,
+    ahead: &[Area],
+) -> Result<(), BodyError> {
     let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
     if strange.is_none() && home.is_some() {
-        return body::map_memory(host.0, inside, image, given, (&[], &[]));
+        return body::map_memory(host.0, inside, image, given, (&[], ahead));
     }
     let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
     let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
-    body::map_memory(host.0, inside, &strange::laid_out(image, free), given, (&[], &[]))?;
+    body::map_memory(host.0, inside, &strange::laid_out(image, free), given, (&[], ahead))?;
     if let (Some(strange), Some(home)) = (strange, home) {
         strange.write(inside.memory(), home)?;
         room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));
@@ -332,7 +340,7 @@ fn relayout(
     }
     match inside.region().filter(|_| old.process.vdso != image.process.vdso) {
         // It runs another program: the kernel's pages lie elsewhere, too.
-        Some(region) => lay_out(room, inside, image, &given, region)?,
+        Some(region) => lay_out(room, inside, image, &given, region, &old.areas)?,
         None => body::relayout_memory(inside, &old.areas, image, &given)?,
     }
     given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
