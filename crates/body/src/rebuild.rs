@@ -200,8 +200,8 @@ fn map(batch: &mut Batch, area: &Area, given: &Given) {
         _ => libc::MAP_PRIVATE,
     };
     let mut flags = libc::MAP_FIXED_NOREPLACE | kind;
-    for (on, flag) in [(area.grows_down, libc::MAP_GROWSDOWN | libc::MAP_STACK), (area.no_reserve, libc::MAP_NORESERVE)]
-    {
+    // Not MAP_STACK, by which the kernel would keep huge pages out of it (since 6.7), which it did not say of the original.
+    for (on, flag) in [(area.grows_down, libc::MAP_GROWSDOWN), (area.no_reserve, libc::MAP_NORESERVE)] {
         flags |= if on { flag } else { 0 };
     }
     let (fd, offset) = match area.content {

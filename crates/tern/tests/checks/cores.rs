@@ -1,6 +1,6 @@
 //! Cores of placed programs: home's kernel writes them, where the program is at home.
 
-use super::{at_home, shared};
+use super::{at_home, shared, wait_for};
 
 const PARENT: &str = r#"
 import os, subprocess, sys
@@ -37,4 +37,12 @@ fn who_dies_with_a_core_dies_at_home() {
 fn without_a_limit_it_dies_where_it_is() {
     let text = at_home(&shared(), "ulimit -c 0; placed sh -c 'kill -QUIT $$'; echo $?; ls").text();
     assert_eq!(text, "131");
+}
+
+#[test]
+fn the_node_says_which_fault_it_died_of() {
+    let lab = shared();
+    let fault = "import ctypes, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); ctypes.string_at(0x7e57)";
+    assert_eq!(at_home(&lab, &format!("placed python3 -c '{fault}'; echo $?")).text(), "139");
+    wait_for("the log", || lab.exec("n2", ["tern", "log"]).unwrap().text().contains("a fault at 0x7e57 (code 1)"));
 }

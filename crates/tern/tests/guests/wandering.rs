@@ -35,7 +35,7 @@ const DIFFERENT: &[(&str, &str)] = &[
 /// What became of the moves of one run.
 #[derive(Debug, Default)]
 struct Moves {
-    done: Vec<&'static str>,
+    done: Vec<(&'static str, How)>,
     refused: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ struct Moves {
 fn step(lab: &Lab, program: &Program, draw: &mut Draw, moves: &mut Moves) {
     std::thread::sleep(Duration::from_micros(draw.below(PAUSE_US) as u64));
     // Another place than that of the last move.
-    let last = moves.done.last().copied().unwrap_or("home");
+    let last = moves.done.last().map_or("home", |(place, _)| place);
     let places: Vec<&str> = ["n2", "n3", "home"].into_iter().filter(|place| *place != last).collect();
     let place = places[draw.below(2)];
     let ways = [How::Auto, How::Stop, How::Post, How::Post, How::Flush, How::Pre];
@@ -55,7 +55,7 @@ fn step(lab: &Lab, program: &Program, draw: &mut Draw, moves: &mut Moves) {
         return;
     }
     match move_to(lab, family[which % family.len()], place, Wish { how, ..Wish::default() }) {
-        Ok(_) => moves.done.push(place),
+        Ok(_) => moves.done.push((place, how)),
         Err(why) => moves.refused.push(why),
     }
 }

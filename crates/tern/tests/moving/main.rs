@@ -56,7 +56,7 @@ until_() {
 }
 lines() { until_ "[ \$(wc -l < $1) -ge $2 ]"; }
 same() {
-    cat /proc/$1/maps
+    cat /proc/$1/maps; grep -A 30 -F '[stack]' /proc/$1/smaps | grep -m 1 VmFlags
     for fd in /proc/$1/fd/*; do echo "$fd $(readlink $fd) $(grep -v pos: /proc/$1/fdinfo/${fd##*/} | tr '\n' ' ')"; done
     ls /proc/$1/task
     grep -v -e '^Vm' -e '^Rss' -e ctxt -e '^State' -e '^SigQ' -e '^Speculation' /proc/$1/status

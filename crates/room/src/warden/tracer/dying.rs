@@ -3,6 +3,7 @@
 
 use super::Tracer;
 use super::stops::is_default;
+use crate::warden::guests::Who;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::{HashMap, HashSet};
 use wire::ToHome;
@@ -79,6 +80,23 @@ impl Tracer {
             }
         }
     }
+}
+
+/// Says which fault kills a body, in the node's log: a core need not be left, and a fault may be a move's.
+pub fn tell_fault(stopped: &Stopped, signal: i32, who: Who) {
+    let (Ok(info), Ok(registers)) = (stopped.signal_info(), stopped.registers()) else { return };
+    if !comes_again(signal, &info) || !is_default(stopped.tid(), signal) {
+        return;
+    }
+    let mut address = [0; 8];
+    address.copy_from_slice(&info[16..24]);
+    let (address, code) = (u64::from_le_bytes(address), info[8]);
+    let (at, stack) = (registers.rip, registers.rsp);
+    tracing::info!(
+        "process {} (thread {}) dies of signal {signal}: a fault at {address:#x} (code {code}), instruction {at:#x}, stack {stack:#x}",
+        who.pid,
+        who.tid
+    );
 }
 
 /// The instruction that the thread is at does it again.

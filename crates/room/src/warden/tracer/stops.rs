@@ -3,6 +3,7 @@
 //! like any other signal.
 
 use super::Tracer;
+use super::dying::tell_fault;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::{HashMap, HashSet};
 use wire::ToHome;
@@ -49,6 +50,9 @@ impl Tracer {
         let stops = matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
         let Some(stopped) = self.hold_dying(stopped, signal)? else { return Ok(()) };
         let who = self.room.guests().who(stopped.tid());
+        if let Some(who) = who {
+            tell_fault(&stopped, signal, who);
+        }
         match who.filter(|_| stops && is_default(stopped.tid(), signal)) {
             Some(who) => {
                 let continued = self.stops.continued.get(&who.pid).copied().unwrap_or(0);
