@@ -57,7 +57,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         }
         ToRoom::Stays { pid, why } => {
             going_home::stay(room, pid, &why);
-            room.orders.give(Order::DieHere { pid });
+            room.orders.give(Order::StayHere { pid });
         }
         ToRoom::Recall { pid, follow_bytes, pace, onward, ahead, family } => {
             room.orders.give(Order::Recall { pid, follow_bytes, pace, onward, ahead, family });

@@ -23,6 +23,7 @@ mod signals;
 mod stops;
 mod together;
 mod told;
+mod unmade;
 
 use super::shared::Shared;
 use super::standins::Asked;
@@ -48,6 +49,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use stops::Stops;
+use unmade::Unmade;
 use wire::Refusal;
 use wire::message::{CallId, Place, StandinId};
 
@@ -127,8 +129,8 @@ pub enum Order {
         /// Process, stand-in, and number of its deputy's descriptor.
         result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
     },
-    /// A body cannot go home to die.
-    DieHere {
+    /// A body cannot go home to die, or to make a process.
+    StayHere {
         /// The process.
         pid: i32,
     },
@@ -247,6 +249,7 @@ struct Tracer {
     arriving: Arriving,
     departing: Departing,
     dying: Dying,
+    unmade: Unmade,
     listeners: Arc<super::notices::Listeners>,
 }
 
@@ -282,6 +285,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         arriving: Arriving::default(),
         departing: Departing::default(),
         dying: Dying::default(),
+        unmade: Unmade::default(),
         room,
         listeners,
     };
@@ -331,7 +335,10 @@ impl Tracer {
             Order::GoOn { pid } => self.go_on(pid),
             Order::Show { host, fd } => self.show(host, fd),
             Order::Shared { pid, result } => self.share(pid, result),
-            Order::DieHere { pid } => self.die_here(pid),
+            Order::StayHere { pid } => {
+                self.die_here(pid);
+                self.fail_unmade(pid);
+            }
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),

@@ -7,7 +7,7 @@
 //! ([`super::family`]), for home alone sends SIGCHLD and keeps the zombie; the porter reaps the body.
 
 use super::Tracer;
-use super::family::{self, Shape};
+use super::family::{self, Shape, Unable};
 use super::porters::Then;
 use crate::porter::Command;
 use body::BodyError;
@@ -93,7 +93,8 @@ impl Tracer {
         }
         let shape = match family::shape(host, &registers) {
             Ok(shape) => shape,
-            Err(why) => {
+            Err(Unable { why, tried: false }) => return self.make_at_home(stopped, why),
+            Err(Unable { why, tried: true }) => {
                 self.refuse_call(host, registers.orig_rax as u32, why);
                 return skip(stopped, -i64::from(libc::ENOSYS));
             }
@@ -275,7 +276,8 @@ impl Tracer {
 }
 
 /// The call is not made, and returns `value`.
-fn skip(mut stopped: Stopped, value: i64) -> Result<(), TraceError> {
+/// The thread goes on with this value, without its call.
+pub fn skip(mut stopped: Stopped, value: i64) -> Result<(), TraceError> {
     let mut registers = stopped.registers()?;
     registers.orig_rax = u64::MAX;
     registers.rax = value as u64;

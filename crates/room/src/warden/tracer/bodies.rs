@@ -278,6 +278,7 @@ impl Tracer {
         self.injected.forget_thread(host);
         self.needless.forget_thread(host);
         self.dying.forget_thread(host);
+        self.unmade.forget_thread(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
@@ -312,6 +313,7 @@ impl Tracer {
         self.signals.forget(pid);
         self.stops.forget(pid);
         self.dying.forget(pid);
+        self.unmade.forget(pid);
         self.bodies.forget(pid);
         self.room.guests().remove(pid);
         self.room.following.give(Followed::Ended);

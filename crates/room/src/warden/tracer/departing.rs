@@ -162,14 +162,15 @@ impl Tracer {
 
     fn stop_for(&mut self, pid: i32, going: Going) {
         let threads = self.room.guests().threads_of(pid);
-        // Who is about to die has stopped already.
-        let dying = self.dying.take(pid);
-        let running = threads.iter().filter(|(host, _)| dying.iter().all(|t| t.tid() != *host));
+        // Who is about to die, or to make a process at home, has stopped already.
+        let mut held = self.dying.take(pid);
+        held.extend(self.unmade.take(pid));
+        let running = threads.iter().filter(|(host, _)| held.iter().all(|t| t.tid() != *host));
         for (host, _) in running.filter(|(host, _)| !self.births.is_unseen(*host)) {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(dying, going));
+        self.departing.states.insert(pid, State::Stopping(held, going));
     }
 
     pub(super) fn cannot_leave(&self, pid: i32, why: impl Into<Refusal>) {
@@ -403,6 +404,7 @@ impl Tracer {
         // Should it come again, its deputy counts from nothing, too.
         self.stops.forget(pid);
         self.dying.forget(pid);
+        self.unmade.forget(pid);
         self.room.going_home.forget(pid);
         self.arriving.forget(pid);
         if self.bodies.await_failed(pid) {

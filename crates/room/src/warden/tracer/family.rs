@@ -27,6 +27,14 @@ const PLAIN: u64 =
     (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::CLONE_SETTLS) as u64;
 const EXIT_SIGNAL: u64 = 0xff;
 
+/// A call that a room cannot make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unable {
+    pub why: &'static str,
+    /// Programs try it, and do without.
+    pub tried: bool,
+}
+
 /// A call in the terms of clone(2).
 struct Clone {
     flags: u64,
@@ -38,7 +46,7 @@ struct Clone {
 }
 
 /// Reads the call that a thread is about to make. `Err`: why it cannot be made here.
-pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape, &'static str> {
+pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape, Unable> {
     let call = match registers.orig_rax as i64 {
         libc::SYS_fork => {
             Clone { flags: 0, exit_signal: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }
@@ -64,16 +72,18 @@ pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape,
             // Unreadable, or of a size that the kernel refuses: it does so itself.
             None => return Ok(Shape::Thread),
         },
-        _ => return Err("a way of making processes that is not known"),
+        _ => return Err(Unable { why: "a way of making processes that is not known", tried: true }),
     };
     if call.flags & THREAD != 0 {
         return Ok(Shape::Thread);
     }
+    // Runtimes do without descriptors of their children where there are none.
+    let tried = call.flags & libc::CLONE_PIDFD as u64 != 0;
     if call.exit_signal != libc::SIGCHLD as u64 {
-        return Err("a child that ends with another signal than SIGCHLD is not served yet");
+        return Err(Unable { why: "a child that ends with another signal than SIGCHLD", tried });
     }
     if call.flags & !(VM | VFORK | PLAIN) != 0 || call.flags & (VM | VFORK) == VM {
-        return Err("processes that share more than memory until exec are not served yet");
+        return Err(Unable { why: "a process that shares more than memory until exec", tried });
     }
     let mut rewritten = *registers;
     rewritten.orig_rax = libc::SYS_clone as u64;

@@ -54,7 +54,7 @@ impl Tracer {
                         let words = format!("process {pid} has an open file or memory in common with it: {STOPPED}");
                         return self.stay_for(leader, words.as_str());
                     }
-                    None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) => {
+                    None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) && !self.unmade.holds(*pid) => {
                         if let Some(other) = relatives::begetter(&self.room, *pid) {
                             // If it is that one itself, waiting is in vain.
                             return self

@@ -223,7 +223,7 @@ impl Tracer {
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),
             _ => {
-                let mut stopped = stopped;
+                let Some(mut stopped) = self.hold_unmade(stopped)? else { return Ok(()) };
                 let waited = self.interrupted(&mut stopped)?;
                 let host = stopped.tid();
                 match if waited { self.hold(stopped, 0) } else { Some(stopped) } {

@@ -1,0 +1,117 @@
+//! Processes that a room cannot make (clone(2) with tables in common, with namespaces, with another signal at the end): their maker goes home, and makes them there.
+//!
+//! Its thread is put back to before its call, and held there until the process is asked for. If that cannot go, the call fails.
+
+use super::Tracer;
+use super::births::skip;
+use os::ptrace::{self, HostTid, Stopped, TraceError};
+use std::collections::HashMap;
+use wire::ToHome;
+
+/// `syscall` and `int 0x80`.
+const INSTRUCTION_BYTES: u64 = 2;
+
+/// Threads that are to make their call at home.
+#[derive(Debug, Default)]
+pub struct Unmade(HashMap<HostTid, Wish>);
+
+#[derive(Debug)]
+struct Wish {
+    pid: i32,
+    nr: u64,
+    /// Where its call is made.
+    at: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// It will stop before its call.
+    Asked,
+    /// It has.
+    Held(Stopped),
+    /// It is leaving, or was.
+    Leaving,
+    /// Its process cannot go home.
+    Stays,
+}
+
+impl Unmade {
+    /// Threads that are held, which are to leave with the others.
+    pub fn take(&mut self, pid: i32) -> Vec<Stopped> {
+        self.change(pid, || State::Leaving)
+    }
+
+    /// Whether threads of this process are held.
+    pub fn holds(&self, pid: i32) -> bool {
+        self.0.values().any(|wish| wish.pid == pid && matches!(wish.state, State::Held(_)))
+    }
+
+    /// A thread ended.
+    pub fn forget_thread(&mut self, host: HostTid) {
+        self.0.remove(&host);
+    }
+
+    /// The process is not here any more.
+    pub fn forget(&mut self, pid: i32) {
+        self.0.retain(|_, wish| wish.pid != pid);
+    }
+
+    /// All wishes of a process are in that state from now on; the threads that were held.
+    fn change(&mut self, pid: i32, state: impl Fn() -> State) -> Vec<Stopped> {
+        let concerned = self.0.values_mut().filter(|wish| wish.pid == pid);
+        let held = concerned.filter_map(|wish| match std::mem::replace(&mut wish.state, state()) {
+            State::Held(stopped) => Some(stopped),
+            _ => None,
+        });
+        held.collect()
+    }
+}
+
+impl Tracer {
+    /// A thread is about to make a call that `why` cannot be made here.
+    pub fn make_at_home(&mut self, mut stopped: Stopped, why: &'static str) -> Result<(), TraceError> {
+        let (host, mut registers) = (stopped.tid(), stopped.registers()?);
+        let nr = registers.orig_rax;
+        let before = self.unmade.0.remove(&host);
+        let stays = before.is_some_and(|wish| matches!(wish.state, State::Stays));
+        let Some(who) = self.meet(host).filter(|_| !stays) else {
+            self.refuse_call(host, nr as u32, why);
+            return skip(stopped, -i64::from(libc::ENOSYS));
+        };
+        // No call is under way, so the kernel makes none again.
+        (registers.orig_rax, registers.rax) = (u64::MAX, nr);
+        registers.rip = registers.rip.wrapping_sub(INSTRUCTION_BYTES);
+        stopped.set_registers(&registers)?;
+        self.unmade.0.insert(host, Wish { pid: who.pid, nr, at: registers.rip, state: State::Asked });
+        ptrace::interrupt(host)?;
+        stopped.resume(0)
+    }
+
+    /// Holds a thread that has stopped before such a call; gives back all others.
+    pub fn hold_unmade(&mut self, stopped: Stopped) -> Result<Option<Stopped>, TraceError> {
+        let Some(wish) = self.unmade.0.get_mut(&stopped.tid()) else { return Ok(Some(stopped)) };
+        let registers = stopped.registers()?;
+        // A signal's handler may come first.
+        let is_before = registers.rip == wish.at && registers.rax == wish.nr && registers.orig_rax == u64::MAX;
+        match wish.state {
+            State::Asked if is_before => {
+                let pid = wish.pid;
+                wish.state = State::Held(stopped);
+                self.room.tell(&ToHome::GoesHome { pid });
+                Ok(None)
+            }
+            _ => Ok(Some(stopped)),
+        }
+    }
+
+    /// The process cannot go home: the calls fail.
+    pub fn fail_unmade(&mut self, pid: i32) {
+        for stopped in self.unmade.change(pid, || State::Stays) {
+            // The call is made again, and then fails.
+            if let Err(TraceError::Failed(e)) = stopped.resume(0) {
+                tracing::error!("{e}");
+            }
+        }
+    }
+}
