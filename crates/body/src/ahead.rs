@@ -148,15 +148,25 @@ impl Ahead {
         Ok(rest)
     }
 
+    /// As the memory is laid out at the other end.
+    pub fn areas(&self) -> &[Area] {
+        &self.areas
+    }
+
     /// How it went.
     pub fn course(&self) -> Course {
         self.course
     }
 }
 
-/// What is sent of process `pid` at the stop, and what follows. `follow`: pages may, though none has gone ahead.
-pub fn divide(pid: i32, image: &Image, ahead: Option<&Ahead>, follow: bool) -> Result<(Rest, Ranges), BodyError> {
-    let Some(ahead) = ahead else {
+/// What is sent of process `pid` at the stop, and what follows. `ahead`: what has gone ahead, and what is left then. `follow`: pages may, though none has.
+pub fn divide(
+    pid: i32,
+    image: &Image,
+    ahead: Option<(&Ahead, Rest)>,
+    follow: bool,
+) -> Result<(Rest, Ranges), BodyError> {
+    let Some((ahead, rest)) = ahead else {
         let own = Own::of(pid)?;
         let (runs, later) = match follow {
             true => {
@@ -167,7 +177,6 @@ pub fn divide(pid: i32, image: &Image, ahead: Option<&Ahead>, follow: bool) -> R
         };
         return Ok((Rest { runs, gone: Vec::new() }, later));
     };
-    let rest = ahead.rest(&image.areas)?;
     // Too many pieces would take long to be discarded there.
     if !ahead.course.outrun || rest.runs.len() > GONE_MAX {
         return Ok((rest, Ranges::default()));

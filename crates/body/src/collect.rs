@@ -10,6 +10,7 @@ use image::{Layout, Process, Rseq, Stack, Thread, Used};
 use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
+use os::processor::Together;
 use os::ptrace::Stopped;
 use os::witness::{Witness, tells_of_restrictions};
 use std::time::Duration;
@@ -44,51 +45,55 @@ pub const RESTRICTED: &str =
 /// Why not, and the threads, stopped as they were.
 type Failed = (BodyError, Vec<Stopped>);
 
-/// Collects from `threads` (the first one first) of the process that the kernel here knows as `pid`; `home` says each thread's number at home, and `ignored` which
-/// signals were ignored before. With a `witness`, threads that may not look into it are restricted in ways that nothing else tells: that is refused.
+/// What is known of a stopped process before it is collected.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// Its memory.
+    pub areas: &'a [areas::Area],
+    /// Signals that were ignored before.
+    pub ignored: u64,
+    /// For how long its threads had been asleep.
+    pub slept: &'a Slept,
+    /// Threads that may not look into this process are restricted in ways that nothing else tells: that is refused.
+    pub witness: Option<&'a Witness>,
+}
+
+/// Collects from `threads` (the first one first) of the process that the kernel here knows as `pid`; `home` says each thread's number at home. `still` is called when
+/// nothing of the process' own memory changes any more.
 pub fn collect(
     pid: i32,
-    threads: Vec<Stopped>,
-    memory_areas: &[areas::Area],
-    ignored: u64,
-    slept: &Slept,
-    witness: Option<&Witness>,
+    mut threads: Vec<Stopped>,
+    known: Known<'_>,
     home: impl Fn(i32) -> Result<i32, BodyError>,
+    still: impl FnOnce(),
 ) -> Result<Collected, Failed> {
     let memory = match Memory::of(pid) {
         Ok(memory) => memory,
         Err(e) => return Err((e.into(), threads)),
     };
-    let threads = out_of_vdso(threads, memory_areas, &memory)?;
+    threads = out_of_vdso(threads, known.areas, &memory)?;
     let ways = || {
-        let gate = gate(&memory, memory_areas)?;
-        Ok::<_, BodyError>(Ways {
-            pid,
-            home: &home,
-            memory,
-            gate,
-            region: free_place(memory_areas.iter().map(|a| (a.start, a.end)))?,
-            ignored,
-            witness,
-        })
+        let gate = gate(&memory, known.areas)?;
+        let region = free_place(known.areas.iter().map(|a| (a.start, a.end)))?;
+        let seen = |stopped: &mut Stopped| {
+            let slept = known.slept.get(&stopped.tid().0).copied();
+            from_outside(stopped, home(stopped.tid().0)?, &memory, slept)
+        };
+        let seen = threads.iter_mut().map(seen).collect::<Result<Vec<_>, BodyError>>()?;
+        Ok::<_, BodyError>((seen, Ways { pid, home: &home, memory, gate, region, known }))
     };
-    let ways = match ways() {
+    let (seen, ways) = match ways() {
         Ok(ways) => ways,
         Err(e) => return Err((e, threads)),
     };
+    still();
     let mut collected = Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new() };
+    let _together = threads.first().and_then(|first| Together::with(first.tid().0));
     let mut threads = threads.into_iter();
-    while let Some(stopped) = threads.next() {
-        let seen = home(stopped.tid().0)
-            .and_then(|tid| from_outside(&stopped, tid, &ways.memory, slept.get(&stopped.tid().0).copied()));
-        // Until it is entered it is nobody's but ours to give back.
-        let (done, untouched) = match seen {
-            Ok(seen) => (collected.add(stopped, seen, &ways), None),
-            Err(e) => (Err(e), Some(stopped)),
-        };
-        if let Err(e) = done {
+    for (stopped, seen) in threads.by_ref().zip(seen) {
+        if let Err(e) = collected.add(stopped, seen, &ways) {
             let mut given_back = collected.give_back().unwrap_or_default();
-            given_back.extend(untouched.into_iter().chain(threads));
+            given_back.extend(threads);
             return Err((e, given_back));
         }
     }
@@ -120,8 +125,7 @@ struct Ways<'a> {
     memory: Memory,
     gate: u64,
     region: u64,
-    ignored: u64,
-    witness: Option<&'a Witness>,
+    known: Known<'a>,
 }
 
 impl Collected {
@@ -146,10 +150,10 @@ impl Collected {
         let mut timers = if first { timers::timers(ways.pid, ways.home)? } else { Vec::new() };
         let mut batch = taken.inside.batch();
         let of_process = first.then(|| ask_process(&mut batch));
-        let of_thread = ask_thread(&mut batch, ways.witness);
+        let of_thread = ask_thread(&mut batch, ways.known.witness);
         let results = taken.inside.run(&batch)?;
         if let Some(places) = of_process {
-            (self.process, refused) = places.read(ways.pid, &mut taken.inside, &results, ways.ignored)?;
+            (self.process, refused) = places.read(ways.pid, &mut taken.inside, &results, ways.known.ignored)?;
             if refused.is_ok() && !timers.is_empty() {
                 timers::stop(&mut taken.inside, &mut timers)?;
             }
@@ -169,11 +173,12 @@ impl Collected {
 }
 
 fn from_outside(
-    stopped: &Stopped,
+    stopped: &mut Stopped,
     tid: i32,
     memory: &Memory,
     slept: Option<Duration>,
 ) -> Result<(Thread, user_regs_struct), BodyError> {
+    stopped.abort_sequence(memory)?;
     let registers = stopped.registers()?;
     if registers.orig_rax as i64 == libc::SYS_restart_syscall && registers.rax as i64 == RESTART_BLOCK {
         return stays(
@@ -190,7 +195,7 @@ fn from_outside(
         comm: os::process::comm(stopped.tid().0)?,
         registers: words(&rewound.registers),
         enters_call: rewound.put.is_some(),
-        extended: stopped.extended_state()?,
+        extended: stopped.cut_extended_state()?,
         mask: stopped.mask()?,
         nice: os::process::nice(stopped.tid().0)?,
         policy: scheduled(stopped.tid().0)?,

@@ -6,6 +6,7 @@ use image::Area;
 use os::inject::Memory;
 use os::pages::{Own, append, intersect};
 use os::track::Found;
+use std::sync::{Mutex, PoisonError};
 use strategy::COPIED_BYTES_MAX;
 
 /// Pages as they were sent.
@@ -14,6 +15,8 @@ pub struct Copied {
     pid: i32,
     runs: Vec<Run>,
     bytes: Vec<u8>,
+    /// Where the pages of the stopped process are read to: as many, and touched already.
+    place: Mutex<Vec<u8>>,
 }
 
 impl Copied {
@@ -24,9 +27,10 @@ impl Copied {
         if bytes > COPIED_BYTES_MAX {
             return Err(BodyError::Stays("it has too many pages by now to be compared".into()));
         }
-        let mut copied = Copied { pid, runs, bytes: vec![0; bytes as usize] };
-        Memory::of(pid)?.read_runs(&copied.runs, &mut copied.bytes)?;
-        Ok(copied)
+        let mut copied = vec![0; bytes as usize];
+        Memory::of(pid)?.read_runs(&runs, &mut copied)?;
+        let place = Mutex::new(copied.clone());
+        Ok(Copied { pid, runs, bytes: copied, place })
     }
 
     /// Gives them to `send`, at most so many bytes at once. The other end has nothing yet: zeros of anonymous memory are not sent.
@@ -55,7 +59,8 @@ impl Copied {
         let own = Own::of(self.pid)?.within(ranges)?;
         let both = intersect(&own, &self.ranges());
         let runs: Vec<Run> = both.iter().map(|(start, end)| (*start, end - start)).collect();
-        let mut now = vec![0; runs.iter().map(|run| run.1 as usize).sum()];
+        let mut now = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        now.resize(runs.iter().map(|run| run.1 as usize).sum(), 0);
         Memory::of(self.pid)?.read_runs(&runs, &mut now)?;
         let mut written = Vec::new();
         let pages = runs.iter().flat_map(|(at, bytes)| (*at..at + bytes).step_by(PAGE));
@@ -88,7 +93,8 @@ mod tests {
     fn pages_are_found_in_the_copy() {
         let mut bytes = vec![0; 3 * PAGE];
         (bytes[0], bytes[PAGE], bytes[2 * PAGE]) = (1, 2, 3);
-        let copied = Copied { pid: 0, runs: vec![(0x1000, 0x2000), (0x8000, 0x1000)], bytes };
+        let runs = vec![(0x1000, 0x2000), (0x8000, 0x1000)];
+        let copied = Copied { pid: 0, runs, bytes, place: Mutex::default() };
         let first = |at| copied.page(at).map(|page| page[0]);
         assert_eq!([0x1000, 0x2000, 0x8000, 0x3000, 0x9000].map(first), [Some(1), Some(2), Some(3), None, None]);
     }
@@ -114,7 +120,7 @@ mod tests {
     fn zeros_are_not_sent() {
         let mut bytes = vec![0; 3 * PAGE];
         bytes[2 * PAGE] = 3;
-        let copied = Copied { pid: 0, runs: vec![(0x1000, 0x3000)], bytes };
+        let copied = Copied { pid: 0, runs: vec![(0x1000, 0x3000)], bytes, place: Mutex::default() };
         let mut sent = Vec::new();
         let each = copied.each(
             &[Area::anonymous(0x1000, 0x4000, 3)],

@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod freeze;
 mod give;
+mod headstart;
 mod huge;
 mod in_flight;
 mod keys;
@@ -28,9 +29,9 @@ mod timers;
 mod visit;
 
 pub use again::as_it_was;
-pub use ahead::{Ahead, Course, Rest, Round, divide, preliminary};
+pub use ahead::{Ahead, Course, Rest, Round, preliminary};
 pub use areas::{Memory, memory};
-pub use collect::{Collected, RESTRICTED, collect, forget, scheduled, strip};
+pub use collect::{Collected, Known, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::Copied;
 pub use descriptors::{
     early_flags, free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, is_written,
@@ -40,6 +41,7 @@ pub use error::BodyError;
 pub use files::Files;
 pub use freeze::{Frozen, Slept, end_its_call, freeze};
 pub use give::give;
+pub use headstart::{Headstart, Left};
 pub use huge::{make_huge, wanted_huge};
 pub use keys::{find_keys, set_keys};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
@@ -52,7 +54,7 @@ pub use objects::{Gathered, make_objects, watch_again};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;
-pub use pages::{Run, each_batch, filled_bytes, lie_within, own_runs};
+pub use pages::{Run, each_batch, each_of, filled_bytes, lie_within, own_runs};
 pub use rebuild::{
     Given, discard, finish, free_place, free_place_for, map_beside, map_memory, relayout_memory, requeue,
     reset_actions, set_process, unmap_all_but, unmap_beside,

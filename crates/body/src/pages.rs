@@ -56,6 +56,21 @@ pub fn each_batch(
     })
 }
 
+/// As [`each_batch`], of pages whose bytes are known; the other end has had all of them.
+pub fn each_of<E>(
+    runs: &[Run],
+    bytes: &[u8],
+    batch_bytes: impl Fn() -> u64,
+    mut each: impl FnMut(&[Run], &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut rest = bytes;
+    each_part(runs, &batch_bytes, |batch, bytes| {
+        let (now, later) = rest.split_at(bytes.min(rest.len()));
+        rest = later;
+        in_pieces(&batch, now, batch_bytes(), &mut each)
+    })
+}
+
 /// Gives these runs to `each`, as many bytes at once as `part_bytes` says each time, with their bytes in all; whole pages.
 pub fn each_part<E>(
     runs: &[Run],

@@ -331,15 +331,15 @@ fn layout_bytes(l: &Layout, auxv: u64, auxv_bytes: u32, exe: i32) -> Vec<u8> {
     out
 }
 
-/// Sets what is a thread's own, and leaves it stopped where the image says. `last` adds the calls to be made last, and makes all, before the region goes (with
-/// the first thread): each batch is a way there and back.
+/// Sets what is a thread's own, and leaves it stopped where the image says. The calls go behind those of the `batch`; `last` adds the ones to be made last, and makes all, before
+/// the region goes (with the first thread): each batch is a way there and back.
 pub fn finish(
     mut inside: Inside,
+    mut batch: Batch,
     thread: &Thread,
     first: bool,
     last: impl FnOnce(&mut Inside, Batch) -> Result<(), BodyError>,
 ) -> Result<Stopped, BodyError> {
-    let mut batch = inside.batch();
     let name = batch.put(&[thread.comm.as_slice(), &[0]].concat());
     batch.may(libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]);
     batch.must("setting the thread's address", libc::SYS_set_tid_address, [thread.clear_tid, 0, 0, 0, 0, 0]);

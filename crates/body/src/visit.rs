@@ -14,7 +14,8 @@ pub fn visit<T>(pid: i32, work: impl FnOnce(&mut Inside) -> Result<T, BodyError>
     let memory = Memory::of(pid)?;
     let gate = gate(&memory, &areas)?;
     let slept = os::process::slept(pid, may_time_out).unwrap_or_default();
-    let stopped = stop_one(HostTid(pid))?;
+    let mut stopped = stop_one(HostTid(pid))?;
+    stopped.abort_sequence(&memory)?;
     let (registers, mask) = (stopped.registers()?, stopped.mask()?);
     let rewound = rewind(&registers, slept, |at| memory.word(at).ok());
     let mut inside = Inside::enter(stopped, memory.clone(), gate)?;

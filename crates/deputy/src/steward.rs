@@ -46,6 +46,7 @@ pub enum StewardError {
 
 /// Runs a steward until its room ends. `args` are those behind the role's name.
 pub fn main(args: &[String]) -> ExitCode {
+    os::warm::keep_freed();
     let listening = |args: StewardArgs| {
         os::fault::listen(&args.run_dir);
         setup::run(args)

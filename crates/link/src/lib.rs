@@ -11,7 +11,7 @@ mod setup;
 
 pub use bulk::Bulk;
 pub use receiver::Receiver;
-pub use sender::Sender;
+pub use sender::{Gathered, Sender};
 pub use setup::{accept, connect};
 
 use std::sync::Mutex;

@@ -22,13 +22,50 @@ pub struct Sender {
 
 struct Out {
     socket: TcpStream,
+    /// What is not written yet.
     encrypted: Vec<u8>,
+    /// So many want what is sent to be written together.
+    gathering: usize,
+}
+
+/// More than so much is written at once all the same.
+const GATHERED_BYTES: usize = 256 << 10;
+
+/// While it lives, what is sent over a link is kept; then it goes at once, so that the other end wakes up once.
+pub struct Gathered<'a>(&'a Sender);
+
+impl Drop for Gathered<'_> {
+    fn drop(&mut self) {
+        let mut out = lock(&self.0.out);
+        out.gathering -= 1;
+        // A link that fails is noticed by its receiver.
+        if out.gathering == 0 {
+            let _ = out.write();
+        }
+    }
+}
+
+impl Out {
+    fn write(&mut self) -> Result<(), LinkError> {
+        let written = self.socket.write_all(&self.encrypted);
+        self.encrypted.clear();
+        if self.encrypted.capacity() > 4 << 20 {
+            self.encrypted = Vec::new();
+        }
+        written.map_err(|source| LinkError::Socket { doing: "sending", source })
+    }
 }
 
 impl Sender {
     pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Sender {
-        let out = Mutex::new(Out { socket, encrypted: Vec::new() });
+        let out = Mutex::new(Out { socket, encrypted: Vec::new(), gathering: 0 });
         Sender { tls, out, hurried: AtomicUsize::new(0), counters }
+    }
+
+    /// Keeps what is sent from now on, whoever sends it, until it is dropped; for the moment that it takes to send a little more. Who waits for an answer meanwhile waits in vain.
+    pub fn gather(&self) -> Gathered<'_> {
+        lock(&self.out).gathering += 1;
+        Gathered(self)
     }
 
     /// Sends one frame whose body is `parts`, one after the other. Waits while the network is slower.
@@ -67,9 +104,8 @@ impl Sender {
         }
         let failed = |doing| move |source| LinkError::Socket { doing, source };
         let head = Head { body_bytes: bytes as u32, kind, mount, seq }.encode();
-        let Out { socket, encrypted } = &mut *out;
-        encrypted.clear();
         {
+            let encrypted = &mut out.encrypted;
             let mut tls = lock(&self.tls);
             let mut plain = tls.writer();
             plain.write_all(&head).map_err(failed("encrypting"))?;
@@ -80,11 +116,10 @@ impl Sender {
                 tls.write_tls(encrypted).map_err(failed("encrypting"))?;
             }
         }
-        socket.write_all(encrypted).map_err(failed("sending"))?;
-        self.counters.count(bytes);
-        if encrypted.capacity() > 4 << 20 {
-            *encrypted = Vec::new();
+        if out.gathering == 0 || out.encrypted.len() > GATHERED_BYTES {
+            out.write()?;
         }
+        self.counters.count(bytes);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ mod memory;
 pub use batch::{Batch, DATA_BYTES, REGION_BYTES};
 pub use memory::Memory;
 
-use crate::processor::Together;
+use crate::processor::{Together, made_together};
 use crate::ptrace::{Event, HostTid, Stopped, TraceError, wait_for};
 use crate::{Error, areas};
 
@@ -182,10 +182,9 @@ impl Inside {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut together, known) = (Together::with(self.tid.0), self.made.len());
+        let (_together, known) = (Together::with(self.tid.0), self.made.len());
         let results = self.run_parts(batch, region);
-        let made = self.made.iter().skip(known);
-        made.for_each(|tid| together.iter_mut().for_each(|together| together.made(tid.0)));
+        self.made.iter().skip(known).for_each(|tid| made_together(tid.0));
         results
     }
 

@@ -4,6 +4,7 @@ mod error;
 
 pub mod apart;
 pub mod areas;
+pub mod awake;
 pub mod cgroup;
 pub mod fault;
 pub mod fds;
@@ -29,6 +30,7 @@ pub mod userfault;
 pub mod vdso;
 pub mod vm;
 pub mod waiting;
+pub mod warm;
 pub mod witness;
 
 pub use error::{Error, Result};

@@ -58,6 +58,8 @@ pub enum Feature {
     RaiseLimits,
     /// Yama lets processes be traced that are no children. Its value is `ptrace_scope`.
     TraceScope,
+    /// Idle processors can be kept from going to sleep.
+    Awake,
 }
 
 /// What it means if a feature is missing.
@@ -120,7 +122,7 @@ const fn row(feature: Feature, name: &'static str, need: Need, attempt: fn() -> 
 
 /// In the order of [`Feature`].
 #[rustfmt::skip]
-const ROWS: [Row; 23] = [
+const ROWS: [Row; 24] = [
     row(Feature::Kernel, "kernel 6.1 or newer", Need::Required, identity::kernel,
         "older kernels were never tried: install a newer one"),
     row(Feature::Namespaces, "namespaces", Need::Hosting, identity::namespaces,
@@ -167,6 +169,8 @@ const ROWS: [Row; 23] = [
         "guests whose home allows them more than this daemon's hard limits are refused"),
     row(Feature::TraceScope, "tracing of older processes", Need::Cost, identity::trace_scope,
         "without root only what `tern run` started can be moved (Yama)"),
+    row(Feature::Awake, "wake-ups without delay", Need::Cost, identity::awake,
+        "programs stand still longer when they are moved (/dev/cpu_dma_latency)"),
 ];
 
 const _: () = {

@@ -70,9 +70,22 @@ pub struct Status {
 pub fn status(pid: i32) -> Result<Status> {
     let text = slurp(pid, "status")?;
     let text = String::from_utf8_lossy(&text);
-    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    // In one go: it is read while processes stand still.
+    let mut found: [Option<&str>; FIELDS.len()] = [None; FIELDS.len()];
+    for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        if let Some(place) = FIELDS.iter().position(|field| *field == name) {
+            found[place].get_or_insert(value.trim());
+        }
+    }
+    let field = |name: &str| FIELDS.iter().zip(found).find_map(|(field, value)| value.filter(|_| *field == name));
     parse_status(field).ok_or_else(|| odd(pid, "status"))
 }
+
+/// What is understood of /proc/PID/status.
+const FIELDS: [&str; 17] = [
+    "State", "Tgid", "PPid", "NSpid", "Uid", "Gid", "Groups", "CapEff", "SigBlk", "SigPnd", "ShdPnd", "SigIgn",
+    "SigCgt", "Seccomp", "Umask", "Threads", "VmRSS",
+];
 
 fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
     fn numbers<T: std::str::FromStr>(text: &str) -> Option<Vec<T>> {

@@ -1,6 +1,8 @@
 //! On which processors threads may run: what they asked for, and one for a moment (sched_setaffinity(2)).
 
 use libc::cpu_set_t;
+use std::cell::Cell;
+use std::marker::PhantomData;
 
 const SET_BYTES: usize = size_of::<cpu_set_t>();
 
@@ -15,23 +17,55 @@ pub fn on<T>(number: usize, work: impl FnOnce() -> T) -> Option<T> {
 /// Of two that wait for each other only one runs at a time. On processors of their own each wakes another that has gone to sleep meanwhile, which takes longer than what they do for each other.
 #[derive(Debug)]
 pub struct Together {
-    tracee: Held,
-    made: Vec<Held>,
-    _own: Held,
+    _tracee: Held,
+    _own: Option<Held>,
+    outer: Option<Companion>,
+    /// It is the calling thread's.
+    _stays: PhantomData<*const ()>,
+}
+
+/// A tracee with which a thread is held.
+#[derive(Clone, Copy, Debug)]
+struct Companion {
+    tid: i32,
+    here: usize,
+    before: Set,
+}
+
+thread_local! {
+    /// The last one.
+    static COMPANION: Cell<Option<Companion>> = const { Cell::new(None) };
 }
 
 impl Together {
-    /// With the stopped thread `tid`; `None` if one of them may not run there: they can do without.
+    /// With the stopped thread `tid`; `None` if they are together already, or one of them may not run there: they can do without.
     pub fn with(tid: i32) -> Option<Together> {
-        // SAFETY: takes nothing.
-        let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
-        let own = Held::on(0, here)?;
-        Some(Together { tracee: Held::on(tid, here)?, made: Vec::new(), _own: own })
+        let outer = COMPANION.get();
+        let (here, own) = match outer {
+            Some(companion) if companion.tid == tid => return None,
+            Some(companion) => (companion.here, None),
+            None => {
+                // SAFETY: takes nothing.
+                let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+                (here, Some(Held::on(0, here)?))
+            }
+        };
+        let tracee = Held::on(tid, here)?;
+        COMPANION.set(Some(Companion { tid, here, before: tracee.before }));
+        Some(Together { _tracee: tracee, _own: own, outer, _stays: PhantomData })
     }
+}
 
-    /// The tracee has made a thread: it got the processors that its maker had at that moment, and is to have those that its maker will have again.
-    pub fn made(&mut self, tid: i32) {
-        self.made.push(Held { tid, before: self.tracee.before });
+impl Drop for Together {
+    fn drop(&mut self) {
+        COMPANION.set(self.outer);
+    }
+}
+
+/// The tracee with which the calling thread is together has made this thread: it got the processors that its maker has at the moment, and is to have those that its maker had.
+pub fn made_together(tid: i32) {
+    if let Some(Companion { before, .. }) = COMPANION.get() {
+        drop(Held { tid, before });
     }
 }
 
@@ -45,9 +79,9 @@ pub const WORDS_MAX: usize = libc::CPU_SETSIZE as usize / u64::BITS as usize;
 pub fn chosen(tid: i32) -> Option<Processors> {
     let before = allowed(tid)?;
     // Forgotten at once: what it asked for is set again.
-    let held = Held { tid, before };
-    let is_less = allow(tid, &all()) && allowed(tid).is_some_and(|most| !is_same(&most, &held.before));
-    is_less.then(|| words(&held.before))
+    let held = Held { tid, before: Set(before) };
+    let is_less = allow(tid, &all()) && allowed(tid).is_some_and(|most| !is_same(&most, &held.before.0));
+    is_less.then(|| words(&held.before.0))
 }
 
 /// Where the calling thread may run.
@@ -78,14 +112,19 @@ fn words(set: &cpu_set_t) -> Processors {
 }
 
 /// A thread that may run on one processor only.
+#[derive(Debug)]
 struct Held {
     tid: i32,
-    before: cpu_set_t,
+    before: Set,
 }
 
-impl std::fmt::Debug for Held {
+/// As the kernel has it.
+#[derive(Clone, Copy)]
+struct Set(cpu_set_t);
+
+impl std::fmt::Debug for Set {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").field("tid", &self.tid).finish_non_exhaustive()
+        f.debug_list().entries(words(&self.0)).finish()
     }
 }
 
@@ -96,7 +135,7 @@ impl Held {
         let mut one = none();
         // SAFETY: a number inside the set.
         unsafe { libc::CPU_SET(processor, &mut one) };
-        allow(tid, &one).then_some(Held { tid, before })
+        allow(tid, &one).then_some(Held { tid, before: Set(before) })
     }
 }
 
@@ -104,9 +143,10 @@ impl Drop for Held {
     /// The kernel remembers what was asked for, and not only what came of it: who never asked, or for all, gets processors that are added later
     /// (`user_cpus_ptr` in kernel/sched/core.c).
     fn drop(&mut self) {
-        let is_as_before = allow(self.tid, &all()) && allowed(self.tid).is_some_and(|now| is_same(&now, &self.before));
+        let is_as_before =
+            allow(self.tid, &all()) && allowed(self.tid).is_some_and(|now| is_same(&now, &self.before.0));
         if !is_as_before {
-            allow(self.tid, &self.before);
+            allow(self.tid, &self.before.0);
         }
     }
 }
@@ -160,6 +200,14 @@ mod tests {
         // SAFETY: takes nothing.
         let here = mask(&[unsafe { libc::sched_getcpu() } as usize]);
         assert!(is_same(&allowed(tid).unwrap(), &here) && is_same(&allowed(0).unwrap(), &here));
+        assert!(Together::with(tid).is_none(), "they are already");
+        assert!(is_same(&allowed(tid).unwrap(), &here), "and stay so");
+        let mut made = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(is_same(&allowed(made.id() as i32).unwrap(), &here), "children have what their maker has");
+        made_together(made.id() as i32);
+        assert!(is_same(&allowed(made.id() as i32).unwrap(), &its));
+        made.kill().unwrap();
+        made.wait().unwrap();
         drop(together);
         assert!(is_same(&allowed(tid).unwrap(), &its), "what it had asked for");
         assert!(is_same(&allowed(0).unwrap(), &own));

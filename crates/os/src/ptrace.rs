@@ -1,6 +1,7 @@
 //! Tracing with typestates (ptrace(2), PTRACE_SEIZE only): a stopped thread is another type than a running one, and neither can be copied.
 
 mod outside;
+mod sequence;
 mod state;
 mod xstate;
 

@@ -7,13 +7,15 @@ use crate::pidfd::PidFd;
 use crate::process::Status;
 use crate::{Error, Result};
 use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// A process that may be looked into by every process of its user's, if nothing restricts that.
 #[derive(Debug)]
 pub struct Witness {
     pid: i32,
     pidfd: PidFd,
+    /// A child of this process.
+    is_own: bool,
 }
 
 /// Can processes of this machine be under Landlock?
@@ -26,17 +28,21 @@ pub fn is_needed() -> bool {
 }
 
 impl Witness {
-    /// One for a process that is who `status` says. It ends with the calling thread.
+    /// One for a process that is who `status` says, and for others of this user.
     pub fn of(status: &Status) -> Result<Witness> {
+        Witness::of_user(status.uid[0], status.gid[0])
+    }
+
+    /// One that is this user. It ends with the calling thread.
+    pub fn of_user(uid: u32, gid: u32) -> Result<Witness> {
         let (reader, writer) = std::io::pipe().map_err(|e| Error::new("making a pipe", e))?;
-        let (uid, gid) = (status.uid[0], status.gid[0]);
         let parent = std::process::id() as i32;
         // SAFETY: the child makes system calls only.
         match unsafe { fork_into(0)? } {
             // SAFETY: this is that process.
             None => unsafe { bear(writer.as_raw_fd(), parent, uid, gid) },
             Some((pid, pidfd)) => {
-                let witness = Witness { pid, pidfd: pidfd.into() };
+                let witness = Witness { pid, pidfd: pidfd.into(), is_own: true };
                 drop(writer);
                 match { reader }.read(&mut [0]) {
                     Ok(1) => Ok(witness),
@@ -45,6 +51,17 @@ impl Witness {
                 }
             }
         }
+    }
+
+    /// One that another process has made ([`Witness::into_parts`]), which reaps it.
+    pub fn from_parts(pid: i32, pidfd: OwnedFd) -> Witness {
+        Witness { pid, pidfd: pidfd.into(), is_own: false }
+    }
+
+    /// What another process needs to know of it. The calling process reaps it.
+    pub fn into_parts(self) -> Result<(i32, OwnedFd)> {
+        let this = std::mem::ManuallyDrop::new(self);
+        Ok((this.pid, this.pidfd.as_fd().try_clone_to_owned().map_err(|e| Error::new("duplicating a pidfd", e))?))
     }
 
     /// The call by which a process looks into it: number and arguments. Nowhere to write is given: who may look is told that.
@@ -61,8 +78,10 @@ pub fn tells_of_restrictions(result: i64) -> bool {
 impl Drop for Witness {
     fn drop(&mut self) {
         let _ = self.pidfd.kill(libc::SIGKILL);
-        // SAFETY: waits for a child of ours, and wants to know nothing of it.
-        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+        if self.is_own {
+            // SAFETY: waits for a child of ours, and wants to know nothing of it.
+            unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+        }
     }
 }
 

@@ -77,6 +77,7 @@ pub enum WardenError {
 
 /// Runs a warden until its room ends. `args` are those behind the role's name.
 pub fn main(args: &[String]) -> ExitCode {
+    os::warm::keep_freed();
     match WardenArgs::parse(args).map_err(WardenError::from).and_then(|args| {
         os::fault::listen(&args.run_dir);
         setup::run(&args)

@@ -1,5 +1,8 @@
 //! Bodies of the frames that carry a process: parts of its image, and pages.
 
+/// An image of so many bytes goes in one message with what follows it.
+pub const IMAGE_AT_ONCE_BYTES: usize = 256 << 10;
+
 /// Bytes of pages that may be under way and not in place yet: what a mover's memory is bounded by, whatever the size of the process.
 pub const WINDOW_BYTES: u64 = 32 << 20;
 /// Bytes of an image in one frame.

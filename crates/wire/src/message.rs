@@ -290,6 +290,8 @@ pub enum ToHome {
     Runs {
         /// The process.
         pid: i32,
+        /// Since then, by home's monotonic clock as it is known there: this message may wait for a processor that the body has.
+        since_ns: i64,
     },
     /// To [`ToRoom::Release`]: the body is gone here, and its number is free.
     Left {
@@ -487,6 +489,8 @@ pub enum ToRoom {
         pid: i32,
         /// Pages that were sent while it ran, and are not there any more: address and bytes.
         gone: Vec<(u64, u64)>,
+        /// The image, if it has not come in parts: then all that it needs is there.
+        image: Vec<u8>,
         /// Who sends the pages that follow, if any do.
         loan: u32,
     },

@@ -5,7 +5,7 @@ use super::privileged::Order;
 use super::setup;
 use super::shared::{RoomState, Shared};
 use ctl::steward::{FromSteward, Guest, ToSteward};
-use os::witness::{self, Witness};
+use os::witness;
 use std::io::{IoSlice, Read, Seek};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
@@ -120,7 +120,7 @@ fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, 
 }
 
 fn arrange(room: &Shared, pid: i32, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
-    refuse_restricted(pid)?;
+    refuse_restricted(room, pid)?;
     let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
     let placing = ctl::tool::placing(&room.args.host).map_err(|e| e.to_string())?;
     os::socket::send(socket.as_fd(), &[IoSlice::new(&placing)], &[], 0)
@@ -130,12 +130,12 @@ fn arrange(room: &Shared, pid: i32, socket: OwnedFd, memfd: OwnedFd) -> Result<(
 }
 
 /// What such a process may not do, we would do for it.
-fn refuse_restricted(pid: i32) -> Result<(), String> {
+fn refuse_restricted(room: &Shared, pid: i32) -> Result<(), String> {
     if !witness::is_needed() {
         return Ok(());
     }
     let look = || {
-        let witness = Witness::of(&os::process::status(pid)?)?;
+        let witness = room.heir.witness(&os::process::status(pid)?)?;
         let (nr, args) = witness.looked_into();
         body::visit(pid, |inside| Ok(inside.call(nr, args)?))
     };

@@ -8,7 +8,7 @@ use super::processes::Inquiry;
 use super::shared::{Shared, Table};
 use super::standins;
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::message::onward::Said;
 use wire::message::{Birth, Call, CallId, Ending};
 use wire::{Refusal, ToHome, ToRoom};
@@ -50,7 +50,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
         ToHome::Enough { pid, loan } => room.lenders.enough(pid, loan),
         ToHome::Drained { pid, loan, result } => drop(room.moves.tell(pid, Heard::Drained { loan, result })),
-        ToHome::Runs { pid } => drop(room.moves.tell(pid, Heard::Runs(Instant::now()))),
+        ToHome::Runs { pid, since_ns } => drop(room.moves.tell(pid, Heard::Runs(then(since_ns)))),
         ToHome::Left { pid } => drop(room.moves.tell(pid, Heard::Left)),
         ToHome::Call { id, pid, tid, call } => forward(room, id, pid, tid, call),
         ToHome::Cancel { id } => room.poller.order(Order::Cancel(id)),
@@ -93,6 +93,14 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// When it was so by this machine's monotonic clock; not in the future, and not long ago: another machine says so.
+fn then(monotonic_ns: i64) -> Instant {
+    const LONGEST_NS: i64 = 60_000_000_000;
+    let ago_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC).saturating_sub(monotonic_ns).clamp(0, LONGEST_NS);
+    let now = Instant::now();
+    now.checked_sub(Duration::from_nanos(ago_ns as u64)).unwrap_or(now)
 }
 
 /// A part of the image of a process that comes home.

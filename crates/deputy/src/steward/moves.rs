@@ -44,6 +44,7 @@ use course::Course;
 use ctl::moves::{Leg, Wish};
 use link::Bulk;
 use loans::Loans;
+use os::warm::Standby;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
@@ -584,10 +585,16 @@ fn in_a_thread(
     let (ended, end) = channel();
     let moves = {
         let gauge = gauge.clone();
-        // Nobody else waits at the other end.
-        move || drop(ended.send(run(&there, gauge)))
+        move || {
+            let moved = run(&there, gauge);
+            // What went wrong may have left threads stopped, which the kernel lets go when their tracer ends.
+            let is_well = moved.is_ok();
+            // Nobody else waits at the other end.
+            drop(ended.send(moved));
+            is_well
+        }
     };
-    let thread = std::thread::Builder::new().name("move".into()).spawn(moves);
-    thread.map_err(|e| MoveError::Silent(format!("no thread to move it: {e}")))?;
+    let thread = Standby::start().map_err(|e| MoveError::Silent(format!("no thread to move it: {e}")))?;
+    thread.run_until(moves);
     watch::wait(&gauge, to, tool.as_ref(), &end).ok_or(MoveError::Unexpected)?
 }

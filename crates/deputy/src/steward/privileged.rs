@@ -3,7 +3,6 @@
 use super::channel::{self, Said};
 use super::deputies::{Deputy, Job, Phase, Purpose, hear};
 use super::devices;
-use super::heir::Heir;
 use super::messages;
 use super::moves;
 use super::place;
@@ -32,15 +31,6 @@ pub enum Order {
         program: Program,
         /// Signals that it starts with blocked.
         blocked: u64,
-    },
-    /// A process has become a deputy while it ran.
-    Adopt {
-        /// It.
-        pid: i32,
-        /// What is known of it.
-        deputy: Box<Deputy>,
-        /// Told when it is one of the room's.
-        done: Sender<()>,
     },
     /// A deputy has its body back.
     Dismiss {
@@ -107,14 +97,13 @@ const NUDGE: Duration = Duration::from_millis(2);
 /// State of this thread alone.
 struct Privileged {
     room: Arc<Shared>,
-    heir: Heir,
     buffer: Vec<u8>,
     stops: Stops,
 }
 
 /// Runs until the room is lost and its last deputy has ended.
-pub fn run(room: Arc<Shared>, heir: Heir) {
-    let mut this = Privileged { room, heir, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() };
+pub fn run(room: Arc<Shared>) {
+    let mut this = Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() };
     let mut ready = Vec::new();
     loop {
         let nudge = this.nudge().then_some(NUDGE);
@@ -148,13 +137,6 @@ impl Privileged {
                     self.room.tell(&ToRoom::Kill { pid });
                 }
             }
-            Order::Adopt { pid, deputy, done } => match self.adopt(pid, *deputy) {
-                // Who waits no more has given up.
-                Ok(()) => {
-                    let _ = done.send(());
-                }
-                Err(e) => tracing::error!("process {pid} cannot be watched: {e}"),
-            },
             Order::Dismiss { pid, memory, done } => {
                 self.dismiss(pid, memory);
                 let _ = done.send(());
@@ -163,11 +145,11 @@ impl Privileged {
                 let _ = done.send(self.give_up(pid).map(Box::new));
             }
             Order::Disown { pid, done } => {
-                self.heir.dismiss(pid);
+                self.room.heir.dismiss(pid);
                 let _ = done.send(());
             }
             Order::Settled { pid, done } => {
-                self.heir.settle(pid);
+                self.room.heir.settle(pid);
                 let _ = done.send(());
             }
             Order::Cancel(id) => self.cancel(id),
@@ -183,19 +165,7 @@ impl Privileged {
 
     fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
         let deputy = Deputy { blocked, ..Deputy::new(pid, PidFd::open(pid)?, program, channel) };
-        self.adopt(pid, deputy)
-    }
-
-    fn adopt(&mut self, pid: i32, deputy: Deputy) -> os::Result<()> {
-        let pidfd = deputy.pidfd.clone();
-        self.heir.entrust(pid, &pidfd);
-        let mut table = self.room.table();
-        let deputy = table.deputies.entry(pid).insert_entry(deputy);
-        for (tid, thread) in &deputy.get().threads {
-            self.room.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: *tid }, EventFlags::IN)?;
-        }
-        self.room.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
-        drop(table);
+        self.room.adopt(pid, deputy)?;
         // Now, while the process turns into its deputy: the room makes the body meanwhile.
         self.describe(pid);
         Ok(())
@@ -227,8 +197,8 @@ impl Privileged {
         self.room.poller.forget_process(pid);
         let mut table = self.room.table();
         match (memory, table.deputies.get(&pid)) {
-            (Some(memory), Some(deputy)) => self.heir.entrust_with_memory(pid, &deputy.pidfd, &memory),
-            _ => self.heir.dismiss(pid),
+            (Some(memory), Some(deputy)) => self.room.heir.entrust_with_memory(pid, &deputy.pidfd, &memory),
+            _ => self.room.heir.dismiss(pid),
         }
         table.calls.retain(|_, (p, _)| *p != pid);
         table.deputies.remove(&pid);
@@ -403,7 +373,7 @@ impl Privileged {
         let Some(mut child) = child else { return Ok(()) };
         // Another thread of the parent's may have got a descriptor since the fork.
         child.standins.retain(|_, fds| fds.iter().all(|fd| os::process::same_in_both(parent, pid, *fd)));
-        self.adopt(pid, child)
+        self.room.adopt(pid, child)
     }
 
     fn read_ids(&self, pid: i32) {

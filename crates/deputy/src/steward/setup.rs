@@ -29,13 +29,13 @@ pub fn run(args: StewardArgs) -> Result<(), StewardError> {
     std::fs::create_dir_all(&rooms).map_err(|e| os::Error::new(format!("making {}", rooms.display()), e))?;
     let path = args.socket();
     let listener = os::socket::listen(&path)?;
-    let room = Arc::new(Shared::new(args, Poller::new()?));
+    let room = Arc::new(Shared::new(args, Poller::new()?, heir));
     let serving = room.clone();
     std::thread::Builder::new()
         .name("socket".into())
         .spawn(move || control::serve(&serving, &listener))
         .map_err(|e| os::Error::new("starting a thread", e))?;
-    privileged::run(room, heir);
+    privileged::run(room);
     let _ = std::fs::remove_file(path);
     Ok(())
 }

@@ -3,13 +3,16 @@
 use super::args::StewardArgs;
 use super::channel;
 use super::deputies::{Deputy, Phase};
+use super::heir::Heir;
 use super::moves::Moves;
 use super::place;
-use super::poller::Poller;
+use super::poller::{Poller, Source};
 use super::processes::Inquiry;
 use super::standins::Anchor;
 use homefs::server::Server;
+use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use wire::message::{CallId, Credentials, Place, StandinId};
@@ -25,6 +28,8 @@ pub struct Shared {
     pub files: OnceLock<Arc<Server>>,
     /// Watches channels and processes.
     pub poller: Poller,
+    /// Ends deputies that the steward leaves behind.
+    pub heir: Heir,
     /// Processes that are going to the room or coming home.
     pub moves: Moves,
     /// Processes that went to the room, and whose pages follow.
@@ -71,12 +76,13 @@ pub enum RoomState {
 
 impl Shared {
     /// A room without deputies.
-    pub fn new(args: StewardArgs, poller: Poller) -> Shared {
+    pub fn new(args: StewardArgs, poller: Poller, heir: Heir) -> Shared {
         Shared {
             args,
             downlink: OnceLock::new(),
             files: OnceLock::new(),
             poller,
+            heir,
             moves: Moves::default(),
             lenders: body::Lenders::default(),
             pagers: Mutex::default(),
@@ -89,6 +95,20 @@ impl Shared {
     /// The state.
     pub fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A process is one of the room's deputies from now on: it is watched, and does not outlive the steward.
+    pub fn adopt(&self, pid: i32, deputy: Deputy) -> os::Result<()> {
+        let pidfd = deputy.pidfd.clone();
+        self.heir.entrust(pid, &pidfd);
+        // What it says meanwhile is heard when it is there.
+        let mut table = self.table();
+        let deputy = table.deputies.entry(pid).insert_entry(deputy);
+        for (tid, thread) in &deputy.get().threads {
+            self.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: *tid }, EventFlags::IN)?;
+        }
+        self.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        Ok(())
     }
 
     /// Processes that came home, and whose pages follow.

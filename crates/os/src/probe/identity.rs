@@ -192,6 +192,14 @@ pub fn trace_scope() -> Outcome {
     }
 }
 
+/// Whether it can be asked for is seen without asking.
+pub fn awake() -> Outcome {
+    match std::fs::File::options().write(true).open(crate::awake::PATH) {
+        Ok(_) => Outcome::Found(0),
+        Err(e) => Outcome::Missing(e.raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use super::{Event, HostTid, Stopped, TraceError, Traced, decode, request, wait_for, xstate};
 use crate::error::check;
 use crate::{Error, Result};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Where a thread has its restartable-sequences area (rseq(2)).
@@ -19,9 +20,7 @@ pub struct Rseq {
 /// elf.h: the note that names the extended state.
 const NT_X86_XSTATE: usize = 0x202;
 /// More than any extended state that exists (AMX tiles are 8 KiB of it).
-const XSTATE_BYTES_MAX: usize = 64 << 10;
-/// What it takes but for processors with AMX.
-const XSTATE_BYTES_USUAL: usize = 4 << 10;
+const XSTATE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the kernel's signal mask.
 const MASK_BYTES: usize = 8;
 
@@ -48,28 +47,30 @@ pub fn wait_within(tid: HostTid, patience: Duration) -> Result<Option<Event>> {
 impl Stopped {
     /// The extended state (XSAVE area in its standard form).
     pub fn extended_state(&self) -> Traced<Vec<u8>> {
-        let state = self.extended_state_within(XSTATE_BYTES_USUAL)?;
-        // One that was cut fills its place.
-        if state.len() < XSTATE_BYTES_USUAL { Ok(state) } else { self.extended_state_within(XSTATE_BYTES_MAX) }
-    }
-
-    fn extended_state_within(&self, bytes_max: usize) -> Traced<Vec<u8>> {
-        let mut bytes = vec![0u8; bytes_max];
+        let mut bytes = vec![0u8; XSTATE_BYTES_MAX];
         let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         request(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, &raw mut iov as usize)?;
         bytes.truncate(iov.iov_len);
         Ok(bytes)
     }
 
-    /// Sets the extended state, which may be another processor's: parts that this one has not must not be in use.
+    /// The same, without zeros at its end.
+    pub fn cut_extended_state(&self) -> Traced<Vec<u8>> {
+        self.extended_state().map(xstate::cut)
+    }
+
+    /// Sets the extended state, which may be cut, or another processor's: parts that this one has not must not be in use.
     pub fn set_extended_state(&mut self, bytes: &[u8]) -> Traced<()> {
-        // The kernel takes its own size alone.
-        let Err(refused) = self.put_extended_state(bytes) else { return Ok(()) };
-        let own = self.extended_state()?;
-        if own.len() == bytes.len() {
-            return Err(refused);
-        }
-        let fitted = xstate::fitted(bytes, &own).map_err(|what| {
+        /// This processor's: its size, and of which parts. All of its cores have the same.
+        static OWN: OnceLock<Vec<u8>> = OnceLock::new();
+        let own = match OWN.get() {
+            Some(own) => own,
+            None => {
+                let own = self.extended_state()?;
+                OWN.get_or_init(|| own)
+            }
+        };
+        let fitted = xstate::fitted(bytes, own).map_err(|what| {
             let why = std::io::Error::other(format!("this processor has no {what}"));
             TraceError::Failed(Error::new("setting the extended state", why))
         })?;

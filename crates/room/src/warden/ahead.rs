@@ -128,6 +128,13 @@ impl Pages<'_> {
         })
     }
 
+    /// The same, of pages whose bytes are known.
+    pub fn send_read(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
+        let this = std::cell::RefCell::new(self);
+        let batch_bytes = || this.borrow().bulk.batch_bytes();
+        body::each_of(runs, bytes, batch_bytes, |runs, bytes| this.borrow_mut().send_batch(runs, bytes))
+    }
+
     fn send_copy(&mut self, copied: &Copied, areas: &[image::Area]) -> Result<(), BodyError> {
         let this = std::cell::RefCell::new(self);
         let batch_bytes = || this.borrow().bulk.batch_bytes();

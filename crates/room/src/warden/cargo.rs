@@ -13,6 +13,7 @@ use os::userfault::Userfault;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use strategy::Ranges;
 use wire::ToHome;
 use wire::cargo::WINDOW_BYTES;
@@ -32,6 +33,8 @@ pub enum Item {
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
+        /// The image, if it has not come in parts.
+        image: Vec<u8>,
         /// Whose pages follow: the number that their sender knows them by.
         loan: u32,
         /// Who brought it.
@@ -59,7 +62,7 @@ pub enum Item {
 impl Item {
     fn bytes(&self) -> usize {
         match self {
-            Item::Part(body) | Item::Pages(body) | Item::Later(body) => body.len(),
+            Item::Part(body) | Item::Pages(body) | Item::Later(body) | Item::Rebuild { image: body, .. } => body.len(),
             _ => 0,
         }
     }
@@ -130,6 +133,9 @@ struct Incoming {
 #[derive(Default)]
 struct Untold(HashMap<i32, u64>);
 
+/// Else when nothing more has come for so long. At a stop the rest follows at once, and has the processors for itself.
+const TOLD_AFTER: Duration = Duration::from_micros(200);
+
 /// So much of what home may have under way it is told of at once.
 const TOLD_BYTES: u64 = WINDOW_BYTES / 8;
 
@@ -145,9 +151,9 @@ impl Untold {
         self.0.drain().for_each(|(pid, bytes)| room.tell(&ToHome::Taken { pid, bytes }));
     }
 
-    /// Waits for the next item, when nothing is untold.
+    /// Waits for the next item; before it waits for long, nothing is untold.
     fn next(&mut self, room: &Shared, from: &Receiver<Item>) -> Option<Item> {
-        from.try_recv().ok().or_else(|| {
+        from.recv_timeout(TOLD_AFTER).ok().or_else(|| {
             self.tell(room);
             from.recv().ok()
         })
@@ -162,6 +168,7 @@ pub fn serve(room: &Arc<Shared>) {
         Ok(apart) => apart,
         Err(e) => return tracing::error!("no process can come: {e}"),
     };
+    os::warm::up();
     let mut incoming: HashMap<i32, Incoming> = HashMap::new();
     let mut taken = Untold::default();
     while let Some(item) = taken.next(room, &from) {
@@ -190,8 +197,11 @@ pub fn serve(room: &Arc<Shared>) {
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
-            Item::Rebuild { pid, gone, loan, source } => match incoming.remove(&pid) {
-                Some(mut one) => one.finish(room, pid, gone, (loan, source)),
+            Item::Rebuild { pid, gone, image, loan, source } => match incoming.remove(&pid) {
+                Some(mut one) => {
+                    one.add(&image);
+                    one.finish(room, pid, gone, (loan, source));
+                }
                 None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
             },
             Item::Later(body) => {
@@ -229,19 +239,25 @@ impl Incoming {
 
     fn write(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, body: Vec<u8>) {
         let Ok(laid) = self.map(room, pid) else { return };
+        let needs_no_file =
+            wire::cargo::pages(&body).is_some_and(|pages| are_anonymous(&pages.runs, &laid.image.areas));
         if let Err(e) = os::fault::at("pages there") {
             self.mapped = Some(Err(e.to_string()));
             return;
         }
         let (image, windows) = (laid.image.clone(), laid.windows.clone());
-        let put = apart.with(&laid.memory, move |memory| match wire::cargo::pages(&body) {
+        let put = move |memory: &Memory| match wire::cargo::pages(&body) {
             Some(pages) => {
                 body::put_pages(&pages.runs, pages.bytes, &image.areas, &windows, memory).map_err(|e| e.to_string())
             }
             None => Ok(()),
-        });
+        };
+        let put = match needs_no_file {
+            true => put(&laid.memory),
+            false => apart.with(&laid.memory, put).map_err(|e| e.to_string()).flatten(),
+        };
         self.written = true;
-        if let Err(e) = put.map_err(|e| e.to_string()).flatten() {
+        if let Err(e) = put {
             self.mapped = Some(Err(e));
         }
     }
@@ -275,6 +291,9 @@ impl Incoming {
     }
 
     fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, (loan, source): (u32, Source)) {
+        if self.later.is_empty() && !self.bytes.is_empty() && matches!(self.mapped, Some(Ok(_))) {
+            return self.finish_at_once(room, pid, gone, source != Source::Home);
+        }
         let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
@@ -282,10 +301,28 @@ impl Incoming {
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
         let onward = source != Source::Home;
         match fits.and_then(|()| self.page_later(room, pid, loan, source)) {
-            Ok(()) => room.orders.give(Order::Rebuild { pid, gone, onward }),
+            Ok(()) => room.orders.give(Order::Rebuild { pid, image: None, gone, onward }),
             Err(why) => give_up(room, pid, why),
         }
     }
+
+    /// The last image has just come, and all pages are in place: the tracer makes the layout fit, and goes on.
+    fn finish_at_once(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, onward: bool) {
+        match decode(pid, &std::mem::take(&mut self.bytes)) {
+            Ok(image) if body::lie_within(&gone, &image.areas) => {
+                room.orders.give(Order::Rebuild { pid, image: Some(Arc::new(image)), gone, onward });
+            }
+            Ok(_) => give_up(room, pid, "pages lie in no area of the image".to_owned()),
+            Err(why) => give_up(room, pid, why),
+        }
+    }
+}
+
+/// All of these pages lie in anonymous memory, and none of them is a file's: to write them nobody waits for home.
+fn are_anonymous(runs: &[body::Run], areas: &[image::Area]) -> bool {
+    let anonymous: Vec<image::Area> =
+        areas.iter().filter(|a| a.content == image::Content::Anonymous).copied().collect();
+    body::lie_within(runs, &anonymous)
 }
 
 /// It does not come: what there is of its body goes.
@@ -295,12 +332,14 @@ fn give_up(room: &Shared, pid: i32, why: String) {
 }
 
 fn lay_out(room: &Arc<Shared>, pid: i32, bytes: &[u8]) -> Result<Laid, String> {
-    let image = Arc::new(Image::decode(bytes).map_err(|e| e.to_string())?);
-    if image.process.pid != pid {
-        return Err("the image is not this process'".into());
-    }
+    let image = Arc::new(decode(pid, bytes)?);
     let (answer, answered) = channel();
     room.orders.give(Order::Map { pid, image: image.clone(), answer });
     let (memory, windows) = answered.recv().map_err(|_| "the room ends".to_owned())??;
     Ok(Laid { image, memory, windows: windows.into() })
+}
+
+fn decode(pid: i32, bytes: &[u8]) -> Result<Image, String> {
+    let image = Image::decode(bytes).map_err(|e| e.to_string())?;
+    if image.process.pid == pid { Ok(image) } else { Err("the image is not this process'".into()) }
 }

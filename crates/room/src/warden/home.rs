@@ -44,8 +44,8 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
-        ToRoom::Rebuild { pid, gone, loan } => {
-            room.cargo.give(Item::Rebuild { pid, gone, loan, source: Source::Home });
+        ToRoom::Rebuild { pid, gone, image, loan } => {
+            room.cargo.give(Item::Rebuild { pid, gone, image, loan, source: Source::Home });
         }
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),

@@ -312,8 +312,8 @@ fn receive(
             Kind::Later => (cargo::process(&body), Item::Later(std::mem::take(&mut body)), None),
             Kind::Message => match postcard::from_bytes(&body) {
                 Ok(ToRoom::LayOut { pid }) => (Some(pid), Item::LayOut { pid }, None),
-                Ok(ToRoom::Rebuild { pid, gone, loan }) => {
-                    (Some(pid), Item::Rebuild { pid, gone, loan, source: source.clone() }, Some(loan != 0))
+                Ok(ToRoom::Rebuild { pid, gone, image, loan }) => {
+                    (Some(pid), Item::Rebuild { pid, gone, image, loan, source: source.clone() }, Some(loan != 0))
                 }
                 _ => return Err(LaneError::Odd("it says something that only home may")),
             },

@@ -53,6 +53,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let group = limit(RoomId(args.room), porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
+    let _ = room.shared.home_ahead_ns.set(home.monotonic_ns - here_monotonic_ns);
     let lanes = take_lanes(args, &room.shared, identity)?;
     let wall = Wall::needed(clocks.ahead_ns);
     if wall.is_some() || home.vdso != os::vdso::own() {

@@ -59,6 +59,8 @@ pub struct Shared {
     pub proc: super::proc::Proc,
     /// Threads that install a filter.
     pub filtering: super::tracer::shown::Filtering,
+    /// So far is home's monotonic clock ahead of this machine's, nanoseconds.
+    pub home_ahead_ns: OnceLock<i64>,
     /// Home's wall clock, if this machine's is wrong.
     pub wall: OnceLock<super::wall::Wall>,
     /// Home's code for its processes, if guests may not use this kernel's.
@@ -224,6 +226,7 @@ impl Shared {
             fifos: Fifos::default(),
             proc,
             filtering: super::tracer::shown::Filtering::default(),
+            home_ahead_ns: OnceLock::new(),
             wall: OnceLock::new(),
             strange: OnceLock::new(),
         }

@@ -161,6 +161,8 @@ pub enum Order {
     Rebuild {
         /// The process.
         pid: i32,
+        /// What it is, if its memory is still to be made to fit that.
+        image: Option<Arc<Image>>,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
         /// Another room brought it: signals that wait for it are in its image alone.
@@ -270,6 +272,7 @@ pub struct Parts {
 /// Runs until the porter is gone.
 pub fn run(parts: Parts) -> os::Result<()> {
     let Parts { room, porter, channels, children, listeners } = parts;
+    os::warm::up();
     if let Err(e) = ptrace::seize(porter) {
         return Err(os::Error::new("tracing the porter", std::io::Error::other(e)));
     }
@@ -342,7 +345,7 @@ impl Tracer {
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),
-            Order::Rebuild { pid, gone, onward } => self.rebuild_arriving(pid, &gone, onward),
+            Order::Rebuild { pid, image, gone, onward } => self.rebuild_arriving(pid, image, &gone, onward),
             Order::Resume { pid } => {
                 if !self.resume_arrived(pid) && !self.follows(pid) {
                     self.stay(pid);

@@ -75,6 +75,7 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
     if spawned.is_err() {
         return "no thread for messages that wait";
     }
+    os::warm::up();
     let mut body = Vec::new();
     let why = loop {
         let head = match downlink.receive(&mut body) {

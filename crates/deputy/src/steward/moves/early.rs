@@ -58,7 +58,8 @@ impl Move {
         // The place must be free of both memories: those of the image count as taken too.
         let mut taken = areas.clone();
         taken.extend(beside.iter().map(|a| Area { start: a.start, end: a.end, ..Default::default() }));
-        let collected = body::collect(self.pid, frozen.threads, &taken, 0, &body::Slept::new(), None, Ok);
+        let known = body::Known { areas: &taken, ignored: 0, slept: &body::Slept::new(), witness: None };
+        let collected = body::collect(self.pid, frozen.threads, known, Ok, || {});
         let deputy = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e

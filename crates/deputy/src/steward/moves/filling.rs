@@ -358,9 +358,8 @@ impl Filling {
         body::set_process(&mut batch, &image, &given, true);
         inside.run(&batch)?;
         body::requeue(inside, &image, &[signals, lost].concat())?;
-        let mut batch = inside.batch();
-        body::arm_timers(&mut batch, &image.process.timers);
-        inside.run(&batch)?;
+        let mut timers = inside.batch();
+        body::arm_timers(&mut timers, &image.process.timers);
         let mut done = Vec::new();
         // The first thread comes last: the region that all use goes with it.
         let mut insides: Vec<_> = self.deputy.into_insides().into_iter().collect();
@@ -372,7 +371,8 @@ impl Filling {
             if thread.processors.is_none() && os::processor::chosen(tid).is_some() {
                 os::processor::choose(tid, None);
             }
-            done.push(body::finish(inside, thread, first, |inside, mut batch| {
+            let batch = if first { std::mem::replace(&mut timers, inside.batch()) } else { inside.batch() };
+            done.push(body::finish(inside, batch, thread, first, |inside, mut batch| {
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
                 }

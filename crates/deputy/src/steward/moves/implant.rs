@@ -7,6 +7,7 @@ use abi::{Start, THREAD_AREA_BYTES, ThreadBlock};
 use body::{BodyError, Collected, Inside};
 use os::areas::Area;
 use os::pidfd::PidFd;
+use os::processor::Together;
 use os::ptrace::{self, Event, HostTid, Stopped};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
@@ -20,8 +21,16 @@ const ARG_ROOM_BYTES: u64 = 64 << 10;
 pub struct Implant {
     region: Region,
     start: u64,
-    /// The threads' ends of their channels, by TID.
-    channels: Vec<(i32, i32)>,
+    /// The channels of its threads.
+    channels: Vec<Channel>,
+}
+
+/// A thread's channel, as the process has it open until it is a deputy.
+struct Channel {
+    tid: i32,
+    /// The end that the steward has fetched.
+    ours: i32,
+    theirs: i32,
 }
 
 /// Where everything lies: the blob, its [`Start`] and the argument strings, the threads' areas.
@@ -55,6 +64,7 @@ pub fn implant(
     keeps: bool,
 ) -> Result<(Implant, Vec<(i32, OwnedFd)>), MoveError> {
     os::fault::at("implant")?;
+    let _together = collected.first().and_then(|first| Together::with(first.tid().0));
     let tids: Vec<i32> = collected.threads.iter().map(|t| t.tid).collect();
     let (layout, comm) = (collected.process.layout, collected.threads.first().map_or(Vec::new(), |t| t.comm.clone()));
     let first = collected.first().ok_or(BodyError::Gone)?;
@@ -63,11 +73,12 @@ pub fn implant(
     let injected = first.region().map(|at| (at, at + body::REGION_BYTES));
     let base = body::free_place_for(size, taken.iter().map(|a| (a.start, a.end)).chain(injected))?;
     let region = Region::at(base, blob.image.len() as u64, tids.len() as u64);
-    let channels = map(first, &region, pidfd, tids.len())?;
-    let numbers: Vec<i32> = channels.iter().map(|(_, theirs)| *theirs).collect();
+    let channels = map(first, &region, &tids)?;
+    let fetch = |channel: &Channel| Ok::<_, BodyError>((channel.tid, pidfd.get_fd(channel.ours)?));
+    let ours = channels.iter().map(fetch).collect::<Result<Vec<_>, _>>()?;
+    let numbers: Vec<i32> = channels.iter().map(|channel| channel.theirs).collect();
     let start = write(first, &region, &blob, (&numbers, &comm), layout, ignored, keeps)?;
-    let ours = tids.iter().copied().zip(channels.into_iter().map(|(ours, _)| ours)).collect();
-    Ok((Implant { region, start, channels: tids.into_iter().zip(numbers).collect() }, ours))
+    Ok((Implant { region, start, channels }, ours))
 }
 
 impl Implant {
@@ -77,8 +88,8 @@ impl Implant {
         let mut batch = first.batch();
         let args = [self.region.base, self.region.end - self.region.base, 0, 0, 0, 0];
         batch.must("unmapping the deputy's memory", libc::SYS_munmap, args);
-        for (_, theirs) in self.channels {
-            batch.must("closing the deputy's channel", libc::SYS_close, [theirs as u64, 0, 0, 0, 0, 0]);
+        for fd in self.channels.iter().flat_map(|channel| [channel.ours, channel.theirs]) {
+            batch.must("closing the deputy's channel", libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         }
         first.run(&batch)?;
         Ok(())
@@ -92,24 +103,23 @@ impl Implant {
         (keeps, written): (&[(u64, u64)], &[i32]),
         was_stopped: bool,
     ) -> Result<(), BodyError> {
+        let _together = collected.first().and_then(|first| Together::with(first.tid().0));
         body::strip(&mut collected)?;
         let first = collected.first().ok_or(BodyError::Gone)?;
         let mut batch = first.batch();
         for (start, end) in keeps {
             batch.may(libc::SYS_madvise, [*start, end - start, libc::MADV_DONTFORK as u64, 0, 0, 0]);
         }
-        for fd in written {
-            batch.may(libc::SYS_close, [*fd as u64, 0, 0, 0, 0, 0]);
+        for fd in written.iter().copied().chain(self.channels.iter().map(|channel| channel.ours)) {
+            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         }
-        if !batch.is_empty() {
-            first.run(&batch)?;
-        }
+        first.run(&batch)?;
         for (n, inside) in collected.into_insides().into_iter().enumerate() {
-            let theirs = self.channels.get(n).map_or(-1, |(_, theirs)| *theirs);
+            let theirs = self.channels.get(n).map_or(-1, |channel| channel.theirs);
             let stopped = set_off(inside, n, &self.region, theirs, self.start)?;
             if was_stopped { stopped.resume(0)? } else { stopped.detach(0)? }
         }
-        if was_stopped { self.channels.iter().try_for_each(|(tid, _)| stop_again(HostTid(*tid))) } else { Ok(()) }
+        if was_stopped { self.channels.iter().try_for_each(|channel| stop_again(HostTid(channel.tid))) } else { Ok(()) }
     }
 }
 
@@ -141,31 +151,26 @@ fn stop_again(tid: HostTid) -> Result<(), BodyError> {
     }
 }
 
-/// Maps the region and makes a socket pair for each thread in the process: our ends are taken from it, theirs stay.
-fn map(inside: &mut Inside, region: &Region, pidfd: &PidFd, threads: usize) -> Result<Vec<(OwnedFd, i32)>, BodyError> {
+/// Maps the region and makes a socket pair for each of the threads in the process.
+fn map(inside: &mut Inside, region: &Region, threads: &[i32]) -> Result<Vec<Channel>, BodyError> {
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
     let (code, data) = ((libc::PROT_READ | libc::PROT_EXEC) as u64, (libc::PROT_READ | libc::PROT_WRITE) as u64);
     let mut batch = inside.batch();
     for (from, to, protection) in [(region.base, region.start, code), (region.start, region.end, data)] {
         batch.must("mapping the deputy's memory", libc::SYS_mmap, [from, to - from, protection, flags, u64::MAX, 0]);
     }
-    let pairs = batch.space(8 * threads);
+    let pairs = batch.space(8 * threads.len());
     let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
-    for n in 0..threads as u64 {
+    for n in 0..threads.len() as u64 {
         let args = [libc::AF_UNIX as u64, kind, 0, pairs + 8 * n, 0, 0];
         batch.must("making the deputy's channel", libc::SYS_socketpair, args);
     }
     inside.run(&batch)?;
-    let mut found = Vec::new();
-    let mut closing = inside.batch();
-    for n in 0..threads as u64 {
+    let made = |(n, tid): (u64, &i32)| {
         let both = inside.memory().word(pairs + 8 * n)?;
-        let (ours, theirs) = (both as i32, (both >> 32) as i32);
-        found.push((pidfd.get_fd(ours)?, theirs));
-        closing.must("closing our end of the channel there", libc::SYS_close, [ours as u64, 0, 0, 0, 0, 0]);
-    }
-    inside.run(&closing)?;
-    Ok(found)
+        Ok(Channel { tid: *tid, ours: both as i32, theirs: (both >> 32) as i32 })
+    };
+    (0..).zip(threads).map(made).collect()
 }
 
 /// Writes everything that the blob finds; the address of its [`Start`].

@@ -13,7 +13,8 @@ use os::process::{self, FdInfo};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use wire::message::{Arrival, Place, Program, StandinId};
 
 /// Below it lie what the room's porter has open.
@@ -183,6 +184,11 @@ impl Observed {
         &self.raw
     }
 
+    /// The areas as an image has them.
+    pub fn image_areas(&self) -> &[image::Area] {
+        &self.memory.areas
+    }
+
     /// A body made ready for `other` will do for this one too.
     pub fn is_served_by(&self, other: &Observed) -> bool {
         let opened = |o: &Observed| o.descriptors.iter().map(|d| (d.fd, without_offset(d.opened))).collect::<Vec<_>>();
@@ -310,6 +316,10 @@ fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> 
     }
 }
 
+const NAMESPACES: [&str; 8] = ["mnt", "pid", "pid_for_children", "net", "uts", "ipc", "user", "time"];
+/// The steward's own, in which it stays.
+static OWN_NAMESPACES: OnceLock<[Option<PathBuf>; NAMESPACES.len()]> = OnceLock::new();
+
 /// State of the whole process that a room cannot hold.
 fn refuse_early(pid: i32) -> Result<(), BodyError> {
     let stays = |why: &str| Err(BodyError::Stays(why.to_owned()));
@@ -320,11 +330,12 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     if status.seccomp != 0 {
         return stays("it has a seccomp filter of its own");
     }
-    for namespace in ["mnt", "pid", "pid_for_children", "net", "uts", "ipc", "user", "time"] {
-        let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
+    let of = |who: &str, namespace| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
+    let own = OWN_NAMESPACES.get_or_init(|| NAMESPACES.map(|namespace| of("self", namespace)));
+    for (namespace, own) in NAMESPACES.into_iter().zip(own) {
         // Who ends has none any more.
-        let Some(its) = of(&pid.to_string()) else { return Err(BodyError::Gone) };
-        if of("self") != Some(its) {
+        let Some(its) = of(&pid.to_string(), namespace) else { return Err(BodyError::Gone) };
+        if own.as_ref() != Some(&its) {
             return stays(&format!("it lives in another {namespace} namespace (a container)"));
         }
     }

@@ -11,10 +11,11 @@ use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
-use body::{Ahead, BodyError, Collected, Run};
+use body::{Ahead, BodyError, Collected, Headstart, Known, Left, Run};
 use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
+use os::awake::Awake;
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
@@ -22,7 +23,7 @@ use os::witness::{self, Witness};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use strategy::protocol::{Side, Told};
 use strategy::{Ranges, Rounds, Way};
 use wire::message::{Place, Program, StandinId};
@@ -63,8 +64,8 @@ fn has_ended(pid: i32) -> bool {
 
 impl Move {
     fn go_out(&self, pidfd: &PidFd, wish: Wish, carefully: bool) -> Result<Leg, MoveError> {
-        // First: to make a process leaves this one with faults on pages that it writes, which would fall into the stop.
-        let witness = witness::is_needed().then(|| Witness::of(&os::process::status(self.pid)?)).transpose()?;
+        let witness =
+            witness::is_needed().then(|| self.room.heir.witness(&os::process::status(self.pid)?)).transpose()?;
         let mut prepared = self.prepare(None)?;
         self.done("prepare");
         let ahead = match self.ahead_if_wished(pidfd, &prepared, wish) {
@@ -78,7 +79,9 @@ impl Move {
             other => other,
         };
         let follow = matches!(wish.how, How::Post | How::Flush);
-        let left = ahead.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow, carefully, witness.as_ref())));
+        let headstart = ahead.map(|ahead| Headstart::of(self.pid, ahead));
+        let left =
+            headstart.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow, carefully, witness.as_ref())));
         let how = left.inspect_err(|_| self.call_off())?;
         Ok(self.leg(&self.room.args.host, &how))
     }
@@ -165,20 +168,22 @@ impl Move {
         &self,
         pidfd: &PidFd,
         mut prepared: Prepared,
-        mut ahead: Option<Ahead>,
+        mut headstart: Headstart,
         (follow, carefully, witness): (bool, bool, Option<&Witness>),
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
-        let latest = ahead.as_ref().map(|_| Observed::of_running(self.pid, true)).transpose()?;
+        let latest = (!headstart.is_none()).then(|| Observed::of_running(self.pid, true)).transpose()?;
         self.done("observe");
         let latest = latest.as_ref().unwrap_or(&prepared.observed);
         os::fault::at("freeze")?;
+        // What goes at once takes long, and nobody waits for microseconds.
+        let _awake = (!headstart.is_none()).then(Awake::now);
         let frozen = body::freeze(self.pid)?;
         self.course.borrow_mut().freeze(frozen.since);
         self.done("stop");
         let before = Some(latest).filter(|_| !carefully);
-        let now = match Observed::of(self.pid, before, ahead.is_some()) {
+        let now = match Observed::of(self.pid, before, !headstart.is_none()) {
             Ok(now) => now,
             Err(e) => {
                 frozen.thaw();
@@ -187,7 +192,7 @@ impl Move {
         };
         if !now.is_served_by(&prepared.observed) {
             // Another body, which has no pages yet.
-            drop(ahead.take());
+            headstart = Headstart::default();
             self.call_off();
             match self.prepare(Some(now.clone())) {
                 Ok(again) => prepared = again,
@@ -200,13 +205,14 @@ impl Move {
         self.done("observe");
         let was_stopped = frozen.stopped;
         let ignored = os::process::status(self.pid).map_or(0, |s| s.ignored);
-        let collected = body::collect(self.pid, frozen.threads, now.areas(), ignored, &frozen.slept, witness, Ok);
+        let known = Known { areas: now.areas(), ignored, slept: &frozen.slept, witness };
+        let collected = body::collect(self.pid, frozen.threads, known, Ok, || headstart.begin(now.image_areas()));
         let mut collected = collected.map_err(|(e, threads)| {
             threads.into_iter().for_each(|t| drop(t.detach(0)));
             e
         })?;
         self.done("collect");
-        let following = match self.send(&now, &mut collected, ahead.as_ref(), follow) {
+        let following = match self.send(&now, &mut collected, &mut headstart, follow) {
             Ok(following) => following,
             Err(e) => return put_back(collected, e),
         };
@@ -215,8 +221,8 @@ impl Move {
             following.into_iter().for_each(|f| f.call_off(&self.room));
             return Err(e);
         }
-        let how = match (&following, &ahead) {
-            (following, Some(ahead)) => ahead.course().how(following.is_some()),
+        let how = match (&following, headstart.course()) {
+            (following, Some(course)) => course.how(following.is_some()),
             (Some(_), None) => "post".to_owned(),
             (None, None) => "stop".to_owned(),
         };
@@ -228,7 +234,7 @@ impl Move {
         &self,
         now: &Observed,
         collected: &mut Collected,
-        ahead: Option<&Ahead>,
+        headstart: &mut Headstart,
         follow: bool,
     ) -> Result<Option<Following>, MoveError> {
         os::fault::at("image")?;
@@ -238,20 +244,45 @@ impl Move {
         used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
         self.course.borrow_mut().describe(now.parts(self.pid));
-        self.send_image(&image)?;
-        self.done("image");
-        let (rest, later) = body::divide(self.pid, &image, ahead, follow)?;
+        // What is little goes at once, so that the room wakes up once. Else it has time to make the layout fit while home looks for pages.
+        let fits = headstart.fits(&image);
+        let _gathered = self.room.downlink.get().filter(|_| fits).map(link::Sender::gather);
+        if !fits {
+            self.send_image(&image)?;
+            self.done("image");
+        }
+        let left = headstart.left(self.pid, &image, follow)?;
         self.done("look");
         os::fault::at("pages")?;
-        self.send_batches(&rest.runs, &image.areas, &Memory::of(self.pid)?, ahead.is_none(), None)?;
+        self.send_left(&left, &image, headstart.is_none())?;
         self.send_memories(&image)?;
         self.done("pages");
         os::fault::at("rebuild")?;
         let injected = collected.first().and_then(|inside| inside.region()).map(|at| (at, at + body::REGION_BYTES));
-        let following = self.follow(later, &image.areas, all_memory(now, injected))?;
+        let following = self.follow(left.later, &image.areas, all_memory(now, injected))?;
         let loan = following.as_ref().map_or(0, Following::loan);
-        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: rest.gone, loan });
+        let image = if fits { self.image_at_once(&image)? } else { Vec::new() };
+        self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: left.rest.gone, image, loan });
         Ok(following)
+    }
+
+    /// The image for the last message; empty if it is too large for that, and was sent before.
+    fn image_at_once(&self, image: &Image) -> Result<Vec<u8>, BodyError> {
+        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        if bytes.len() <= cargo::IMAGE_AT_ONCE_BYTES {
+            return Ok(bytes);
+        }
+        self.send_image(image).map(|()| Vec::new())
+    }
+
+    fn send_left(&self, left: &Left, image: &Image, fresh: bool) -> Result<(), MoveError> {
+        let Some(bytes) = &left.bytes else {
+            return self.send_batches(&left.rest.runs, &image.areas, &Memory::of(self.pid)?, fresh, None);
+        };
+        self.gauge.begin(Stage::Still, bytes.len() as u64);
+        let batch_bytes = || self.bulk.borrow().batch_bytes();
+        let sent = body::each_of(&left.rest.runs, bytes, batch_bytes, |runs, pages| self.send_pages(runs, pages));
+        sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
     pub(super) fn frame(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
@@ -314,7 +345,8 @@ impl Move {
                 Err(e) => return put_back(collected, e),
             };
         self.done("implant");
-        let ready = self.adopt(place, channels, !kept.is_empty()).and_then(|adopted| self.await_rebuilt(now, &adopted));
+        let flags = place::changed_flags(self.pid, &place.descriptors).unwrap_or_default();
+        let ready = self.adopt(place, channels, !kept.is_empty()).and_then(|()| self.await_rebuilt(now));
         if let Err(e) = ready {
             self.dismiss();
             implanted.withdraw(&mut collected)?;
@@ -325,8 +357,7 @@ impl Move {
             self.room.table().deputies.get_mut(&self.pid).into_iter().for_each(|d| d.stopped = true);
             self.room.tell(&ToRoom::Stop { pid: self.pid });
         }
-        let flags = place::changed_flags(self.pid, &place.descriptors);
-        flags.unwrap_or_default().iter().for_each(|flags| self.room.tell(flags));
+        flags.iter().for_each(|flags| self.room.tell(flags));
         // From here on only the end of the process can undo it.
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
@@ -347,14 +378,12 @@ impl Move {
         Ok(())
     }
 
-    /// Gives the poller the deputy; it says when it has it.
-    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>, lends: bool) -> Result<Receiver<()>, MoveError> {
+    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>, lends: bool) -> Result<(), MoveError> {
         os::fault::at("adopt")?;
         let deputy = Deputy { lends, ..self.deputy(place, channels)? };
-        let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
+        self.room.adopt(self.pid, deputy)?;
         self.done("adopt");
-        Ok(is_done)
+        Ok(())
     }
 
     fn dismiss(&self) {
@@ -363,10 +392,9 @@ impl Move {
         let _ = is_done.recv();
     }
 
-    fn await_rebuilt(&self, now: &Observed, adopted: &Receiver<()>) -> Result<(), MoveError> {
+    fn await_rebuilt(&self, now: &Observed) -> Result<(), MoveError> {
         let holds = now.still_holds(self.pid)?;
         self.done("look again");
-        adopted.recv().map_err(|_| MoveError::Silent("it is gone".into()))?;
         self.expect(|heard| match heard {
             Heard::Rebuilt(result) => Some(result),
             _ => None,

@@ -312,9 +312,7 @@ impl Move {
 
     /// Nobody else has it: it is this room's as before.
     fn keep_deputy(&self, deputy: Deputy) -> Result<(), MoveError> {
-        let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
-        is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))
+        Ok(self.room.adopt(self.pid, deputy)?)
     }
 
     /// Until the deputy has done what it was told.

@@ -16,7 +16,8 @@ pub fn picture(pid: i32) -> Result<Image, MoveError> {
         }
     };
     let ignored = os::process::status(pid).map_or(0, |s| s.ignored);
-    let collected = body::collect(pid, frozen.threads, now.areas(), ignored, &frozen.slept, None, Ok);
+    let known = body::Known { areas: now.areas(), ignored, slept: &frozen.slept, witness: None };
+    let collected = body::collect(pid, frozen.threads, known, Ok, || {});
     let mut collected = collected.map_err(|(e, threads)| {
         threads.into_iter().for_each(|t| drop(t.detach(0)));
         e

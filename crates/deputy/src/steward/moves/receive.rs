@@ -3,7 +3,6 @@
 use super::talk::{Given, Handover, Talk, Word};
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
-use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{BodyError, preliminary};
@@ -16,8 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
 use strategy::Pace;
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
@@ -205,10 +204,8 @@ impl Move {
         for (tid, info) in signals {
             self.room.tell(&ToRoom::Signal { pid: self.pid, tid, info: info.to_vec() });
         }
-        let (done, is_done) = mpsc::channel();
-        self.room.poller.order(Order::Adopt { pid: self.pid, deputy: Box::new(deputy), done });
-        if is_done.recv().is_err() {
-            tracing::error!("process {} cannot be watched: it is killed", self.pid);
+        if let Err(e) = self.room.adopt(self.pid, deputy) {
+            tracing::error!("process {} cannot be watched: {e}: it is killed", self.pid);
             // One that is gone is gone.
             let _ = pidfd.kill(libc::SIGKILL);
         }
@@ -227,8 +224,9 @@ impl Move {
         let mut runs = false;
         while !runs || follows.is_some_and(|loan| self.loans.over(loan).is_none()) {
             match self.hear() {
-                Ok(Heard::Runs(_)) => {
-                    let monotonic_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC);
+                Ok(Heard::Runs(then)) => {
+                    let ago_ns = i64::try_from(then.elapsed().as_nanos()).unwrap_or(i64::MAX);
+                    let monotonic_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC) - ago_ns;
                     // Who has gone does without.
                     let _ = talk.say(&Word::Runs { monotonic_ns });
                     self.drains();

@@ -9,8 +9,10 @@ use crate::warden::setup::ID_BASE;
 use crate::warden::shared::Shared;
 use crate::warden::strange;
 use body::{Batch, BodyError, Given, Inside, Window};
-use image::{Area, Image, Object, Opened};
+use image::{Area, Image, Object, Opened, Thread};
+use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
+use os::processor::Together;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -46,7 +48,7 @@ enum State {
     /// Its memory is laid out.
     Mapped(Arrival, Given, Box<Shell>, Arc<Image>),
     /// It stands, and waits for home's word.
-    Stands(Vec<Stopped>),
+    Stands { threads: Vec<Stopped>, _awake: Option<Awake> },
 }
 
 impl Arriving {
@@ -63,7 +65,7 @@ impl Arriving {
     /// Bodies that stand, to be let run.
     pub fn take_standing(&mut self, pid: i32) -> Option<Vec<Stopped>> {
         match self.states.remove(&pid)? {
-            State::Stands(threads) => Some(threads),
+            State::Stands { threads, .. } => Some(threads),
             other => {
                 self.states.insert(pid, other);
                 None
@@ -101,6 +103,11 @@ impl Tracer {
         image: Arc<Image>,
         answer: &Sender<Result<(Memory, Vec<Window>), String>>,
     ) {
+        let _ = answer.send(self.fit(pid, image));
+    }
+
+    /// The same, or makes what is laid out fit a later image.
+    fn fit(&mut self, pid: i32, image: Arc<Image>) -> Result<(Memory, Vec<Window>), String> {
         let mapped = match self.arriving.states.remove(&pid) {
             Some(State::Empty(arrival, stopped)) => self
                 .map(stopped, &image, &arrival)
@@ -112,12 +119,11 @@ impl Tracer {
             }
             _ => Err("no empty process waits for this image".into()),
         };
-        let told = mapped.map(|(arrival, given, shell)| {
+        mapped.map(|(arrival, given, shell)| {
             let memory = (shell.inside.memory().clone(), given.windows.clone());
             self.arriving.states.insert(pid, State::Mapped(arrival, given, shell, image));
             memory
-        });
-        let _ = answer.send(told);
+        })
     }
 
     /// Pages of it follow when it runs.
@@ -133,9 +139,15 @@ impl Tracer {
         let _ = answer.send(watched);
     }
 
-    /// All pages are there, or follow: the rest of its state.
-    pub fn rebuild_arriving(&mut self, pid: i32, gone: &[body::Run], onward: bool) {
+    /// All pages are there, or follow: the rest of its state. Its memory is made to fit the `image` first, if there is one.
+    pub fn rebuild_arriving(&mut self, pid: i32, image: Option<Arc<Image>>, gone: &[body::Run], onward: bool) {
         const ABSENT: &str = "its memory is not laid out";
+        let awake = Awake::now();
+        let fits = image.map_or(Ok(()), |image| self.fit(pid, image).map(drop));
+        if let Err(why) = fits {
+            self.forget_arriving(pid);
+            return self.room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
+        }
         let Some(state) = self.arriving.states.remove(&pid) else {
             // Home has called it off meanwhile: it is vanishing, and that is told when it has.
             return self.room.tell(&ToHome::Rebuilt { pid, result: Err(ABSENT.into()) });
@@ -148,13 +160,18 @@ impl Tracer {
             }
             _ => Err(ABSENT.to_owned()),
         };
-        let result = rebuilt.map(|threads| drop(self.arriving.states.insert(pid, State::Stands(threads))));
+        let stands = |threads| State::Stands { threads, _awake: awake };
+        let result = rebuilt.map(|threads| drop(self.arriving.states.insert(pid, stands(threads))));
         if result.is_err() {
-            self.bodies.forget(pid);
-            self.kill(pid);
-            self.room.guests().remove(pid);
+            self.forget_arriving(pid);
         }
         self.room.tell(&ToHome::Rebuilt { pid, result });
+    }
+
+    fn forget_arriving(&mut self, pid: i32) {
+        self.bodies.forget(pid);
+        self.kill(pid);
+        self.room.guests().remove(pid);
     }
 
     fn rebuild(
@@ -167,6 +184,7 @@ impl Tracer {
         os::fault::at("rebuild there")?;
         let Shell { mut inside, descriptors, kept, confined } = shell;
         let host = inside.tid();
+        let _together = Together::with(host.0);
         body::settle_memories(&mut inside, image, &given.windows)?;
         // Those of memories are closed by now.
         let descriptors = if given.windows.is_empty() { descriptors } else { os::process::descriptors(host.0)? };
@@ -176,41 +194,23 @@ impl Tracer {
         let mut batch = inside.batch();
         body::set_process(&mut batch, image, given, false);
         set_descriptors(&descriptors, &mut batch, image, arrival, given);
-        inside.run(&batch)?;
-        os::process::limit_descriptors(host.0, arrival.descriptors_max)?;
-        body::watch_again(&mut inside, image)?;
-        if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
-            && let Some(guest) = self.room.guests().get_mut(image.process.pid)
-        {
-            guest.reads_signals = true;
-        }
         let Some((first, others)) = image.threads.split_first() else {
             return Err(BodyError::Stays("it has no thread".into()));
         };
         let mut done = Vec::new();
-        for thread in others {
-            let beside = inside.make_thread(thread.tid)?;
-            self.room.guests().add_thread(beside.tid(), Who { pid: image.process.pid, tid: thread.tid });
-            let finished = body::finish(beside, thread, false, |inside, mut batch| {
-                give_up_capabilities(&mut batch, kept);
-                Ok(inside.run(&batch).map(drop)?)
-            });
-            done.push(finished?);
+        // Each batch is a way there and back: who has nothing that must come in between does with one.
+        let waits =
+            onward && (!image.process.pending.is_empty() || image.threads.iter().any(|t| !t.pending.is_empty()));
+        if waits || !others.is_empty() || !image.process.timers.is_empty() || !image.objects.made.is_empty() {
+            inside.run(&batch)?;
+            done = self.rebuild_more(&mut inside, (image, others, onward), kept)?;
+            batch = inside.batch();
         }
-        if !image.process.timers.is_empty() {
-            body::make_timers(host.0, &mut inside, image)?;
-        }
-        // Of one that comes from home, its deputy has them.
-        if onward {
-            body::requeue(&mut inside, image, &[])?;
-        }
-        let mut batch = inside.batch();
         body::arm_timers(&mut batch, &image.process.timers);
-        inside.run(&batch)?;
         if let Some(guest) = self.room.guests().get_mut(image.process.pid) {
             guest.before = Some(Arc::new(Before::of(image)));
         }
-        let stopped = body::finish(inside, first, true, |inside, mut batch| {
+        let stopped = body::finish(inside, batch, first, true, |inside, mut batch| {
             give_up_capabilities(&mut batch, kept);
             batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
             match confined {
@@ -218,7 +218,42 @@ impl Tracer {
                 false => self.confine(inside, batch, image.process.pid),
             }
         })?;
+        os::process::limit_descriptors(host.0, arrival.descriptors_max)?;
         done.insert(0, stopped);
+        Ok(done)
+    }
+
+    /// What not every process has: epoll instances, other threads (they are given), timers, signals that wait.
+    fn rebuild_more(
+        &mut self,
+        inside: &mut Inside,
+        (image, others, onward): (&Image, &[Thread], bool),
+        kept: u64,
+    ) -> Result<Vec<Stopped>, BodyError> {
+        body::watch_again(inside, image)?;
+        if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
+            && let Some(guest) = self.room.guests().get_mut(image.process.pid)
+        {
+            guest.reads_signals = true;
+        }
+        let mut done = Vec::new();
+        for thread in others {
+            let beside = inside.make_thread(thread.tid)?;
+            self.room.guests().add_thread(beside.tid(), Who { pid: image.process.pid, tid: thread.tid });
+            let batch = beside.batch();
+            let finished = body::finish(beside, batch, thread, false, |inside, mut batch| {
+                give_up_capabilities(&mut batch, kept);
+                Ok(inside.run(&batch).map(drop)?)
+            });
+            done.push(finished?);
+        }
+        if !image.process.timers.is_empty() {
+            body::make_timers(inside.tid().0, inside, image)?;
+        }
+        // Of one that comes from home, its deputy has them.
+        if onward {
+            body::requeue(inside, image, &[])?;
+        }
         Ok(done)
     }
 
@@ -274,12 +309,14 @@ impl Tracer {
         os::fault::past("resume there");
         self.bodies.came(pid);
         self.room.guests().runs(pid);
+        let here_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC);
         for thread in threads {
             if let Err(TraceError::Failed(e)) = thread.resume(0) {
                 tracing::error!("{e}");
             }
         }
-        self.room.tell(&ToHome::Runs { pid });
+        let since_ns = here_ns + self.room.home_ahead_ns.get().copied().unwrap_or_default();
+        self.room.tell(&ToHome::Runs { pid, since_ns });
         self.early_signals(pid);
         true
     }

@@ -14,12 +14,14 @@ use crate::warden::possessions::{self, Described, Looked};
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::sharers::refusal;
 use crate::warden::strange;
-use body::{Ahead, BodyError, Collected, Lender, Slept};
+use body::{BodyError, Collected, Headstart, Known, Lender, Slept};
 use image::Image;
 use link::Bulk;
 use os::areas::Shown;
+use os::awake::Awake;
 use os::inject::Memory;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
+use os::warm::Standby;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use strategy::Pace;
@@ -45,7 +47,7 @@ pub enum State {
     /// All have stopped, but another body may have to, too ([`super::sharing`]).
     Standing(Vec<Stopped>, Going),
     /// All is collected and on its way; job control had stopped it.
-    Collected(Box<Collected>, bool),
+    Collected { collected: Box<Collected>, was_stopped: bool, _awake: Option<Awake> },
 }
 
 /// How it goes.
@@ -74,8 +76,15 @@ pub struct Going {
     /// It goes to another room.
     pub onward: Option<Onward>,
     /// It goes home, where this is in place.
-    ahead: Option<Ahead>,
+    ahead: Headstart,
+    /// A thread that will send it.
+    sender: Option<Standby>,
+    /// While it stands still.
+    awake: Option<Awake>,
 }
+
+/// Why a body stays that nobody can send.
+pub const NO_THREAD: &str = "no thread to send it";
 
 impl Going {
     /// It stands still for this one.
@@ -97,7 +106,9 @@ impl Going {
             follow_bytes: 0,
             pace: Pace::default(),
             onward: None,
-            ahead: None,
+            ahead: Headstart::default(),
+            sender: None,
+            awake: None,
         }
     }
 }
@@ -117,7 +128,10 @@ impl Tracer {
         (onward, family): (bool, Family),
         ahead: Option<Ticket>,
     ) {
-        let ahead = self.room.homeward.take(pid, ahead);
+        let host = self.room.guests().host(pid);
+        let headstart = |ahead| host.map_or_else(Headstart::default, |host| Headstart::of(host.0, ahead));
+        let sender = Standby::start().ok();
+        let ahead = headstart(self.room.homeward.take(pid, ahead));
         let outline = self.departing.outlines.remove(&pid);
         if let Family::With(first) = family {
             return self.join(pid, first, pace);
@@ -132,18 +146,24 @@ impl Tracer {
         if let Err(e) = os::fault::at("recall there") {
             return self.cannot_leave(pid, refusal(&e.into()));
         }
-        let looked = self.room.guests().host(pid).and_then(possessions::look);
-        let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
+        let looked = host.and_then(possessions::look);
+        let own_bytes = host.and_then(|host| os::process::anonymous_bytes(host.0).ok());
         let onward = match onward {
             true => match outline.zip(self.room.lanes.out(pid)) {
-                Some((outline, way)) => Some(Onward { outline, way, ahead: self.room.lanes.take_ahead(pid) }),
+                Some((outline, way)) => {
+                    Some(Onward { outline, way, ahead: headstart(self.room.lanes.take_ahead(pid)) })
+                }
                 None => return self.cannot_leave(pid, "there is no way to the other room"),
             },
             false => None,
         };
         let slept = self.slept(pid);
         self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
-        self.stop_for(pid, Going { looked, follow_bytes, pace, onward, ahead, ..Going::leaving(slept, family) });
+        // What goes at once takes long, and nobody waits for microseconds.
+        let is_short = !onward.as_ref().map_or(&ahead, |onward| &onward.ahead).is_none();
+        let awake = is_short.then(Awake::now).flatten();
+        let going = Going::leaving(slept, family);
+        self.stop_for(pid, Going { looked, follow_bytes, pace, onward, ahead, sender, awake, ..going });
         self.check_leaving(pid);
     }
 
@@ -290,21 +310,24 @@ impl Tracer {
                 for info in own.chain(image.process.pending.iter_mut()) {
                     self.signals.fill_in(pid, info);
                 }
-                self.departing.states.insert(pid, State::Collected(Box::new(collected), going.stopped));
+                let collected = Box::new(collected);
+                let state = State::Collected { collected, was_stopped: going.stopped, _awake: going.awake.take() };
+                self.departing.states.insert(pid, state);
                 let elsewhere = self.tell_shared(pid, (going.family, &going.relatives), memories);
                 // Home lets them all run at once.
                 let follow_bytes = if going.relatives.is_empty() { going.follow_bytes } else { u64::MAX };
-                let (room, pace, ahead) = (self.room.clone(), going.pace, going.ahead.take());
+                let (room, pace, sender) = (self.room.clone(), going.pace, going.sender.take());
+                let mut ahead = std::mem::take(&mut going.ahead);
                 let bulk = RefCell::new(Bulk::new(pace));
                 if let Some(onward) = going.onward.take() {
-                    return self.send_onward(pid, host, image, (onward, follow_bytes, bulk.into_inner()));
+                    return self.send_onward((pid, host), image, (onward, follow_bytes, bulk.into_inner()), sender);
                 }
                 if let Some(files) = going.locked.take().filter(|files| !files.is_empty()) {
                     self.room.tell(&ToHome::Locked { pid, files });
                 }
                 let send = move || {
                     room.windows.open(pid);
-                    let later = send(&room, (pid, host), (&image, &elsewhere), (ahead.as_ref(), follow_bytes), &bulk);
+                    let later = send(&room, (pid, host), (&image, &elsewhere), (&mut ahead, follow_bytes), &bulk);
                     let result = later.as_ref().map(drop).map_err(refusal);
                     room.tell(&ToHome::Whole { pid, result });
                     // To watch no longer takes the kernel a walk over all of its pages.
@@ -313,9 +336,12 @@ impl Tracer {
                         lend(&room, pid, host, &image, &lender, &bulk);
                     }
                 };
-                if std::thread::Builder::new().name("leaving".into()).spawn(send).is_err() {
-                    self.cannot_leave(pid, "no thread to send it");
-                    self.stay(pid);
+                match sender {
+                    Some(sender) => sender.run(send),
+                    None => {
+                        self.cannot_leave(pid, NO_THREAD);
+                        self.stay(pid);
+                    }
                 }
             }
             Err((e, threads)) => {
@@ -373,7 +399,7 @@ impl Tracer {
                     Some(_) => {}
                 }
             }
-            Some(State::Collected(collected, was_stopped)) => {
+            Some(State::Collected { collected, was_stopped, .. }) => {
                 match collected.give_back() {
                     Ok(threads) => {
                         self.stop_again(pid, was_stopped);
@@ -505,7 +531,9 @@ fn take_apart(
         room.tell(&ToHome::Standing { pid, tids: tids.values().copied().collect() });
     }
     let at_home = |host| tids.get(&host).copied().map_or_else(|| Ok(os::process::inner_tid(host)?), Ok);
-    let collected = body::collect(host.0, threads, &areas, status.ignored, &going.slept, None, at_home)?;
+    let ahead = going.onward.as_ref().map_or(&going.ahead, |onward| &onward.ahead);
+    let known = Known { areas: &areas, ignored: status.ignored, slept: &going.slept, witness: None };
+    let collected = body::collect(host.0, threads, known, at_home, || ahead.begin(&image.areas))?;
     let mut image = image;
     if going.onward.is_some() {
         possessions::add_executable(&mut image, host);

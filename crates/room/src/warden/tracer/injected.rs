@@ -147,13 +147,14 @@ fn perform(stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Resul
 
 /// Has a stopped thread do `work`, which is told where nothing of the thread's own lies; then the thread is as it was.
 pub fn with_inside(
-    stopped: Stopped,
+    mut stopped: Stopped,
     slept: Duration,
     work: impl FnOnce(&mut Inside, u64) -> Result<(), TraceError>,
 ) -> Result<(Stopped, Result<(), TraceError>), TraceError> {
     let host = stopped.tid().0;
     let memory = Memory::of(host)?;
     let gate = gate(&memory, &os::areas::read(host)?)?;
+    stopped.abort_sequence(&memory)?;
     let (registers, mask) = (stopped.registers()?, stopped.mask()?);
     let rewound = rewind(&registers, slept, |at| memory.word(at).ok());
     // What is left of a sleep this kernel knows itself.

@@ -2,17 +2,19 @@
 //! while it runs, and is sent when it stands still, by the way that was made meanwhile ([`crate::warden::lanes`]).
 
 use super::Tracer;
+use super::departing::NO_THREAD;
 use crate::warden::ahead::{self, Begun, Pages, Watch, send_image, send_message};
 use crate::warden::homeward;
 use crate::warden::lanes::{self, Out};
 use crate::warden::possessions;
 use crate::warden::sharers::refusal;
-use body::{Ahead, BodyError, Lender, Lent};
+use body::{BodyError, Headstart, Left, Lender, Lent};
 use image::Image;
 use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::HostTid;
+use os::warm::Standby;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use wire::message::onward::{OUTLINE_BYTES_MAX, Outline, Said};
@@ -26,7 +28,7 @@ pub struct Onward {
     /// The way.
     pub way: Out,
     /// What has gone by it already.
-    pub ahead: Option<Ahead>,
+    pub ahead: Headstart,
 }
 
 impl Tracer {
@@ -91,10 +93,10 @@ impl Tracer {
     /// runs there.
     pub(super) fn send_onward(
         &mut self,
-        pid: i32,
-        host: HostTid,
+        (pid, host): (i32, HostTid),
         image: Image,
         (onward, follow_bytes, bulk): (Onward, u64, Bulk),
+        sender: Option<Standby>,
     ) {
         if !possessions::is_served(&image, &onward.outline) {
             self.room.tell(&ToHome::Onward { pid, said: Said::Changed });
@@ -104,18 +106,21 @@ impl Tracer {
         let room = self.room.clone();
         let send = move || {
             let mut pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
-            let mut image = image;
-            let sent = send(host, &mut image, (onward.ahead.as_ref(), follow_bytes), &mut pages);
+            let (mut image, mut ahead) = (image, onward.ahead);
+            let sent = send(host, &mut image, (&mut ahead, follow_bytes), &mut pages);
             room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(refusal) });
             // To watch no longer takes the kernel a walk over all of its pages.
-            drop(onward.ahead);
+            drop(ahead);
             if let Ok(Some(lender)) = sent {
                 lend(host, &image, &lender, &mut pages);
             }
         };
-        if std::thread::Builder::new().name("leaving".into()).spawn(send).is_err() {
-            self.cannot_leave(pid, "no thread to send it");
-            self.stay(pid);
+        match sender {
+            Some(sender) => sender.run(send),
+            None => {
+                self.cannot_leave(pid, NO_THREAD);
+                self.stay(pid);
+            }
         }
     }
 }
@@ -124,17 +129,25 @@ impl Tracer {
 fn send(
     host: HostTid,
     image: &mut Image,
-    (ahead, follow_bytes): (Option<&Ahead>, u64),
+    (ahead, follow_bytes): (&mut Headstart, u64),
     pages: &mut Pages<'_>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
     let (room, pid, way) = (pages.room, pages.pid, pages.way);
     let pace = pages.bulk.pace();
     body::find_keys(host.0, image)?;
-    send_image(way, image)?;
-    let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
-    let (rest, later) = body::divide(host.0, image, ahead, follow)?;
-    pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?;
+    // What is little goes at once, so that the other room wakes up once.
+    let fits = ahead.fits(image);
+    let _gathered = fits.then(|| way.link.gather());
+    if !fits {
+        send_image(way, image)?;
+    }
+    let follow = ahead.is_none() && os::process::anonymous_bytes(host.0)? >= follow_bytes;
+    let Left { rest, bytes, later } = ahead.left(host.0, image, follow)?;
+    match &bytes {
+        Some(bytes) => pages.send_read(&rest.runs, bytes)?,
+        None => pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?,
+    }
     let pages = std::cell::RefCell::new(pages);
     let batch_bytes = || pages.borrow().bulk.batch_bytes();
     body::each_content(host.0, image, &[], batch_bytes, |runs, bytes| pages.borrow_mut().send_batch(runs, bytes))?;
@@ -151,7 +164,15 @@ fn send(
     });
     let lender = lender.transpose()?;
     let loan = lender.as_ref().map_or(0, |lender| lender.loan());
-    send_message(way, &ToRoom::Rebuild { pid, gone: rest.gone, loan })?;
+    let mut at_once = Vec::new();
+    if fits {
+        at_once = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        if at_once.len() > cargo::IMAGE_AT_ONCE_BYTES {
+            send_image(way, image)?;
+            at_once.clear();
+        }
+    }
+    send_message(way, &ToRoom::Rebuild { pid, gone: rest.gone, image: at_once, loan })?;
     Ok(lender)
 }
 

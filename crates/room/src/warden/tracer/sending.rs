@@ -1,7 +1,7 @@
 //! What a body that leaves is sent home as: its image, its pages, and what follows.
 
 use crate::warden::shared::Shared;
-use body::{Ahead, BodyError, Lender, Lent};
+use body::{BodyError, Headstart, Left, Lender, Lent};
 use image::Image;
 use link::Bulk;
 use os::inject::Memory;
@@ -49,7 +49,7 @@ pub(super) fn send(
     room: &Arc<Shared>,
     (pid, host): (i32, HostTid),
     (image, elsewhere): (&Image, &[bool]),
-    (ahead, follow_bytes): (Option<&Ahead>, u64),
+    (ahead, follow_bytes): (&mut Headstart, u64),
     bulk: &RefCell<Bulk>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
@@ -60,15 +60,20 @@ pub(super) fn send(
     let image = &*image;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
     send_image(room, pid, &bytes)?;
-    let follow = os::process::anonymous_bytes(host.0)? >= follow_bytes;
-    let (rest, later) = body::divide(host.0, image, ahead, follow)?;
+    let follow = ahead.is_none() && os::process::anonymous_bytes(host.0)? >= follow_bytes;
+    let Left { rest, bytes, later } = ahead.left(host.0, image, follow)?;
     if !rest.gone.is_empty() {
         room.tell(&ToHome::Onward { pid, said: Said::Gone(rest.gone) });
     }
     let batch_bytes = || bulk.borrow().batch_bytes();
     let send_pages = |runs: &[body::Run], bytes: &[u8]| pages_within(room, pid, bulk, runs, bytes);
-    let memory = Memory::of(host.0)?;
-    body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
+    match &bytes {
+        Some(bytes) => body::each_of(&rest.runs, bytes, batch_bytes, send_pages)?,
+        None => {
+            let memory = Memory::of(host.0)?;
+            body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
+        }
+    }
     body::each_content(host.0, image, elsewhere, batch_bytes, send_pages)?;
     if later.is_empty() {
         return Ok(None);

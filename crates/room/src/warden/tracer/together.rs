@@ -46,7 +46,7 @@ impl Tracer {
         if let Err(e) = os::fault::at("join there") {
             return self.cannot_leave(pid, refusal(&e.into()));
         }
-        let is_collected = matches!(self.departing.states.get(&first), Some(State::Collected(..)));
+        let is_collected = matches!(self.departing.states.get(&first), Some(State::Collected { .. }));
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
         match self.departing.states.get_mut(&pid) {
             Some(State::Standing(_, going)) if going.leader == Some(first) && is_collected => {

@@ -1,0 +1,156 @@
+//! What of a process' memory has gone ahead, and what of it is left when it stands still: a thread of its own finds that out while the process is still being collected.
+
+use crate::ahead::{Ahead, Course, Rest, divide};
+use crate::error::BodyError;
+use image::{Area, Image};
+use os::inject::Memory;
+use os::warm::Standby;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use strategy::Ranges;
+
+/// So much is read as well.
+const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// What has gone ahead; maybe nothing.
+#[derive(Debug, Default)]
+pub struct Headstart {
+    ahead: Option<Arc<Ahead>>,
+    looking: Option<Looking>,
+}
+
+/// What is to be sent when the process stands still.
+#[derive(Debug)]
+pub struct Left {
+    /// Pages.
+    pub rest: Rest,
+    /// Their bytes, if they are few and have been read already.
+    pub bytes: Option<Vec<u8>>,
+    /// What follows when it runs.
+    pub later: Ranges,
+}
+
+/// A thread that looks when it is told to, or ends with this.
+#[derive(Debug)]
+struct Looking {
+    begin: Sender<Vec<Area>>,
+    found: Receiver<Result<Found, BodyError>>,
+}
+
+type Found = (Rest, Option<Vec<u8>>);
+
+impl Headstart {
+    /// This has gone ahead of process `pid`, which runs.
+    pub fn of(pid: i32, ahead: Option<Ahead>) -> Headstart {
+        let ahead = ahead.map(Arc::new);
+        // Without a thread it takes longer.
+        let looking = ahead.as_ref().and_then(|ahead| Looking::start(pid, ahead.clone()).ok());
+        Headstart { ahead, looking }
+    }
+
+    /// The process stands still from now on, and has these areas.
+    pub fn begin(&self, areas: &[Area]) {
+        if let Some(looking) = &self.looking {
+            // One that has ended is found out when its answer is wanted.
+            let _ = looking.begin.send(areas.to_vec());
+        }
+    }
+
+    /// Nothing has: the other end has no pages yet.
+    pub fn is_none(&self) -> bool {
+        self.ahead.is_none()
+    }
+
+    /// All that has gone lies in areas that the image still has, and there are no others: what is left can be put where it belongs before the image is there.
+    pub fn fits(&self, image: &Image) -> bool {
+        image.objects.memories.is_empty() && self.ahead.as_ref().is_some_and(|ahead| ahead.areas() == image.areas)
+    }
+
+    /// How it went.
+    pub fn course(&self) -> Option<Course> {
+        self.ahead.as_ref().map(|ahead| ahead.course())
+    }
+
+    /// What is left of process `pid`. `follow`: pages may follow, though none has gone ahead.
+    pub fn left(&mut self, pid: i32, image: &Image, follow: bool) -> Result<Left, BodyError> {
+        // With protection keys, areas may be other ones than those that it was told of.
+        let looking = self.looking.take().filter(|_| image.process.keys == 0);
+        let found = match (&self.ahead, looking) {
+            (Some(_), Some(looking)) => looking.found()?,
+            (Some(ahead), None) => (ahead.rest(&image.areas)?, None),
+            (None, _) => (Rest::default(), None),
+        };
+        let (rest, bytes) = found;
+        let ahead = self.ahead.as_deref().map(|ahead| (ahead, rest));
+        let (rest, later) = divide(pid, image, ahead, follow)?;
+        Ok(Left { rest, bytes: bytes.filter(|_| later.is_empty()), later })
+    }
+}
+
+impl Looking {
+    fn start(pid: i32, ahead: Arc<Ahead>) -> std::io::Result<Looking> {
+        let (begin, begins) = channel::<Vec<Area>>();
+        let (tell, found) = channel();
+        Standby::start()?.run(move || {
+            if let Ok(areas) = begins.recv() {
+                // Who does not wait any more has given up.
+                let _ = tell.send(look(pid, &ahead, &areas));
+            }
+        });
+        Ok(Looking { begin, found })
+    }
+
+    fn found(self) -> Result<Found, BodyError> {
+        self.found.recv().map_err(|_| BodyError::Stays("nobody looks at its memory".into()))?
+    }
+}
+
+fn look(pid: i32, ahead: &Ahead, areas: &[Area]) -> Result<Found, BodyError> {
+    let rest = ahead.rest(areas)?;
+    let bytes = rest.runs.iter().map(|run| run.1).sum::<u64>();
+    if bytes > READ_BYTES_MAX {
+        return Ok((rest, None));
+    }
+    let mut read = vec![0; bytes as usize];
+    Memory::of(pid)?.read_runs(&rest.runs, &mut read)?;
+    Ok((rest, Some(read)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copied::Copied;
+    use crate::pages::PAGE;
+
+    #[test]
+    fn what_was_written_is_found_and_read() {
+        let pid = std::process::id() as i32;
+        let mut memory = vec![7u8; 16 * PAGE];
+        let start = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);
+        let areas = vec![Area::anonymous(start, start + 8 * PAGE as u64, 3)];
+        let ahead = Ahead::copied(Copied::of(pid, &areas).unwrap(), areas.clone());
+        let mut headstart = Headstart::of(pid, Some(ahead));
+        let image = Image { areas: areas.clone(), ..Image::default() };
+        assert!(headstart.fits(&image) && !headstart.is_none());
+        let from = (start - memory.as_ptr() as u64) as usize;
+        memory[from + PAGE] = 8;
+        headstart.begin(&areas);
+        let left = headstart.left(pid, &image, false).unwrap();
+        assert_eq!(left.rest.runs, [(start + PAGE as u64, PAGE as u64)]);
+        assert_eq!(left.bytes.as_deref(), Some(&memory[from + PAGE..from + 2 * PAGE]));
+        // Asked again it looks itself.
+        assert_eq!(headstart.left(pid, &image, false).unwrap().rest.runs, left.rest.runs);
+    }
+
+    #[test]
+    fn without_a_headstart_all_is_left() {
+        let memory = vec![7u8; 16 * PAGE];
+        let start = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);
+        let areas = vec![Area::anonymous(start, start + 8 * PAGE as u64, 3)];
+        let mut none = Headstart::default();
+        none.begin(&areas);
+        let left = none.left(std::process::id() as i32, &Image { areas, ..Image::default() }, false).unwrap();
+        assert!(none.is_none() && left.bytes.is_none() && !left.rest.runs.is_empty());
+        assert_eq!(memory[0], 7);
+    }
+}

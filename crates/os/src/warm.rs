@@ -1,0 +1,127 @@
+//! Memory that is there before it is needed: while a process stands still, each page that its movers touch for the first time costs it microseconds.
+
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+/// More than a move uses of a thread's stack, and of memory that is freed again.
+const STACK_BYTES: usize = 96 << 10;
+const HEAP_BYTES: usize = 768 << 10;
+/// What is freed is kept up to so much, bytes ...
+const KEPT_BYTES: i32 = 4 << 20;
+/// ... and what is allocated at once, up to so much, comes from what is kept.
+const LARGE_BYTES: i32 = 2 << 20;
+const PAGE: usize = 4096;
+
+/// Has this process' allocator keep what threads free. At the start of the process.
+pub fn keep_freed() {
+    // SAFETY: sets numbers of the allocator (mallopt(3)); no other thread runs yet.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+    }
+}
+
+/// Touches memory that the calling thread will use: the stack, and what the allocator will give it next. A page that nobody has touched takes up to 20 us where the machine is a virtual one, which
+/// must get it from its host.
+pub fn up() {
+    stack();
+    let mut heap = Vec::<u8>::with_capacity(HEAP_BYTES);
+    touch(heap.spare_capacity_mut());
+    black_box(&mut heap);
+}
+
+#[inline(never)]
+fn stack() {
+    let mut bytes = [const { MaybeUninit::uninit() }; STACK_BYTES];
+    touch(&mut bytes);
+    black_box(&mut bytes);
+}
+
+fn touch(bytes: &mut [MaybeUninit<u8>]) {
+    for page in bytes.chunks_mut(PAGE) {
+        page[0].write(1);
+    }
+}
+
+/// So many threads wait for work at most; each keeps the memory that it has touched.
+const IDLE_MAX: usize = 4;
+
+/// Those that wait.
+static IDLE: Mutex<Vec<Sender<Task>>> = Mutex::new(Vec::new());
+
+/// What a thread does; whether it can do something else then.
+type Task = Box<dyn FnOnce() -> bool + Send>;
+
+/// A thread that has begun, and whose memory is there; it waits for what it is to do.
+#[derive(Debug)]
+pub struct Standby(Sender<Task>);
+
+impl Standby {
+    /// One that has done something before, or a new one.
+    pub fn start() -> std::io::Result<Standby> {
+        if let Some(idle) = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(Standby(idle));
+        }
+        let (give, given) = channel::<Task>();
+        let again = give.clone();
+        let serve = move || {
+            up();
+            while let Ok(task) = given.recv() {
+                if !(task() && is_wanted(&again)) {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new().name("standby".into()).spawn(serve)?;
+        Ok(Standby(give))
+    }
+
+    /// Has it do this, and then whatever comes.
+    pub fn run(self, task: impl FnOnce() + Send + 'static) {
+        self.run_until(move || {
+            task();
+            true
+        });
+    }
+
+    /// Has it do this, and then whatever comes, if that says so. Else it ends, and with it what the kernel keeps for the very thread, such as whom it traces.
+    pub fn run_until(self, task: impl FnOnce() -> bool + Send + 'static) {
+        // It waits until then, whatever comes: it cannot have ended.
+        let _ = self.0.send(Box::new(task));
+    }
+}
+
+fn is_wanted(one: &Sender<Task>) -> bool {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_wanted = idle.len() < IDLE_MAX;
+    if is_wanted {
+        idle.push(one.clone());
+    }
+    is_wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_do_one_thing_after_another_until_they_are_told_to_end() {
+        let does = |last: bool| {
+            let (told, hear) = channel();
+            Standby::start().unwrap().run_until(move || {
+                told.send(std::thread::current().id()).unwrap();
+                !last
+            });
+            hear.recv().unwrap()
+        };
+        let idle = || IDLE.lock().unwrap().len();
+        let first = does(false);
+        while idle() < 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!(does(true), first, "it was idle");
+        assert_ne!(does(false), first, "it has ended");
+    }
+}
