@@ -4,7 +4,9 @@ use crate::ahead::{Ahead, Course, Rest, divide};
 use crate::error::BodyError;
 use image::{Area, Image};
 use os::inject::Memory;
+use os::processor::Elsewhere;
 use os::warm::Standby;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use strategy::Ranges;
@@ -33,8 +35,11 @@ pub struct Left {
 /// A thread that looks when it is told to, or ends with this.
 #[derive(Debug)]
 struct Looking {
+    tid: Option<i32>,
     begin: Sender<Vec<Area>>,
     found: Receiver<Result<Found, BodyError>>,
+    /// It leaves the processor alone on which the process is collected.
+    elsewhere: RefCell<Option<Elsewhere>>,
 }
 
 type Found = (Rest, Option<Vec<u8>>);
@@ -51,6 +56,7 @@ impl Headstart {
     /// The process stands still from now on, and has these areas.
     pub fn begin(&self, areas: &[Area]) {
         if let Some(looking) = &self.looking {
+            *looking.elsewhere.borrow_mut() = looking.tid.and_then(Elsewhere::keep);
             // One that has ended is found out when its answer is wanted.
             let _ = looking.begin.send(areas.to_vec());
         }
@@ -91,13 +97,15 @@ impl Looking {
     fn start(pid: i32, ahead: Arc<Ahead>) -> std::io::Result<Looking> {
         let (begin, begins) = channel::<Vec<Area>>();
         let (tell, found) = channel();
-        Standby::start()?.run(move || {
+        let thread = Standby::start()?;
+        let tid = thread.tid();
+        thread.run(move || {
             if let Ok(areas) = begins.recv() {
                 // Who does not wait any more has given up.
                 let _ = tell.send(look(pid, &ahead, &areas));
             }
         });
-        Ok(Looking { begin, found })
+        Ok(Looking { tid, begin, found, elsewhere: RefCell::default() })
     }
 
     fn found(self) -> Result<Found, BodyError> {

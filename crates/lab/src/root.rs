@@ -29,7 +29,8 @@ pub struct Root<'a> {
     pub hierarchies: &'a [Hierarchy],
 }
 
-const DEVICES: [&str; 8] = ["null", "zero", "full", "random", "urandom", "tty", "fuse", "userfaultfd"];
+const DEVICES: [&str; 9] =
+    ["null", "zero", "full", "random", "urandom", "tty", "fuse", "userfaultfd", "cpu_dma_latency"];
 const SAFE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 impl Root<'_> {

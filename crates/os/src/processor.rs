@@ -69,6 +69,25 @@ pub fn made_together(tid: i32) {
     }
 }
 
+/// While it lives, a thread of this process runs on other processors than the one on which it was made: so that the thread that made it and goes on there, and its tracee, have that to themselves.
+#[derive(Debug)]
+pub struct Elsewhere {
+    _thread: Held,
+}
+
+impl Elsewhere {
+    /// The thread `tid`; `None` if there is no other processor.
+    pub fn keep(tid: i32) -> Option<Elsewhere> {
+        // SAFETY: takes nothing.
+        let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        let before = allowed(tid).filter(|_| here < libc::CPU_SETSIZE as usize)?;
+        let mut others = before;
+        // SAFETY: a number inside the set.
+        unsafe { libc::CPU_CLR(here, &mut others) };
+        allow(tid, &others).then_some(Elsewhere { _thread: Held { tid, before: Set(before) } })
+    }
+}
+
 /// Processors, as bits of words: the lowest first, no zeros behind the last.
 pub type Processors = Vec<u64>;
 
@@ -188,6 +207,31 @@ mod tests {
         // SAFETY: small numbers.
         processors.iter().for_each(|n| unsafe { libc::CPU_SET(*n, &mut set) });
         set
+    }
+
+    #[test]
+    fn another_thread_leaves_this_processor_alone() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            // SAFETY: takes nothing.
+            tell.send(unsafe { libc::gettid() }).unwrap();
+            ends.recv().unwrap_err();
+        });
+        let tid = told.recv().unwrap();
+        let before = allowed(tid).unwrap();
+        let elsewhere = Elsewhere::keep(tid);
+        // SAFETY: two sets.
+        let count = |set: &cpu_set_t| unsafe { libc::CPU_COUNT(set) };
+        assert_eq!(elsewhere.is_some(), count(&before) > 1);
+        assert_eq!(
+            count(&allowed(tid).unwrap()),
+            if elsewhere.is_some() { count(&before) - 1 } else { count(&before) }
+        );
+        drop(elsewhere);
+        assert!(is_same(&allowed(tid).unwrap(), &before));
+        drop(end);
+        other.join().unwrap();
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// More than a move uses of a thread's stack, and of memory that is freed again.
 const STACK_BYTES: usize = 96 << 10;
@@ -49,14 +50,21 @@ fn touch(bytes: &mut [MaybeUninit<u8>]) {
 const IDLE_MAX: usize = 4;
 
 /// Those that wait.
-static IDLE: Mutex<Vec<Sender<Task>>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
 /// What a thread does; whether it can do something else then.
 type Task = Box<dyn FnOnce() -> bool + Send>;
 
 /// A thread that has begun, and whose memory is there; it waits for what it is to do.
 #[derive(Debug)]
-pub struct Standby(Sender<Task>);
+pub struct Standby(Idle);
+
+/// The way to it, and its number, when it has begun.
+#[derive(Clone, Debug)]
+struct Idle {
+    give: Sender<Task>,
+    tid: Arc<AtomicI32>,
+}
 
 impl Standby {
     /// One that has done something before, or a new one.
@@ -65,8 +73,11 @@ impl Standby {
             return Ok(Standby(idle));
         }
         let (give, given) = channel::<Task>();
-        let again = give.clone();
+        let this = Idle { give, tid: Arc::default() };
+        let again = this.clone();
         let serve = move || {
+            // SAFETY: takes nothing.
+            again.tid.store(unsafe { libc::gettid() }, Ordering::Relaxed);
             up();
             while let Ok(task) = given.recv() {
                 if !(task() && is_wanted(&again)) {
@@ -75,7 +86,12 @@ impl Standby {
             }
         };
         std::thread::Builder::new().name("standby".into()).spawn(serve)?;
-        Ok(Standby(give))
+        Ok(Standby(this))
+    }
+
+    /// Its number, if it has begun.
+    pub fn tid(&self) -> Option<i32> {
+        Some(self.0.tid.load(Ordering::Relaxed)).filter(|tid| *tid != 0)
     }
 
     /// Has it do this, and then whatever comes.
@@ -89,11 +105,11 @@ impl Standby {
     /// Has it do this, and then whatever comes, if that says so. Else it ends, and with it what the kernel keeps for the very thread, such as whom it traces.
     pub fn run_until(self, task: impl FnOnce() -> bool + Send + 'static) {
         // It waits until then, whatever comes: it cannot have ended.
-        let _ = self.0.send(Box::new(task));
+        let _ = self.0.give.send(Box::new(task));
     }
 }
 
-fn is_wanted(one: &Sender<Task>) -> bool {
+fn is_wanted(one: &Idle) -> bool {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     let is_wanted = idle.len() < IDLE_MAX;
     if is_wanted {

@@ -128,11 +128,17 @@ impl Pages<'_> {
         })
     }
 
-    /// The same, of pages whose bytes are known.
-    pub fn send_read(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
-        let this = std::cell::RefCell::new(self);
-        let batch_bytes = || this.borrow().bulk.batch_bytes();
-        body::each_of(runs, bytes, batch_bytes, |runs, bytes| this.borrow_mut().send_batch(runs, bytes))
+    /// The same, of pages whose bytes are known. Home is not told: how many bytes went, and how many of them over the wire.
+    pub fn send_read(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(u64, u64), BodyError> {
+        let (pid, link, bulk) = (self.pid, &self.way.link, std::cell::RefCell::new(&mut self.bulk));
+        let mut wire_bytes = 0;
+        let batch_bytes = || bulk.borrow().batch_bytes();
+        body::each_of(runs, bytes, batch_bytes, |runs, bytes| {
+            let sent = bulk.borrow_mut().send(link, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes]);
+            sent.map(|bytes| wire_bytes += bytes).map_err(lost)
+        })?;
+        self.sent_bytes += bytes.len() as u64;
+        Ok((bytes.len() as u64, wire_bytes))
     }
 
     fn send_copy(&mut self, copied: &Copied, areas: &[image::Area]) -> Result<(), BodyError> {

@@ -17,6 +17,7 @@ use body::{BodyError, Frozen, Pager};
 use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use image::Image;
 use os::areas::Area;
+use os::awake::Awake;
 use os::ptrace::Stopped;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -86,6 +87,8 @@ impl Move {
             How::Auto => costs().stop_bytes_max(wish.max_freeze_us),
             How::Stop | How::Pre | How::Flush => u64::MAX,
         };
+        // What comes at once takes long, and nobody waits for microseconds.
+        let awake = ahead.is_some().then(Awake::now);
         self.hold_signals();
         let (pid, pace, family) = (self.pid, wish.pace, why.family());
         let (ticket, course) = (ahead.as_ref().map(|ahead| ahead.ticket), ahead.as_ref().map(|ahead| ahead.course));
@@ -95,6 +98,7 @@ impl Move {
         let received = self.receive(why.must_come(), ahead.map(|ahead| ahead.laid), &mut known);
         match received.and_then(|received| self.go_together(received, &mut known, (wish.pace, why.must_come()))) {
             Ok((rest, others)) => {
+                drop(awake);
                 os::fault::past("home");
                 let follows = rest.is_some();
                 let alone = match (follows, others.is_empty()) {

@@ -244,15 +244,16 @@ impl Move {
         used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
         self.course.borrow_mut().describe(now.parts(self.pid));
-        // What is little goes at once, so that the room wakes up once. Else it has time to make the layout fit while home looks for pages.
         let fits = headstart.fits(&image);
-        let _gathered = self.room.downlink.get().filter(|_| fits).map(link::Sender::gather);
         if !fits {
+            // The room makes the layout fit while home looks for pages.
             self.send_image(&image)?;
             self.done("image");
         }
         let left = headstart.left(self.pid, &image, follow)?;
         self.done("look");
+        // What is little goes at once, so that the room wakes up once.
+        let _gathered = left.bytes.as_ref().and(self.room.downlink.get()).map(link::Sender::gather);
         os::fault::at("pages")?;
         self.send_left(&left, &image, headstart.is_none())?;
         self.send_memories(&image)?;

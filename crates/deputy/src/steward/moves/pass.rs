@@ -12,6 +12,7 @@ use body::{BodyError, Course};
 use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use ctl::steward::{RoomId, ToSteward};
 use image::Image;
+use os::awake::Awake;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -98,8 +99,12 @@ impl Move {
         let gone = self
             .prepare_beyond(&talk, &Beyond { ticket, ..beyond.clone() }, turn)
             .and_then(|(own_bytes, written)| Ok((self.pages_ahead(&beyond.node, ticket, own_bytes, wish)?, written)))
-            .and_then(|(ahead, written)| Ok((ahead, self.stop_and_send(&beyond.node, turn, wish)?, written)))
-            .and_then(|(ahead, follows, written)| {
+            .and_then(|(ahead, written)| {
+                // What goes at once takes long, and nobody waits for microseconds.
+                let awake = ahead.is_some().then(Awake::now);
+                Ok((ahead, self.stop_and_send(&beyond.node, turn, wish)?, written, awake))
+            })
+            .and_then(|(ahead, follows, written, _awake)| {
                 self.switch(&talk, turn, (follows, &written)).map(|()| (ahead, follows))
             });
         match gone {

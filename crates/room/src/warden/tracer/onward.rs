@@ -136,16 +136,17 @@ fn send(
     let (room, pid, way) = (pages.room, pages.pid, pages.way);
     let pace = pages.bulk.pace();
     body::find_keys(host.0, image)?;
-    // What is little goes at once, so that the other room wakes up once.
     let fits = ahead.fits(image);
-    let _gathered = fits.then(|| way.link.gather());
     if !fits {
         send_image(way, image)?;
     }
     let follow = ahead.is_none() && os::process::anonymous_bytes(host.0)? >= follow_bytes;
     let Left { rest, bytes, later } = ahead.left(host.0, image, follow)?;
+    // What is little goes at once, so that the other room wakes up once. Home, which only counts, is told then.
+    let gathered = bytes.is_some().then(|| way.link.gather());
+    let mut passed = None;
     match &bytes {
-        Some(bytes) => pages.send_read(&rest.runs, bytes)?,
+        Some(bytes) => passed = Some(pages.send_read(&rest.runs, bytes)?),
         None => pages.send(&rest.runs, &image.areas, &Memory::of(host.0)?, ahead.is_none(), None)?,
     }
     let pages = std::cell::RefCell::new(pages);
@@ -173,6 +174,10 @@ fn send(
         }
     }
     send_message(way, &ToRoom::Rebuild { pid, gone: rest.gone, image: at_once, loan })?;
+    drop(gathered);
+    if let Some((bytes, wire_bytes)) = passed {
+        room.tell(&ToHome::Onward { pid, said: Said::Passed { bytes, wire_bytes } });
+    }
     Ok(lender)
 }
 
