@@ -13,7 +13,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 #[derive(Debug)]
 pub struct Witness {
     pid: i32,
-    pidfd: PidFd,
+    /// `None`: another process has it.
+    pidfd: Option<PidFd>,
     /// A child of this process.
     is_own: bool,
 }
@@ -42,7 +43,7 @@ impl Witness {
             // SAFETY: this is that process.
             None => unsafe { bear(writer.as_raw_fd(), parent, uid, gid) },
             Some((pid, pidfd)) => {
-                let witness = Witness { pid, pidfd: pidfd.into(), is_own: true };
+                let witness = Witness { pid, pidfd: Some(pidfd.into()), is_own: true };
                 drop(writer);
                 match { reader }.read(&mut [0]) {
                     Ok(1) => Ok(witness),
@@ -55,13 +56,12 @@ impl Witness {
 
     /// One that another process has made ([`Witness::into_parts`]), which reaps it.
     pub fn from_parts(pid: i32, pidfd: OwnedFd) -> Witness {
-        Witness { pid, pidfd: pidfd.into(), is_own: false }
+        Witness { pid, pidfd: Some(pidfd.into()), is_own: false }
     }
 
-    /// What another process needs to know of it. The calling process reaps it.
-    pub fn into_parts(self) -> Result<(i32, OwnedFd)> {
-        let this = std::mem::ManuallyDrop::new(self);
-        Ok((this.pid, this.pidfd.as_fd().try_clone_to_owned().map_err(|e| Error::new("duplicating a pidfd", e))?))
+    /// What another process needs to have it. The calling process is to reap it.
+    pub fn into_parts(mut self) -> (i32, Option<PidFd>) {
+        (self.pid, self.pidfd.take())
     }
 
     /// The call by which a process looks into it: number and arguments. Nowhere to write is given: who may look is told that.
@@ -77,7 +77,8 @@ pub fn tells_of_restrictions(result: i64) -> bool {
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        let _ = self.pidfd.kill(libc::SIGKILL);
+        let Some(pidfd) = &self.pidfd else { return };
+        let _ = pidfd.kill(libc::SIGKILL);
         if self.is_own {
             // SAFETY: waits for a child of ours, and wants to know nothing of it.
             unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };

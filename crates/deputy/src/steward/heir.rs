@@ -113,11 +113,8 @@ fn wait(steward: &OwnedFd) -> ! {
         match os::socket::receive(steward.as_fd(), packet.as_flattened_mut(), 0) {
             Ok((1.., _)) if packet[2] == WITNESS => {
                 let made = Witness::of_user(u32::from_le_bytes(packet[0]), u32::from_le_bytes(packet[1]));
-                let (answer, pidfd) = match made.and_then(Witness::into_parts) {
-                    Ok((pid, pidfd)) => (pid, Some(pidfd)),
-                    Err(e) => (e.errno(), None),
-                };
-                let descriptors: Vec<_> = pidfd.iter().map(AsFd::as_fd).collect();
+                let (answer, pidfd) = made.map_or_else(|e| (e.errno(), None), Witness::into_parts);
+                let descriptors: Vec<_> = pidfd.iter().map(PidFd::as_fd).collect();
                 let _ = os::socket::send(steward.as_fd(), &[IoSlice::new(&answer.to_le_bytes())], &descriptors, 0);
             }
             Ok((1.., descriptors)) => {
@@ -159,7 +156,8 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let heir = Heir::at(ours);
         // SAFETY: the child makes system calls, and allocates, which glibc allows after its fork.
-        if unsafe { libc::fork() } == 0 {
+        let heirs = unsafe { libc::fork() };
+        if heirs == 0 {
             drop(heir);
             wait(&theirs);
         }
@@ -171,6 +169,14 @@ mod tests {
         assert!(alive() && os::process::status(pid as i32).unwrap().uid == status.uid);
         drop(witness);
         while alive() {
+            std::thread::yield_now();
+        }
+        let open = || os::process::descriptors(heirs).unwrap().len();
+        let before = open();
+        (0..10).for_each(|_| drop(heir.witness(&status).unwrap()));
+        let begun = std::time::Instant::now();
+        while open() > before {
+            assert!(begun.elapsed().as_secs() < 10, "it keeps something of them");
             std::thread::yield_now();
         }
         drop(heir);

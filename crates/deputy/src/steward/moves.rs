@@ -1,5 +1,5 @@
-//! Processes that go to the room while they run, and come home again. Each move has a thread of its own: the kernel wants all requests of a tracer from one thread, and
-//! should that thread end, lets the process go on.
+//! Processes that go to the room while they run, and come home again. Each move has a thread to itself: the kernel wants all requests of a tracer from one thread, and
+//! should that thread end, as it does after a move that failed, lets the process go on.
 //!
 //! Of the two bodies that there are during a move one is stopped, and which one goes on is decided here: before the commit point everything that fails leaves the
 //! process where it was.
