@@ -99,7 +99,7 @@ impl Looking {
         let (tell, found) = channel();
         let thread = Standby::start()?;
         let tid = thread.tid();
-        thread.run(move || {
+        thread.run(c"look", move || {
             if let Ok(areas) = begins.recv() {
                 // Who does not wait any more has given up.
                 let _ = tell.send(look(pid, &ahead, &areas));

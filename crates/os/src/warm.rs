@@ -1,5 +1,6 @@
 //! Memory that is there before it is needed: while a process stands still, each page that its movers touch for the first time costs it microseconds.
 
+use std::ffi::CStr;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -52,8 +53,10 @@ const IDLE_MAX: usize = 4;
 /// Those that wait.
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
-/// What a thread does; whether it can do something else then.
-type Task = Box<dyn FnOnce() -> bool + Send>;
+/// What a thread does, under which name; whether it can do something else then.
+type Task = (&'static CStr, Box<dyn FnOnce() -> bool + Send>);
+/// Of those that wait.
+const NAME: &CStr = c"standby";
 
 /// A thread that has begun, and whose memory is there; it waits for what it is to do.
 #[derive(Debug)]
@@ -79,13 +82,18 @@ impl Standby {
             // SAFETY: takes nothing.
             again.tid.store(unsafe { libc::gettid() }, Ordering::Relaxed);
             up();
-            while let Ok(task) = given.recv() {
-                if !(task() && is_wanted(&again)) {
+            while let Ok((name, task)) = given.recv() {
+                set_name(name);
+                if !task() {
+                    break;
+                }
+                set_name(NAME);
+                if !is_wanted(&again) {
                     break;
                 }
             }
         };
-        std::thread::Builder::new().name("standby".into()).spawn(serve)?;
+        std::thread::Builder::new().name(NAME.to_string_lossy().into_owned()).spawn(serve)?;
         Ok(Standby(this))
     }
 
@@ -94,19 +102,24 @@ impl Standby {
         Some(self.0.tid.load(Ordering::Relaxed)).filter(|tid| *tid != 0)
     }
 
-    /// Has it do this, and then whatever comes.
-    pub fn run(self, task: impl FnOnce() + Send + 'static) {
-        self.run_until(move || {
+    /// Has it do this under this name, and then whatever comes.
+    pub fn run(self, name: &'static CStr, task: impl FnOnce() + Send + 'static) {
+        self.run_until(name, move || {
             task();
             true
         });
     }
 
     /// Has it do this, and then whatever comes, if that says so. Else it ends, and with it what the kernel keeps for the very thread, such as whom it traces.
-    pub fn run_until(self, task: impl FnOnce() -> bool + Send + 'static) {
+    pub fn run_until(self, name: &'static CStr, task: impl FnOnce() -> bool + Send + 'static) {
         // It waits until then, whatever comes: it cannot have ended.
-        let _ = self.0.give.send(Box::new(task));
+        let _ = self.0.give.send((name, Box::new(task)));
     }
+}
+
+fn set_name(name: &CStr) {
+    // SAFETY: reads a string that ends; the calling thread's own name.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 fn is_wanted(one: &Idle) -> bool {
@@ -126,7 +139,7 @@ mod tests {
     fn threads_do_one_thing_after_another_until_they_are_told_to_end() {
         let does = |last: bool| {
             let (told, hear) = channel();
-            Standby::start().unwrap().run_until(move || {
+            Standby::start().unwrap().run_until(c"one", move || {
                 told.send(std::thread::current().id()).unwrap();
                 !last
             });

@@ -76,7 +76,9 @@ fn what_a_node_sees() {
     assert_eq!(listing(&lab, "n2", "/bin"), names("tern ternd"));
     assert_eq!(listing(&lab, "n2", "/etc"), names("hostname hosts"));
     let mut devices = names("fd full fuse null ptmx pts random shm stderr stdin stdout tty urandom zero");
-    devices.extend(Path::new("/dev/userfaultfd").exists().then(|| "userfaultfd".to_owned()));
+    let those_that_are =
+        ["userfaultfd", "cpu_dma_latency"].into_iter().filter(|name| Path::new("/dev").join(name).exists());
+    devices.extend(those_that_are.map(str::to_owned));
     assert_eq!(listing(&lab, "n2", "/dev"), devices);
     assert_eq!(listing(&lab, "n3", "/"), names("bin dev etc home lib lib64 proc run sys tmp usr var"));
     assert!(fs::read_to_string(lab.root("n3").unwrap().join("etc/passwd")).unwrap().contains("stranger"));

@@ -316,7 +316,9 @@ impl Tracer {
                 let elsewhere = self.tell_shared(pid, (going.family, &going.relatives), memories);
                 // Home lets them all run at once.
                 let follow_bytes = if going.relatives.is_empty() { going.follow_bytes } else { u64::MAX };
-                let (room, pace, sender) = (self.room.clone(), going.pace, going.sender.take());
+                let (room, pace) = (self.room.clone(), going.pace);
+                // Who stands still for another had none made ready.
+                let sender = going.sender.take().or_else(|| Standby::start().ok());
                 let mut ahead = std::mem::take(&mut going.ahead);
                 let bulk = RefCell::new(Bulk::new(pace));
                 if let Some(onward) = going.onward.take() {
@@ -337,7 +339,7 @@ impl Tracer {
                     }
                 };
                 match sender {
-                    Some(sender) => sender.run(send),
+                    Some(sender) => sender.run(c"leaving", send),
                     None => {
                         self.cannot_leave(pid, NO_THREAD);
                         self.stay(pid);

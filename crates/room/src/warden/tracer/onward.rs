@@ -116,7 +116,7 @@ impl Tracer {
             }
         };
         match sender {
-            Some(sender) => sender.run(send),
+            Some(sender) => sender.run(c"leaving", send),
             None => {
                 self.cannot_leave(pid, NO_THREAD);
                 self.stay(pid);
