@@ -8,6 +8,7 @@ use crate::relayout::changes;
 use image::{Area, Content, Image, Layout, Thread, Vdso};
 use os::areas;
 use os::inject::{Batch, Inside, REGION_BYTES, gate};
+use os::processor::Together;
 use os::ptrace::{HostTid, Stopped};
 
 /// Where regions for injected calls may lie: far from where kernels put things and from what sanitizers and runtimes reserve.
@@ -340,6 +341,7 @@ pub fn finish(
     first: bool,
     last: impl FnOnce(&mut Inside, Batch) -> Result<(), BodyError>,
 ) -> Result<Stopped, BodyError> {
+    let together = Together::with(inside.tid().0);
     let name = batch.put(&[thread.comm.as_slice(), &[0]].concat());
     batch.may(libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]);
     batch.must("setting the thread's address", libc::SYS_set_tid_address, [thread.clear_tid, 0, 0, 0, 0, 0]);
@@ -363,6 +365,8 @@ pub fn finish(
     if first {
         inside.unmap_region()?;
     }
+    // Before it gets the processors that it has chosen.
+    drop(together);
     schedule(inside.tid(), thread);
     let registers = registers(&thread.registers);
     let mut stopped = inside.leave(&registers, if thread.enters_call { u64::MAX } else { thread.mask })?;

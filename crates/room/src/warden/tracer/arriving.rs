@@ -12,7 +12,6 @@ use body::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
-use os::processor::Together;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use os::userfault::Userfault;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -184,7 +183,6 @@ impl Tracer {
         os::fault::at("rebuild there")?;
         let Shell { mut inside, descriptors, kept, confined } = shell;
         let host = inside.tid();
-        let _together = Together::with(host.0);
         body::settle_memories(&mut inside, image, &given.windows)?;
         // Those of memories are closed by now.
         let descriptors = if given.windows.is_empty() { descriptors } else { os::process::descriptors(host.0)? };
