@@ -27,6 +27,7 @@ pub mod guest;
 pub mod soak;
 
 use clap::{Args as ClapArgs, Subcommand};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -188,7 +189,7 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
     };
     match printed {
         Ok(text) => {
-            print!("{text}");
+            let _ = std::io::stdout().write_all(text.as_bytes());
             0
         }
         Err(e) => {

@@ -10,6 +10,7 @@ use clap::Args as ClapArgs;
 use gossip::Draw;
 use programs::Program;
 use report::Report;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -53,7 +54,8 @@ pub fn main(args: &Args) -> u8 {
     eprintln!("tern soak: seed {seed}");
     match run(args, seed) {
         Ok(report) => {
-            print!("{}", if args.json { report.json(seed) } else { report.text() });
+            let text = if args.json { report.json(seed) } else { report.text() };
+            let _ = std::io::stdout().write_all(text.as_bytes());
             u8::from(report.has_failures())
         }
         Err(e) => {

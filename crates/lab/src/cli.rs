@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -156,7 +158,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
                 machine_cpu: vm_cpu,
             };
             let state = up::up(options)?;
-            println!("lab {} is up: {}", state.options.name, nodes_in_words(&state));
+            say(format!("lab {} is up: {}", state.options.name, nodes_in_words(&state)));
         }
         Command::Exec { node, command } if node == SWITCH => match run_at_switch(&State::load(&name)?, &command)? {},
         Command::Exec { node, command } => {
@@ -167,9 +169,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
             return Ok(end_like(run_in_node(State::load(&name)?.node(&node)?, &[shell])?));
         }
         Command::Status { json } => status(json)?,
-        Command::Ls { node, path } => {
-            list(State::load(&name)?.node(&node)?, &path)?.iter().for_each(|n| println!("{n}"))
-        }
+        Command::Ls { node, path } => list(State::load(&name)?.node(&node)?, &path)?.iter().for_each(say),
         Command::Cut { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), false)?,
         Command::Heal { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), true)?,
         Command::Restart { node } => cluster::restart_daemon(State::load(&name)?.node(&node)?)?,
@@ -177,13 +177,18 @@ fn act(Args { name, command }: Args) -> Result<u8> {
             let names = if every { all() } else { vec![name] };
             for name in names {
                 match teardown::down(&name)? {
-                    true => println!("lab {name} is down"),
-                    false => println!("no lab named {name} was up"),
+                    true => say(format!("lab {name} is down")),
+                    false => say(format!("no lab named {name} was up")),
                 }
             }
         }
     }
     Ok(0)
+}
+
+/// A reader that has gone (`tern lab status | head -1`) is no error.
+fn say(line: impl Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn nodes_in_words(state: &State) -> String {
@@ -198,14 +203,14 @@ fn status(json: bool) -> Result<()> {
     if json {
         let text =
             serde_json::to_string_pretty(&states).map_err(std::io::Error::from).context(|| "encode the status")?;
-        println!("{text}");
+        say(text);
         return Ok(());
     }
     if states.is_empty() {
-        println!("no lab is up");
+        say("no lab is up");
     }
     for state in &states {
-        println!("lab {} (hub {})", state.options.name, state.hub.pid);
+        say(format!("lab {} (hub {})", state.options.name, state.hub.pid));
         for node in &state.nodes {
             let alive = if node.init.is_alive() { "up" } else { "DOWN" };
             let kind = match (node.is_machine(), node.foreign) {
@@ -217,7 +222,7 @@ fn status(json: bool) -> Result<()> {
                 Some(status) => format!("ternd {}: {} of {} nodes alive", status.pid, status.alive, status.known),
                 None => "no ternd".into(),
             };
-            println!("  {:<5} {alive:<4} init {:<7} {:<12} {daemon}{kind}", node.name, node.init.pid, node.address);
+            say(format!("  {:<5} {alive:<4} init {:<7} {:<12} {daemon}{kind}", node.name, node.init.pid, node.address));
         }
     }
     Ok(())

@@ -72,6 +72,10 @@ fn main() -> ExitCode {
         return ExitCode::from(cli::main(&cli::Command::Run(run), &dirs, HOST));
     }
     let arguments = Arguments::parse_from(argv);
+    if matches!(arguments.command, Command::Sim(_) | Command::Image(_) | Command::Completions { .. }) {
+        // They only write: a reader that has gone (`| head`) ends them without a word.
+        deputy::client::restore_signals();
+    }
     ExitCode::from(match &arguments.command {
         Command::Tool(command) => cli::main(command, &arguments.dirs, HOST),
         Command::Daemon(args) => daemon::main(args, &arguments.dirs),

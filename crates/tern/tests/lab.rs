@@ -400,3 +400,19 @@ fn what_hangs_in_fuse_is_ended_too() {
     assert_eq!(traces(&options.name), Vec::<String>::new());
     child.wait().unwrap();
 }
+
+/// Failed once: the reader of a pipe had gone, and the tool panicked.
+#[test]
+fn who_is_read_no_more_says_nothing_of_it() {
+    let _lab = up(&bare(2));
+    let commands: [&[&str]; 4] =
+        [&["lab", "status"], &["lab", "status", "--json"], &["completions", "bash"], &["sim", "seeds", "--count", "1"]];
+    for command in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let done = Command::new(common::tern()).args(command).stdout(writer).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&done.stderr), "", "{command:?}");
+        // What only writes dies of the signal.
+        assert!(done.status.success() || done.status.signal() == Some(libc::SIGPIPE), "{command:?}: {}", done.status);
+    }
+}

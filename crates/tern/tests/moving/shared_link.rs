@@ -76,13 +76,9 @@ fn buffers_are_kept_to() {
     let text = at_home(&lab, &script).text();
     let numbers: Vec<i64> = text.lines().map(|n| n.parse().unwrap()).collect();
     assert_eq!((numbers.len(), &numbers[21..]), (27, &[1; 6][..]), "{text}");
-    // 24 bytes before each 1024, or 4096; what packs under load packs in all.
-    let median = |numbers: &[i64]| {
-        let mut sorted = numbers.to_vec();
-        sorted.sort_unstable();
-        sorted[sorted.len() / 2]
-    };
-    let [small, page, large] = [0, 7, 14].map(|first| median(&numbers[first..first + 7]));
+    // 24 bytes before each 1024, or 4096. What packs while this machine is busy only takes away from it: the most tells.
+    let [small, page, large] =
+        [0, 7, 14].map(|first| numbers[first..first + 7].iter().max().copied().unwrap_or_default());
     assert!(small > page + 80 && page > large + 20, "{text}");
 }
 
