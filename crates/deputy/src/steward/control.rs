@@ -110,6 +110,7 @@ fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, 
         return Err(why.clone());
     }
     let (pid, _, _) = os::socket::peer(&socket).map_err(|e| e.to_string())?;
+    room.vigil.over_beginning();
     // The room makes its process meanwhile.
     room.expect(pid);
     let arranged = arrange(room, pid, socket, memfd);

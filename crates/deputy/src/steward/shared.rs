@@ -10,6 +10,7 @@ use super::poller::{Poller, Source};
 use super::processes::Inquiry;
 use super::standins::Anchor;
 use homefs::server::Server;
+use os::awake::Vigil;
 use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -35,6 +36,8 @@ pub struct Shared {
     /// Processes that went to the room, and whose pages follow.
     pub lenders: body::Lenders,
     pagers: Mutex<HashMap<i32, Arc<body::Pager>>>,
+    /// Over programs that begin in the room.
+    pub vigil: Vigil,
     /// To the thread that looks at /proc.
     pub inquiries: OnceLock<std::sync::mpsc::Sender<(CallId, Inquiry)>>,
     table: Mutex<Table>,
@@ -86,6 +89,7 @@ impl Shared {
             moves: Moves::default(),
             lenders: body::Lenders::default(),
             pagers: Mutex::default(),
+            vigil: Vigil::default(),
             inquiries: OnceLock::new(),
             table: Mutex::default(),
             reported: Condvar::new(),

@@ -25,8 +25,14 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             None => tracing::error!("home told its clock unasked"),
         },
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
-        ToRoom::Expect { pid } => room.orders.give(Order::Expect { pid }),
-        ToRoom::Place(place) => room.orders.give(Order::Place(place)),
+        ToRoom::Expect { pid } => {
+            room.vigil.over_beginning();
+            room.orders.give(Order::Expect { pid });
+        }
+        ToRoom::Place(place) => {
+            room.vigil.over_beginning();
+            room.orders.give(Order::Place(place));
+        }
         ToRoom::Return { id, result, out, ready } => {
             ready.into_iter().for_each(|(standin, events)| room.standins.returned(standin, events));
             returned(room, id, result, out);

@@ -63,6 +63,8 @@ pub struct Shared {
     pub home_ahead_ns: OnceLock<i64>,
     /// Home's wall clock, if this machine's is wrong.
     pub wall: OnceLock<super::wall::Wall>,
+    /// Over programs that begin here.
+    pub vigil: os::awake::Vigil,
     /// Home's code for its processes, if guests may not use this kernel's.
     pub strange: OnceLock<super::strange::Strange>,
 }
@@ -228,6 +230,7 @@ impl Shared {
             filtering: super::tracer::shown::Filtering::default(),
             home_ahead_ns: OnceLock::new(),
             wall: OnceLock::new(),
+            vigil: os::awake::Vigil::default(),
             strange: OnceLock::new(),
         }
     }
