@@ -1,5 +1,6 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
+use super::proc::known_as;
 use super::shared::Shared;
 use super::standins;
 use super::strange;
@@ -11,7 +12,7 @@ use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -285,7 +286,8 @@ fn home_file(
     if name.starts_with("/proc") {
         // What the room says of its processes is what home says of their deputies.
         let offset = info.offset;
-        return Ok(Opened::File { file: files.own(body::nameable(name, info)), offset });
+        let known = PathBuf::from(OsString::from_vec(known_as(name.as_os_str().as_bytes())));
+        return Ok(Opened::File { file: files.own(body::nameable(&known, info)), offset });
     }
     let is_homes = home.mounts.contains(&info.mount_id);
     if !is_homes && !body::is_everywhere(host.0, fd) {

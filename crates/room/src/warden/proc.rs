@@ -18,6 +18,7 @@ use homefs::proto::{
 use nodes::Nodes;
 use os::ptrace::HostTid;
 pub use own::owner;
+pub use place::known_as;
 use place::{Merged, Place};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -377,7 +378,7 @@ impl Asked<'_> {
         };
         match self.room.standin_of(self.host(pid)?, fd) {
             Some(standin) => self.ask_name(pid, standin, Step::Text),
-            None => self.answer_text(&text),
+            None => self.answer_text(&known_as(&text)),
         }
     }
 

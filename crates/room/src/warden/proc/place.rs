@@ -107,6 +107,14 @@ pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool) -> Place {
     }
 }
 
+/// The name that a program knows of what is in /proc: the room's own has another.
+pub fn known_as(path: &[u8]) -> Vec<u8> {
+    match path.strip_prefix(b"/proc/").and_then(|rest| rest.strip_prefix(HIDDEN.as_bytes())) {
+        Some(rest) if rest.starts_with(b"/") => [b"/proc", rest].concat(),
+        _ => path.to_vec(),
+    }
+}
+
 fn at_the_top(path: &str) -> Option<Place> {
     Some(match path {
         "" => Place::Root,
