@@ -16,10 +16,10 @@ pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
         let others = guests.pids().into_iter().filter(|p| *p != pid);
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };
-    let areas = os::areas::read(host.0)?;
     if others.is_empty() {
         return Ok(BTreeSet::new());
     }
+    let areas = os::areas::read(host.0)?;
     let home = HomeFiles::of(host)?;
     let open = opened(room, host, &home);
     if open.is_empty() && !areas.iter().any(may_be_shared) {
