@@ -105,6 +105,11 @@ impl Exits {
         Some(Exits { bases: bases.set_eh_frame(frames), trap, image })
     }
 
+    /// Whether this is the code that it tells of: a process may have other code there, as one that may not use this kernel's.
+    pub fn are_of(&self, image: &[u8]) -> bool {
+        self.image == image
+    }
+
     /// Offset of an instruction that traps.
     pub fn trap(&self) -> u64 {
         self.trap

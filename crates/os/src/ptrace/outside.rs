@@ -39,9 +39,13 @@ impl Stopped {
     }
 
     /// Has the function return to where it traps, which is many times sooner done than a hundred single steps. It may be inside still: who has a shadow
-    /// stack does not return elsewhere, and what a debugger wrote into the frames is not known.
+    /// stack does not return elsewhere, other code than this kernel's has other frames, and what a debugger wrote into them is not known.
     fn return_to_trap(self, of: &Range<u64>, memory: &Memory) -> Traced<Stopped> {
         let Some(exits) = vdso::exits() else { return Ok(self) };
+        let mut image = vec![0; (of.end - of.start) as usize];
+        if memory.read(of.start, &mut image).is_err() || !exits.are_of(&image) {
+            return Ok(self);
+        }
         let (registers, tid) = (self.registers()?, self.tid);
         let slot = exits.return_slot(registers.rip - of.start, &registers);
         let Some((slot, back)) = slot.and_then(|slot| Some((slot, memory.word(slot).ok()?))) else { return Ok(self) };
@@ -101,6 +105,74 @@ mod tests {
             },
             pid => pid,
         }
+    }
+
+    /// A process that does nothing but call `function`; it ends with its parent's thread.
+    fn caller(function: extern "C" fn(i32, *mut libc::timespec) -> i32) -> i32 {
+        // SAFETY: the child makes system calls and those of the function only.
+        match unsafe { libc::fork() } {
+            // SAFETY: only this thread is left of the child, which has its own memory.
+            0 => unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                let mut time: libc::timespec = std::mem::zeroed();
+                while function(libc::CLOCK_MONOTONIC, &mut time) == 0 {}
+                libc::_exit(1)
+            },
+            pid => pid,
+        }
+    }
+
+    /// A copy of the vDSO in which the clock is asked by a plain call, as rooms give it to guests for whom this machine's clock is wrong.
+    fn copy() -> (Range<u64>, extern "C" fn(i32, *mut libc::timespec) -> i32) {
+        // mov $200,%ecx; 1: dec %ecx; jnz 1b; mov $228,%eax; syscall; ret
+        const PLAIN: [u8; 17] = [0xb9, 200, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xb8, 228, 0, 0, 0, 0x0f, 0x05, 0xc3];
+        let mut image = vdso::own();
+        let at = vdso::functions(&image).unwrap().into_iter().find(|f| f.name == b"__vdso_clock_gettime").unwrap().at;
+        image[at as usize..][..PLAIN.len()].copy_from_slice(&PLAIN);
+        let (all, private) =
+            (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory, of that size; the code at that place is a function of this type.
+        unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), image.len(), all, private, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            std::ptr::copy_nonoverlapping(image.as_ptr(), start.cast(), image.len());
+            let start = start as u64;
+            (
+                start..start + image.len() as u64,
+                std::mem::transmute::<u64, extern "C" fn(i32, *mut libc::timespec) -> i32>(start + at),
+            )
+        }
+    }
+
+    /// Failed once: its frames were taken to be the kernel's, and a return address was written into another one.
+    #[test]
+    fn a_thread_leaves_other_code_too() {
+        let (copy, function) = copy();
+        let pid = caller(function);
+        let tid = HostTid(pid);
+        let (memory, pidfd) = (Memory::of(pid).unwrap(), PidFd::open(pid).unwrap());
+        // Where it runs on for ever, the test shall fail.
+        let watched = pidfd.as_fd().try_clone_to_owned().unwrap();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let watch = std::thread::spawn(move || {
+            if is_done.recv_timeout(std::time::Duration::from_secs(60)).is_err() {
+                let _ = rustix::process::pidfd_send_signal(watched, rustix::process::Signal::KILL);
+            }
+        });
+        seize_gently(tid).unwrap();
+        let mut inside = 0;
+        while inside < 100 {
+            interrupt(tid).unwrap();
+            let stopped = next_stop(tid).unwrap();
+            inside += i32::from(stopped.is_at(&copy).unwrap());
+            let stopped = stopped.leave_vdso(&copy, &memory).unwrap();
+            assert!(!stopped.is_at(&copy).unwrap());
+            stopped.resume(0).unwrap();
+        }
+        done.send(()).unwrap();
+        watch.join().unwrap();
+        pidfd.kill(libc::SIGKILL).unwrap();
+        while !matches!(wait_for(tid).unwrap(), Event::Killed(_)) {}
     }
 
     #[test]
