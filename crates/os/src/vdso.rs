@@ -30,6 +30,14 @@ pub fn own() -> Vec<u8> {
     }
 }
 
+/// Whether a process has this kernel's there; `read` reads as much of it.
+pub fn is_own(read: impl FnOnce(&mut [u8]) -> bool) -> bool {
+    static OWN: OnceLock<Vec<u8>> = OnceLock::new();
+    let own = OWN.get_or_init(own);
+    let mut image = vec![0; own.len()];
+    read(&mut image) && image == *own
+}
+
 /// Words of the ELF format (elf(5)).
 const DYNAMIC: u64 = 2;
 const TABLE_OF_STRINGS: u64 = 5;
@@ -103,11 +111,6 @@ impl Exits {
         let gimli::Pointer::Direct(frames) = parsed.eh_frame_ptr() else { return None };
         let trap = image.iter().position(|byte| *byte == TRAP)? as u64;
         Some(Exits { bases: bases.set_eh_frame(frames), trap, image })
-    }
-
-    /// Whether this is the code that it tells of: a process may have other code there, as one that may not use this kernel's.
-    pub fn are_of(&self, image: &[u8]) -> bool {
-        self.image == image
     }
 
     /// Offset of an instruction that traps.

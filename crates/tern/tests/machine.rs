@@ -163,5 +163,49 @@ fn times_there_are_homes(lab: &Lab) {
     assert!(!output.errors().contains("skew"), "{}", output.errors());
 }
 
+/// Asks for the time in all ways, and does nothing else.
+const ASKER: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <time.h>
+static volatile sig_atomic_t stop;
+static void end(int signal) { (void)signal; stop = 1; }
+int main(void) {
+    struct timespec t, last = {0, 0};
+    struct timeval v;
+    signal(SIGTERM, end);
+    puts("up"); fflush(stdout);
+    while (!stop) {
+        if (clock_gettime(CLOCK_MONOTONIC, &t) || t.tv_sec < last.tv_sec) return 3;
+        last = t;
+        if (clock_gettime(CLOCK_REALTIME, &t) || gettimeofday(&v, 0) || time(0) < t.tv_sec - 1) return 4;
+    }
+    puts("whole");
+    return 0;
+}
+"#;
+
+/// Failed once: who was stopped in home's code there, where each function makes its call, went on at home in the midst of other code, or its room answered no more.
+#[test]
+fn who_asks_for_the_time_goes_there_and_comes_home() {
+    let Some(lab) = lab(1) else { return };
+    let script = format!(
+        "cd $(mktemp -d) && cat > asker.c <<'END'\n{ASKER}\nEND\ncc -O1 -o asker asker.c || exit\n\
+         GLIBC_TUNABLES={MODEST} ./asker > said & pid=$!; until grep -q up said; do sleep 0.01; done\n\
+         for round in $(seq {ROUNDS}); do tern move $pid n2 --any-cpu && tern move $pid home; done\n\
+         kill $pid; wait $pid; echo $?; cat said"
+    );
+    let output = lab.exec("n1", ["sh", "-c", &script]).unwrap();
+    assert_eq!((output.text().as_str(), output.errors().as_str()), ("0\nup\nwhole", ""));
+    lab.down().unwrap();
+}
+
+/// What the machine's processor has.
+const MODEST: &str = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD";
+/// It is inside at nearly every stop.
+const ROUNDS: usize = 20;
+
 const MILLISECOND_NS: i64 = 1_000_000;
 const LATE_NS: i64 = 20 * MILLISECOND_NS;

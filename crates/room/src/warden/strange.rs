@@ -5,10 +5,12 @@
 //! - A process that comes finds at the old address a copy of home's code of which each function makes its call. The copy goes when it leaves.
 
 use super::guests::Guest;
+use body::BodyError;
 use image::{Area, Image, Vdso};
+use libc::user_regs_struct;
 use os::areas;
 use os::inject::Memory;
-use os::ptrace::{Stopped, TraceError};
+use os::ptrace::{HostTid, Stopped, TraceError};
 use os::vdso::functions;
 
 /// What such a room knows of its home.
@@ -16,6 +18,8 @@ use os::vdso::functions;
 pub struct Strange {
     /// Home's code, of which each function makes its call.
     copy: Vec<u8>,
+    /// Where these functions begin in it, and the calls that they make.
+    functions: Vec<(u64, i64)>,
 }
 
 /// The functions, and the calls that do the same.
@@ -31,7 +35,7 @@ const CALLS: [(&str, i64); 6] = [
 impl Strange {
     /// Of a home whose processes have this code.
     pub fn new(home: &[u8]) -> Strange {
-        let mut copy = home.to_vec();
+        let (mut copy, mut beginnings) = (home.to_vec(), Vec::new());
         for function in functions(home).unwrap_or_default() {
             let bare = function.name.strip_prefix(b"__vdso_").unwrap_or(&function.name);
             let call = CALLS.iter().find(|(name, _)| name.as_bytes() == bare);
@@ -39,9 +43,47 @@ impl Strange {
                 && let Some(place) = copy.get_mut(function.at as usize..).and_then(|rest| rest.get_mut(..STUB_BYTES))
             {
                 place.copy_from_slice(&stub(*nr));
+                beginnings.push((function.at, *nr));
             }
         }
-        Strange { copy }
+        Strange { copy, functions: beginnings }
+    }
+
+    /// Stopped threads that are in a function of the copy go on outside, or from the function's beginning, which is home's wherever they go. No call is made meanwhile: it would
+    /// not be filtered, and read this machine's clock.
+    pub fn leave(&self, threads: &mut [Stopped], host: HostTid, home: Vdso) -> Result<(), BodyError> {
+        let memory = Memory::of(host.0)?;
+        for thread in threads {
+            if let Some(registers) = self.outside(&thread.registers()?, home, |at| memory.word(at).ok()) {
+                thread.set_registers(&registers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The registers of a thread with these there, if they change; `word` reads its memory.
+    fn outside(
+        &self,
+        registers: &user_regs_struct,
+        home: Vdso,
+        word: impl Fn(u64) -> Option<u64>,
+    ) -> Option<user_regs_struct> {
+        let at = |function: u64| registers.rip.wrapping_sub(home.code + function);
+        let is_inside = |(function, _): &(u64, i64)| [AT_CALL, BEHIND_CALL].contains(&at(*function));
+        let (function, nr) = self.functions.iter().copied().find(is_inside)?;
+        let interrupted = (registers.orig_rax as i64) >= 0 && MADE_AGAIN.contains(&(registers.rax as i64));
+        // It is not to be made again from where it is.
+        let mut outside = user_regs_struct { orig_rax: u64::MAX, ..*registers };
+        if at(function) == AT_CALL || interrupted && nr != libc::SYS_getrandom {
+            outside.rip = home.code + function;
+            return Some(outside);
+        }
+        if interrupted {
+            // The call has taken its fourth argument (rcx), so that it cannot be called anew; this result it may have.
+            outside.rax = -i64::from(libc::EINTR) as u64;
+        }
+        (outside.rip, outside.rsp) = (word(registers.rsp)?, registers.rsp + 8);
+        Some(outside)
     }
 
     /// Puts the copy in its place.
@@ -68,6 +110,11 @@ fn stub(nr: i64) -> [u8; STUB_BYTES] {
 }
 
 const STUB_BYTES: usize = 8;
+/// Where in it the call is made, and has been made.
+const AT_CALL: u64 = 5;
+const BEHIND_CALL: u64 = 7;
+/// ERESTARTSYS to ERESTART_RESTARTBLOCK (linux/errno.h).
+const MADE_AGAIN: std::ops::RangeInclusive<i64> = -516..=-512;
 
 /// How this kernel would lay its pages out from there on.
 fn own_layout(start: u64) -> Option<Vdso> {
@@ -143,6 +190,34 @@ mod tests {
             };
             assert_eq!(entry(0x7000, read), Some(8 * words as u64), "{words}");
             assert_eq!(entry(0x8000, read), None);
+        }
+    }
+
+    /// Failed once: a thread behind the call went on at home in the midst of other code.
+    #[test]
+    fn nobody_stays_in_the_midst_of_a_copy() {
+        let strange = Strange::new(&os::vdso::own());
+        let home = Vdso { start: 0x1000, code: 0x5000, end: 0x7000 };
+        assert!(strange.functions.len() >= 4);
+        // SAFETY: all zero is a valid register set.
+        let zero: user_regs_struct = unsafe { std::mem::zeroed() };
+        let restart = -512i64 as u64;
+        for (function, nr) in strange.functions.iter().map(|(f, nr)| (home.code + f, *nr)) {
+            let outside = |at: u64, orig_rax: u64, rax: u64| {
+                let registers = user_regs_struct { rip: function + at, rsp: 0x100, orig_rax, rax, ..zero };
+                let found = strange.outside(&registers, home, |at| (at == 0x100).then_some(0x42));
+                found.map(|r| (r.rip, r.rsp, r.orig_rax, r.rax))
+            };
+            assert_eq!(outside(0, u64::MAX, 0), None);
+            assert_eq!(outside(5, u64::MAX, 228), Some((function, 0x100, u64::MAX, 228)));
+            assert_eq!(outside(7, 228, 0), Some((0x42, 0x108, u64::MAX, 0)));
+            assert_eq!(outside(7, u64::MAX, restart), Some((0x42, 0x108, u64::MAX, restart)));
+            let again = match nr {
+                libc::SYS_getrandom => (0x42, 0x108, u64::MAX, -4i64 as u64),
+                _ => (function, 0x100, u64::MAX, restart),
+            };
+            assert_eq!(outside(7, 228, restart), Some(again));
+            assert_eq!(outside(8, 228, 0), None);
         }
     }
 

@@ -523,8 +523,12 @@ fn take_apart(
     for thread in &mut threads {
         let _ = thread.suspend_filters();
     }
-    if room.guests().get(pid).is_some_and(|guest| guest.vdso.is_some()) {
+    let copy = room.guests().get(pid).and_then(|guest| guest.vdso);
+    if let (Some(copy), Some(strange)) = (copy, room.strange.get()) {
         strange::as_at_home(&mut areas, room.guests().get(pid));
+        if let Err(e) = strange.leave(&mut threads, host, copy) {
+            return Err((e, threads));
+        }
     }
     let tids: HashMap<i32, i32> =
         room.guests().threads_of(pid).into_iter().map(|(host, who)| (host.0, who.tid)).collect();
