@@ -65,7 +65,7 @@ enum What {
         /// Address and port to listen at
         #[arg(default_value = "0.0.0.0:7700")]
         at: SocketAddr,
-        /// End after the first stream
+        /// End after the first stream, or when standard input ends before
         #[arg(long)]
         once: bool,
     },

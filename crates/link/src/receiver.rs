@@ -1,10 +1,12 @@
 //! The receiving direction.
 
+use crate::setup::least_round_trip;
 use crate::{Counters, LinkError, Tls, lock};
 use rustls::IoState;
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::{Head, Kind, packed};
 use zstd::bulk::Decompressor;
 
@@ -30,6 +32,11 @@ impl Receiver {
     pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Receiver {
         let chunk = vec![0; FIRST_CHUNK_BYTES].into_boxed_slice();
         Receiver { socket, tls, chunk, plain: Vec::new(), taken: 0, packed: Vec::new(), unpacks: None, counters }
+    }
+
+    /// How long the way there and back takes at least, whatever the other end does with what it gets; if the kernel says so.
+    pub fn least_round_trip(&self) -> Option<Duration> {
+        least_round_trip(&self.socket)
     }
 
     /// Waits for the next frame and puts its body into `body`; a packed one is unpacked, and its header says how large it was on the wire.

@@ -2,8 +2,8 @@
 //!
 //! - **stop-and-copy**: it stands still while all of its memory is sent;
 //! - **pre-copy** (Theimer's, of the V system): its memory is sent while it runs, then again what it has written meanwhile, until what is left can be sent while it
-//!   stands still for no longer than it may; or until that gets no less, because it writes as fast as the link carries. Of a small process a copy is kept, and
-//!   what differs from it at the stop is sent again: nobody need watch it, and one round is enough;
+//!   stands still for no longer than it may; or until that gets no less, or too much was sent, because it writes about as fast as the link carries. Of a small
+//!   process a copy is kept, and what differs from it at the stop is sent again: nobody need watch it, and one round is enough;
 //! - **post-copy** (Zayas', of Accent): it goes on there at once; its pages follow, first those that it misses.
 #![forbid(unsafe_code)]
 
@@ -41,6 +41,9 @@ const ROUNDS_MAX: usize = 30;
 const LESS: f64 = 0.85;
 /// So many such rounds in a row, and the rest is sent at a stop.
 const IN_VAIN_MAX: usize = 2;
+/// What would be sent in all, with what is left, is less than this many times its memory: who writes a little slower than the link carries would be followed for
+/// many rounds, which others on the link pay for.
+const SENT_MAX: f64 = 3.0;
 /// What fits the bound is sent while it runs if the round before left no more than this part of what was to be sent,
 const MUCH_LESS: f64 = 0.5;
 /// and if it would stand still for longer than this while it is sent, microseconds.
@@ -65,6 +68,7 @@ pub struct Rounds {
     max_freeze_us: u64,
     own_bytes: u64,
     costs: Costs,
+    sent_bytes: u64,
     left: Option<u64>,
     rounds: usize,
     in_vain: usize,
@@ -73,7 +77,7 @@ pub struct Rounds {
 impl Rounds {
     /// Of a process with so much memory of its own, that may stand still for so long.
     pub fn new(own_bytes: u64, max_freeze_us: u64, costs: Costs) -> Rounds {
-        Rounds { max_freeze_us, own_bytes, costs, left: None, rounds: 0, in_vain: 0 }
+        Rounds { max_freeze_us, own_bytes, costs, sent_bytes: 0, left: None, rounds: 0, in_vain: 0 }
     }
 
     /// So much was sent in this time.
@@ -82,6 +86,7 @@ impl Rounds {
             self.costs = self.costs.with_rate(bytes.max(1) as f64 / took_us.max(1) as f64);
         }
         self.rounds += 1;
+        self.sent_bytes = self.sent_bytes.saturating_add(bytes);
     }
 
     /// So much must be sent again. What now?
@@ -94,7 +99,8 @@ impl Rounds {
         }
         let in_vain = before.is_some_and(|before| left_bytes as f64 > before as f64 * LESS);
         self.in_vain = if in_vain { self.in_vain + 1 } else { 0 };
-        if self.in_vain >= IN_VAIN_MAX || self.rounds >= ROUNDS_MAX { Next::Outrun } else { Next::Round }
+        let much = self.sent_bytes.saturating_add(left_bytes) as f64 >= self.own_bytes as f64 * SENT_MAX;
+        if much || self.in_vain >= IN_VAIN_MAX || self.rounds >= ROUNDS_MAX { Next::Outrun } else { Next::Round }
     }
 }
 
@@ -146,6 +152,16 @@ mod tests {
     #[test]
     fn who_writes_faster_than_the_link_is_not_followed_for_ever() {
         let (rounds, end, _) = simulate(1024 * MIB, 1000.0, 500.0, 20_000);
-        assert!(rounds <= 4 && end == Next::Outrun);
+        assert_eq!((rounds, end), (2, Next::Outrun));
+    }
+
+    /// Each round leaves a little less, and what fits the bound is many rounds away.
+    #[test]
+    fn who_writes_nearly_as_fast_as_the_link_costs_three_times_its_memory() {
+        let (rounds, end, left) = simulate(64 * MIB, 11.0, 12.5, 50_000);
+        assert_eq!((rounds, end), (3, Next::Outrun));
+        assert!(left < 50 * MIB, "{left} bytes");
+        let (rounds, end, _) = simulate(64 * MIB, 7.0, 12.5, 50_000);
+        assert!(rounds > 4 && end == Next::Freeze, "{rounds} rounds: a slower one is followed to its end");
     }
 }

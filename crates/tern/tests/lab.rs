@@ -416,3 +416,23 @@ fn who_is_read_no_more_says_nothing_of_it() {
         assert!(done.status.success() || done.status.signal() == Some(libc::SIGPIPE), "{command:?}: {}", done.status);
     }
 }
+
+/// Failed once: the sinks of a measurement that was broken off listened for ever, and the next one found their address in use.
+#[test]
+fn a_sink_ends_with_who_wanted_it() {
+    let mut sink = Command::new(common::tern())
+        .args(["bench", "sink", "--once", "127.0.0.1:0"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(sink.stdin.take());
+    let start = Instant::now();
+    let ended = loop {
+        match sink.try_wait().unwrap() {
+            None if start.elapsed() < DEADLINE => sleep(Duration::from_millis(5)),
+            ended => break ended,
+        }
+    };
+    let _ = sink.kill();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}

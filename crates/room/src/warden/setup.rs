@@ -55,7 +55,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let room = serve(uplink, downlink, devices, &end)?;
     let _ = room.shared.home_ahead_ns.set(home.monotonic_ns - here_monotonic_ns);
     let lanes = take_lanes(args, &room.shared, identity)?;
-    let wall = Wall::needed(clocks.ahead_ns);
+    let wall = Wall::needed(clocks.ahead_ns, clocks.doubt_ns);
     if wall.is_some() || home.vdso != os::vdso::own() {
         let _ = room.shared.strange.set(Strange::new(&home.vdso));
     }
@@ -115,8 +115,14 @@ fn send(uplink: &link::Sender, message: &ToHome) -> Result<(), WardenError> {
     Ok(uplink.send(Kind::Message, 0, 0, &[&bytes])?)
 }
 
-/// Readings of which the best counts.
+/// Readings of which the best counts, at least;
 const CLOCK_READINGS: usize = 8;
+/// at most,
+const CLOCK_READINGS_MAX: usize = 40;
+/// as long as the best was later than the link explains by so much, nanoseconds,
+const LATE_NS: i64 = 2_000_000;
+/// and for so long.
+const CLOCK_WITHIN_NS: i64 = 1_000_000_000;
 
 /// Monotonic and boot-time clocks of both ends at one moment. What they are wrong by, a process sees as a step of its clock when it is moved: backwards, if that
 /// is more than it stood still.
@@ -126,29 +132,48 @@ struct Clocks {
     round_trip_ns: i64,
     /// Home's wall clock against this machine's monotonic one.
     ahead_ns: i64,
+    /// What that may be wrong by, as an end that was busy answered later than the link explains.
+    doubt_ns: i64,
 }
 
 impl Clocks {
     /// Reads home's clocks some times: the quickest answer is wrong by half of its time at most.
     fn read(uplink: &link::Sender, downlink: &mut Receiver) -> Result<Clocks, WardenError> {
-        let here = || (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME));
+        let begun_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC);
         let mut best: Option<Clocks> = None;
-        let mut body = Vec::new();
-        for _ in 0..CLOCK_READINGS {
-            let asked = here();
-            send(uplink, &ToHome::Clock)?;
-            downlink.receive(&mut body)?;
-            let (round_trip_ns, told) = (here().0 - asked.0, postcard::from_bytes(&body));
-            let Ok(ToRoom::Clock { monotonic_ns, boottime_ns, realtime_ns }) = told else {
-                return Err(WardenError::Protocol("something else when it was asked for its clocks".into()));
-            };
-            if best.as_ref().is_none_or(|b| round_trip_ns < b.round_trip_ns) {
-                let here_ns = (asked.0 + round_trip_ns / 2, asked.1 + round_trip_ns / 2);
-                let ahead_ns = realtime_ns - here_ns.0;
-                best = Some(Clocks { home_ns: (monotonic_ns, boottime_ns), here_ns, round_trip_ns, ahead_ns });
+        for reading in 0..CLOCK_READINGS_MAX {
+            let late = best.as_ref().is_none_or(|b| b.doubt_ns > LATE_NS / 2);
+            let spent_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC) - begun_ns;
+            if reading >= CLOCK_READINGS && (!late || spent_ns > CLOCK_WITHIN_NS) {
+                break;
+            }
+            let now = Clocks::ask(uplink, downlink)?;
+            if best.as_ref().is_none_or(|b| now.round_trip_ns < b.round_trip_ns) {
+                best = Some(now);
             }
         }
         best.ok_or_else(|| WardenError::Protocol("no clock".into()))
+    }
+
+    fn ask(uplink: &link::Sender, downlink: &mut Receiver) -> Result<Clocks, WardenError> {
+        let here = || (os::namespace::clock_ns(libc::CLOCK_MONOTONIC), os::namespace::clock_ns(libc::CLOCK_BOOTTIME));
+        let (mut body, asked) = (Vec::new(), here());
+        send(uplink, &ToHome::Clock)?;
+        downlink.receive(&mut body)?;
+        let (round_trip_ns, told) = (here().0 - asked.0, postcard::from_bytes(&body));
+        let Ok(ToRoom::Clock { monotonic_ns, boottime_ns, realtime_ns }) = told else {
+            return Err(WardenError::Protocol("something else when it was asked for its clocks".into()));
+        };
+        let here_ns = (asked.0 + round_trip_ns / 2, asked.1 + round_trip_ns / 2);
+        // Links are taken to be as quick there as back.
+        let link_ns = downlink.least_round_trip().map_or(0, |least| i64::try_from(least.as_nanos()).unwrap_or(0));
+        Ok(Clocks {
+            home_ns: (monotonic_ns, boottime_ns),
+            here_ns,
+            round_trip_ns,
+            ahead_ns: realtime_ns - here_ns.0,
+            doubt_ns: (round_trip_ns - link_ns).max(0) / 2,
+        })
     }
 }
 
