@@ -161,12 +161,12 @@ impl Error {
     }
 }
 
-/// Runs a benchmark and prints it; the exit status.
-pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
+/// Runs a benchmark and prints it; the exit status. `state`: where this node's identity is.
+pub fn main(args: &Args, run_dir: &std::path::Path, state: &std::path::Path) -> u8 {
     let printed = match &args.what {
         What::Place(args) => place::measure(args, run_dir).map(|f| figures::shown(&f, args.on.json)),
         What::Citizen(on) => citizen::measure(on, run_dir).map(|f| figures::shown(&f, on.json)),
-        What::Move(args) => moving::measure(args).map(|report| match args.on.json {
+        What::Move(args) => moving::measure(args, state).map(|report| match args.on.json {
             true => figures::json(&report),
             false => report.table(),
         }),
@@ -185,7 +185,7 @@ pub fn main(args: &Args, run_dir: &std::path::Path) -> u8 {
         What::Pairs(args) => pairs::measure(args),
         What::Report(args) => report::write(args),
         What::Pair(args) => pair::serve(args),
-        What::Sink { at, once } => stream::sink(*at, *once).map(|()| String::new()),
+        What::Sink { at, once } => stream::sink(*at, *once, state).map(|()| String::new()),
     };
     match printed {
         Ok(text) => {

@@ -62,17 +62,18 @@ const IN_A_CROWD: &str = "4, in a crowd";
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Measures everything.
-pub fn measure(args: &MoveArgs) -> Result<Report, Error> {
+pub fn measure(args: &MoveArgs, state: &Path) -> Result<Report, Error> {
     let dir = args.on.dir.join(format!("tern-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
-    let outcome = compile(&dir).and_then(|program| all(args, &program));
+    let outcome = compile(&dir).and_then(|program| all(args, &program, state));
     let _ = std::fs::remove_dir_all(&dir);
     outcome
 }
 
-fn all(args: &MoveArgs, program: &Path) -> Result<Report, Error> {
+fn all(args: &MoveArgs, program: &Path, state: &Path) -> Result<Report, Error> {
     let mut bench = Bench { args, program, rows: Vec::new(), deputy_bytes: 0 };
-    let streams = args.sink.map(|at| stream::measure(at, if args.on.quick { 256 } else { 2048 } * MIB)).transpose()?;
+    let bytes = if args.on.quick { 256 } else { 2048 } * MIB;
+    let streams = args.sink.map(|at| stream::measure(at, bytes, (&args.on.on, state))).transpose()?;
     let few = if args.on.quick { 3 } else { 10 };
     bench.round_trips("minimal", MINIMAL, args.moves)?;
     let most = if args.on.quick { 64 } else { args.largest_mib };
@@ -197,7 +198,11 @@ impl Report {
         let _ = writeln!(text, "{IN_A_CROWD}: beside {}", self.crowd);
         let _ = writeln!(text, "deputy: {} KiB resident", self.deputy_bytes >> 10);
         if let Some(s) = &self.streams {
-            let _ = writeln!(text, "one TCP stream over the same link: {:.0} MB/s", s.tcp_mb_s);
+            let _ = writeln!(
+                text,
+                "over the same link: one TCP stream {:.0} MB/s, one that is encrypted as moves are {:.0}",
+                s.tcp_mb_s, s.encrypted_mb_s
+            );
         }
         text
     }

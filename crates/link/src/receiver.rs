@@ -2,9 +2,9 @@
 
 use crate::setup::least_round_trip;
 use crate::{Counters, LinkError, Tls, lock};
-use rustls::IoState;
-use std::io::Read;
+use std::io::{BufRead, ErrorKind, Read};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::{Head, Kind, packed};
@@ -18,10 +18,9 @@ const FIRST_CHUNK_BYTES: usize = 16 << 10;
 pub struct Receiver {
     socket: TcpStream,
     tls: Arc<Tls>,
+    /// Bytes of the socket's, of which these were not decrypted yet. What was, and no frame has taken, is kept by the TLS layer.
     chunk: Box<[u8]>,
-    /// Decrypted bytes that no frame has taken yet: from `taken`.
-    plain: Vec<u8>,
-    taken: usize,
+    encrypted: Range<usize>,
     /// For packed frames.
     packed: Vec<u8>,
     unpacks: Option<Decompressor<'static>>,
@@ -31,7 +30,7 @@ pub struct Receiver {
 impl Receiver {
     pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Receiver {
         let chunk = vec![0; FIRST_CHUNK_BYTES].into_boxed_slice();
-        Receiver { socket, tls, chunk, plain: Vec::new(), taken: 0, packed: Vec::new(), unpacks: None, counters }
+        Receiver { socket, tls, chunk, encrypted: 0..0, packed: Vec::new(), unpacks: None, counters }
     }
 
     /// How long the way there and back takes at least, whatever the other end does with what it gets; if the kernel says so.
@@ -42,21 +41,11 @@ impl Receiver {
     /// Waits for the next frame and puts its body into `body`; a packed one is unpacked, and its header says how large it was on the wire.
     pub fn receive(&mut self, body: &mut Vec<u8>) -> Result<Head, LinkError> {
         let mut head = [0; Head::BYTES];
-        self.fill(Head::BYTES)?;
-        head.copy_from_slice(&self.plain[self.taken..self.taken + Head::BYTES]);
+        self.fill(body, Head::BYTES)?;
+        head.copy_from_slice(body);
         let head = Head::decode(&head)?;
         let bytes = head.body_bytes as usize;
-        self.taken += Head::BYTES;
-        body.clear();
-        body.reserve(bytes);
-        while body.len() < bytes {
-            if self.taken == self.plain.len() {
-                self.fill(1)?;
-            }
-            let n = (bytes - body.len()).min(self.plain.len() - self.taken);
-            body.extend_from_slice(&self.plain[self.taken..self.taken + n]);
-            self.taken += n;
-        }
+        self.fill(body, bytes)?;
         self.counters.count(bytes);
         if head.kind == Kind::Packed { self.unpack(head, body) } else { Ok(head) }
     }
@@ -75,60 +64,57 @@ impl Receiver {
         if got == plain_bytes { Ok(Head { kind, ..head }) } else { Err(LinkError::Packed) }
     }
 
-    /// Until `bytes` decrypted bytes lie ready.
-    fn fill(&mut self, bytes: usize) -> Result<(), LinkError> {
-        while self.plain.len() - self.taken < bytes {
-            if self.taken == self.plain.len() {
-                self.plain.clear();
-                self.taken = 0;
-            } else if self.taken > CHUNK_BYTES {
-                self.plain.drain(..self.taken);
-                self.taken = 0;
-            }
-            if self.decrypt_pending()? {
-                continue;
-            }
+    /// Takes so many decrypted bytes.
+    fn fill(&mut self, to: &mut Vec<u8>, bytes: usize) -> Result<(), LinkError> {
+        to.clear();
+        to.reserve(bytes);
+        while !self.take(to, bytes)? {
             let n = match self.socket.read(&mut self.chunk) {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(n) => n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => return Err(LinkError::Socket { doing: "receiving", source }),
             };
-            self.decrypt(n)?;
-            if n == self.chunk.len() && n < CHUNK_BYTES {
-                self.chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
-            }
+            self.encrypted = 0..n;
         }
         Ok(())
     }
 
-    /// What the handshake left behind in the TLS layer.
-    fn decrypt_pending(&mut self) -> Result<bool, LinkError> {
+    /// Of what has come: whether `to` is as long now as it is to be. If not, nothing is left.
+    fn take(&mut self, to: &mut Vec<u8>, bytes: usize) -> Result<bool, LinkError> {
+        let failed = |source| LinkError::Socket { doing: "decrypting", source };
         let mut tls = lock(&self.tls);
-        let state = tls.process_new_packets()?;
-        let before = self.plain.len();
-        take_plain(&mut tls, &state, &mut self.plain)?;
-        Ok(self.plain.len() > before)
-    }
-
-    fn decrypt(&mut self, bytes: usize) -> Result<(), LinkError> {
-        let mut rest = &self.chunk[..bytes];
-        let mut tls = lock(&self.tls);
-        while !rest.is_empty() {
-            tls.read_tls(&mut rest).map_err(|source| LinkError::Socket { doing: "decrypting", source })?;
-            let state = tls.process_new_packets()?;
-            take_plain(&mut tls, &state, &mut self.plain)?;
-            if state.peer_has_closed() {
-                return Err(LinkError::Closed);
+        loop {
+            // Only when nothing is left of it does the TLS layer take more.
+            while to.len() < bytes {
+                let mut reader = tls.reader();
+                let n = match reader.fill_buf() {
+                    Ok([]) => return Err(LinkError::Closed),
+                    Ok(plain) => {
+                        let n = plain.len().min(bytes - to.len());
+                        to.extend_from_slice(&plain[..n]);
+                        n
+                    }
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                    Err(e) => return Err(failed(e)),
+                };
+                reader.consume(n);
             }
+            if to.len() >= bytes {
+                return Ok(true);
+            }
+            let mut rest = &self.chunk[self.encrypted.clone()];
+            if rest.is_empty() {
+                break;
+            }
+            self.encrypted.start += tls.read_tls(&mut rest).map_err(failed)?;
+            tls.process_new_packets()?;
         }
-        Ok(())
+        // All of it was taken: more is to be had at once from now on.
+        if self.encrypted.end == self.chunk.len() && self.chunk.len() < CHUNK_BYTES {
+            self.chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+        }
+        self.encrypted = 0..0;
+        Ok(false)
     }
-}
-
-fn take_plain(tls: &mut rustls::Connection, state: &IoState, plain: &mut Vec<u8>) -> Result<(), LinkError> {
-    let n = state.plaintext_bytes_to_read();
-    let from = plain.len();
-    plain.resize(from + n, 0);
-    tls.reader().read_exact(&mut plain[from..]).map_err(|source| LinkError::Socket { doing: "decrypting", source })
 }

@@ -6,6 +6,7 @@
 mod batch;
 mod memory;
 
+use batch::Call;
 pub use batch::{Batch, DATA_BYTES, REGION_BYTES};
 pub use memory::Memory;
 
@@ -204,8 +205,8 @@ impl Inside {
             let done = part.calls.len().saturating_sub(left);
             results.extend(part.results(&encoded).take(done + usize::from(left > 0)));
             if left > 0 {
-                let call = part.calls.get(done);
-                return refused(call.map_or("", |c| c.doing), results.last().copied().unwrap_or(0)).map(|_| results);
+                let doing = part.calls.get(done).map(Call::in_words).unwrap_or_default();
+                return refused(&doing, results.last().copied().unwrap_or(0)).map(|_| results);
             }
         }
         Ok(results)

@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::main(args, &arguments.dirs),
         Command::Sim(args) => sim::main(args),
         Command::Image(args) => picture::main(args),
-        Command::Bench(args) => bench::main(args, &arguments.dirs.run_dir),
+        Command::Bench(args) => bench::main(args, &arguments.dirs.run_dir, &arguments.dirs.state),
         Command::Soak(args) => bench::soak::main(args),
         Command::Lab(_) => {
             let Command::Lab(args) = arguments.command else { return ExitCode::FAILURE };

@@ -2,7 +2,7 @@
 
 use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
-use super::moves::Heard;
+use super::moves::{Heard, Pages};
 use super::privileged::Order;
 use super::processes::Inquiry;
 use super::shared::{Shared, Table};
@@ -111,10 +111,10 @@ pub fn image_part(room: &Shared, body: &[u8]) {
 }
 
 /// Pages of a process that comes home.
-pub fn image_pages(room: &Shared, body: &[u8], wire_bytes: u32) {
-    if let Some(pages) = wire::cargo::pages(body) {
-        room.moves.count_wire(pages.pid, wire_bytes.into());
-        room.moves.tell(pages.pid, Heard::Pages(pages.runs, pages.bytes.to_vec()));
+pub fn image_pages(room: &Shared, body: Vec<u8>, wire_bytes: u32) {
+    if let Some((pid, pages)) = Pages::of(body) {
+        room.moves.count_wire(pid, wire_bytes.into());
+        room.moves.tell(pid, Heard::Pages(pages));
     }
 }
 

@@ -10,6 +10,7 @@ mod barred;
 mod called;
 mod course;
 mod early;
+mod error;
 mod filling;
 mod following;
 mod homeward;
@@ -20,6 +21,7 @@ mod names;
 mod observe;
 mod others;
 mod out;
+mod pages;
 mod pass;
 mod picture;
 mod receive;
@@ -31,6 +33,8 @@ mod watch;
 mod written;
 
 pub use called::bring_home;
+pub use error::MoveError;
+pub use pages::Pages;
 pub use pass::Beyond;
 pub use picture::picture;
 pub use receive::receive;
@@ -39,7 +43,6 @@ pub use talk::PACKET_BYTES;
 use super::privileged::Order;
 use super::shared::Shared;
 use back::Why;
-use body::BodyError;
 use course::Course;
 use ctl::moves::{Leg, Wish};
 use link::Bulk;
@@ -54,87 +57,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Protocol, Said, Side, Told};
 use strategy::{Costs, Experience, Pace, Parts};
-use thiserror::Error;
 use watch::Gauge;
 use wire::message::{Common, CommonPipe, LockedFile, MemoryId};
 use wire::{Refusal, ToRoom};
 
 /// How long the room may take for one step, its transfer apart.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
-
-/// Why a process was not moved.
-#[derive(Debug, Error)]
-pub enum MoveError {
-    /// The process cannot leave, or cannot be put together there.
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    /// The room said no.
-    #[error("the room: {0}")]
-    Room(String),
-    /// It said no for what was so at that moment.
-    #[error("the room: {0}")]
-    Fleeting(String),
-    /// The room is gone or does not answer.
-    #[error("the room does not answer: {0}")]
-    Silent(String),
-    /// It is being moved already.
-    #[error("it is being moved already")]
-    Moving,
-    /// What the room says next may belong to the former move.
-    #[error("the room has not put an end to its last move yet: try again later")]
-    Unsettled,
-    /// Another process came to share an open file of it meanwhile: it is prepared anew.
-    #[error("what it shares with others changes all the time: try again later")]
-    Changed,
-    /// Somebody wants it so.
-    #[error("it was called off: it runs where it was")]
-    CalledOff,
-    /// It is not there.
-    #[error("it is not away in this room")]
-    NotAway,
-    /// Who writes what of its memory cannot be told there.
-    #[error("its memory cannot be sent ahead: {0}")]
-    NotAhead(String),
-    /// It was given away.
-    #[error("it was on its way to another room, and may have ended: {0}")]
-    Lost(String),
-    /// A fault of the program's.
-    #[error("moving it failed unexpectedly (the log says where)")]
-    Unexpected,
-}
-
-impl MoveError {
-    /// Something happened at the wrong moment, such as closing what was being looked at: soon it does not.
-    fn is_fleeting(&self) -> bool {
-        match self {
-            MoveError::Changed | MoveError::Fleeting(_) => true,
-            MoveError::Body(e) => e.is_fleeting(),
-            _ => false,
-        }
-    }
-
-    /// Nor will what it is part of now last.
-    fn is_momentary(&self) -> bool {
-        self.is_fleeting() || matches!(self, MoveError::Moving | MoveError::Unsettled)
-    }
-
-    /// As the room is told it.
-    fn refusal(&self) -> Refusal {
-        Refusal { why: self.to_string(), fleeting: self.is_fleeting() }
-    }
-}
-
-impl From<Refusal> for MoveError {
-    fn from(Refusal { why, fleeting }: Refusal) -> MoveError {
-        if fleeting { MoveError::Fleeting(why) } else { MoveError::Room(why) }
-    }
-}
-
-impl From<os::Error> for MoveError {
-    fn from(e: os::Error) -> MoveError {
-        MoveError::Body(e.into())
-    }
-}
 
 /// What the room says to a move.
 #[derive(Debug)]
@@ -160,7 +88,7 @@ pub enum Heard {
     /// A part of the image; it is the last.
     Part(Vec<u8>, bool),
     /// Pages: where they lie, and their bytes.
-    Pages(Vec<body::Run>, Vec<u8>),
+    Pages(Pages),
     /// These follow when it runs here.
     Later(Vec<body::Run>),
     /// Everything was sent (but what follows), or why not.

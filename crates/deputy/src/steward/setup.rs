@@ -141,47 +141,51 @@ fn receive(room: &Arc<Shared>, uplink: Receiver) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes frames in turn with the other workers. Messages are obeyed before the next frame is taken, for their order matters; requests for files are not, but for some ends of open
-/// files.
+/// Serves in turn with the other workers.
 fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
     let Some(files) = room.files.get().cloned() else { return };
     let mut body = Vec::new();
+    while let Some(mount) = take_turn(room, &files, uplink, &mut body) {
+        if homefs::server::reads(&body) {
+            os::fault::past("file content");
+        }
+        files.request(mount, &body);
+    }
+}
+
+/// Takes frames until a request for files has come that others need not wait for (the mount that it is for); none when the room ends. Messages are obeyed before the next frame is taken,
+/// for their order matters; requests for files are not, but for some ends of open files. Who has its turn keeps it meanwhile: to wake another takes longer than most of what comes.
+fn take_turn(room: &Arc<Shared>, files: &Arc<Server>, uplink: &Mutex<Receiver>, body: &mut Vec<u8>) -> Option<u16> {
+    let mut receiver = uplink.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        let mut receiver = uplink.lock().unwrap_or_else(PoisonError::into_inner);
-        let head = match receiver.receive(&mut body) {
-            Ok(head) => head,
-            Err(e) => return lost(room, &e),
-        };
+        let head = receiver.receive(body).map_err(|e| lost(room, &e)).ok()?;
         match head.kind {
-            Kind::Fuse if files.comes_first(&body) => files.request(head.mount, &body),
-            Kind::Fuse if files.closes_stream(&body) => {
+            Kind::Fuse if files.comes_first(body) => files.request(head.mount, body),
+            Kind::Fuse if files.closes_stream(body) => {
                 let (files, body) = (files.clone(), body.clone());
                 closing::briefly(move || files.request(head.mount, &body));
             }
-            Kind::Fuse => {
-                drop(receiver);
-                if homefs::server::reads(&body) {
-                    os::fault::past("file content");
-                }
-                files.request(head.mount, &body);
-            }
-            Kind::Image => messages::image_part(room, &body),
-            Kind::Pages => messages::image_pages(room, &body, head.body_bytes),
-            Kind::Later => messages::pages_later(room, &body),
-            Kind::Vacant => messages::pages_vacant(room, &body),
-            Kind::Pushed => messages::pages_pushed(room, &body, head.body_bytes),
+            Kind::Fuse => return Some(head.mount),
+            Kind::Image => messages::image_part(room, body),
+            Kind::Pages => messages::image_pages(room, std::mem::take(body), head.body_bytes),
+            Kind::Later => messages::pages_later(room, body),
+            Kind::Vacant => messages::pages_vacant(room, body),
+            Kind::Pushed => messages::pages_pushed(room, body, head.body_bytes),
             Kind::Applied => files.applied(head.seq),
             Kind::Message => {
-                let obeyed = match postcard::from_bytes::<ToHome>(&body) {
+                let obeyed = match postcard::from_bytes::<ToHome>(body) {
                     Ok(message) => messages::obey(room, message),
                     Err(e) => Err(format!("node {} sent a message that is none: {e}", room.args.host)),
                 };
                 if let Err(why) = obeyed {
                     end(room, &why);
-                    return;
+                    return None;
                 }
             }
-            Kind::Invalidate | Kind::Offer | Kind::Packed => return end(room, "the room sent what only a home sends"),
+            Kind::Invalidate | Kind::Offer | Kind::Packed => {
+                end(room, "the room sent what only a home sends");
+                return None;
+            }
         }
     }
 }

@@ -67,7 +67,14 @@ pub struct Call {
     args: [u64; 6],
     must: bool,
     /// For the error.
-    pub doing: &'static str,
+    doing: &'static str,
+}
+
+impl Call {
+    /// What was tried, on what.
+    pub fn in_words(&self) -> String {
+        format!("{} ({:#x}, {:#x})", self.doing, self.args[0], self.args[1])
+    }
 }
 
 /// Calls, and the memory that they point to.

@@ -198,12 +198,12 @@ impl Move {
                         break Err(e);
                     }
                 }
-                Ok(Heard::Pages(runs, pages)) => {
+                Ok(Heard::Pages(pages)) => {
                     let ready = self.filled(&mut filling, (&come, known), (laid, &mut early));
-                    let bytes = pages.len() as u64;
+                    let bytes = pages.bytes().len() as u64;
                     self.count(bytes);
                     let wanted = self.check_wanted();
-                    if let Err(e) = wanted.and(ready).and_then(|f| f.write(&runs, &pages)) {
+                    if let Err(e) = wanted.and(ready).and_then(|f| f.write(&pages.runs, pages.bytes())) {
                         break Err(e);
                     }
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });

@@ -143,11 +143,11 @@ impl Move {
                 Heard::Part(part, _) if coming.image.len() + part.len() <= image::IMAGE_BYTES_MAX => {
                     coming.image.extend(part);
                 }
-                Heard::Pages(runs, pages) => {
-                    let bytes = pages.len() as u64;
+                Heard::Pages(pages) => {
+                    let bytes = pages.bytes().len() as u64;
                     self.count(bytes);
                     if outcome.is_ok() {
-                        outcome = self.check_wanted().and_then(|()| coming.write(self.pid, &runs, &pages));
+                        outcome = self.check_wanted().and_then(|()| coming.write(self.pid, &pages.runs, pages.bytes()));
                         if outcome.is_err() {
                             self.room.tell(&ToRoom::Onward { pid: self.pid, order: Order::Enough });
                         }

@@ -1,0 +1,39 @@
+//! Pages of a process that comes home, as they came: they are written from where they lie.
+
+use body::Run;
+
+/// A frame of them.
+#[derive(Debug)]
+pub struct Pages {
+    /// Where they belong.
+    pub runs: Vec<Run>,
+    body: Vec<u8>,
+    at: usize,
+}
+
+impl Pages {
+    /// Of this body of a frame, and whose they are; if it is one.
+    pub fn of(body: Vec<u8>) -> Option<(i32, Pages)> {
+        let pages = wire::cargo::pages(&body)?;
+        let (pid, at, runs) = (pages.pid, body.len() - pages.bytes.len(), pages.runs);
+        Some((pid, Pages { runs, body, at }))
+    }
+
+    /// What is in them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.body[self.at..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_they_came() {
+        let body = [&wire::cargo::pages_head(7, &[(0x3000, 4096)])[..], &[5; 4096]].concat();
+        let (pid, pages) = Pages::of(body).unwrap();
+        assert_eq!((pid, &pages.runs[..], pages.bytes()), (7, &[(0x3000, 4096)][..], &[5; 4096][..]));
+        assert!(Pages::of(vec![7; 9]).is_none());
+    }
+}
