@@ -2,6 +2,8 @@
 
 use crate::setup::{least_round_trip, set_least};
 use crate::{Counters, LinkError, Tls, lock};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, recv};
 use std::io::{BufRead, ErrorKind, Read};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -77,11 +79,10 @@ impl Receiver {
         to.clear();
         to.reserve(bytes);
         while !self.take(to, bytes)? {
-            self.await_much(bytes - to.len())?;
-            let n = match self.socket.read(&mut self.chunk) {
+            let n = match self.read(bytes - to.len()) {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(n) => n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) if [ErrorKind::Interrupted, ErrorKind::WouldBlock].contains(&e.kind()) => continue,
                 Err(source) => return Err(LinkError::Socket { doing: "receiving", source }),
             };
             self.encrypted = 0..n;
@@ -89,15 +90,20 @@ impl Receiver {
         Ok(())
     }
 
-    /// While much is still to come, it is waited for until much is there: to be woken takes as long as to take it.
-    fn await_much(&mut self, missing: usize) -> Result<(), LinkError> {
-        let least = if missing >= MUCH_BYTES + RECORD_BYTES { MUCH_BYTES as u32 } else { 1 };
+    /// Takes what has come. While much is still to come, it is waited for until much is there: to be woken takes as long as to take it.
+    fn read(&mut self, missing: usize) -> std::io::Result<usize> {
+        let waits = missing >= MUCH_BYTES + RECORD_BYTES;
+        let least = if waits { MUCH_BYTES as u32 } else { 1 };
         if self.least != least {
-            set_least(&self.socket, least)
-                .map_err(|source| LinkError::Socket { doing: "setting SO_RCVLOWAT", source })?;
+            set_least(&self.socket, least)?;
             self.least = least;
         }
-        Ok(())
+        if !waits {
+            return self.socket.read(&mut self.chunk);
+        }
+        // Nothing is taken before: a call that waits itself has taken what was there already, and the kernel wakes it when so much more has come (tcp_data_ready).
+        poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
+        Ok(recv(&self.socket, &mut self.chunk[..], RecvFlags::DONTWAIT)?.0)
     }
 
     /// Of what has come: whether `to` is as long now as it is to be. If not, nothing is left.
