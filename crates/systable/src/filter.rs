@@ -68,7 +68,7 @@ pub const MARK: u32 = u32::from_be_bytes(*b"tern");
 /// A filter beside the guest's own: calls for the attributes of this descriptor, and for its offset, stop for the tracer.
 ///
 /// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular file without an offset, whatever it stands for. This one is for the few
-/// for which that matters.
+/// that have an offset.
 pub fn shown(fd: u32) -> [Insn; 9] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let [fstat, newfstatat, statx] = STATS;
@@ -80,6 +80,32 @@ pub fn shown(fd: u32) -> [Insn; 9] {
         insn(emit::IF_EQ, 0, 3, statx),
         insn(emit::LOAD, 0, 0, emit::AT_ARGS),
         insn(emit::IF_EQ, 0, 1, fd),
+        insn(emit::RETURN, 0, 0, Action::Trace.code()),
+        insn(emit::RETURN, 0, 0, Action::Allow.code()),
+    ]
+}
+
+/// A filter beside the guest's own: calls for the attributes of any descriptor but the first three, of which [`program`] has home asked, stop for the tracer. For who
+/// has stand-ins among them; all others ask the kernel alone.
+pub fn attributes() -> [Insn; 13] {
+    const AT_EMPTY_PATH: u32 = 0x1000;
+    const AT_FDCWD: u32 = -100i32 as u32;
+    const FIRST: u32 = 3;
+    let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
+    let argument = |i: u32| insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8 * i);
+    let [fstat, newfstatat, statx] = STATS;
+    [
+        insn(emit::LOAD, 0, 0, emit::AT_NR),
+        insn(emit::IF_EQ, 6, 0, fstat),
+        insn(emit::IF_EQ, 0, 2, newfstatat),
+        argument(3),
+        insn(emit::JUMP, 0, 0, 2),
+        insn(emit::IF_EQ, 0, 6, statx),
+        argument(2),
+        insn(emit::IF_SET, 0, 4, AT_EMPTY_PATH),
+        argument(0),
+        insn(emit::IF_GE, 0, 2, FIRST),
+        insn(emit::IF_EQ, 1, 0, AT_FDCWD),
         insn(emit::RETURN, 0, 0, Action::Trace.code()),
         insn(emit::RETURN, 0, 0, Action::Allow.code()),
     ]

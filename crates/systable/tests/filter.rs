@@ -146,6 +146,29 @@ fn only_the_shown_descriptor_stops() {
 }
 
 #[test]
+fn attributes_of_descriptors_stop_and_those_of_names_do_not() {
+    const EMPTY_PATH: u64 = 0x1000;
+    let program = filter::attributes();
+    for (name, args, stops) in [
+        ("fstat", [3, 0, 0, 0, 0, 0], true),
+        ("fstat", [2, 0, 0, 0, 0, 0], false),
+        ("newfstatat", [7, 0, 0, EMPTY_PATH, 0, 0], true),
+        ("newfstatat", [7, 0, EMPTY_PATH, 0x100, 0, 0], false),
+        ("newfstatat", [0xffff_ff9c, 0, 0, EMPTY_PATH, 0, 0], false),
+        ("newfstatat", [-100i64 as u64, 0, 0, EMPTY_PATH | 0x100, 0, 0], false),
+        ("statx", [7 | 1 << 40, 0, EMPTY_PATH, 0, 0, 0], true),
+        ("statx", [7, 0, 0, EMPTY_PATH, 0, 0], false),
+        ("statx", [0, 0, EMPTY_PATH, 0, 0, 0], false),
+        ("lseek", [7, 0, EMPTY_PATH, EMPTY_PATH, 0, 0], false),
+        ("read", [7, 0, EMPTY_PATH, EMPTY_PATH, 0, 0], false),
+    ] {
+        let nr = systable::number(name).unwrap();
+        let expected = if stops { Action::Trace } else { Action::Allow };
+        assert_eq!(run(&program, &Data { nr, arch: ARCH, args }).0, expected.code(), "{name} {args:x?}");
+    }
+}
+
+#[test]
 fn what_is_newer_foreign_or_x32_is_not_let_through() {
     let program = filter::program();
     let of = |nr, arch| run(program.insns(), &Data { nr, arch, args: [0; 6] }).0;

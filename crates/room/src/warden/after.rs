@@ -3,6 +3,7 @@
 use super::guests::{Accepted, Waiting, Who};
 use super::marshal::{Back, unpack};
 use super::message::{Incoming, Outgoing, Series};
+use super::owed::Due;
 use super::shared::{Pending, Shared};
 use super::spares::Spare;
 use crate::guest_memory;
@@ -45,6 +46,13 @@ pub enum After {
     },
     /// The result is a descriptor of the deputy.
     Descriptor(Arc<Made>),
+    /// The same; its thread takes it when its own call is over, and gets the number there.
+    Owed {
+        /// Whose.
+        who: Who,
+        /// Where in its memory.
+        number_at: u64,
+    },
     /// A message was received.
     Received(Arc<Incoming>),
     /// A message was sent, or the first part of one.
@@ -85,7 +93,7 @@ impl After {
         match self {
             After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
             After::Here | After::Sought { .. } => false,
-            After::Nice { .. } | After::Descriptor(_) | After::Received(_) => result >= 0,
+            After::Nice { .. } | After::Descriptor(_) | After::Owed { .. } | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
             After::Series(_) | After::HereIfAbsent { .. } => true,
         }
@@ -114,6 +122,13 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             -i64::from(libc::ENOSYS)
         }
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
+        After::Owed { who, number_at } => match adopt(room, who, result as i32, false) {
+            Some(Spare { file, .. }) => {
+                room.owed.add(host, Due { file, close_on_exec: true, number_at });
+                result
+            }
+            None => -i64::from(libc::ENFILE),
+        },
         After::Received(incoming) => incoming.deliver(room, host, waiting.as_ref(), result, out),
         After::Sent(mut outgoing) => {
             let who = outgoing.who;

@@ -12,6 +12,7 @@ use super::going_home;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
+use super::tracer::Order;
 use super::wall;
 use crate::guest_memory;
 use os::ptrace::HostTid;
@@ -155,6 +156,15 @@ impl Asked {
     /// The deputy makes the call, as the row describes it.
     fn forward(self) {
         self.forward_and_then(After::Write);
+    }
+
+    /// Who gets its first descriptor of home's sees it as it is there: the call is made again when it does.
+    fn is_made_again(&self) -> bool {
+        let shows = self.room.guests().get(self.who.pid).is_some_and(|guest| guest.shows_attributes);
+        if !shows {
+            self.room.orders.give(Order::Show { host: self.waiting.host_tid });
+        }
+        !shows
     }
 
     fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {

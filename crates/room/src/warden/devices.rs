@@ -9,6 +9,7 @@ mod paths;
 use super::guests::Who;
 use super::shared::{Pending, Shared};
 use super::standins::{self, What};
+use super::tracer::Order;
 use homefs::proto::{
     self, AttrOut, EntryOut, NO_BLOCKS, Opcode, OpenIn, OpenOut, ReadIn, ReleaseIn, ReplyBuf, Request,
 };
@@ -52,8 +53,8 @@ enum Step {
     Attributes(u64),
     Link,
     List,
-    /// OPEN of what stands for a device, by this process.
-    Open(StandinId, Who),
+    /// OPEN of what stands for a device, by this thread.
+    Open(StandinId, HostTid, Who),
 }
 
 impl Devices {
@@ -176,11 +177,11 @@ fn open(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
     let standin = standins::standin(request.header.nodeid)?;
     let Opening { path, flags: named } = room.devices.lock().paths.take_opening(standin)?;
     let Ok(OpenIn { flags, .. }) = request.args().take() else { return Some(Err(libc::EPROTO)) };
-    let Some((_, who)) = asker(room, request) else { return Some(Err(libc::ESRCH)) };
+    let Some((host, who)) = asker(room, request) else { return Some(Err(libc::ESRCH)) };
     // The kernel keeps back O_NOCTTY; what makes files has been seen to be there.
     let kept = flags as i32 & !(libc::O_CREAT | libc::O_EXCL) | named & libc::O_NOCTTY | libc::O_CLOEXEC;
     let unique = request.header.unique;
-    room.devices.lock().asked.insert(unique, Step::Open(standin, who));
+    room.devices.lock().asked.insert(unique, Step::Open(standin, host, who));
     let args = [libc::AT_FDCWD as u64, 0, kept as u64, 0, 0, 0];
     let data = [&path, &b"\0"[..]].concat();
     let call = Call { pointers: 0b10, data, ..Call::new(libc::SYS_openat, args) };
@@ -223,10 +224,14 @@ fn go_on(room: &Shared, unique: u64, step: Step, result: i64, out: &[u8]) -> Res
             state.listings.insert(fh, names.into_iter().take(NAMES_MAX).collect());
             device.value(unique, &OpenOut { fh, open_flags: 0, backing_id: 0 });
         }
-        Step::Open(standin, who) => {
+        Step::Open(standin, host, who) => {
             room.guests().has_device(who.pid, result as i32, standin);
             room.tell(&ToHome::Adopt { pid: who.pid, fd: result as i32, standin });
-            device.opened(unique, Some(standin));
+            if room.guests().get(who.pid).is_some_and(|guest| guest.shows_attributes) {
+                device.opened(unique, Some(standin));
+            } else {
+                room.orders.give(Order::Opened { host, unique, standin });
+            }
         }
     }
     Ok(())

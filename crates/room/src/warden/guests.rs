@@ -2,6 +2,7 @@
 
 use super::cpu_times::Before;
 use super::spares::Spare;
+use crate::porter::shows_attributes;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -33,10 +34,12 @@ pub struct Guest {
     pub child_flags: u64,
     /// It has a descriptor that signals are read from.
     pub reads_signals: bool,
-    /// Numbers under which it has stand-ins from the beginning; those first that should look as at home.
+    /// Numbers under which it has files of home's from the beginning.
     pub began_with: Vec<i32>,
-    /// Descriptors whose attributes it asks home for (`tracer/shown.rs`).
+    /// Descriptors whose attributes and offsets it asks home for (`tracer/shown.rs`).
     pub shown: HashSet<i32>,
+    /// It asks home for the attributes of all its descriptors.
+    pub shows_attributes: bool,
     /// Where it has a copy of the code of home's kernel (`strange.rs`).
     pub vdso: Option<image::Vdso>,
     /// CPU time that it had used when it came.
@@ -45,11 +48,9 @@ pub struct Guest {
     pub runs: bool,
 }
 
-/// Terminals and files first, which look like others here.
-fn in_order(descriptors: &[Descriptor]) -> Vec<i32> {
-    let mut all: Vec<&Descriptor> = descriptors.iter().collect();
-    all.sort_by_key(|d| (!d.terminal && !d.standin.is_file(), d.fd));
-    all.into_iter().map(|d| d.fd).collect()
+fn files(descriptors: &[Descriptor]) -> Vec<i32> {
+    let files = descriptors.iter().filter(|d| d.fd > libc::STDERR_FILENO && d.standin.is_file());
+    files.map(|d| d.fd).collect()
 }
 
 /// A new descriptor at home, with its open file in the room.
@@ -71,8 +72,9 @@ impl Guest {
             ignored,
             child_flags,
             reads_signals: false,
-            began_with: in_order(descriptors),
+            began_with: files(descriptors),
             shown: HashSet::new(),
+            shows_attributes: shows_attributes(descriptors),
             vdso: None,
             before: None,
             runs: false,

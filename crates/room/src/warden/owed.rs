@@ -1,4 +1,4 @@
-//! Descriptors that came with a message for a thread that was interrupted, or is to leave: they cannot be given through its listener, so the tracer has the thread
+//! Descriptors that came with a message for a thread that was interrupted, or is to leave, or that are of a child that it made: they cannot be given through its listener, so the tracer has the thread
 //! take them before its call returns.
 
 use os::ptrace::HostTid;

@@ -397,6 +397,13 @@ impl Shared {
         self.standins.standin(info.mount_id, info.inode)
     }
 
+    /// Whether a guest's descriptor is a stand-in, or may be a FIFO of home's.
+    pub fn stands_in(&self, host: HostTid, fd: i32) -> bool {
+        os::process::fd_info(host.0, fd).is_ok_and(|info| {
+            self.standins.standin(info.mount_id, info.inode).is_some() || self.fifos.may_be(info.inode)
+        })
+    }
+
     /// A call on this descriptor ends when a signal interrupts it: it has a time limit.
     pub fn ends_by_signal(&self, host: HostTid, fd: i32) -> bool {
         self.standins.any_timed() && self.standin_of(host, fd).is_some_and(|standin| self.standins.is_timed(standin))

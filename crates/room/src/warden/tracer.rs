@@ -115,12 +115,19 @@ pub enum Order {
         /// The process.
         pid: i32,
     },
-    /// A thread's call at its listener is made again when the filter for a descriptor is installed.
+    /// A thread's call at its listener is made again when the filter for the attributes of its descriptors is installed.
     Show {
         /// The thread.
         host: HostTid,
-        /// The descriptor.
-        fd: i32,
+    },
+    /// A thread has opened a device: it gets that filter before it gets the device.
+    Opened {
+        /// The thread.
+        host: HostTid,
+        /// Its request.
+        unique: u64,
+        /// What stands for the device.
+        standin: StandinId,
     },
     /// Home has the files that a body that leaves has in common with others, or why not.
     Shared {
@@ -336,7 +343,11 @@ impl Tracer {
             Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
-            Order::Show { host, fd } => self.show(host, fd),
+            Order::Show { host } => self.show(host),
+            Order::Opened { host, unique, standin } => {
+                self.show(host);
+                self.room.standins.opened(unique, Some(standin));
+            }
             Order::Shared { pid, result } => self.share(pid, result),
             Order::StayHere { pid } => {
                 self.die_here(pid);

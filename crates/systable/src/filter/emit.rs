@@ -9,11 +9,11 @@ pub const MAX_INSNS: usize = 1024;
 
 pub(super) const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
 pub(super) const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
-const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
+pub(super) const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
 pub(super) const IF_EQ: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 /// BPF_JMP | BPF_JSET | BPF_K
 pub(super) const IF_SET: u16 = 0x45;
-const IF_GE: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+pub(super) const IF_GE: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
 pub(super) const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 
 /// How far before an equal return another one is put.

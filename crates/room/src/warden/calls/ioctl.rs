@@ -4,8 +4,7 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::{Back, DATA_BYTES_MAX};
-use crate::warden::tracer::Order;
-use wire::message::{Call, StandinId};
+use wire::message::Call;
 
 /// What an ioctl does with the memory that its argument points to (ioctl_tty(2), asm-generic/ioctls.h).
 #[derive(Clone, Copy)]
@@ -20,14 +19,13 @@ enum Shape {
     InOut(usize),
 }
 
-const TCGETS: u32 = 0x5401;
 const FIONBIO: u32 = 0x5421;
 const SIOCGIFCONF: u32 = 0x8912;
 
 /// `struct termios` of the kernel: 36 bytes; termios2: 44; termio: 18; winsize: 8.
 fn shape(request: u32) -> Option<Shape> {
     Some(match request {
-        TCGETS => Shape::Out(36),                              // TCGETS
+        0x5401 => Shape::Out(36),                              // TCGETS
         0x5402..=0x5404 => Shape::In(36),                      // TCSETS, TCSETSW, TCSETSF
         0x5405 => Shape::Out(18),                              // TCGETA
         0x5406..=0x5408 => Shape::In(18),                      // TCSETA, TCSETAW, TCSETAF
@@ -129,24 +127,10 @@ fn extents(asked: &Asked) -> Option<Shape> {
     (bytes <= DATA_BYTES_MAX).then_some(Shape::InOut(bytes))
 }
 
-/// Who asks this wants to know whether a descriptor is a terminal (isatty(3), ttyname(3)), and may look at it more closely. `true`: the call is made again.
-fn shows(asked: &Asked, standin: StandinId) -> bool {
-    let (host, fd, pid) = (asked.waiting.host_tid, asked.args[0] as i32, asked.who.pid);
-    let mut guests = asked.room.guests();
-    let shows = guests.get(pid).is_some_and(|g| g.is_terminal(standin)) && guests.show(pid, fd);
-    if shows {
-        asked.room.orders.give(Order::Show { host, fd });
-    }
-    shows
-}
-
 pub fn serve(asked: Asked) {
     let host = asked.waiting.host_tid;
     let Some(standin) = asked.standin(0) else { return asked.here() };
     let (request, argument) = (asked.args[1] as u32, asked.args[2]);
-    if request == TCGETS && shows(&asked, standin) {
-        return;
-    }
     let mut call = Call { standin: Some(standin), ..Call::new(libc::SYS_ioctl, asked.args) };
     if request == SIOCGIFCONF {
         return interfaces(asked, call);

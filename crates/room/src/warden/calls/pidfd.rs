@@ -11,6 +11,9 @@ pub fn open(asked: Asked) {
     if asked.args[0] as i32 == asked.who.pid {
         return asked.here();
     }
+    if asked.is_made_again() {
+        return;
+    }
     let made = Made {
         who: asked.who,
         // PIDFD_NONBLOCK (linux/pidfd.h).

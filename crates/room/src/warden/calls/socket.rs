@@ -69,6 +69,9 @@ fn made(asked: &Asked, flags: u64, listener: Option<StandinId>) -> Made {
 
 /// The flags are in this argument.
 fn make(asked: Asked, flags_at: usize) {
+    if asked.is_made_again() {
+        return;
+    }
     let flags = if flags_at < asked.row.args.len() { asked.args[flags_at] } else { 0 };
     let made = made(&asked, flags, None);
     asked.forward_and_then(|_| After::Descriptor(Arc::new(made)));

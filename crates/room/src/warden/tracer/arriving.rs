@@ -483,12 +483,12 @@ fn instructions(filter: &[systable::filter::Insn]) -> Vec<u8> {
 }
 
 /// The filter, for all threads, behind those for descriptors that are shown; the place of the result that is the number of its listener.
-fn filters(batch: &mut Batch, shown: &[i32], wall: bool) -> usize {
-    for fd in shown {
-        let instructions = batch.put(&super::shown::program(*fd));
-        let program = batch.put(&super::shown::head(instructions));
-        let (nr, args) = os::seccomp::install_more_call(program);
-        batch.must("showing a descriptor", nr, args);
+fn filters(batch: &mut Batch, shown: &[Vec<u8>], wall: bool) -> usize {
+    for program in shown {
+        let at = batch.put(program);
+        let head = batch.put(&super::shown::head(program, at));
+        let (nr, args) = os::seccomp::install_more_call(head);
+        batch.must("showing descriptors", nr, args);
     }
     let cpu_times = systable::filter::cpu_times();
     let at = batch.put(&instructions(&cpu_times));

@@ -9,13 +9,17 @@
 use super::Tracer;
 use super::family::{self, Shape, Unable};
 use super::porters::Then;
+use crate::guest_memory;
 use crate::porter::Command;
+use crate::warden::after::After;
+use crate::warden::guests::Who;
+use crate::warden::shared::Pending;
 use body::BodyError;
 use os::process::Status;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::{HashMap, HashSet, VecDeque};
 use wire::ToHome;
-use wire::message::Birth;
+use wire::message::{Birth, Call, CallId};
 
 /// Births under way.
 #[derive(Debug, Default)]
@@ -30,6 +34,10 @@ pub struct Births {
     queue: VecDeque<(Stopped, i32)>,
     /// Registers as they were before a call was rewritten; put back at its end.
     rewritten: HashMap<HostTid, libc::user_regs_struct>,
+    /// Parents whose child exists, and that wait for a descriptor of it (CLONE_PIDFD), and where its number goes.
+    described: HashMap<CallId, (Stopped, u64)>,
+    /// Parents that get such a descriptor at their call's end.
+    owed: HashSet<HostTid>,
     /// New processes that were seen to stop before their birth was told.
     early: HashMap<HostTid, Stopped>,
     /// New threads whose birth was told, and that were not seen to stop yet, as they will before all else.
@@ -68,6 +76,8 @@ impl Births {
         self.early.remove(&host);
         self.newborn.remove(&host);
         self.queue.retain(|(s, _)| s.tid() != host);
+        self.owed.remove(&host);
+        self.described.retain(|_, (s, _)| s.tid() != host);
     }
 }
 
@@ -152,7 +162,7 @@ impl Tracer {
     fn labour(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
         let registers = stopped.registers()?;
         if let Ok(Shape::Process(rewritten)) = family::shape(stopped.tid(), &registers) {
-            stopped.set_registers(&rewritten)?;
+            stopped.set_registers(&rewritten.registers)?;
             self.births.rewritten.insert(stopped.tid(), registers);
         }
         stopped.resume_to_call_end()
@@ -179,10 +189,12 @@ impl Tracer {
             return stopped.resume_to_call_end();
         };
         let wanted = self.births.reserved.remove(&host);
+        let mut described = None;
         let parent = self.room.guests().who(host);
         match (os::process::inner_tid(child.0).ok(), wanted, parent) {
             (Some(number), Some(wanted), Some(parent)) if number == wanted => {
                 self.adopt(child, number, parent);
+                described = pidfd_at(host, &original).map(|at| (parent, number, at));
                 self.births.newborn.insert(child, original);
                 if let Some(early) = self.births.early.remove(&child) {
                     self.first_steps(early)?;
@@ -191,7 +203,35 @@ impl Tracer {
             (number, ..) => self.wrong_number(host, number.unwrap_or(0)),
         }
         self.labour_over(host);
-        stopped.resume_to_call_end()
+        match described {
+            Some((parent, child, number_at)) => {
+                self.describe(stopped, parent, child, number_at);
+                Ok(())
+            }
+            None => stopped.resume_to_call_end(),
+        }
+    }
+
+    /// Has home open a descriptor of a child for its parent, before that goes on: nobody can have waited for the child yet.
+    fn describe(&mut self, parent: Stopped, who: Who, child: i32, number_at: u64) {
+        let after = After::Owed { who, number_at };
+        let id = self.room.expect(Pending::Held { host: parent.tid(), after, asked: true });
+        self.births.described.insert(id, (parent, number_at));
+        self.room.ask(id, who, Call::new(libc::SYS_pidfd_open, [child as u64, 0, 0, 0, 0, 0]));
+    }
+
+    /// Home has answered: the parent goes on, and takes the descriptor at its call's end. `false`: that was another call.
+    pub fn described(&mut self, id: CallId, result: i64) -> bool {
+        let Some((parent, number_at)) = self.births.described.remove(&id) else { return false };
+        self.births.owed.insert(parent.tid());
+        if result < 0 {
+            tracing::warn!("a new process has no descriptor: error {}", -result);
+            // Whose memory is gone is gone.
+            drop(guest_memory::write(parent.tid().0, number_at, &(-1i32).to_le_bytes()));
+        }
+        // One that is gone goes nowhere.
+        drop(parent.resume_to_call_end());
+        true
     }
 
     /// A new process before its first instruction: `None` if it goes on, else it waits until its birth is told.
@@ -231,6 +271,11 @@ impl Tracer {
         if let Some(original) = &process {
             family::put_back(&mut registers, original);
             stopped.set_registers(&registers)?;
+            if self.births.owed.remove(&host) {
+                stopped = self.pay(stopped, 0)?;
+                // Also, what it was made to do took the stop that it was asked for.
+                self.show(host);
+            }
         }
         if self.births.labouring == Some(host) {
             let wanted = self.births.reserved.get(&host).copied();
@@ -275,7 +320,14 @@ impl Tracer {
     }
 }
 
-/// The call is not made, and returns `value`.
+/// Where a thread that makes a process wants the number of a descriptor of it.
+fn pidfd_at(host: HostTid, call: &libc::user_regs_struct) -> Option<u64> {
+    match family::shape(host, call) {
+        Ok(Shape::Process(process)) => process.pidfd_at,
+        _ => None,
+    }
+}
+
 /// The thread goes on with this value, without its call.
 pub fn skip(mut stopped: Stopped, value: i64) -> Result<(), TraceError> {
     let mut registers = stopped.registers()?;

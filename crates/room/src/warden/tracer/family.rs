@@ -8,8 +8,17 @@ use os::ptrace::HostTid;
 pub enum Shape {
     /// A thread: the call is made as it is.
     Thread,
-    /// A process: the call is made with these registers.
-    Process(Box<libc::user_regs_struct>),
+    /// A process.
+    Process(Box<Process>),
+}
+
+/// A process that is to be made.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The call is made with these.
+    pub registers: libc::user_regs_struct,
+    /// Where its maker wants the number of a descriptor of it (CLONE_PIDFD).
+    pub pidfd_at: Option<u64>,
 }
 
 impl PartialEq for Shape {
@@ -25,6 +34,8 @@ const PARENT: u64 = libc::CLONE_PARENT as u64;
 /// What a process may ask for besides: addresses that the kernel writes, and its thread's own.
 const PLAIN: u64 =
     (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::CLONE_SETTLS) as u64;
+const PIDFD: u64 = libc::CLONE_PIDFD as u64;
+const SETTID: u64 = libc::CLONE_PARENT_SETTID as u64;
 const EXIT_SIGNAL: u64 = 0xff;
 
 /// A call that a room cannot make.
@@ -36,6 +47,7 @@ pub struct Unable {
 }
 
 /// A call in the terms of clone(2).
+#[derive(Default)]
 struct Clone {
     flags: u64,
     exit_signal: u64,
@@ -43,22 +55,14 @@ struct Clone {
     parent_tid: u64,
     child_tid: u64,
     tls: u64,
+    pidfd: u64,
 }
 
 /// Reads the call that a thread is about to make. `Err`: why it cannot be made here.
 pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape, Unable> {
     let call = match registers.orig_rax as i64 {
-        libc::SYS_fork => {
-            Clone { flags: 0, exit_signal: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }
-        }
-        libc::SYS_vfork => Clone {
-            flags: VM | VFORK,
-            exit_signal: libc::SIGCHLD as u64,
-            stack: 0,
-            parent_tid: 0,
-            child_tid: 0,
-            tls: 0,
-        },
+        libc::SYS_fork => Clone { exit_signal: libc::SIGCHLD as u64, ..Clone::default() },
+        libc::SYS_vfork => Clone { flags: VM | VFORK, exit_signal: libc::SIGCHLD as u64, ..Clone::default() },
         libc::SYS_clone => Clone {
             flags: registers.rdi & !EXIT_SIGNAL,
             exit_signal: registers.rdi & EXIT_SIGNAL,
@@ -66,6 +70,7 @@ pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape,
             parent_tid: registers.rdx,
             child_tid: registers.r10,
             tls: registers.r8,
+            pidfd: registers.rdx,
         },
         libc::SYS_clone3 => match clone3(host, registers.rdi, registers.rsi) {
             Some(call) => call,
@@ -77,20 +82,32 @@ pub fn shape(host: HostTid, registers: &libc::user_regs_struct) -> Result<Shape,
     if call.flags & THREAD != 0 {
         return Ok(Shape::Thread);
     }
-    // Runtimes do without descriptors of their children where there are none.
-    let tried = call.flags & libc::CLONE_PIDFD as u64 != 0;
+    let pidfd_at = (call.flags & PIDFD != 0).then_some(call.pidfd);
+    // clone(2) has one argument for both, and says so itself.
+    let both = pidfd_at.is_some() && call.flags & SETTID != 0 && call.pidfd == call.parent_tid;
+    if both || pidfd_at.is_some_and(|at| !is_writable(host, at)) {
+        return Ok(Shape::Thread);
+    }
+    // Go's runtime tries by such a child whether there are descriptors of processes.
+    let tried = pidfd_at.is_some();
     if call.exit_signal != libc::SIGCHLD as u64 {
         return Err(Unable { why: "a child that ends with another signal than SIGCHLD", tried });
     }
-    if call.flags & !(VM | VFORK | PLAIN) != 0 || call.flags & (VM | VFORK) == VM {
+    if call.flags & !(VM | VFORK | PLAIN | PIDFD) != 0 || call.flags & (VM | VFORK) == VM {
         return Err(Unable { why: "a process that shares more than memory until exec", tried });
     }
     let mut rewritten = *registers;
     rewritten.orig_rax = libc::SYS_clone as u64;
-    rewritten.rdi = call.flags | PARENT;
+    rewritten.rdi = call.flags & !PIDFD | PARENT;
     (rewritten.rsi, rewritten.rdx, rewritten.r10, rewritten.r8) =
         (call.stack, call.parent_tid, call.child_tid, call.tls);
-    Ok(Shape::Process(Box::new(rewritten)))
+    Ok(Shape::Process(Box::new(Process { registers: rewritten, pidfd_at })))
+}
+
+/// Whether the kernel could put the number of a descriptor there.
+fn is_writable(host: HostTid, at: u64) -> bool {
+    let mut there = [0; 4];
+    guest_memory::read(host.0, at, &mut there).is_ok() && guest_memory::write(host.0, at, &there).is_ok()
 }
 
 /// `struct clone_args` (linux/sched.h) as far as clone(2) can say the same.
@@ -112,6 +129,7 @@ fn clone3(host: HostTid, at: u64, bytes: u64) -> Option<Clone> {
         parent_tid: word(3),
         child_tid: word(2),
         tls: word(7),
+        pidfd: word(1),
     })
 }
 
@@ -138,7 +156,7 @@ mod tests {
 
     fn process(call: i64, rdi: u64) -> libc::user_regs_struct {
         match shape(HostTid(0), &registers(call, rdi)) {
-            Ok(Shape::Process(r)) => *r,
+            Ok(Shape::Process(process)) => process.registers,
             other => panic!("{other:?}"),
         }
     }

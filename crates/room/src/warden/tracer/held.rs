@@ -44,6 +44,9 @@ impl Tracer {
 
     /// Home has ended the call of a held thread.
     pub fn held_ended(&mut self, id: CallId, result: i64) {
+        if self.described(id, result) {
+            return;
+        }
         let Some((stopped, signal)) = self.held.threads.remove(&id) else { return };
         let leaves = signal == LEAVING;
         let done = if leaves { self.leave_with(stopped, result) } else { self.release(stopped, signal, result) };

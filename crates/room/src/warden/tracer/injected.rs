@@ -1,9 +1,11 @@
 //! What a process must do itself: a stopped thread is made to, then it goes on as if nothing had been.
 //!
-//! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them what came from the kernel or from kill(2) at home. Filters for
+//! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them what came from the kernel or from kill(2) at home. The filter for
 //! descriptors that are to look as at home ([`super::shown`]). And the descriptor by which its writes are watched ([`crate::warden::ahead`]).
 
 use super::Tracer;
+use super::shown::show_attributes;
+use crate::warden::shared::Shared;
 use body::rewind;
 use os::inject::{Inside, Memory, gate};
 use os::pidfd::PidFd;
@@ -22,8 +24,8 @@ const BELOW_STACK_BYTES: u64 = 1024;
 enum Task {
     /// Send a signal: to which thread (by its number in the room), if it is for one, and what it carries.
     Signal(Option<i32>, [u8; 128]),
-    /// Install the filter for a descriptor.
-    Show(i32),
+    /// Install the filter for the attributes of all descriptors.
+    Show,
     /// Make a userfaultfd, which goes there.
     Track(Sender<Result<OwnedFd, String>>),
 }
@@ -45,7 +47,7 @@ impl Injected {
         let tasks = self.waiting.get(&host).map_or(&[][..], |(_, tasks)| tasks);
         tasks.iter().filter_map(|task| match task {
             Task::Signal(tid, info) => Some((*tid, info)),
-            Task::Show(_) | Task::Track(_) => None,
+            Task::Show | Task::Track(_) => None,
         })
     }
 }
@@ -72,9 +74,9 @@ impl Tracer {
         ptrace::interrupt(first).is_ok()
     }
 
-    /// Has a thread, whose call at its listener is not answered but made again, install the filter for a descriptor first.
-    pub fn show(&mut self, host: HostTid, fd: i32) {
-        self.injected.waiting.entry(host).or_default().1.push(Task::Show(fd));
+    /// Has a thread install the filter for the attributes of its process' descriptors before it goes on. If its call waits at its listener, that is made again.
+    pub fn show(&mut self, host: HostTid) {
+        self.injected.waiting.entry(host).or_default().1.push(Task::Show);
         // One that is gone makes no call again either.
         drop(ptrace::interrupt(host));
     }
@@ -103,7 +105,7 @@ impl Tracer {
         let Some(who) = self.room.guests().who(stopped.tid()) else { return Ok(stopped) };
         self.room.filtering.begin(stopped.tid());
         let host = stopped.tid();
-        let done = perform(stopped, who.pid, slept, &tasks);
+        let done = perform(&self.room, stopped, who.pid, slept, &tasks);
         self.room.filtering.end(host);
         done
     }
@@ -115,7 +117,8 @@ impl Tracer {
         for task in tasks {
             match task {
                 Task::Signal(tid, info) => self.send_with_ticket(who.pid, tid, info),
-                Task::Show(fd) => self.room.guests().hide(who.pid, fd),
+                // Asked for again at the next call that makes one.
+                Task::Show => {}
                 track @ Task::Track(_) => {
                     self.injected.waiting.entry(host).or_insert_with(|| (Duration::ZERO, Vec::new())).1.push(track);
                 }
@@ -124,12 +127,12 @@ impl Tracer {
     }
 }
 
-fn perform(stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Result<Stopped, TraceError> {
+fn perform(room: &Shared, stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Result<Stopped, TraceError> {
     let (stopped, done) = with_inside(stopped, slept, |inside, at| {
         for task in tasks {
             let done = match task {
                 Task::Signal(tid, info) => send(inside, at, pid, *tid, info)?,
-                Task::Show(fd) => super::shown::install(inside, at, *fd)?,
+                Task::Show => show_attributes(room, inside, at, pid)?,
                 Task::Track(answer) => {
                     // Who has given up does not wait for it.
                     let _ = answer.send(watched(inside).map_err(|e| e.to_string()));

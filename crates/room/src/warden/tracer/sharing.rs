@@ -4,6 +4,7 @@
 use super::Tracer;
 use super::departing::{Going, STOPPED, State};
 use super::injected::with_inside;
+use super::shown::show_attributes;
 use crate::warden::relatives;
 use crate::warden::sharers::{self, Commons, Held, What, refusal};
 use crate::warden::spares::Spare;
@@ -216,12 +217,19 @@ impl Tracer {
                     inside.must("placing a stand-in", libc::SYS_dup3, [taken, place.fd as u64, flags, 0, 0, 0])?;
                 }
                 inside.must("closing a stand-in", libc::SYS_close, [taken, 0, 0, 0, 0, 0])?;
-                for fd in held.places.iter().filter(|p| p.pid == pid && has_offset(held)).map(|p| p.fd) {
+                if !has_offset(held) {
+                    room.filtering.begin(host);
+                    let shown = show_attributes(&room, inside, at, pid);
+                    room.filtering.end(host);
+                    shown?;
+                    continue;
+                }
+                for fd in held.places.iter().filter(|p| p.pid == pid).map(|p| p.fd) {
                     if !room.guests().show(pid, fd) {
                         continue;
                     }
                     room.filtering.begin(host);
-                    let shown = super::shown::install(inside, at, fd);
+                    let shown = super::shown::install(inside, at, &super::shown::program(fd));
                     room.filtering.end(host);
                     if shown? < 0 {
                         room.guests().hide(pid, fd);
