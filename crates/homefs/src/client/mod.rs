@@ -59,6 +59,11 @@ pub trait Uplink: Send + Sync {
         let _ = (tid, node, fh);
         false
     }
+    /// This thread's request was interrupted: whoever decides whether it is made again sees the thread stop before it goes on.
+    fn interrupted(&self, tid: u32, reply: LateReply) {
+        let _ = tid;
+        reply.give();
+    }
     /// This thread wrote to a FIFO that nobody reads: it gets SIGPIPE, and then the reply.
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
         let _ = tid;
@@ -119,6 +124,8 @@ struct Mount {
 struct UnderWay {
     blocks: Blocks,
     opening: Option<Opening>,
+    /// The thread that waits for it.
+    caller: u32,
     /// The thread that writes to a FIFO; 0 for all else.
     fifo_writer: u32,
 }
@@ -176,7 +183,7 @@ impl Client {
             tracing::warn!(mount, bytes = bytes.len(), "home sent something that is no reply");
             return;
         };
-        let Some(UnderWay { blocks, opening, fifo_writer }) = lock(&at.under_way).remove(&unique) else {
+        let Some(UnderWay { blocks, opening, caller, fifo_writer }) = lock(&at.under_way).remove(&unique) else {
             tracing::debug!(mount, unique, "home answered what was not asked");
             return;
         };
@@ -185,6 +192,9 @@ impl Client {
         }
         if fifo_writer != 0 && proto::reply_error(bytes) == Some(libc::EPIPE) {
             return self.uplink.broken_pipe(fifo_writer, LateReply { mount: at.clone(), bytes: bytes.to_vec() });
+        }
+        if caller != 0 && proto::reply_error(bytes) == Some(libc::EINTR) {
+            return self.uplink.interrupted(caller, LateReply { mount: at.clone(), bytes: bytes.to_vec() });
         }
         let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
         let bytes = stand_in.as_deref().unwrap_or(bytes);
@@ -352,7 +362,8 @@ impl Client {
                 }
                 let blocks = Blocks::of(index, &request);
                 blocks.name.into_iter().for_each(|name| lock(&self.order).asks(name));
-                lock(&mount.under_way).insert(unique, UnderWay { blocks, opening, fifo_writer: fifo_writer(&request) });
+                let (caller, fifo_writer) = (request.header.pid, fifo_writer(&request));
+                lock(&mount.under_way).insert(unique, UnderWay { blocks, opening, caller, fifo_writer });
             }
         }
         if lock(&self.order).closed {

@@ -36,7 +36,10 @@ pub struct Asked {
 /// Serves one call: answers it, or asks home, whose answer will.
 pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let host_tid = HostTid(notice.host_tid);
-    let waiting = Waiting { listener: listener.clone(), id: notice.id, host_tid };
+    let waiting = Waiting { listener: listener.clone(), id: notice.id, host_tid, call: (notice.nr, notice.args) };
+    if room.is_answered_already(&waiting) {
+        return;
+    }
     let who = room.guests().who(host_tid);
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {

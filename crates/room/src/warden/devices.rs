@@ -145,7 +145,7 @@ fn ask_path(room: &Shared, request: &Request<'_>, path: Vec<u8>, look: Look, ste
     let unique = request.header.unique;
     let pid = asker(room, request).map_or(0, |(_, who)| who.pid);
     room.devices.lock().asked.insert(unique, step);
-    let id = room.expect(Pending::Standin(standins::Asked { pid, unique, what: What::Device }));
+    let id = room.expect(Pending::Standin(standins::Asked { pid, host: None, unique, what: What::Device }));
     room.tell(&ToHome::LookAt { id, path, look });
 }
 
@@ -185,7 +185,8 @@ fn open(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
     let args = [libc::AT_FDCWD as u64, 0, kept as u64, 0, 0, 0];
     let data = [&path, &b"\0"[..]].concat();
     let call = Call { pointers: 0b10, data, ..Call::new(libc::SYS_openat, args) };
-    room.call_home(who, call, Pending::Standin(standins::Asked { pid: who.pid, unique, what: What::Device }));
+    let asked = standins::Asked { pid: who.pid, host: Some(host), unique, what: What::Device };
+    room.call_home(who, call, Pending::Standin(asked));
     Some(Ok(()))
 }
 

@@ -196,9 +196,16 @@ pub struct Waiting {
     pub id: u64,
     /// Whose memory its pointers mean.
     pub host_tid: HostTid,
+    /// Number and arguments.
+    pub call: (u32, [u64; 6]),
 }
 
 impl Waiting {
+    /// Whether it is this call, made again.
+    pub fn is_again(&self, before: &Waiting) -> bool {
+        (self.host_tid, self.call) == (before.host_tid, before.call)
+    }
+
     /// The caller still waits for its answer.
     pub fn still_waits(&self) -> bool {
         use std::os::fd::AsFd;

@@ -149,7 +149,7 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Notified { waiting, exact: true, .. } if result >= 0 || result == EPIPE => {
                 let host = waiting.host_tid;
                 room.orders.give(Order::Answer { host });
-                return Some(Pending::Missed { host, result });
+                return Some(Pending::Missed { waiting, result });
             }
             Pending::Notified { waiting, after: After::Sought { standin, expected }, .. } => {
                 let to = u64::try_from(result).ok().filter(|to| expected.is_none_or(|here| here == *to));

@@ -264,6 +264,11 @@ fn descriptors(
                 }
                 match objects.describe(host.0, &pidfd, one)? {
                     Some(object) => Ok(Opened::Made(object)),
+                    // To open it anew waits for the other end, and loses what is in it if there is none.
+                    None if home.mounts.contains(&info.mount_id) && room.fifos.may_be(info.inode) => {
+                        let name = name.display();
+                        Err(BodyError::Stays(format!("descriptor {fd} ({name}) is a FIFO that was opened there")))
+                    }
                     None if is_removed => Ok(Opened::Made(objects.describe_removed(host.0, one)?)),
                     None => home_file(host, one, home, files),
                 }

@@ -101,8 +101,8 @@ pub enum Pending {
     },
     /// Home has answered; the result is the tracer's to give.
     Missed {
-        /// The thread.
-        host: HostTid,
+        /// Where it was asked.
+        waiting: Waiting,
         /// The result.
         result: i64,
     },
@@ -328,7 +328,7 @@ impl Shared {
     pub fn forget(&self, ended: HostTid) {
         self.owed.take(ended);
         lock(&self.pending)
-            .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { host, .. } if *host == ended));
+            .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { waiting: Waiting { host_tid: host, .. }, .. } if *host == ended));
     }
 
     /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile.
@@ -347,7 +347,7 @@ impl Shared {
             Pending::Standin(asked) => asked.pid == pid,
             Pending::Proc { pid: asker, .. } => *asker == pid,
             Pending::Notified { waiting: Waiting { host_tid: host, .. }, .. }
-            | Pending::Missed { host, .. }
+            | Pending::Missed { waiting: Waiting { host_tid: host, .. }, .. }
             | Pending::Held { host, .. } => threads.iter().any(|(thread, _)| thread == host),
             // The tracer forgets it with the thread.
             Pending::Birth { .. } | Pending::Unasked => false,
@@ -362,20 +362,19 @@ impl Shared {
         }
     }
 
-    /// The number of the request that the kernel knows as `unique`.
-    pub fn asked_by(&self, unique: u64) -> Option<CallId> {
-        lock(&self.pending)
-            .iter()
-            .find(|(_, p)| matches!(p, Pending::Standin(a) if a.unique == unique))
-            .map(|(id, _)| *id)
+    /// The number of the request that the kernel knows as `unique`, and the thread that waits for it.
+    pub fn asked_by(&self, unique: u64) -> Option<(CallId, Option<HostTid>)> {
+        lock(&self.pending).iter().find_map(|(id, pending)| match pending {
+            Pending::Standin(asked) if asked.unique == unique => Some((*id, asked.host)),
+            _ => None,
+        })
     }
 
     /// A guest's call at a listener was interrupted: if home has answered it, the result; if home is running it, its answer goes to the tracer from now on.
     pub fn hold(&self, caller: HostTid) -> Interrupted {
         let mut pending = lock(&self.pending);
         let of_caller = |p: &Pending| match p {
-            Pending::Notified { waiting, .. } => waiting.host_tid == caller,
-            Pending::Missed { host, .. } => *host == caller,
+            Pending::Notified { waiting, .. } | Pending::Missed { waiting, .. } => waiting.host_tid == caller,
             _ => false,
         };
         let Some(id) = pending.iter().find(|(_, p)| of_caller(p)).map(|(id, _)| *id) else {
@@ -389,6 +388,22 @@ impl Shared {
             Some(Pending::Missed { result, .. }) => Interrupted::Done(result),
             _ => Interrupted::NotHome,
         }
+    }
+
+    /// Whether home runs this call already, or has answered it: a signal to the process had woken its thread, and another took it. Then nobody sees the thread stop before the
+    /// kernel has it make the call again (recalc_sigpending), and what becomes of the first is the second's result.
+    pub fn is_answered_already(&self, again: &Waiting) -> bool {
+        lock(&self.pending).values_mut().any(|pending| match pending {
+            Pending::Notified { waiting, .. } if again.is_again(waiting) => {
+                *waiting = again.clone();
+                true
+            }
+            Pending::Missed { waiting, .. } if again.is_again(waiting) => {
+                self.orders.give(super::tracer::Order::Answer { host: again.host_tid });
+                true
+            }
+            _ => false,
+        })
     }
 
     /// Which stand-in a guest's descriptor is, if it is one.

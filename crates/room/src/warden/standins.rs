@@ -10,6 +10,7 @@ use super::guests::{Who, blocked_stops};
 use super::readiness::Readiness;
 use super::shared::{Pending, Shared};
 use super::spares::is_own;
+use super::tracer::{Afterwards, Order};
 use homefs::proto::{
     self, Attr, AttrOut, EntryOut, InitIn, InitOut, LkOut, NO_BLOCKS, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader,
     PollIn, PollOut, ReadIn, Request, WriteIn, WriteOut,
@@ -52,6 +53,8 @@ pub struct Device {
 pub struct Asked {
     /// The process that waits.
     pub pid: i32,
+    /// Its thread, if a signal may interrupt that.
+    pub host: Option<HostTid>,
     /// The request.
     pub unique: u64,
     /// What it was.
@@ -372,8 +375,8 @@ fn asker(room: &Shared, request: &Request<'_>) -> Result<Asker, i32> {
 fn ask(room: &Shared, asker: &Asker, unique: u64, what: What, call: Call) {
     // A terminal does not stop those who block its signals.
     let blocked = if asker.terminal { blocked_stops(asker.host) } else { 0 };
-    let who = asker.who;
-    room.call_home(who, Call { blocked, ..call }, Pending::Standin(Asked { pid: who.pid, unique, what }));
+    let (who, host) = (asker.who, Some(asker.host));
+    room.call_home(who, Call { blocked, ..call }, Pending::Standin(Asked { pid: who.pid, host, unique, what }));
 }
 
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
@@ -409,7 +412,7 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
 
 fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: PollIn = request.args().take().map_err(|_| libc::EPROTO)?;
-    let Asker { who, standin, .. } = asker(room, request)?;
+    let Asker { who, host, standin, .. } = asker(room, request)?;
     let unique = request.header.unique;
     let handle = (arguments.flags & proto::POLL_SCHEDULE_NOTIFY != 0).then_some(arguments.kh);
     match room.standins.readiness.polled(standin, arguments.events as u16, handle) {
@@ -418,7 +421,7 @@ fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
         }
         None => {
             let what = What::Poll(standin);
-            let id = room.expect(Pending::Standin(Asked { pid: who.pid, unique, what }));
+            let id = room.expect(Pending::Standin(Asked { pid: who.pid, host: Some(host), unique, what }));
             room.tell(&ToHome::Watch { id, pid: who.pid, standin });
         }
     }
@@ -431,8 +434,10 @@ fn interrupt(room: &Shared, request: &Request<'_>) {
     if room.standins.files.is_asked(arguments.unique) {
         return;
     }
-    if let Some(id) = room.asked_by(arguments.unique) {
-        room.tell(&ToHome::Cancel { id });
+    match room.asked_by(arguments.unique) {
+        Some((id, Some(host))) => room.orders.give(Order::Interrupted { host, then: Afterwards::Cancel(id) }),
+        Some((id, None)) => room.tell(&ToHome::Cancel { id }),
+        None => {}
     }
 }
 

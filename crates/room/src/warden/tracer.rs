@@ -50,8 +50,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use stops::Stops;
 use unmade::Unmade;
-use wire::Refusal;
 use wire::message::{CallId, Place, StandinId};
+use wire::{Refusal, ToHome};
 
 /// What other threads want of the tracer.
 #[derive(Debug)]
@@ -97,6 +97,13 @@ pub enum Order {
         host: HostTid,
         /// What its write says, behind the signal.
         reply: homefs::client::LateReply,
+    },
+    /// A thread that waits for a file was woken by a signal, which another may have taken: it stops before it goes on, so that its call is made again.
+    Interrupted {
+        /// The thread.
+        host: HostTid,
+        /// What comes next.
+        then: Afterwards,
     },
     /// A request for a stand-in has ended so; a signal came before.
     Finish {
@@ -221,6 +228,15 @@ pub enum Order {
     },
 }
 
+/// What follows when a thread is certain to stop.
+#[derive(Debug)]
+pub enum Afterwards {
+    /// Home need not answer it any more.
+    Cancel(CallId),
+    /// It is answered.
+    Give(homefs::client::LateReply),
+}
+
 /// The way to the tracer.
 pub struct Orders {
     queue: Mutex<VecDeque<Order>>,
@@ -339,6 +355,14 @@ impl Tracer {
             Order::BrokenPipe { host, reply } => {
                 self.broken_pipe(host);
                 reply.give();
+            }
+            Order::Interrupted { host, then } => {
+                // One that is gone needs no answer.
+                drop(ptrace::interrupt(host));
+                match then {
+                    Afterwards::Cancel(id) => self.room.tell(&ToHome::Cancel { id }),
+                    Afterwards::Give(reply) => reply.give(),
+                }
             }
             Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),

@@ -5,11 +5,12 @@ use super::cargo::Item;
 use super::following::{Followed, Source};
 use super::setup::obey;
 use super::shared::Shared;
-use super::tracer::Order;
+use super::tracer::{Afterwards, Order};
 use homefs::client::{Client, LateReply, Uplink};
 use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;
 use link::{LinkError, Receiver};
+use os::ptrace::HostTid;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use wire::Kind;
@@ -27,6 +28,12 @@ impl Files {
     }
 }
 
+impl Files {
+    fn thread(&self, tid: u32) -> Option<HostTid> {
+        self.room.guests().host(i32::try_from(tid).ok()?)
+    }
+}
+
 impl Uplink for Files {
     fn request(&self, mount: u16, bytes: &[u8]) {
         // A link that fails is noticed by its receiver, which closes the client.
@@ -34,7 +41,7 @@ impl Uplink for Files {
     }
 
     fn current_call(&self, tid: u32) -> Option<String> {
-        let host = self.room.guests().host(i32::try_from(tid).ok()?)?;
+        let host = self.thread(tid)?;
         os::waiting::line(host.0)
     }
 
@@ -54,9 +61,15 @@ impl Uplink for Files {
         self.room.locked.tells(tid, OpenAtHome { node, fh })
     }
 
+    fn interrupted(&self, tid: u32, reply: LateReply) {
+        match self.thread(tid) {
+            Some(host) => self.room.orders.give(Order::Interrupted { host, then: Afterwards::Give(reply) }),
+            None => reply.give(),
+        }
+    }
+
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
-        let host = i32::try_from(tid).ok().and_then(|tid| self.room.guests().host(tid));
-        match host {
+        match self.thread(tid) {
             Some(host) => self.room.orders.give(Order::BrokenPipe { host, reply }),
             None => reply.give(),
         }

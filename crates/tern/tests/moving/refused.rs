@@ -148,3 +148,23 @@ os.execvp("tern", ["tern", "run", "--on", "n2", "--", "echo", "placed"])
     let text = at_home(&shared(), &script).text();
     assert!(text == "absent" || (text.contains("Landlock") && text.ends_with("125")), "{text}");
 }
+
+/// A FIFO that was opened away cannot be opened anew: that would wait for the other end. (Failed before: its move waited for 20 s, and said that it was not away.)
+#[test]
+fn a_fifo_opened_away_keeps_its_process_there() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        mkfifo fifo hold; exec 9<> hold
+        tern run --on n2 /usr/bin/python3 -c 'import os; f = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK); print("up", flush=True); input()' <&9 > said 2>&1 &
+        until_ '[ -s said ]'; cat said
+        pid=$(tern ps | awk '/python3/ { print $1 }')
+        tern move $pid n3 2>&1; tern move $pid home 2>&1
+        echo >&9; wait"#,
+    )
+    .text();
+    let lines: Vec<&str> = text.lines().collect();
+    let right = |line: &&str| line.contains("is a FIFO that was opened there");
+    assert!(lines.len() == 3 && lines[0] == "up" && lines[1..].iter().all(right), "{text}");
+}

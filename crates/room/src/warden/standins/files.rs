@@ -260,7 +260,7 @@ fn ask(room: &Shared, request: &Request<'_>, standin: StandinId, plan: Plan) -> 
     room.standins.files.with(|state| state.asked.insert(unique, (standin, steps)));
     for (call, _) in plan {
         let call = Call { standin: Some(standin), ..call };
-        room.call_home(who, call, Pending::Standin(Asked { pid: who.pid, unique, what: What::File }));
+        room.call_home(who, call, Pending::Standin(Asked { pid: who.pid, host: None, unique, what: What::File }));
     }
     Ok(())
 }

@@ -197,7 +197,7 @@ impl Tracer {
         self.deliver(stopped, signal)
     }
 
-    /// A read or write of a stand-in that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a
+    /// A read, write or open of a file that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a
     /// handler with SA_RESTART follows. `true`: the thread waited at a listener.
     fn interrupted(&mut self, stopped: &mut Stopped) -> Result<bool, TraceError> {
         const EINTR: i64 = -4;
@@ -205,7 +205,7 @@ impl Tracer {
         let mut registers = stopped.registers()?;
         let call = registers.orig_rax as i64;
         match registers.rax as i64 {
-            EINTR if is_transfer(call) && !self.room.ends_by_signal(stopped.tid(), registers.rdi as i32) => {
+            EINTR if may_wait_for_file(call) && !self.room.ends_by_signal(stopped.tid(), registers.rdi as i32) => {
                 registers.rax = ERESTARTSYS as u64;
                 stopped.set_registers(&registers)?;
                 Ok(false)
@@ -246,7 +246,7 @@ impl Tracer {
     }
 }
 
-fn is_transfer(call: i64) -> bool {
+fn may_wait_for_file(call: i64) -> bool {
     matches!(
         call,
         libc::SYS_read
@@ -259,6 +259,10 @@ fn is_transfer(call: i64) -> bool {
             | libc::SYS_pwritev
             | libc::SYS_preadv2
             | libc::SYS_pwritev2
+            | libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_openat2
+            | libc::SYS_creat
     )
 }
 
