@@ -1,5 +1,5 @@
 // Children that are made together with a descriptor of theirs (CLONE_PIDFD), as forks and as Go's runtime makes them.
-// calls: clone clone3 waitid
+// calls: clone clone3 waitid vfork
 #include "guest.h"
 #include <linux/sched.h>
 #include <sched.h>
@@ -32,8 +32,10 @@ static void forked(int status) {
 }
 
 static void vforked(int status) {
-    int fd = -1;
-    int pid = clone(ends_with, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &status, &fd);
+    int fd = -1, pid = vfork();
+    if (pid == 0) _exit(status);
+    CHECK(pid > 0 && waitpid(pid, &fd, 0) == pid && WEXITSTATUS(fd) == status);
+    pid = clone(ends_with, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &status, &fd);
     CHECK(pid > 0);
     ends(fd, pid, status);
 }

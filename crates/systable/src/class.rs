@@ -11,8 +11,10 @@ pub enum Class {
     Home,
     /// Code of its own in the warden (or, for [`Special::Clone`] and [`Special::TakeSignal`], in the tracer).
     Special(Special),
-    /// It cannot be done away: the process goes home and makes the call there.
-    GoHome,
+    /// It cannot be done away: the process goes home and makes the call there. If it cannot go, the call fails with this error, and the log and `tern why` name it.
+    GoHome(Errno),
+    /// It cannot be done away either, but programs try it only to see whether it is there, and do without: nobody goes home for it, it fails with this error.
+    Refused(Errno),
     /// There is no such call in the kernel: "function not implemented" at once.
     Unused,
 }
@@ -60,13 +62,4 @@ pub enum Special {
     Prctl,
     /// Resource limits: set away and at home.
     Limits,
-}
-
-/// Whether a call that is not local is served already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Served {
-    /// It is.
-    Now,
-    /// Not yet: it fails with this error, and the log and `tern why` name it.
-    Later(Errno),
 }

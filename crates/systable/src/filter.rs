@@ -141,7 +141,7 @@ const fn by_class(class: Class) -> Action {
     match class {
         Class::Local => Action::Allow,
         Class::Special(crate::Special::Clone | crate::Special::TakeSignal) => Action::Trace,
-        Class::Home | Class::Special(_) | Class::GoHome => Action::Notify,
+        Class::Home | Class::Special(_) | Class::GoHome(_) | Class::Refused(_) => Action::Notify,
         Class::Unused => Action::Fail(errno::ENOSYS),
     }
 }

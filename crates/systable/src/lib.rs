@@ -17,7 +17,7 @@ mod rows;
 mod when;
 
 pub use arg::{Arg, Len};
-pub use class::{Class, Served, Special};
+pub use class::{Class, Special};
 pub use errno::Errno;
 pub use rows::{LAST, Row, TABLE};
 pub use when::{Cmp, When};

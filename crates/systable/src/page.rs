@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use crate::{Class, Row, Served, TABLE, When};
+use crate::{Class, Row, TABLE, When};
 
 const HEAD: &str = "# System calls of a guest
 
@@ -13,10 +13,11 @@ Written from the table in `crates/systable` (`TERN_REWRITE=1 cargo test -p systa
 | local | the hosting kernel alone; the filter lets the number through |
 | home | the deputy at home makes the same call |
 | special | code of its own in the warden; `clone` and its kin, and `rt_sigtimedwait`, in the tracer |
-| goes home | the process goes home and makes the call there |
+| goes home | the process goes home and makes the call there; if it cannot go, the call fails with the error given, and `tern why` names it |
+| refused | could be made at home alone, but programs try it only to see whether it is there, and do without: it fails with the error given |
 | none | there is no such call |
 
-*or local*: depending on the arguments the call is purely local. *Not yet*: fails with the error given, and `tern why` names it.
+*or local*: depending on the arguments the call is purely local.
 ";
 
 /// Writes the page.
@@ -34,9 +35,9 @@ fn counts(out: &mut impl Write) -> fmt::Result {
     let of = |wanted: fn(&Row) -> bool| TABLE.iter().filter(|row| !row.name.is_empty() && wanted(row)).count();
     let local = of(|row| row.class == Class::Local);
     let partly = of(|row| row.when != When::Always);
-    let served = of(|row| row.class != Class::Unused && row.served == Served::Now);
+    let go_home = of(|row| matches!(row.class, Class::GoHome(_)));
     let calls = of(|row| row.class != Class::Unused);
-    writeln!(out, "\n{calls} calls: {local} local, {partly} more local but for some arguments; {served} served.")
+    writeln!(out, "\n{calls} calls: {local} local, {partly} more local but for some arguments; {go_home} go home.")
 }
 
 fn line(out: &mut impl Write, row: &Row) -> fmt::Result {
@@ -47,8 +48,8 @@ fn line(out: &mut impl Write, row: &Row) -> fmt::Result {
     if row.when != When::Always {
         out.write_str(" or local")?;
     }
-    if let Served::Later(errno) = row.served {
-        write!(out, "; not yet ({})", errno.name())?;
+    if let Class::GoHome(errno) | Class::Refused(errno) = row.class {
+        write!(out, " ({})", errno.name())?;
     }
     writeln!(out, " | {} |", row.why)
 }
@@ -58,7 +59,8 @@ const fn word(class: Class) -> &'static str {
         Class::Local => "local",
         Class::Home => "home",
         Class::Special(_) => "special",
-        Class::GoHome => "goes home",
+        Class::GoHome(_) => "goes home",
+        Class::Refused(_) => "refused",
         Class::Unused => "none",
     }
 }

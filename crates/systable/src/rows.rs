@@ -7,7 +7,7 @@ mod n300;
 mod why;
 
 use crate::arg::Arg;
-use crate::class::{Class, Served, Special};
+use crate::class::{Class, Special};
 use crate::errno::Errno;
 use crate::when::When;
 
@@ -26,15 +26,13 @@ pub struct Row {
     pub when: When,
     /// The arguments, in order.
     pub args: &'static [Arg],
-    /// Whether it works already.
-    pub served: Served,
     /// Why it is so.
     pub why: &'static str,
 }
 
 const fn row(nr: u16, name: &'static str, class: Class, args: &'static [Arg], why: &'static str) -> Row {
     assert!(args.len() <= 6);
-    Row { nr, last: nr, name, class, when: When::Always, args, served: Served::Now, why }
+    Row { nr, last: nr, name, class, when: When::Always, args, why }
 }
 
 const fn local(nr: u16, name: &'static str, args: &'static [Arg], why: &'static str) -> Row {
@@ -55,7 +53,11 @@ const fn special(nr: u16, name: &'static str, of: Special, args: &'static [Arg],
 }
 
 const fn go_home(nr: u16, name: &'static str, errno: Errno, args: &'static [Arg], why: &'static str) -> Row {
-    row(nr, name, Class::GoHome, args, why).later(errno)
+    row(nr, name, Class::GoHome(errno), args, why)
+}
+
+const fn refused(nr: u16, name: &'static str, errno: Errno, args: &'static [Arg], why: &'static str) -> Row {
+    row(nr, name, Class::Refused(errno), args, why)
 }
 
 const fn unused(nr: u16, name: &'static str) -> Row {
@@ -69,10 +71,6 @@ const fn unused_range(nr: u16, last: u16) -> Row {
 impl Row {
     const fn when(self, when: When) -> Row {
         Row { when, ..self }
-    }
-
-    const fn later(self, errno: Errno) -> Row {
-        Row { served: Served::Later(errno), ..self }
     }
 }
 

@@ -19,7 +19,7 @@ use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use systable::{Class, Served, Special};
+use systable::{Class, Special};
 use wire::ToHome;
 use wire::message::{Call, StandinId};
 
@@ -79,13 +79,12 @@ fn offer(waiting: &Waiting, file: BorrowedFd<'_>) {
 
 impl Asked {
     fn serve(self) {
-        match (self.row.class, self.row.served) {
-            (Class::GoHome, Served::Later(errno)) if !going_home::is_tried(self.nr) => self.go_home(i32::from(errno.0)),
-            (_, Served::Later(errno)) => self.refuse(i32::from(errno.0)),
-            (Class::Local | Class::Unused, _) => self.local(),
-            (Class::Home, _) => self.forward(),
-            (Class::GoHome, _) => self.refuse(libc::EPERM),
-            (Class::Special(special), _) => self.special(special),
+        match self.row.class {
+            Class::GoHome(errno) => self.go_home(i32::from(errno.0)),
+            Class::Refused(errno) => self.refuse(i32::from(errno.0)),
+            Class::Local | Class::Unused => self.local(),
+            Class::Home => self.forward(),
+            Class::Special(special) => self.special(special),
         }
     }
 

@@ -29,31 +29,6 @@ impl GoingHome {
     }
 }
 
-/// What programs try only to see whether it is there, and do without: for that nobody goes home.
-const TRIED: [&str; 16] = [
-    "io_uring_setup",
-    "io_uring_enter",
-    "io_uring_register",
-    "landlock_create_ruleset",
-    "seccomp",
-    "userfaultfd",
-    "bpf",
-    "perf_event_open",
-    "name_to_handle_at",
-    "kcmp",
-    "statmount",
-    "listmount",
-    "lsm_get_self_attr",
-    "lsm_set_self_attr",
-    "lsm_list_modules",
-    "listns",
-];
-
-/// Nobody goes home for this call.
-pub fn is_tried(nr: u32) -> bool {
-    systable::name(nr).is_some_and(|name| TRIED.contains(&name))
-}
-
 /// The caller waits until its process is home, or cannot go.
 pub fn go(room: &Shared, pid: i32, waiting: Waiting, nr: u32, errno: i32) {
     let mut all = room.going_home.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! Numbers 200 to 299.
 
-use super::{Row, go_home, local, special, unused, why};
+use super::{Row, go_home, local, refused, special, unused, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::errno::{ENOSYS, EPERM};
@@ -124,6 +124,6 @@ pub(super) const ROWS: &[Row] = &[
     local(295, "preadv", &[Fd, IovOut(2), Int, Int, Int], why::STREAM),
     local(296, "pwritev", &[Fd, IovIn(2), Int, Int, Int], why::STREAM),
     special(297, "rt_tgsigqueueinfo", Special::Signal, &[Pid, Tid, Signal, In(Fixed(128))], why::SIGNAL),
-    go_home(298, "perf_event_open", EPERM, &[Opaque, Pid, Int, Fd, Flags], why::TRACE),
+    refused(298, "perf_event_open", EPERM, &[Opaque, Pid, Int, Fd, Flags], why::TRACE),
     special(299, "recvmmsg", Special::Socket, &[Fd, Opaque, Int, Flags, InOut(Fixed(16))], why::SOCKET_DATA),
 ];

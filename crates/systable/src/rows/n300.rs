@@ -1,6 +1,6 @@
 //! Numbers 300 to the end.
 
-use super::{Row, go_home, local, special, unused_range, why};
+use super::{Row, go_home, local, refused, special, unused_range, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::errno::{EINVAL, ENOSYS, EOPNOTSUPP, EPERM};
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[
     go_home(301, "fanotify_mark", ENOSYS, &[Fd, Flags, Flags, Fd, Path], why::WATCH),
     special(302, "prlimit64", Special::Limits, &[Pid, Int, In(Fixed(16)), Out(Fixed(16))], why::LIMIT)
         .when(SETS_OR_OTHER),
-    go_home(303, "name_to_handle_at", EOPNOTSUPP, &[Fd, Path, Opaque, Out(Fixed(4)), Flags], why::HANDLE),
+    refused(303, "name_to_handle_at", EOPNOTSUPP, &[Fd, Path, Opaque, Out(Fixed(4)), Flags], why::HANDLE),
     go_home(304, "open_by_handle_at", EPERM, &[Fd, Opaque, Flags], why::HANDLE),
     go_home(305, "clock_adjtime", EPERM, &[Int, InOut(Fixed(208))], why::ADMIN),
     local(306, "syncfs", &[Fd], why::STREAM),
@@ -26,18 +26,18 @@ pub(super) const ROWS: &[Row] = &[
     local(309, "getcpu", &[Out(Fixed(4)), Out(Fixed(4)), Address], why::MACHINE),
     go_home(310, "process_vm_readv", EPERM, &[Pid, IovOut(2), Int, Opaque, Int, Flags], why::TRACE),
     go_home(311, "process_vm_writev", EPERM, &[Pid, IovIn(2), Int, Opaque, Int, Flags], why::TRACE),
-    go_home(312, "kcmp", EPERM, &[Pid, Pid, Int, Int, Int], why::TRACE),
+    refused(312, "kcmp", EPERM, &[Pid, Pid, Int, Int, Int], why::TRACE),
     go_home(313, "finit_module", EPERM, &[Fd, CStr(4096), Flags], why::MODULE),
     local(314, "sched_setattr", &[Pid, Opaque, Flags], why::SCHED),
     local(315, "sched_getattr", &[Pid, Out(Arg(2)), Int, Flags], why::SCHED),
     local(316, "renameat2", &[Fd, Path, Fd, Path, Flags], why::PATH),
-    go_home(317, "seccomp", EINVAL, &[Int, Flags, Opaque], why::FILTER),
+    refused(317, "seccomp", EINVAL, &[Int, Flags, Opaque], why::FILTER),
     local(318, "getrandom", &[Out(Result(1)), Int, Flags], why::RANDOM),
     local(319, "memfd_create", &[CStr(250), Flags], why::MEMORY),
     go_home(320, "kexec_file_load", EPERM, &[Fd, Fd, Int, CStr(4096), Flags], why::MODULE),
-    go_home(321, "bpf", EPERM, &[Int, Opaque, Int], why::MODULE),
+    refused(321, "bpf", EPERM, &[Int, Opaque, Int], why::MODULE),
     local(322, "execveat", &[Fd, Path, Opaque, Opaque, Flags], why::EXEC),
-    go_home(323, "userfaultfd", EPERM, &[Flags], why::FAULTS),
+    refused(323, "userfaultfd", EPERM, &[Flags], why::FAULTS),
     local(324, "membarrier", &[Int, Flags, Int], why::FUTEX),
     local(325, "mlock2", &[Address, Int, Flags], why::MEMORY),
     special(
@@ -65,9 +65,9 @@ pub(super) const ROWS: &[Row] = &[
     local(336, "uprobe", &[], why::PROBE),
     unused_range(337, 423),
     special(424, "pidfd_send_signal", Special::Signal, &[Fd, Signal, In(Fixed(128)), Flags], why::SIGNAL),
-    go_home(425, "io_uring_setup", ENOSYS, &[Int, Opaque], why::RING),
-    go_home(426, "io_uring_enter", ENOSYS, &[Fd, Int, Int, Flags, Opaque, Int], why::RING),
-    go_home(427, "io_uring_register", ENOSYS, &[Fd, Int, Opaque, Int], why::RING),
+    refused(425, "io_uring_setup", ENOSYS, &[Int, Opaque], why::RING),
+    refused(426, "io_uring_enter", ENOSYS, &[Fd, Int, Int, Flags, Opaque, Int], why::RING),
+    refused(427, "io_uring_register", ENOSYS, &[Fd, Int, Opaque, Int], why::RING),
     go_home(428, "open_tree", EPERM, &[Fd, Path, Flags], why::MOUNT),
     go_home(429, "move_mount", EPERM, &[Fd, Path, Fd, Path, Flags], why::MOUNT),
     go_home(430, "fsopen", EPERM, &[CStr(4096), Flags], why::MOUNT),
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     go_home(442, "mount_setattr", EPERM, &[Fd, Path, Flags, In(Arg(4)), Int], why::MOUNT),
     go_home(443, "quotactl_fd", EPERM, &[Fd, Int, Id, Opaque], why::ADMIN),
-    go_home(444, "landlock_create_ruleset", ENOSYS, &[In(Arg(1)), Int, Flags], why::SANDBOX),
+    refused(444, "landlock_create_ruleset", ENOSYS, &[In(Arg(1)), Int, Flags], why::SANDBOX),
     go_home(445, "landlock_add_rule", ENOSYS, &[Fd, Int, Opaque, Flags], why::SANDBOX),
     go_home(446, "landlock_restrict_self", ENOSYS, &[Fd, Flags], why::SANDBOX),
     local(447, "memfd_secret", &[Flags], why::MEMORY),
@@ -102,17 +102,17 @@ pub(super) const ROWS: &[Row] = &[
     local(454, "futex_wake", &[Address, Int, Int, Flags], why::FUTEX),
     local(455, "futex_wait", &[Address, Int, Int, Flags, In(Fixed(16)), Int], why::FUTEX),
     local(456, "futex_requeue", &[In(Fixed(48)), Flags, Int, Int], why::FUTEX),
-    go_home(457, "statmount", ENOSYS, &[Opaque, Out(Arg(2)), Int, Flags], why::MOUNT_TABLE),
-    go_home(
+    refused(457, "statmount", ENOSYS, &[Opaque, Out(Arg(2)), Int, Flags], why::MOUNT_TABLE),
+    refused(
         458,
         "listmount",
         ENOSYS,
         &[Opaque, Out(ResultElements { count: 2, size: 8 }), Int, Flags],
         why::MOUNT_TABLE,
     ),
-    go_home(459, "lsm_get_self_attr", ENOSYS, &[Int, Opaque, InOut(Fixed(4)), Flags], why::LABEL),
-    go_home(460, "lsm_set_self_attr", ENOSYS, &[Int, Opaque, Int, Flags], why::LABEL),
-    go_home(461, "lsm_list_modules", ENOSYS, &[Out(Pointed(1)), InOut(Fixed(4)), Flags], why::LABEL),
+    refused(459, "lsm_get_self_attr", ENOSYS, &[Int, Opaque, InOut(Fixed(4)), Flags], why::LABEL),
+    refused(460, "lsm_set_self_attr", ENOSYS, &[Int, Opaque, Int, Flags], why::LABEL),
+    refused(461, "lsm_list_modules", ENOSYS, &[Out(Pointed(1)), InOut(Fixed(4)), Flags], why::LABEL),
     local(462, "mseal", &[Address, Int, Flags], why::MEMORY),
     local(463, "setxattrat", &[Fd, Path, Flags, CStr(256), Opaque, Int], why::PATH),
     local(464, "getxattrat", &[Fd, Path, Flags, CStr(256), Opaque, Int], why::PATH),
@@ -121,5 +121,5 @@ pub(super) const ROWS: &[Row] = &[
     go_home(467, "open_tree_attr", EPERM, &[Fd, Path, Flags, In(Arg(4)), Int], why::MOUNT),
     local(468, "file_getattr", &[Fd, Path, Out(Arg(3)), Int, Flags], why::PATH),
     local(469, "file_setattr", &[Fd, Path, In(Arg(3)), Int, Flags], why::PATH),
-    go_home(470, "listns", ENOSYS, &[Opaque, Out(ResultElements { count: 2, size: 8 }), Int, Flags], why::MOUNT_TABLE),
+    refused(470, "listns", ENOSYS, &[Opaque, Out(ResultElements { count: 2, size: 8 }), Int, Flags], why::MOUNT_TABLE),
 ];

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use os::seccomp::{self, Answer, Instruction, Notice};
+use systable::Class;
 use systable::filter::Action;
-use systable::{Class, Served};
 
 use crate::program;
 use crate::program::Program;
@@ -30,10 +30,10 @@ fn verdict(notice: &Notice) -> Answer {
     let refused = |errno: systable::Errno| Answer::Value(-i64::from(errno.0));
     match systable::row(notice.nr) {
         _ if notice.arch != systable::filter::ARCH => refused(systable::errno::ENOSYS),
-        Some(row) => match (row.served, row.class) {
-            (Served::Later(errno), _) => refused(errno),
-            (Served::Now, Class::Unused) => refused(systable::errno::ENOSYS),
-            (Served::Now, _) => Answer::Continue,
+        Some(row) => match row.class {
+            Class::GoHome(errno) | Class::Refused(errno) => refused(errno),
+            Class::Unused => refused(systable::errno::ENOSYS),
+            Class::Local | Class::Home | Class::Special(_) => Answer::Continue,
         },
         None => refused(systable::errno::ENOSYS),
     }

@@ -124,7 +124,7 @@ fn may_wait(call: u64) -> bool {
                 | Special::Fcntl
                 | Special::Semaphore
         ),
-        Class::Local | Class::GoHome | Class::Unused => true,
+        Class::Local | Class::GoHome(_) | Class::Refused(_) | Class::Unused => true,
     }
 }
 
