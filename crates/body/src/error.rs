@@ -29,6 +29,14 @@ impl BodyError {
             BodyError::Stays(_) | BodyError::Gone => false,
         }
     }
+
+    /// It was seen while the process ran, which may have been closing it, or giving it to a child that has not begun its own program yet.
+    pub fn seen_running(self) -> BodyError {
+        match self {
+            BodyError::Stays(why) => BodyError::Fleeting(why),
+            other => other,
+        }
+    }
 }
 
 impl From<TraceError> for BodyError {

@@ -452,7 +452,8 @@ fn descriptors(
                     Ok(made.map_or(Opened::Home(fd), Opened::Made))
                 }
             }
-        })?;
+        });
+        let opened = opened.map_err(|e| if runs { e.seen_running() } else { e })?;
         seen.push((fd, info));
         found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
     }
