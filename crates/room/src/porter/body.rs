@@ -9,7 +9,7 @@ use std::io::{Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
-use wire::message::{Arrival, Descriptor, Directory, Place, StandinId};
+use wire::message::{Arrival, Directory, Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
 pub const MARK_WORD: u64 = 0x7465_726e_2d62_6f64;
@@ -64,10 +64,6 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     become_who(place)?;
     open_directories(&place.directories);
     set_mask(place.blocked);
-    if shows_attributes(&place.descriptors) {
-        let program: Vec<_> = systable::filter::attributes().iter().map(instruction).collect();
-        seccomp::install_more(&program)?;
-    }
     let listener = seccomp::install(filter(room.wall))?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
     drop(listener);
@@ -173,11 +169,6 @@ pub fn filter(wall: bool) -> &'static [seccomp::Instruction] {
     static WALL: LazyLock<Vec<seccomp::Instruction>> =
         LazyLock::new(|| systable::filter::clocks().iter().map(instruction).chain(PLAIN.iter().copied()).collect());
     if wall { &WALL } else { &PLAIN }
-}
-
-/// Among these is something that is no file, and about which [`filter`] does not ask: a filter more has home asked for attributes.
-pub fn shows_attributes(descriptors: &[Descriptor]) -> bool {
-    descriptors.iter().any(|d| d.fd > libc::STDERR_FILENO && !d.standin.is_file())
 }
 
 fn instruction(i: &systable::filter::Insn) -> seccomp::Instruction {

@@ -12,7 +12,7 @@ use super::going_home;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
-use super::tracer::Order;
+use super::tracer::{Order, Which};
 use super::wall;
 use crate::guest_memory;
 use os::ptrace::HostTid;
@@ -36,7 +36,7 @@ pub struct Asked {
 /// Serves one call: answers it, or asks home, whose answer will.
 pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let host_tid = HostTid(notice.host_tid);
-    let waiting = Waiting { listener: listener.clone(), id: notice.id, host_tid, call: (notice.nr, notice.args) };
+    let waiting = Waiting { listener: listener.clone(), id: notice.id, host_tid, call: Some((notice.nr, notice.args)) };
     if room.is_answered_already(&waiting) {
         return;
     }
@@ -162,9 +162,9 @@ impl Asked {
 
     /// Who gets its first descriptor of home's sees it as it is there: the call is made again when it does.
     fn is_made_again(&self) -> bool {
-        let shows = self.room.guests().get(self.who.pid).is_some_and(|guest| guest.shows_attributes);
+        let shows = self.room.guests().get(self.who.pid).is_none_or(|guest| guest.shows_all);
         if !shows {
-            self.room.orders.give(Order::Show { host: self.waiting.host_tid });
+            self.room.orders.give(Order::Show { host: self.waiting.host_tid, which: Which::All });
         }
         !shows
     }

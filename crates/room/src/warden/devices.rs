@@ -228,7 +228,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, result: i64, out: &[u8]) -> Res
         Step::Open(standin, host, who) => {
             room.guests().has_device(who.pid, result as i32, standin);
             room.tell(&ToHome::Adopt { pid: who.pid, fd: result as i32, standin });
-            if room.guests().get(who.pid).is_some_and(|guest| guest.shows_attributes) {
+            if room.guests().get(who.pid).is_some_and(|guest| guest.shows_all) {
                 device.opened(unique, Some(standin));
             } else {
                 room.orders.give(Order::Opened { host, unique, standin });

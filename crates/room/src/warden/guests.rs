@@ -2,7 +2,6 @@
 
 use super::cpu_times::Before;
 use super::spares::Spare;
-use crate::porter::shows_attributes;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -34,12 +33,12 @@ pub struct Guest {
     pub child_flags: u64,
     /// It has a descriptor that signals are read from.
     pub reads_signals: bool,
-    /// Numbers under which it has files of home's from the beginning.
+    /// Numbers under which it has stand-ins from the beginning, in the order in which they should look as at home.
     pub began_with: Vec<i32>,
-    /// Descriptors whose attributes and offsets it asks home for (`tracer/shown.rs`).
+    /// Descriptors whose attributes it asks home for (`tracer/shown.rs`).
     pub shown: HashSet<i32>,
-    /// It asks home for the attributes of all its descriptors.
-    pub shows_attributes: bool,
+    /// It asks home for those of all its descriptors.
+    pub shows_all: bool,
     /// Where it has a copy of the code of home's kernel (`strange.rs`).
     pub vdso: Option<image::Vdso>,
     /// CPU time that it had used when it came.
@@ -48,9 +47,11 @@ pub struct Guest {
     pub runs: bool,
 }
 
-fn files(descriptors: &[Descriptor]) -> Vec<i32> {
-    let files = descriptors.iter().filter(|d| d.fd > libc::STDERR_FILENO && d.standin.is_file());
-    files.map(|d| d.fd).collect()
+/// Files and terminals first: what is no file can be shown by one filter for all, too.
+fn in_order(descriptors: &[Descriptor]) -> Vec<i32> {
+    let mut all: Vec<&Descriptor> = descriptors.iter().filter(|d| d.fd > libc::STDERR_FILENO).collect();
+    all.sort_by_key(|d| (!d.standin.is_file(), !d.terminal, d.fd));
+    all.into_iter().map(|d| d.fd).collect()
 }
 
 /// A new descriptor at home, with its open file in the room.
@@ -72,9 +73,9 @@ impl Guest {
             ignored,
             child_flags,
             reads_signals: false,
-            began_with: files(descriptors),
+            began_with: in_order(descriptors),
             shown: HashSet::new(),
-            shows_attributes: shows_attributes(descriptors),
+            shows_all: false,
             vdso: None,
             before: None,
             runs: false,
@@ -92,6 +93,11 @@ impl Guest {
     /// A child of this one, as fork(2) makes it.
     pub fn child(&self) -> Guest {
         Guest { unclaimed: HashMap::new(), before: None, ..self.clone() }
+    }
+
+    /// Whether it asks home for the attributes of this descriptor.
+    pub fn is_shown(&self, fd: i32) -> bool {
+        fd <= libc::STDERR_FILENO || self.shows_all || self.shown.contains(&fd)
     }
 
     /// Whether a stand-in may stand for a terminal.
@@ -196,14 +202,14 @@ pub struct Waiting {
     pub id: u64,
     /// Whose memory its pointers mean.
     pub host_tid: HostTid,
-    /// Number and arguments.
-    pub call: (u32, [u64; 6]),
+    /// Number and arguments; none of a thread that has ended.
+    pub call: Option<(u32, [u64; 6])>,
 }
 
 impl Waiting {
     /// Whether it is this call, made again.
     pub fn is_again(&self, before: &Waiting) -> bool {
-        (self.host_tid, self.call) == (before.host_tid, before.call)
+        self.call.is_some() && (self.host_tid, self.call) == (before.host_tid, before.call)
     }
 
     /// The caller still waits for its answer.

@@ -327,8 +327,16 @@ impl Shared {
     /// A thread ended: nothing is kept for it.
     pub fn forget(&self, ended: HostTid) {
         self.owed.take(ended);
-        lock(&self.pending)
-            .retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { waiting: Waiting { host_tid: host, .. }, .. } if *host == ended));
+        let mut pending = lock(&self.pending);
+        // Another may get its number, and make the same call.
+        for pending in pending.values_mut() {
+            if let Pending::Notified { waiting, .. } = pending
+                && waiting.host_tid == ended
+            {
+                waiting.call = None;
+            }
+        }
+        pending.retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { waiting: Waiting { host_tid: host, .. }, .. } if *host == ended));
     }
 
     /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile.

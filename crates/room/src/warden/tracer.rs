@@ -43,6 +43,7 @@ use os::ptrace::{self, Event, HostTid};
 use os::userfault::Userfault;
 use porters::Porter;
 pub use sending::{pages_within, send_image};
+pub use shown::Which;
 use signals::Signals;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -122,12 +123,14 @@ pub enum Order {
         /// The process.
         pid: i32,
     },
-    /// A thread's call at its listener is made again when the filter for the attributes of its descriptors is installed.
+    /// A thread's call at its listener is made again when descriptors look as at home.
     Show {
         /// The thread.
         host: HostTid,
+        /// Those.
+        which: Which,
     },
-    /// A thread has opened a device: it gets that filter before it gets the device.
+    /// A thread has opened a device, which looks as at home when it has it.
     Opened {
         /// The thread.
         host: HostTid,
@@ -367,9 +370,9 @@ impl Tracer {
             Order::Finish { asked, result } => self.room.standins.finish(asked, result, &[]),
             Order::Stop { pid } => self.stop(pid),
             Order::GoOn { pid } => self.go_on(pid),
-            Order::Show { host } => self.show(host),
+            Order::Show { host, which } => self.show(host, which),
             Order::Opened { host, unique, standin } => {
-                self.show(host);
+                self.show(host, Which::Returned);
                 self.room.standins.opened(unique, Some(standin));
             }
             Order::Shared { pid, result } => self.share(pid, result),

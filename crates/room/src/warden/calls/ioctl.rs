@@ -4,6 +4,7 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::{Back, DATA_BYTES_MAX};
+use crate::warden::tracer::{Order, Which};
 use wire::message::Call;
 
 /// What an ioctl does with the memory that its argument points to (ioctl_tty(2), asm-generic/ioctls.h).
@@ -19,13 +20,14 @@ enum Shape {
     InOut(usize),
 }
 
+const TCGETS: u32 = 0x5401;
 const FIONBIO: u32 = 0x5421;
 const SIOCGIFCONF: u32 = 0x8912;
 
 /// `struct termios` of the kernel: 36 bytes; termios2: 44; termio: 18; winsize: 8.
 fn shape(request: u32) -> Option<Shape> {
     Some(match request {
-        0x5401 => Shape::Out(36),                              // TCGETS
+        TCGETS => Shape::Out(36),                              // TCGETS
         0x5402..=0x5404 => Shape::In(36),                      // TCSETS, TCSETSW, TCSETSF
         0x5405 => Shape::Out(18),                              // TCGETA
         0x5406..=0x5408 => Shape::In(18),                      // TCSETA, TCSETAW, TCSETAF
@@ -131,6 +133,11 @@ pub fn serve(asked: Asked) {
     let host = asked.waiting.host_tid;
     let Some(standin) = asked.standin(0) else { return asked.here() };
     let (request, argument) = (asked.args[1] as u32, asked.args[2]);
+    // Who asks whether it is a terminal may look at it more closely (ttyname(3)).
+    let fd = asked.args[0] as i32;
+    if request == TCGETS && asked.room.guests().get(asked.who.pid).is_some_and(|guest| !guest.is_shown(fd)) {
+        return asked.room.orders.give(Order::Show { host, which: Which::One(fd) });
+    }
     let mut call = Call { standin: Some(standin), ..Call::new(libc::SYS_ioctl, asked.args) };
     if request == SIOCGIFCONF {
         return interfaces(asked, call);

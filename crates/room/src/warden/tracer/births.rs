@@ -9,6 +9,7 @@
 use super::Tracer;
 use super::family::{self, Shape, Unable};
 use super::porters::Then;
+use super::shown::Which;
 use crate::guest_memory;
 use crate::porter::Command;
 use crate::warden::after::After;
@@ -274,7 +275,7 @@ impl Tracer {
             if self.births.owed.remove(&host) {
                 stopped = self.pay(stopped, 0)?;
                 // Also, what it was made to do took the stop that it was asked for.
-                self.show(host);
+                self.show(host, Which::All);
             }
         }
         if self.births.labouring == Some(host) {

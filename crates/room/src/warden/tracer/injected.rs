@@ -4,7 +4,7 @@
 //! descriptors that are to look as at home ([`super::shown`]). And the descriptor by which its writes are watched ([`crate::warden::ahead`]).
 
 use super::Tracer;
-use super::shown::show_attributes;
+use super::shown::{Which, show};
 use crate::warden::shared::Shared;
 use body::rewind;
 use os::inject::{Inside, Memory, gate};
@@ -24,8 +24,8 @@ const BELOW_STACK_BYTES: u64 = 1024;
 enum Task {
     /// Send a signal: to which thread (by its number in the room), if it is for one, and what it carries.
     Signal(Option<i32>, [u8; 128]),
-    /// Install the filter for the attributes of all descriptors.
-    Show,
+    /// Have descriptors look as at home.
+    Show(Which),
     /// Make a userfaultfd, which goes there.
     Track(Sender<Result<OwnedFd, String>>),
 }
@@ -47,7 +47,7 @@ impl Injected {
         let tasks = self.waiting.get(&host).map_or(&[][..], |(_, tasks)| tasks);
         tasks.iter().filter_map(|task| match task {
             Task::Signal(tid, info) => Some((*tid, info)),
-            Task::Show | Task::Track(_) => None,
+            Task::Show(_) | Task::Track(_) => None,
         })
     }
 }
@@ -74,9 +74,9 @@ impl Tracer {
         ptrace::interrupt(first).is_ok()
     }
 
-    /// Has a thread install the filter for the attributes of its process' descriptors before it goes on. If its call waits at its listener, that is made again.
-    pub fn show(&mut self, host: HostTid) {
-        self.injected.waiting.entry(host).or_default().1.push(Task::Show);
+    /// Has a thread see to it that descriptors look as at home, before it goes on. If its call waits at its listener, that is made again.
+    pub fn show(&mut self, host: HostTid, which: Which) {
+        self.injected.waiting.entry(host).or_default().1.push(Task::Show(which));
         // One that is gone makes no call again either.
         drop(ptrace::interrupt(host));
     }
@@ -118,7 +118,7 @@ impl Tracer {
             match task {
                 Task::Signal(tid, info) => self.send_with_ticket(who.pid, tid, info),
                 // Asked for again at the next call that makes one.
-                Task::Show => {}
+                Task::Show(_) => {}
                 track @ Task::Track(_) => {
                     self.injected.waiting.entry(host).or_insert_with(|| (Duration::ZERO, Vec::new())).1.push(track);
                 }
@@ -128,11 +128,14 @@ impl Tracer {
 }
 
 fn perform(room: &Shared, stopped: Stopped, pid: i32, slept: Duration, tasks: &[Task]) -> Result<Stopped, TraceError> {
+    let returned = i32::try_from(stopped.registers()?.rax as i64).ok().filter(|fd| *fd >= 0);
     let (stopped, done) = with_inside(stopped, slept, |inside, at| {
         for task in tasks {
             let done = match task {
                 Task::Signal(tid, info) => send(inside, at, pid, *tid, info)?,
-                Task::Show => show_attributes(room, inside, at, pid)?,
+                Task::Show(Which::One(fd)) => show(room, inside, at, (pid, Some(*fd), false))?,
+                Task::Show(Which::Returned) => show(room, inside, at, (pid, returned, false))?,
+                Task::Show(Which::All) => show(room, inside, at, (pid, None, false))?,
                 Task::Track(answer) => {
                     // Who has given up does not wait for it.
                     let _ = answer.send(watched(inside).map_err(|e| e.to_string()));

@@ -4,7 +4,7 @@
 use super::Tracer;
 use super::departing::{Going, STOPPED, State};
 use super::injected::with_inside;
-use super::shown::show_attributes;
+use super::shown::show;
 use crate::warden::relatives;
 use crate::warden::sharers::{self, Commons, Held, What, refusal};
 use crate::warden::spares::Spare;
@@ -217,24 +217,13 @@ impl Tracer {
                     inside.must("placing a stand-in", libc::SYS_dup3, [taken, place.fd as u64, flags, 0, 0, 0])?;
                 }
                 inside.must("closing a stand-in", libc::SYS_close, [taken, 0, 0, 0, 0, 0])?;
-                if !has_offset(held) {
-                    room.filtering.begin(host);
-                    let shown = show_attributes(&room, inside, at, pid);
-                    room.filtering.end(host);
-                    shown?;
-                    continue;
-                }
-                for fd in held.places.iter().filter(|p| p.pid == pid).map(|p| p.fd) {
-                    if !room.guests().show(pid, fd) {
-                        continue;
-                    }
-                    room.filtering.begin(host);
-                    let shown = super::shown::install(inside, at, &super::shown::program(fd));
-                    room.filtering.end(host);
-                    if shown? < 0 {
-                        room.guests().hide(pid, fd);
-                    }
-                }
+                room.filtering.begin(host);
+                let fds = held.places.iter().filter(|p| p.pid == pid).map(|p| p.fd);
+                let shown = fds
+                    .map(|fd| show(&room, inside, at, (pid, Some(fd), has_offset(held))))
+                    .collect::<Result<Vec<_>, _>>();
+                room.filtering.end(host);
+                shown?;
             }
             Ok(())
         })?;

@@ -1,9 +1,9 @@
 //! Descriptors that look as at home to fstat(2) and its kin, and to lseek(2).
 //!
 //! To the room's kernel a stand-in is a regular file. The guests' filter has home asked for the attributes of descriptors 0 to 2; for all others that would make
-//! every fstat dear. So a process gets a small filter more when it gets the first other stand-in that is no file ([`systable::filter::attributes`]), and one for each
-//! file of home's, for its offset ([`systable::filter::shown`]): the call stops here, is marked if it is about a stand-in, and goes on to the listener of the first filter,
-//! which the mark tells to have the warden answer it. A second filter can have no listener of its own (seccomp(2), EBUSY).
+//! every fstat dear. So a process gets a small filter more for each stand-in that it comes with or opens by a name ([`systable::filter::shown`]), and one for all descriptors
+//! before it makes one of which nobody knows the number yet, or has many ([`systable::filter::attributes`]): the call stops here, is marked if it is about a stand-in, and goes on
+//! to the listener of the first filter, which the mark tells to have the warden answer it. A second filter can have no listener of its own (seccomp(2), EBUSY).
 
 use super::Tracer;
 use crate::warden::shared::Shared;
@@ -14,8 +14,19 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use systable::filter;
 
-/// The most filters for files that a process gets: every one costs every call some nanoseconds.
+/// The most filters for single descriptors that a process gets: every one costs every call some nanoseconds.
 const MAX: usize = 32;
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    /// This descriptor.
+    One(i32),
+    /// The one that the thread's call has returned.
+    Returned,
+    /// All.
+    All,
+}
 
 /// Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks too: to install a filter, to be answered by a descriptor, to be watched.
 #[derive(Debug, Default)]
@@ -53,35 +64,30 @@ impl Filtering {
 }
 
 impl crate::warden::guests::Guests {
-    /// A descriptor of this process is to look as at home; `true` if that needs a filter that it has not.
-    pub fn show(&mut self, pid: i32, fd: i32) -> bool {
-        fd > libc::STDERR_FILENO && self.get_mut(pid).is_some_and(|g| g.shown.len() < MAX && g.shown.insert(fd))
-    }
-
-    /// The filters of a process that comes: for all files of home's that there is room for, and for the attributes of all its descriptors, if it has others. (Calls about
-    /// other things cost no more for it: filters that allow a call by its number alone are asked once for all.)
-    pub fn show_all(&mut self, pid: i32) -> Vec<Vec<u8>> {
-        let Some(guest) = self.get_mut(pid) else { return Vec::new() };
-        let fds = guest.began_with.iter().copied().take(MAX);
-        guest.shown = fds.clone().collect();
-        fds.map(program).chain(guest.shows_attributes.then(attributes)).collect()
-    }
-
-    /// It has the filter for the attributes of all its descriptors; whether it had not.
-    fn shows_attributes(&mut self, pid: i32) -> bool {
-        self.get_mut(pid).is_some_and(|guest| !std::mem::replace(&mut guest.shows_attributes, true))
-    }
-
-    /// It has got no filter.
-    pub fn hide(&mut self, pid: i32, fd: i32) {
-        if let Some(guest) = self.get_mut(pid) {
-            guest.shown.remove(&fd);
+    /// What this descriptor of the process needs to look as at home, if it does not: a filter for it alone, or, without a number and for one too many, for all.
+    pub fn filter_for(&mut self, pid: i32, fd: Option<i32>, has_offset: bool) -> Option<Vec<u8>> {
+        let guest = self.get_mut(pid)?;
+        let others_do = guest.shows_all && !has_offset;
+        match fd {
+            Some(fd) if fd <= libc::STDERR_FILENO || others_do || guest.shown.contains(&fd) => None,
+            Some(fd) if guest.shown.len() < MAX => {
+                guest.shown.insert(fd);
+                Some(program(fd))
+            }
+            _ => (!std::mem::replace(&mut guest.shows_all, true)).then(attributes),
         }
+    }
+
+    /// The filters of a process that comes: it may have looked at what its stand-ins are before. (Calls about other things cost no more for it: filters that allow a call by its
+    /// number alone are asked once for all.)
+    pub fn show_all(&mut self, pid: i32) -> Vec<Vec<u8>> {
+        let began_with = self.get(pid).map(|guest| guest.began_with.clone()).unwrap_or_default();
+        began_with.into_iter().filter_map(|fd| self.filter_for(pid, Some(fd), false)).collect()
     }
 }
 
 /// The filter for a descriptor, as it lies in memory.
-pub fn program(fd: i32) -> Vec<u8> {
+fn program(fd: i32) -> Vec<u8> {
     as_bytes(&filter::shown(fd as u32))
 }
 
@@ -107,16 +113,22 @@ pub fn head(program: &[u8], at: u64) -> [u8; HEAD_BYTES] {
 const HEAD_BYTES: usize = 16;
 
 /// Installs a filter; what the kernel said. `at`: where nothing of the process' own lies.
-pub fn install(inside: &mut Inside, at: u64, program: &[u8]) -> Result<i64, TraceError> {
+fn install(inside: &mut Inside, at: u64, program: &[u8]) -> Result<i64, TraceError> {
     inside.memory().write(at, &head(program, at + HEAD_BYTES as u64))?;
     inside.memory().write(at + HEAD_BYTES as u64, program)?;
     let (nr, args) = os::seccomp::install_more_call(at);
     inside.call(nr, args)
 }
 
-/// Has home asked for the attributes of a process' descriptors from now on, if it is not already; what the kernel said. The thread may install filters.
-pub fn show_attributes(room: &Shared, inside: &mut Inside, at: u64, pid: i32) -> Result<i64, TraceError> {
-    if room.guests().shows_attributes(pid) { install(inside, at, &attributes()) } else { Ok(0) }
+/// Has a descriptor look as at home from now on, if it does not; what the kernel said. The thread may install filters.
+pub fn show(
+    room: &Shared,
+    inside: &mut Inside,
+    at: u64,
+    (pid, fd, has_offset): (i32, Option<i32>, bool),
+) -> Result<i64, TraceError> {
+    let filter = room.guests().filter_for(pid, fd, has_offset);
+    filter.map_or(Ok(0), |program| install(inside, at, &program))
 }
 
 /// The call is one for the attributes of a descriptor or its offset, which only [`install`]ed filters stop.
@@ -140,25 +152,31 @@ impl Tracer {
 
 #[cfg(test)]
 mod tests {
+    use super::{MAX, attributes, program};
     use crate::warden::guests::{Guest, Guests};
     use wire::message::{Descriptor, StandinId};
 
     /// Failed before: of one open file only one number looked as at home, and that was the deputy's.
     #[test]
-    fn every_file_is_shown_and_attributes_if_there_is_more() {
+    fn every_number_is_shown() {
         let (file, pipe) = (StandinId(3).of_file(), StandinId(4));
         let descriptor = |(fd, standin)| {
             let (terminal, timed, end) = (false, false, None);
             Descriptor { fd, at_home: fd + 10, standin, flags: 0, terminal, timed, offset: 0, end }
         };
         let mut guests = Guests::default();
-        let files: Vec<_> = [(0, pipe), (5, file), (6, file), (9, file)].map(descriptor).into();
-        guests.add(7, Guest::new(&files, 0, 0));
-        assert_eq!(guests.show_all(7), [5, 6, 9].map(super::program));
-        assert_eq!((guests.show(7, 6), guests.show(7, 2), guests.show(7, 8)), (false, false, true));
-        assert_eq!((guests.shows_attributes(7), guests.shows_attributes(7)), (true, false));
-        guests.add(8, Guest::new(&[descriptor((3, pipe))], 0, 0));
-        assert_eq!(guests.show_all(8), [super::attributes()]);
-        assert!(!guests.shows_attributes(8));
+        let descriptors: Vec<_> = [(0, pipe), (3, pipe), (5, file), (6, file), (9, file)].map(descriptor).into();
+        guests.add(7, Guest::new(&descriptors, 0, 0));
+        assert_eq!(guests.show_all(7), [5, 6, 9, 3].map(program));
+        let mut filter = |fd, has_offset| guests.filter_for(7, fd, has_offset);
+        assert_eq!((filter(Some(6), true), filter(Some(2), false)), (None, None));
+        assert_eq!(filter(Some(8), false), Some(program(8)));
+        assert_eq!((filter(None, false), filter(None, false)), (Some(attributes()), None));
+        assert_eq!((filter(Some(11), false), filter(Some(12), true)), (None, Some(program(12))));
+        let many: Vec<_> = (3..50).map(|fd| descriptor((fd, pipe))).collect();
+        guests.add(8, Guest::new(&many, 0, 0));
+        let filters = guests.show_all(8);
+        assert!(filters.len() == MAX + 1 && filters[MAX] == attributes());
+        assert!(guests.get(8).is_some_and(|guest| guest.is_shown(99)));
     }
 }
