@@ -1,9 +1,7 @@
 //! The receiving direction.
 
-use crate::setup::{least_round_trip, set_least};
+use crate::setup::least_round_trip;
 use crate::{Counters, LinkError, Tls, lock};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{RecvFlags, recv};
 use std::io::{BufRead, ErrorKind, Read};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -16,12 +14,6 @@ use zstd::bulk::Decompressor;
 const CHUNK_BYTES: usize = 256 << 10;
 const FIRST_CHUNK_BYTES: usize = 16 << 10;
 
-/// If more than that is still to come, so much is waited for.
-const MUCH_BYTES: usize = 128 << 10;
-
-/// Of what is missing, the TLS layer may hold so much that it cannot decrypt yet: a record less its last byte (RFC 8446, 5.2).
-const RECORD_BYTES: usize = 5 + (16 << 10) + 256;
-
 /// Receives frames.
 pub struct Receiver {
     socket: TcpStream,
@@ -29,8 +21,6 @@ pub struct Receiver {
     /// Bytes of the socket's, of which these were not decrypted yet. What was, and no frame has taken, is kept by the TLS layer.
     chunk: Box<[u8]>,
     encrypted: Range<usize>,
-    /// The socket wakes its reader when it has so many (SO_RCVLOWAT, socket(7)).
-    least: u32,
     /// For packed frames.
     packed: Vec<u8>,
     unpacks: Option<Decompressor<'static>>,
@@ -40,7 +30,7 @@ pub struct Receiver {
 impl Receiver {
     pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Receiver {
         let chunk = vec![0; FIRST_CHUNK_BYTES].into_boxed_slice();
-        Receiver { socket, tls, chunk, encrypted: 0..0, least: 1, packed: Vec::new(), unpacks: None, counters }
+        Receiver { socket, tls, chunk, encrypted: 0..0, packed: Vec::new(), unpacks: None, counters }
     }
 
     /// How long the way there and back takes at least, whatever the other end does with what it gets; if the kernel says so.
@@ -79,31 +69,15 @@ impl Receiver {
         to.clear();
         to.reserve(bytes);
         while !self.take(to, bytes)? {
-            let n = match self.read(bytes - to.len()) {
+            let n = match self.socket.read(&mut self.chunk) {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(n) => n,
-                Err(e) if [ErrorKind::Interrupted, ErrorKind::WouldBlock].contains(&e.kind()) => continue,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => return Err(LinkError::Socket { doing: "receiving", source }),
             };
             self.encrypted = 0..n;
         }
         Ok(())
-    }
-
-    /// Takes what has come. While much is still to come, it is waited for until much is there: to be woken takes as long as to take it.
-    fn read(&mut self, missing: usize) -> std::io::Result<usize> {
-        let waits = missing >= MUCH_BYTES + RECORD_BYTES;
-        let least = if waits { MUCH_BYTES as u32 } else { 1 };
-        if self.least != least {
-            set_least(&self.socket, least)?;
-            self.least = least;
-        }
-        if !waits {
-            return self.socket.read(&mut self.chunk);
-        }
-        // Nothing is taken before: a call that waits itself has taken what was there already, and the kernel wakes it when so much more has come (tcp_data_ready).
-        poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
-        Ok(recv(&self.socket, &mut self.chunk[..], RecvFlags::DONTWAIT)?.0)
     }
 
     /// Of what has come: whether `to` is as long now as it is to be. If not, nothing is left.

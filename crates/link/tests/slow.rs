@@ -93,7 +93,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n % 251) as u8).collect()
 }
 
-/// Who waits for more than is still to come waits for ever: a part of it may be here, not yet decrypted.
+/// Who waits for more than is still to come waits for ever: a part of it may be here, not yet decrypted. (Failed in the same way.)
 #[test]
 fn no_more_is_waited_for_than_comes() {
     let dir = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn no_more_is_waited_for_than_comes() {
     }
 }
 
-/// A call that waits in the kernel has taken what was there already, and is not woken before so much more is there as it was to be woken for at first.
+/// A call that waits in the kernel has taken what was there already. (Failed while it was to be woken by SO_RCVLOWAT: the kernel wakes it for as much again.)
 #[test]
 fn what_was_taken_already_is_not_waited_for() {
     const FIRST_BYTES: usize = 56 << 10;
