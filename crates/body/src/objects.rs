@@ -94,7 +94,7 @@ impl Gathered {
             Some("[eventfd]") => counter(&process::fd_text(pid, fd)?, self.semaphores),
             Some("[timerfd]") => timer(pid, pidfd, fd)?,
             Some("[signalfd]") => signals(&process::fd_text(pid, fd)?),
-            Some("[eventpoll]") => Some(watch(pid, fd)?),
+            Some("[eventpoll]") => Some(Object::Watch(watched(pid, fd)?)),
             Some("[pidfd]") => oneself(pid, fd)?,
             Some(_) => None,
             None if memories::is_memory(link) => {
@@ -193,7 +193,8 @@ fn signals(text: &str) -> Option<Object> {
     Some(Object::Signals { mask: u64::from_str_radix(field(text, "sigmask")?, 16).ok()? })
 }
 
-fn watch(pid: i32, epoll: i32) -> Result<Object, BodyError> {
+/// What this epoll instance of process `pid` watches.
+pub fn watched(pid: i32, epoll: i32) -> Result<Vec<Watched>, BodyError> {
     let text = process::fd_text(pid, epoll)?;
     let mut watched = Vec::new();
     for line in text.lines().filter(|l| l.starts_with("tfd:")) {
@@ -207,7 +208,7 @@ fn watch(pid: i32, epoll: i32) -> Result<Object, BodyError> {
     }
     // The kernel lists them in no order; what is ready already will be told in that of the descriptors.
     watched.sort_by_key(|w| w.fd);
-    Ok(Object::Watch(watched))
+    Ok(watched)
 }
 
 /// `tfd:        5 events:       19 data:                5  pos:0 ino:61af sdev:7` (proc_pid_fdinfo(5))

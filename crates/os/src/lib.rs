@@ -14,6 +14,7 @@ pub mod namespace;
 pub mod objects;
 pub mod opened;
 pub mod pages;
+pub mod pairs;
 pub mod pidfd;
 pub mod probe;
 pub mod process;

@@ -60,6 +60,8 @@ pub enum Feature {
     TraceScope,
     /// Idle processors can be kept from going to sleep.
     Awake,
+    /// The kernel tells which Unix sockets are connected.
+    SocketPairs,
 }
 
 /// What it means if a feature is missing.
@@ -122,7 +124,7 @@ const fn row(feature: Feature, name: &'static str, need: Need, attempt: fn() -> 
 
 /// In the order of [`Feature`].
 #[rustfmt::skip]
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     row(Feature::Kernel, "kernel 6.1 or newer", Need::Required, identity::kernel,
         "older kernels were never tried: install a newer one"),
     row(Feature::Namespaces, "namespaces", Need::Hosting, identity::namespaces,
@@ -171,6 +173,8 @@ const ROWS: [Row; 24] = [
         "without root only what `tern run` started can be moved (Yama)"),
     row(Feature::Awake, "wake-ups without delay", Need::Cost, identity::awake,
         "programs stand still longer when they are moved (/dev/cpu_dma_latency)"),
+    row(Feature::SocketPairs, "connections of Unix sockets (sock_diag)", Need::Cost, identity::socket_pairs,
+        "guests that make pairs of sockets stay on this node: load the module unix_diag"),
 ];
 
 const _: () = {

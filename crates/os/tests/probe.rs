@@ -11,7 +11,7 @@ fn everything_is_tried_and_said() {
         assert!(!finding.text.is_empty());
         assert_eq!(features.outcome(finding.feature), finding.outcome);
     }
-    assert_eq!(features.findings().count(), 24);
+    assert_eq!(features.findings().count(), 25);
     assert!(!features.kernel.is_empty());
     assert!(features.cpu.features.iter().any(|f| f == "sse2") && features.cpu.xsave_bytes >= 576);
     assert_eq!(children(), before, "children left behind");

@@ -5,7 +5,7 @@ mod looks;
 pub mod onward;
 mod place;
 
-pub use common::{Common, CommonFile, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome};
+pub use common::{Common, CommonFile, CommonPair, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome, PairEnd};
 pub use looks::{DeviceName, DeviceNode, Look};
 pub use place::{Arrival, Credentials, Descriptor, Directory, Home, Mount, Place, Program, ToOpen};
 
@@ -338,8 +338,10 @@ pub enum ToHome {
         pid: i32,
         /// These files.
         files: Vec<Common>,
-        /// What pipes hold.
+        /// What pipes hold,
         pipes: Vec<CommonPipe>,
+        /// and pairs of sockets.
+        pairs: Vec<CommonPair>,
     },
     /// To [`ToRoom::Recall`], before its image: a body that goes home has memory in common with others, which stand still as long as it is stopped.
     Shares {

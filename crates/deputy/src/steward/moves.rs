@@ -22,6 +22,7 @@ mod observe;
 mod others;
 mod out;
 mod pages;
+mod pairs;
 mod pass;
 mod picture;
 mod receive;
@@ -58,7 +59,7 @@ use std::time::{Duration, Instant};
 use strategy::protocol::{Protocol, Said, Side, Told};
 use strategy::{Costs, Experience, Pace, Parts};
 use watch::Gauge;
-use wire::message::{Common, CommonPipe, LockedFile, MemoryId};
+use wire::message::{Common, CommonPair, CommonPipe, LockedFile, MemoryId};
 use wire::{Refusal, ToRoom};
 
 /// How long the room may take for one step, its transfer apart.
@@ -80,7 +81,7 @@ pub enum Heard {
     /// The body, which has these threads, stands still, and nothing is under way for it here any more.
     Standing(Vec<i32>),
     /// Home is to have these open files from now on.
-    Share(Vec<Common>, Vec<CommonPipe>),
+    Share(Vec<Common>, Vec<CommonPipe>, Vec<CommonPair>),
     /// It has memory in common with these, which have to come as well, and these are its memories.
     Shares(Vec<i32>, Vec<MemoryId>),
     /// These of its open files may have locks of their own.

@@ -1,6 +1,8 @@
 //! Namespaces, numbers of processes, tracing, filters, limits.
 
 use super::{Outcome, child};
+use crate::pairs::Diagnosis;
+use std::os::fd::OwnedFd;
 
 /// The oldest kernel that is supported: major, minor.
 const FLOOR: (u32, u32) = (6, 1);
@@ -27,6 +29,20 @@ fn version(release: &str) -> Option<(u32, u32)> {
 fn unshare(flags: i32) -> i64 {
     // SAFETY: numbers only; the caller is a child of one thread.
     child::result(i64::from(unsafe { libc::unshare(flags) }))
+}
+
+pub fn socket_pairs() -> Outcome {
+    let told = || {
+        let (one, other) = crate::socket::pair()?;
+        let inode = |socket: &OwnedFd| rustix::fs::fstat(socket).map(|stat| stat.st_ino).unwrap_or_default();
+        let told = Diagnosis::of(std::process::id() as i32)?.ask(inode(&one))?;
+        Ok::<_, crate::Error>(told.peer == Some(inode(&other)))
+    };
+    match told() {
+        Ok(true) => Outcome::Found(0),
+        Ok(false) => Outcome::Missing(libc::ENOENT),
+        Err(e) => Outcome::Missing(e.errno()),
+    }
 }
 
 pub fn namespaces() -> Outcome {

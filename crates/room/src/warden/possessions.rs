@@ -69,11 +69,22 @@ pub struct Looked {
     /// Its memory areas with flags, for which the kernel looks at every page.
     flagged: Vec<Area>,
     home: HomeFiles,
+    /// It has sockets that were made in the room.
+    pub has_sockets: bool,
 }
+
+/// Descriptors of such lead to this.
+const SOCKET: &[u8] = b"socket:[";
 
 /// Looks at a body that runs.
 pub fn look(host: HostTid) -> Option<Looked> {
-    Some(Looked { flagged: os::areas::read_with_flags(host.0).ok()?, home: HomeFiles::of(host).ok()? })
+    let leads_to_socket = |fd| process::link(host.0, &format!("fd/{fd}")).is_ok_and(|name| is_socket(&name));
+    let has_sockets = process::descriptors(host.0).ok()?.into_iter().any(leads_to_socket);
+    Some(Looked { flagged: os::areas::read_with_flags(host.0).ok()?, home: HomeFiles::of(host).ok()?, has_sockets })
+}
+
+fn is_socket(name: &Path) -> bool {
+    name.as_os_str().as_bytes().starts_with(SOCKET)
 }
 
 /// With flags: as they were before it was stopped, if no area has changed since (but for a hint that was given to all of one, madvise(2), in between).
@@ -268,6 +279,12 @@ fn descriptors(
                     None if home.mounts.contains(&info.mount_id) && room.fifos.may_be(info.inode) => {
                         let name = name.display();
                         Err(BodyError::Stays(format!("descriptor {fd} ({name}) is a FIFO that was opened there")))
+                    }
+                    // Home has taken those over that it had when it was looked at ([`super::sharers`]).
+                    None if is_socket(&name) => {
+                        let why =
+                            format!("descriptor {fd} is a socket that was made there, which becomes home's first");
+                        Err(BodyError::Fleeting(why))
                     }
                     None if is_removed => Ok(Opened::Made(objects.describe_removed(host.0, one)?)),
                     None => home_file(host, one, home, files),

@@ -53,6 +53,8 @@ pub struct Shared {
     pub standins: super::standins::Device,
     /// Open files that have a lock of their own.
     pub locked: super::locked::Locked,
+    /// Pairs of sockets that were made here.
+    pub pairs: super::sharers::Pairs,
     /// FIFOs of home's that guests have opened.
     pub fifos: Fifos,
     /// The home's /proc.
@@ -225,6 +227,7 @@ impl Shared {
             spares: Spares::default(),
             standins,
             locked: super::locked::Locked::default(),
+            pairs: super::sharers::Pairs::default(),
             fifos: Fifos::default(),
             proc,
             filtering: super::tracer::shown::Filtering::default(),

@@ -1,4 +1,8 @@
-//! Open files that a body has in common with others of its room: files of home's, whose offset is one, and pipes.
+//! Open files that a body has in common with others of its room: files of home's, whose offset is one, and pipes. And what no image can carry: pairs of sockets
+//! ([`pairs`]), others' or its own.
+
+mod pairs;
+mod watched;
 
 use super::possessions::{self, HomeFiles};
 use super::shared::Shared;
@@ -10,9 +14,12 @@ use os::ptrace::HostTid;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use wire::Refusal;
-use wire::message::CommonPipe;
+use wire::message::{CommonPair, CommonPipe};
 
-/// What all pipes together may hold: it goes in one message.
+pub use pairs::Pairs;
+pub use watched::Watch;
+
+/// What all pipes and pairs of sockets together may hold: it goes in one message.
 const CONTENT_BYTES_MAX: usize = 512 << 10;
 
 /// A descriptor of a body.
@@ -46,6 +53,8 @@ pub enum What {
     Named(File, u64),
     /// An end of a pipe: which one, and whether it is the one that is written to.
     PipeEnd(usize, bool),
+    /// An end of a pair of sockets: which one, whether it is the second, and whether it has a time limit.
+    PairEnd(usize, bool, bool),
 }
 
 /// All of a body's.
@@ -55,6 +64,10 @@ pub struct Commons {
     pub files: Vec<Held>,
     /// Pipes.
     pub pipes: Vec<CommonPipe>,
+    /// Pairs of sockets.
+    pub pairs: Vec<CommonPair>,
+    /// What watches any of them.
+    pub watches: Vec<Watch>,
     /// The others who have any of them.
     pub others: BTreeSet<i32>,
     /// Why not all of them can be given behind a stand-in. Of those that run it need not be true.
@@ -63,8 +76,11 @@ pub struct Commons {
 
 type Key = (u64, u64);
 
-/// What this body, which stands still, has in common with others.
-pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
+/// Descriptors of one open file, of whomever.
+type Found = Vec<(Place, FdInfo)>;
+
+/// What this body, which stands still, has in common with others, and its pairs of sockets, if it may have any.
+pub fn find(room: &Shared, pid: i32, has_sockets: bool) -> Result<Commons, BodyError> {
     let mut found = Commons::default();
     let (host, others) = {
         let guests = room.guests();
@@ -72,11 +88,11 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
         let others = guests.pids().into_iter().filter(|p| *p != pid);
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };
-    if others.is_empty() {
+    if others.is_empty() && !has_sockets {
         return Ok(found);
     }
     let own = places(room, pid, host)?;
-    let mut all: HashMap<Key, Vec<(Place, FdInfo)>> = HashMap::new();
+    let mut all: HashMap<Key, Found> = HashMap::new();
     for (other, host) in others {
         // One that has ended has nothing.
         for (key, place, info) in places(room, other, host).unwrap_or_default() {
@@ -87,6 +103,15 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
     for (key, place, info) in &own {
         let theirs = all.get(key).map(Vec::as_slice).unwrap_or_default();
         let known = found.files.iter().flat_map(|f| &f.places).any(|p| p == place);
+        if room.pairs.is_socket(key.0) && !known {
+            let holders = |key: &Key| {
+                let own = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
+                own.chain(all.get(key).into_iter().flatten().copied()).collect::<Found>()
+            };
+            let added = pairs::add(room, &mut found, key, holders);
+            found.note(added);
+            continue;
+        }
         let shares_nothing = || body::is_everywhere(host.0, place.fd) || body::is_place(host.0, place.fd, info);
         if theirs.is_empty() || known || shares_nothing() {
             continue;
@@ -114,7 +139,8 @@ pub fn find(room: &Shared, pid: i32) -> Result<Commons, BodyError> {
             found.note(named);
         }
     }
-    let watched = refuse_watched(&found, pid);
+    found.others.remove(&pid);
+    let watched = watched::find(&mut found, pid);
     found.note(watched);
     Ok(found)
 }
@@ -125,6 +151,13 @@ pub fn refusal(e: &BodyError) -> Refusal {
 }
 
 impl Commons {
+    /// So much may still wait somewhere.
+    fn bytes_left(&self) -> usize {
+        let pipes = self.pipes.iter().map(|pipe| pipe.content.len());
+        let messages = self.pairs.iter().flat_map(|pair| pair.ends.iter().flatten()).flat_map(|end| &end.content);
+        CONTENT_BYTES_MAX.saturating_sub(pipes.chain(messages.map(Vec::len)).sum())
+    }
+
     fn note(&mut self, result: Result<(), BodyError>) {
         if let Err(e) = result {
             self.trouble.get_or_insert_with(|| refusal(&e));
@@ -202,36 +235,14 @@ fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError>
         // What nobody can read any more is nothing.
         None => (os::objects::pipe_capacity(file(any)?.as_fd())?, Vec::new()),
     };
-    found.pipes.push(CommonPipe { capacity, content });
-    if found.pipes.iter().map(|p| p.content.len()).sum::<usize>() > CONTENT_BYTES_MAX {
+    if content.len() > found.bytes_left() {
         return Err(BodyError::Stays("its pipes hold too much that others are to read".into()));
     }
+    found.pipes.push(CommonPipe { capacity, content });
     for (end, writes) in ends.into_iter().zip([false, true]) {
         let Some((_, info)) = end.first() else { continue };
         let (flags, what) = (info.flags, What::PipeEnd(found.pipes.len() - 1, writes));
         found.files.push(Held { places: end.into_iter().map(|(place, _)| place).collect(), flags, what });
-    }
-    Ok(())
-}
-
-/// An epoll instance watches an open file, not a number: it would go on to watch what nobody has any more.
-fn refuse_watched(found: &Commons, pid: i32) -> Result<(), BodyError> {
-    for pid in found.others.iter().copied().chain([pid]) {
-        let mut own = found.files.iter().flat_map(|f| &f.places).filter(|p| p.pid == pid).peekable();
-        let Some(host) = own.peek().map(|p| p.host.0) else { continue };
-        let common: BTreeSet<i32> = own.map(|p| p.fd).collect();
-        for fd in process::descriptors(host)? {
-            let name = process::link(host, &format!("fd/{fd}"))?;
-            if name.to_string_lossy() != "anon_inode:[eventpoll]" {
-                continue;
-            }
-            let text = process::fd_text(host, fd)?;
-            let watched = text.lines().filter_map(|l| l.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok());
-            if let Some(watched) = watched.into_iter().find(|fd: &i32| common.contains(fd)) {
-                let words = format!("process {pid} watches descriptor {watched} (epoll), which others have too");
-                return Err(BodyError::Stays(words));
-            }
-        }
     }
     Ok(())
 }

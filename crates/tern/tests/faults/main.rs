@@ -32,16 +32,17 @@ const PROGRAM: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 static volatile int signals, shares, *common;
+static int ends[2], pair[2], child;
 static const struct timespec rest = {0, 1000000};
 static void got(int signal) { signals++; }
 /* A child that ends with its parent, and has its open files. */
 static void bear(int signal) {
-    int ends[2];
-    char byte;
+    char bytes[8] = {0};
     if (shares) {
         int parent = getpid();
         common = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -51,10 +52,24 @@ static void bear(int signal) {
         _exit(0);
     }
     pipe(ends);
-    if (fork()) { close(ends[0]); return; }
+    socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
+    write(pair[0], "down", 4);
+    if ((child = fork())) { close(ends[0]); close(pair[1]); return; }
+    close(ends[1]); close(pair[0]);
+    write(pair[1], "up", 2);
+    read(ends[0], bytes, 1);
+    _exit(read(pair[1], bytes, 8) == 4 && !strcmp(bytes, "down") ? 3 : 4);
+}
+/* Each gets what the other sent before the move; or the child was killed. */
+static int family(void) {
+    char bytes[8] = {0};
+    int status, got = read(pair[0], bytes, 8);
     close(ends[1]);
-    read(ends[0], &byte, 1);
-    _exit(0);
+    if (waitpid(child, &status, 0) != child) return 1;
+    if (WIFSIGNALED(status)) return 7;
+    if (got == 2 && !strcmp(bytes, "up") && WEXITSTATUS(status) == 3) return 7;
+    printf("lost: %d %s %x\n", got, bytes, status);
+    return 1;
 }
 /* The child sees what is written here, and the other way about; or it was killed. */
 static int together(void) {
@@ -79,7 +94,7 @@ int main(int count, char **words) {
         nanosleep(&rest, 0);
         printf("%d\n", round); fflush(stdout);
     }
-    return common ? together() : 7;
+    return common ? together() : child ? family() : 7;
 }
 "#;
 

@@ -75,6 +75,15 @@ pub enum CommonFile {
         /// O_NONBLOCK and the like.
         flags: i32,
     },
+    /// An end of a pair of sockets.
+    PairEnd {
+        /// The pair's place in the list.
+        pair: u32,
+        /// Its second end.
+        second: bool,
+        /// O_NONBLOCK and the like.
+        flags: i32,
+    },
 }
 
 /// A pipe that several bodies have.
@@ -84,4 +93,28 @@ pub struct CommonPipe {
     pub capacity: u32,
     /// What was written to it and not read.
     pub content: Vec<u8>,
+}
+
+/// A pair of sockets (socketpair(2)) that was made in the room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommonPair {
+    /// SOCK_STREAM, SOCK_DGRAM or SOCK_SEQPACKET.
+    pub kind: i32,
+    /// Which process made it, if that is known.
+    pub maker: Option<i32>,
+    /// Its ends; nobody has that of which nothing is told.
+    pub ends: [Option<PairEnd>; 2],
+}
+
+/// An end of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairEnd {
+    /// What its options are set to (`os::pairs::options`).
+    pub options: Vec<Vec<u8>>,
+    /// What was sent to it and not received: messages; of a stream, one.
+    pub content: Vec<Vec<u8>>,
+    /// Which directions are shut down (`os::pairs::Told`).
+    pub shut: u8,
+    /// The other end was closed before all was received there, and this one has not been told (ECONNRESET).
+    pub reset: bool,
 }

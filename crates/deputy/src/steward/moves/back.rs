@@ -180,8 +180,8 @@ impl Move {
                     self.gauge.begin(Stage::Still, own_bytes);
                     self.course.borrow_mut().freeze(Instant::now());
                 }
-                Ok(Heard::Share(files, pipes)) => {
-                    let result = self.share(&files, &pipes).map_err(|e| e.refusal());
+                Ok(Heard::Share(files, pipes, pairs)) => {
+                    let result = self.share(&files, &pipes, &pairs).map_err(|e| e.refusal());
                     self.room.tell(&ToRoom::Shared { pid: self.pid, result });
                     self.done("share");
                 }

@@ -231,8 +231,8 @@ impl Move {
                     self.gauge.begin(Stage::Still, own_bytes);
                     self.course.borrow_mut().freeze(Instant::now());
                 }
-                Heard::Share(files, pipes) => {
-                    let result = self.share(&files, &pipes).map_err(|e| e.refusal());
+                Heard::Share(files, pipes, pairs) => {
+                    let result = self.share(&files, &pipes, &pairs).map_err(|e| e.refusal());
                     self.room.tell(&ToRoom::Shared { pid, result });
                     self.done("share");
                 }

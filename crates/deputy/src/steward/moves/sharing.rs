@@ -3,6 +3,7 @@
 
 use super::filling::is_same;
 use super::locks::open_with_lock;
+use super::pairs::Pair;
 use super::{Move, MoveError, names};
 use crate::steward::deputies::Phase;
 use body::{BodyError, Inside};
@@ -10,19 +11,25 @@ use image::File;
 use os::pidfd::PidFd;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use wire::message::{Common, CommonFile, CommonPipe, OpenAtHome, StandinId};
+use wire::message::{Common, CommonFile, CommonPair, CommonPipe, OpenAtHome, StandinId};
 
 /// Process, stand-in, and the number of the deputy's descriptor.
 type Number = (i32, StandinId, i32);
 
 impl Move {
     /// Has all who hold these files have them here.
-    pub(super) fn share(&self, files: &[Common], pipes: &[CommonPipe]) -> Result<Vec<Number>, MoveError> {
+    pub(super) fn share(
+        &self,
+        files: &[Common],
+        pipes: &[CommonPipe],
+        pairs: &[CommonPair],
+    ) -> Result<Vec<Number>, MoveError> {
         self.check_holders(files)?;
         self.check_locks(files)?;
         os::fault::at("share")?;
+        let pairs = pairs.iter().map(|pair| self.make_pair(pair)).collect::<Result<Vec<_>, _>>()?;
         let pidfd = PidFd::open(self.pid)?;
-        let opened = body::visit_at_length(self.pid, |inside| open_all(self, inside, &pidfd, files, pipes))?;
+        let opened = body::visit_at_length(self.pid, |inside| open_all(self, inside, &pidfd, files, (pipes, &pairs)))?;
         let mut given: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (n, common) in files.iter().enumerate() {
             common.holders.iter().for_each(|pid| given.entry(*pid).or_default().push(n));
@@ -60,12 +67,15 @@ impl Move {
 
     /// A room may say so of its own bodies alone.
     fn check_holders(&self, files: &[Common]) -> Result<(), MoveError> {
-        let table = self.room.table();
-        let is_away = |pid: &i32| table.deputies.get(pid).is_some_and(|d| d.phase == Phase::Away);
-        match files.iter().flat_map(|common| &common.holders).find(|pid| !is_away(pid)) {
+        match files.iter().flat_map(|common| &common.holders).find(|pid| !self.is_away(**pid)) {
             Some(pid) => Err(MoveError::Room(format!("process {pid} is not there"))),
             None => Ok(()),
         }
+    }
+
+    /// The process is in this room.
+    pub(super) fn is_away(&self, pid: i32) -> bool {
+        self.room.table().deputies.get(&pid).is_some_and(|d| d.phase == Phase::Away)
     }
 }
 
@@ -75,7 +85,7 @@ fn open_all(
     inside: &mut Inside,
     pidfd: &PidFd,
     files: &[Common],
-    pipes: &[CommonPipe],
+    (pipes, pairs): (&[CommonPipe], &[Pair]),
 ) -> Result<Vec<OwnedFd>, BodyError> {
     let mut ends = Vec::new();
     for pipe in pipes {
@@ -86,9 +96,11 @@ fn open_all(
         let file = match &common.what {
             CommonFile::PipeEnd { pipe, writes, flags } => {
                 let (reader, writer) = ends.get(*pipe as usize).ok_or_else(|| odd("a pipe that it did not tell of"))?;
-                let end = if *writes { writer } else { reader };
-                os::fds::set_nonblocking(end.as_fd(), flags & libc::O_NONBLOCK != 0)?;
-                end.try_clone().map_err(|e| os::Error::new("duplicating a pipe", e))?
+                one_more(if *writes { writer } else { reader }, *flags)?
+            }
+            CommonFile::PairEnd { pair, second, flags } => {
+                let pair = pairs.get(*pair as usize).ok_or_else(|| odd("a pair of sockets that it did not tell of"))?;
+                one_more(&pair[usize::from(*second)], *flags)?
             }
             CommonFile::Named { path, inode, flags, removed, offset, fd, locked } => {
                 let file = File { path: path.clone(), inode: *inode, flags: *flags, removed: *removed };
@@ -101,6 +113,12 @@ fn open_all(
         opened.push(file);
     }
     Ok(opened)
+}
+
+/// An end of what was made for them, which is to be so (O_ flags).
+fn one_more(end: &OwnedFd, flags: i32) -> Result<OwnedFd, BodyError> {
+    os::fds::set_nonblocking(end.as_fd(), flags & libc::O_NONBLOCK != 0)?;
+    Ok(end.try_clone().map_err(|e| os::Error::new("duplicating an end of what they have in common", e))?)
 }
 
 fn odd(what: &str) -> BodyError {

@@ -92,6 +92,11 @@ impl Going {
         Going { leader: Some(leader), ..Going::leaving(slept, Family::Stays) }
     }
 
+    /// It may have sockets that were made in the room.
+    pub fn may_have_sockets(&self) -> bool {
+        self.looked.as_ref().is_none_or(|looked| looked.has_sockets)
+    }
+
     /// It leaves.
     fn leaving(slept: Slept, family: Family) -> Going {
         Going {

@@ -6,9 +6,11 @@ use super::departing::{Going, STOPPED, State};
 use super::injected::with_inside;
 use super::shown::show;
 use crate::warden::relatives;
-use crate::warden::sharers::{self, Commons, Held, What, refusal};
+use crate::warden::sharers::{self, Commons, Held, Watch, What, refusal};
 use crate::warden::spares::Spare;
 use body::BodyError;
+use os::inject::Inside;
+use os::ptrace::TraceError;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use wire::{Refusal, ToHome};
 #[derive(Debug)]
 pub struct Asked {
     files: Vec<(StandinId, Arc<OwnedFd>, Held)>,
+    watches: Vec<Watch>,
 }
 
 impl Tracer {
@@ -28,17 +31,18 @@ impl Tracer {
             return self.stay_for(leader, refusal(&e));
         }
         loop {
-            match self.departing.states.get(&leader) {
-                Some(State::Standing(_, going)) if going.asked.is_none() => {}
+            let has_sockets = match self.departing.states.get(&leader) {
+                Some(State::Standing(_, going)) if going.asked.is_none() => going.may_have_sockets(),
                 _ => return,
-            }
-            let found = sharers::find(&self.room, leader).and_then(|commons| Ok((commons, self.family_of(leader)?)));
+            };
+            let found = sharers::find(&self.room, leader, has_sockets)
+                .and_then(|commons| Ok((commons, self.family_of(leader)?)));
             let (commons, family) = match found {
                 Ok(found) => found,
                 Err(e) => return self.stay_for(leader, refusal(&e)),
             };
             let others: BTreeSet<i32> = commons.others.union(&family).copied().collect();
-            if others.is_empty() {
+            if others.is_empty() && commons.files.is_empty() && commons.trouble.is_none() {
                 return self.leave_alone(leader);
             }
             let (stopped, first) = match self.departing.states.get(&leader) {
@@ -130,12 +134,12 @@ impl Tracer {
             Some(State::Standing(_, going)) => going.locked.clone().unwrap_or_default(),
             _ => return,
         };
-        let mut asked = Asked { files: Vec::new() };
+        let mut asked = Asked { files: Vec::new(), watches: commons.watches };
         let mut told = Vec::new();
         for held in commons.files {
             let spare = match held.what {
                 What::Named(..) => self.room.spares.take_for_file(),
-                What::PipeEnd(..) => self.room.spares.take(),
+                What::PipeEnd(..) | What::PairEnd(..) => self.room.spares.take(),
             };
             let Some(Spare { standin, file }) = spare else {
                 return self.stay_for(leader, "there is no stand-in left for a file that it has in common with others");
@@ -150,12 +154,13 @@ impl Tracer {
                 rustix::fs::seek(&file, at).map_or_else(|e| tracing::warn!("a stand-in's offset: {e}"), drop);
                 self.room.standins.files.begins(standin, offset);
             }
+            self.room.standins.set_timed(standin, matches!(held.what, What::PairEnd(_, _, true)));
             told.push(common(standin, &held, &locked));
             asked.files.push((standin, Arc::new(file), held));
         }
         if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&leader) {
             going.asked = Some(asked);
-            self.room.tell(&ToHome::Share { pid: leader, files: told, pipes: commons.pipes });
+            self.room.tell(&ToHome::Share { pid: leader, files: told, pipes: commons.pipes, pairs: commons.pairs });
         }
     }
 
@@ -201,7 +206,9 @@ impl Tracer {
         let slept = going.slept.get(&host.0).copied().unwrap_or_default();
         let stopped = threads.swap_remove(at);
         let room = self.room.clone();
+        let watches: Vec<Watch> = asked.watches.iter().filter(|watch| watch.pid == pid).copied().collect();
         let (stopped, replaced) = with_inside(stopped, slept, |inside, at| {
+            watches.iter().try_for_each(|watch| control(inside, at, libc::EPOLL_CTL_DEL, watch))?;
             for (_, file, held) in &asked.files {
                 let numbers: Vec<_> = held.places.iter().filter(|p| p.pid == pid).collect();
                 if numbers.is_empty() {
@@ -225,13 +232,26 @@ impl Tracer {
                 room.filtering.end(host);
                 shown?;
             }
-            Ok(())
+            watches.iter().try_for_each(|watch| control(inside, at, libc::EPOLL_CTL_ADD, watch))
         })?;
         if let Some(State::Standing(threads, _)) = self.departing.states.get_mut(&pid) {
             threads.push(stopped);
         }
         Ok(replaced?)
     }
+}
+
+/// epoll_ctl(2). `at`: where nothing of the process' own lies. Another who has the same instance may have done it already.
+fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(), TraceError> {
+    let Watch { epoll, watched, .. } = watch;
+    // `struct epoll_event` is packed here.
+    inside.memory().write(at, &[&watched.events.to_le_bytes()[..], &watched.data.to_le_bytes()].concat())?;
+    let done = inside.call(libc::SYS_epoll_ctl, [*epoll as u64, what as u64, watched.fd as u64, at, 0, 0])?;
+    let is_done = [0, -i64::from(libc::ENOENT), -i64::from(libc::EEXIST)].contains(&done);
+    is_done.then_some(()).ok_or_else(|| {
+        let doing = format!("having epoll instance {epoll} watch descriptor {}", watched.fd);
+        os::Error::new(doing, std::io::Error::from_raw_os_error(-done as i32)).into()
+    })
 }
 
 fn at_wrong_moment(pid: i32) -> Refusal {
@@ -259,6 +279,7 @@ fn common(standin: StandinId, held: &Held, locked: &[LockedFile]) -> Common {
             locked: locked.iter().find(|file| file.fd == fd).map(|file| file.at_home),
         },
         What::PipeEnd(pipe, writes) => CommonFile::PipeEnd { pipe: *pipe as u32, writes: *writes, flags },
+        What::PairEnd(pair, second, _) => CommonFile::PairEnd { pair: *pair as u32, second: *second, flags },
     };
     Common { standin, holders, what }
 }

@@ -1,0 +1,61 @@
+//! Pairs of sockets that were made in a room, and become home's: made anew here, set to and holding the same.
+
+use super::{Move, MoveError};
+use body::BodyError;
+use os::pairs;
+use os::pidfd::PidFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use wire::message::{CommonPair, PairEnd};
+
+/// Its ends.
+pub type Pair = [OwnedFd; 2];
+
+impl Move {
+    /// The deputy of whoever made the pair makes it, so that both ends say so (SO_PEERCRED); if that has ended, the one of the process that leaves.
+    pub(super) fn make_pair(&self, pair: &CommonPair) -> Result<Pair, MoveError> {
+        let CommonPair { kind, maker, ends } = pair;
+        if !matches!(*kind, libc::SOCK_STREAM | libc::SOCK_DGRAM | libc::SOCK_SEQPACKET) {
+            return Err(MoveError::Room(format!("there are no sockets of kind {kind}")));
+        }
+        let by = maker.filter(|pid| self.is_away(*pid)).unwrap_or(self.pid);
+        let made = make(by, *kind)?;
+        let [first, second] = made.each_ref().map(AsFd::as_fd);
+        for (end, other, told) in [(first, second, &ends[0]), (second, first, &ends[1])] {
+            told.as_ref().map_or(Ok(()), |told| fill(end, other, told))?;
+        }
+        for (end, told) in [first, second].into_iter().zip(ends) {
+            told.as_ref().map_or(Ok(()), |told| pairs::shut(end, told.shut))?;
+        }
+        Ok(made)
+    }
+}
+
+fn make(by: i32, kind: i32) -> Result<Pair, BodyError> {
+    let pidfd = PidFd::open(by)?;
+    body::visit_at_length(by, |inside| {
+        let mut batch = inside.batch();
+        let pair = batch.space(8);
+        let kind = (kind | libc::SOCK_CLOEXEC) as u64;
+        batch.must("making a pair of sockets", libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, pair, 0, 0]);
+        inside.run(&batch)?;
+        let both = inside.memory().word(pair)?;
+        let numbers = [both as i32, (both >> 32) as i32];
+        let ends = pidfd.get_fd(numbers[0]).and_then(|first| Ok([first, pidfd.get_fd(numbers[1])?]));
+        let mut batch = inside.batch();
+        for fd in numbers {
+            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        inside.run(&batch)?;
+        Ok(ends?)
+    })
+}
+
+/// Options last: with some each message tells who has sent it.
+fn fill(end: BorrowedFd<'_>, other: BorrowedFd<'_>, told: &PairEnd) -> Result<(), BodyError> {
+    pairs::deliver(other, &told.content)?;
+    if told.reset {
+        // The other end is closed with this unread.
+        pairs::deliver(end, &[vec![0]])?;
+    }
+    Ok(pairs::set_options(end, &told.options)?)
+}
