@@ -170,19 +170,23 @@ pub fn set_options(socket: BorrowedFd<'_>, told: &[Vec<u8>]) -> Result<()> {
             continue;
         }
         match *name {
-            libc::SO_SNDBUF => set_size(socket, libc::SO_SNDBUFFORCE, *name, value)?,
-            libc::SO_RCVBUF => set_size(socket, libc::SO_RCVBUFFORCE, *name, value)?,
+            // Not beyond the limit: who tells it may be anybody.
+            libc::SO_SNDBUF | libc::SO_RCVBUF => set_size(socket, *name, value)?,
             name => set_option(socket, name, value)?,
         }
     }
     Ok(())
 }
 
-/// The kernel doubles what it is told; beyond its limit it takes it from the superuser alone.
-fn set_size(socket: BorrowedFd<'_>, by_force: libc::c_int, name: libc::c_int, doubled: &[u8]) -> Result<()> {
+/// The kernel doubles what it is told.
+fn set_size(socket: BorrowedFd<'_>, name: libc::c_int, doubled: &[u8]) -> Result<()> {
     let Ok(word) = doubled.try_into() else { return Ok(()) };
-    let value = (i32::from_ne_bytes(word) / 2).to_ne_bytes();
-    set_option(socket, by_force, &value).or_else(|_| set_option(socket, name, &value))
+    set_option(socket, name, &(i32::from_ne_bytes(word) / 2).to_ne_bytes())
+}
+
+/// Beyond its limit, it takes it from the superuser alone.
+fn set_size_at_will(socket: BorrowedFd<'_>, doubled: &[u8]) -> Result<()> {
+    set_size(socket, libc::SO_SNDBUFFORCE, doubled).or_else(|_| set_size(socket, libc::SO_SNDBUF, doubled))
 }
 
 /// Whether any of these values ([`options`]) is a time limit.
@@ -219,6 +223,9 @@ pub fn is_filtered(socket: BorrowedFd<'_>) -> bool {
     };
     done == 0 && length > 0 || done < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EACCES)
 }
+
+/// So many messages can be told of a socket: each takes a kilobyte of the kernel's.
+pub const MESSAGES_MAX: usize = 4096;
 
 /// What was sent to a socket and not received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -269,8 +276,8 @@ impl Seen {
                 return Ok(Some(odd));
             }
         }
-        self.messages =
-            self.messages.iter().any(|m| !m.is_empty()).then(|| self.messages.concat()).into_iter().collect();
+        let all = Some(self.messages.concat()).filter(|all| !all.is_empty());
+        self.messages = all.into_iter().collect();
         Ok(None)
     }
 
@@ -297,7 +304,7 @@ impl Seen {
         let odd = match () {
             () if self.tells => "holds messages that tell who sent them (SO_PASSCRED)",
             () if flags & libc::MSG_CTRUNC != 0 => "holds messages with descriptors",
-            () if self.bytes > self.bytes_max => "holds too much",
+            () if self.bytes > self.bytes_max || self.messages.len() == MESSAGES_MAX => "holds too much",
             () => {
                 self.messages.push(message.to_vec());
                 return None;
@@ -322,15 +329,15 @@ fn peek(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<(usize, i32)
     }
 }
 
-/// Has these messages wait at the other end of `from`, as [`waiting`] told them.
+/// Has these messages wait at the other end of `from`, as [`waiting`] told them: no more than [`MESSAGES_MAX`].
 pub fn deliver(from: BorrowedFd<'_>, messages: &[Vec<u8>]) -> Result<()> {
     const PIECE_BYTES: usize = 32 << 10;
     let bytes: usize = messages.iter().map(Vec::len).sum();
     // What small messages take beside their bytes.
     let room = 2 * bytes + 2048 * messages.len();
     let before = option(from, libc::SO_SNDBUF)?;
-    let enough = (room.min(i32::MAX as usize / 2) as i32).to_ne_bytes();
-    set_size(from, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, &(i32::from_ne_bytes(enough) * 2).to_ne_bytes())?;
+    let enough = (2 * room).min(i32::MAX as usize) as i32;
+    set_size_at_will(from, &enough.to_ne_bytes())?;
     let is_stream = kind(from)? == libc::SOCK_STREAM;
     for message in messages {
         for piece in message.chunks(if is_stream { PIECE_BYTES } else { message.len().max(1) }) {
@@ -343,7 +350,7 @@ pub fn deliver(from: BorrowedFd<'_>, messages: &[Vec<u8>]) -> Result<()> {
             }
         }
     }
-    set_size(from, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, &before)
+    set_size_at_will(from, &before)
 }
 
 /// Shuts these directions down.

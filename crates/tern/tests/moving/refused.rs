@@ -168,3 +168,43 @@ fn a_fifo_opened_away_keeps_its_process_there() {
     let right = |line: &&str| line.contains("is a FIFO that was opened there");
     assert!(lines.len() == 3 && lines[0] == "up" && lines[1..].iter().all(right), "{text}");
 }
+
+/// What waits in a pair of sockets and cannot be told keeps its process there, and nobody loses anything by that; when it was received, both ends come home.
+#[test]
+fn what_waits_in_sockets_and_cannot_be_told_is_named() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        cat > pairs.py <<'END'
+import os, socket, sys
+def pair(kind=socket.SOCK_STREAM): return socket.socketpair(socket.AF_UNIX, kind)
+def pause(what): print(what, flush=True); input()
+a, b = pair(); socket.send_fds(a, [b"x"], [0]); pause("descriptors")
+message, fds, *_ = socket.recv_fds(b, 1, 1); os.close(*fds); print(message)
+a, b = pair(socket.SOCK_DGRAM); a.send(b"1"); a.send(b""); a.send(b"3"); pause("nothing")
+print([b.recv(9) for _ in range(3)])
+a, b = pair(); b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1); a.send(b"y"); pause("credentials")
+message, with_it, *_ = b.recvmsg(1, 100); print(message, len(with_it))
+a, b = pair(); a.send(b"z"); pause("all")
+print(b.recv(1)); pause("end")
+END
+        mkfifo fifo; exec 9<> fifo
+        tern run --on n2 /usr/bin/python3 pairs.py <&9 > said 2>&1 & pid=$!
+        for what in descriptors nothing credentials all end; do
+            until_ "grep -q ^$what said"
+            # What was refused is refused again.
+            for try in 1 2; do tern move $pid home 2>&1 | grep -o 'holds.*\|runs on n1 already'; done
+            echo >&9
+        done
+        wait $pid; echo "end $?"; cat said"#,
+    )
+    .text();
+    let refused = "\
+        holds messages with descriptors\nholds messages with descriptors\n\
+        holds an empty message\nholds an empty message, as far as is known\n\
+        holds messages that tell who sent them (SO_PASSCRED)\nholds messages that tell who sent them (SO_PASSCRED)\n";
+    let said = "descriptors\nb'x'\nnothing\n[b'1', b'', b'3']\ncredentials\nb'y' 1\nall\nb'z'\nend\n";
+    let home = "runs on n1 already\n".repeat(3);
+    assert_eq!(text.trim_end(), format!("{refused}{home}end 0\n{said}").trim_end());
+}

@@ -17,6 +17,9 @@ impl Move {
         if !matches!(*kind, libc::SOCK_STREAM | libc::SOCK_DGRAM | libc::SOCK_SEQPACKET) {
             return Err(MoveError::Room(format!("there are no sockets of kind {kind}")));
         }
+        if ends.iter().flatten().any(|end| end.content.len() > pairs::MESSAGES_MAX) {
+            return Err(MoveError::Room("more messages wait in a socket than it may tell".into()));
+        }
         let by = maker.filter(|pid| self.is_away(*pid)).unwrap_or(self.pid);
         let made = make(by, *kind)?;
         let [first, second] = made.each_ref().map(AsFd::as_fd);

@@ -114,7 +114,7 @@ fn describe(room: &Shared, end: &End, (kind, is_alone): (i32, bool), bytes_max: 
             };
             content
         }
-        Waiting::Known(_) if with_empty.contains(&inode) => return stays("may hold an empty message"),
+        Waiting::Known(_) if with_empty.contains(&inode) => return stays("holds an empty message, as far as is known"),
         Waiting::Known(content) => content,
         Waiting::Odd(why) => return stays(why),
         Waiting::Empty => {
