@@ -50,7 +50,7 @@ pub use memories::{
     put as put_pages, removed_file, settle as settle_memories, shown as memory_shown,
 };
 pub use missing::{register, watch_missing};
-pub use objects::{Gathered, make_objects, watch_again, watched};
+pub use objects::{Gathered, epoll_event, make_objects, watch_again, watched};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;

@@ -365,6 +365,11 @@ fn move_up(inside: &mut Inside, fds: &[i32], from: i32) -> Result<Vec<i32>, Body
     Ok(results.into_iter().take(fds.len()).map(|fd| fd as i32).collect())
 }
 
+/// `struct epoll_event`, which is packed here.
+pub fn epoll_event(watched: &Watched) -> Vec<u8> {
+    [&watched.events.to_le_bytes()[..], &watched.data.to_le_bytes()].concat()
+}
+
 /// Has the epoll instances watch what they watched, when all descriptors are at their numbers.
 pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<(), BodyError> {
     let mut batch = inside.batch();
@@ -373,8 +378,7 @@ pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<(), BodyError> 
         let at = image.descriptors.iter().find(|d| matches!(d.opened, Opened::Made(p) if p == place));
         let Some(epoll) = at.map(|d| d.fd as u64) else { continue };
         for one in watched {
-            // `struct epoll_event` is packed here.
-            let event = batch.put(&[&one.events.to_le_bytes()[..], &one.data.to_le_bytes()].concat());
+            let event = batch.put(&epoll_event(one));
             let args = [epoll, libc::EPOLL_CTL_ADD as u64, one.fd as u64, event, 0, 0];
             // Files of a room can be watched, others cannot: what is watched in vain makes no difference.
             batch.may(libc::SYS_epoll_ctl, args);

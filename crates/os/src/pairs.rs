@@ -55,7 +55,9 @@ impl Diagnosis {
         let answer = answer.get(..check(got, doing)? as usize).unwrap_or_default();
         let word = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
         match word(4).map(|word| word as u16) {
-            Some(SOCK_DIAG_BY_FAMILY) => Ok(parse(answer.get(HEAD_BYTES + TOLD_BYTES..).ok_or_else(odd)?)),
+            Some(SOCK_DIAG_BY_FAMILY) if word(HEAD_BYTES + 4).map(u64::from) == Some(inode) => {
+                Ok(parse(answer.get(HEAD_BYTES + TOLD_BYTES..).ok_or_else(odd)?))
+            }
             Some(kind) if i32::from(kind) == libc::NLMSG_ERROR => {
                 let errno = word(HEAD_BYTES).map_or(libc::EIO, |word| -(word as i32));
                 Err(Error::new(doing(), std::io::Error::from_raw_os_error(errno)))

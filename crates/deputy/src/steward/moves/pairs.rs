@@ -1,5 +1,6 @@
 //! Pairs of sockets that were made in a room, and become home's: made anew here, set to and holding the same.
 
+use super::sharing::make_two;
 use super::{Move, MoveError};
 use body::BodyError;
 use os::pairs;
@@ -36,20 +37,9 @@ impl Move {
 fn make(by: i32, kind: i32) -> Result<Pair, BodyError> {
     let pidfd = PidFd::open(by)?;
     body::visit_at_length(by, |inside| {
-        let mut batch = inside.batch();
-        let pair = batch.space(8);
         let kind = (kind | libc::SOCK_CLOEXEC) as u64;
-        batch.must("making a pair of sockets", libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, pair, 0, 0]);
-        inside.run(&batch)?;
-        let both = inside.memory().word(pair)?;
-        let numbers = [both as i32, (both >> 32) as i32];
-        let ends = pidfd.get_fd(numbers[0]).and_then(|first| Ok([first, pidfd.get_fd(numbers[1])?]));
-        let mut batch = inside.batch();
-        for fd in numbers {
-            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
-        }
-        inside.run(&batch)?;
-        Ok(ends?)
+        let made = |at| (libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, at, 0, 0]);
+        make_two(inside, &pidfd, "making a pair of sockets", made)
     })
 }
 

@@ -166,21 +166,33 @@ fn open_named(
     found
 }
 
-/// A pipe that holds the same, its ends to read and to write.
-fn make_pipe(inside: &mut Inside, pidfd: &PidFd, pipe: &CommonPipe) -> Result<(OwnedFd, OwnedFd), BodyError> {
+/// Has the deputy make two descriptors by a call that puts their numbers where it is told. Only this process keeps them.
+pub(super) fn make_two(
+    inside: &mut Inside,
+    pidfd: &PidFd,
+    doing: &'static str,
+    call: impl FnOnce(u64) -> (i64, [u64; 6]),
+) -> Result<[OwnedFd; 2], BodyError> {
     let mut batch = inside.batch();
-    let pair = batch.space(8);
-    batch.must("making a pipe", libc::SYS_pipe2, [pair, libc::O_CLOEXEC as u64, 0, 0, 0, 0]);
+    let at = batch.space(8);
+    let (nr, args) = call(at);
+    batch.must(doing, nr, args);
     inside.run(&batch)?;
-    let both = inside.memory().word(pair)?;
+    let both = inside.memory().word(at)?;
     let numbers = [both as i32, (both >> 32) as i32];
-    let ends = pidfd.get_fd(numbers[0]).and_then(|reader| Ok((reader, pidfd.get_fd(numbers[1])?)));
+    let ends = pidfd.get_fd(numbers[0]).and_then(|first| Ok([first, pidfd.get_fd(numbers[1])?]));
     let mut batch = inside.batch();
     for fd in numbers {
         batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
     inside.run(&batch)?;
-    let (reader, writer) = ends?;
+    Ok(ends?)
+}
+
+/// A pipe that holds the same, its ends to read and to write.
+fn make_pipe(inside: &mut Inside, pidfd: &PidFd, pipe: &CommonPipe) -> Result<(OwnedFd, OwnedFd), BodyError> {
+    let made = |at| (libc::SYS_pipe2, [at, libc::O_CLOEXEC as u64, 0, 0, 0, 0]);
+    let [reader, writer] = make_two(inside, pidfd, "making a pipe", made)?;
     os::objects::fill_pipe(writer.as_fd(), pipe.capacity, &pipe.content)?;
     Ok((reader, writer))
 }

@@ -244,8 +244,7 @@ impl Tracer {
 /// epoll_ctl(2). `at`: where nothing of the process' own lies. Another who has the same instance may have done it already.
 fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(), TraceError> {
     let Watch { epoll, watched, .. } = watch;
-    // `struct epoll_event` is packed here.
-    inside.memory().write(at, &[&watched.events.to_le_bytes()[..], &watched.data.to_le_bytes()].concat())?;
+    inside.memory().write(at, &body::epoll_event(watched))?;
     let done = inside.call(libc::SYS_epoll_ctl, [*epoll as u64, what as u64, watched.fd as u64, at, 0, 0])?;
     let is_done = [0, -i64::from(libc::ENOENT), -i64::from(libc::EEXIST)].contains(&done);
     is_done.then_some(()).ok_or_else(|| {
