@@ -45,6 +45,9 @@ pub struct Args {
 /// Ways that memory may go: what a process' place rules out is refused. Most moves are as users make them.
 const WAYS: [&str; 6] = ["auto", "auto", "stop", "pre", "post", "flush"];
 
+/// Rates that they keep to: over a slow link a node keeps what it had.
+const RATES: [Option<&str>; 3] = [None, None, Some("150M")];
+
 /// Between two moves.
 const PAUSE_MS: std::ops::Range<u64> = 100..1000;
 
@@ -147,8 +150,9 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
             let place = nodes.get(place).map_or("home", String::as_str);
             let way = WAYS[draw.below(WAYS.len())];
             let name = victims::comm(pid);
-            victim.note(&format!("{pid} ({name}) to {place}, {way}"));
-            let result = move_to(pid, place, way)?;
+            let rate = RATES[draw.below(RATES.len())];
+            victim.note(&format!("{pid} ({name}) to {place}, {way}, {}", rate.unwrap_or("at once")));
+            let result = move_to(pid, place, way, rate)?;
             victim.note(result.as_ref().map_or_else(|why| why.as_str(), |()| "moved"));
             report.moved(victim.name(), place, result);
         }
@@ -177,9 +181,10 @@ fn other_nodes() -> Result<Vec<String>, Error> {
 }
 
 /// `tern move`: moved, or why not.
-fn move_to(pid: i32, place: &str, way: &str) -> Result<Result<(), String>, Error> {
+fn move_to(pid: i32, place: &str, way: &str, rate: Option<&str>) -> Result<Result<(), String>, Error> {
     let out = Command::new(me()?)
         .args(["move", &pid.to_string(), place, "--how", way, "--max-freeze", "20ms"])
+        .args(rate.map(|rate| format!("--rate={rate}")))
         .stdin(Stdio::null())
         .output()
         .map_err(Error::system("running tern move"))?;

@@ -15,6 +15,7 @@ mod headstart;
 mod huge;
 mod in_flight;
 mod keys;
+mod leftovers;
 mod lender;
 mod memories;
 mod missing;
@@ -25,6 +26,7 @@ mod pages;
 mod rebuild;
 mod relayout;
 mod rewind;
+mod stocked;
 mod timers;
 mod visit;
 
@@ -44,6 +46,7 @@ pub use give::give;
 pub use headstart::{Headstart, Left};
 pub use huge::{make_huge, wanted_huge};
 pub use keys::{find_keys, set_keys};
+pub use leftovers::{Leftover, Leftovers};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
 pub use memories::{
     Window, each_content, is_memory, is_removed_memory, kind as memory_kind, make as make_memories, mappers,
@@ -61,5 +64,6 @@ pub use rebuild::{
 };
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
+pub use stocked::{Divided, PageHash, Stocked, page_hash};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
 pub use visit::{visit, visit_at_length};

@@ -113,6 +113,8 @@ pub struct Leg {
     pub parts: Parts,
     /// Bytes of pages that were sent.
     pub page_bytes: u64,
+    /// Bytes of pages that were not sent, for they were there from an earlier stay.
+    pub stocked_bytes: u64,
     /// What these were on the wire, packed where that is quicker, with headers.
     pub wire_bytes: u64,
     /// Of `page_bytes`, while it stood still.

@@ -43,6 +43,11 @@ impl Bulk {
         self.flow.batch_bytes()
     }
 
+    /// The link is slow ([`Flow::is_slow`]).
+    pub fn is_slow(&self) -> bool {
+        self.flow.is_slow()
+    }
+
     /// Sends a frame of pages; what it was on the wire, bytes. Waits while the network is slower, or the rate wants it.
     pub fn send(&mut self, link: &Sender, kind: Kind, parts: &[&[u8]]) -> Result<u64, LinkError> {
         let begun = Instant::now();

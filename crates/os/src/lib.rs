@@ -5,6 +5,7 @@ mod error;
 pub mod apart;
 pub mod areas;
 pub mod awake;
+pub mod ceded;
 pub mod cgroup;
 pub mod fault;
 pub mod fds;

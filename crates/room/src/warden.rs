@@ -30,6 +30,7 @@ mod shared;
 mod sharers;
 mod spares;
 mod standins;
+mod stocked;
 mod strange;
 mod tracer;
 mod uplink;

@@ -23,6 +23,9 @@ const WORTH: f64 = 0.9;
 /// After a try in vain so many batches go unpacked, at first and at most: random bytes cost less than 1% that way.
 const SKIPPED: std::ops::RangeInclusive<u32> = 1..=64;
 
+/// A link that takes longer for a byte than this is slow, microseconds: 200 MB/s. A page is hashed at 1 GB/s or more at either end, and not all of them will be the same.
+const SLOW_US: f64 = 1.0 / 200.0;
+
 /// Where packing took too long for a link that is so many times slower than it should be, so many batches go unpacked until it is tried again, at first and at most: what made it
 /// slow may be over.
 const SLOW_LINK: f64 = 50.0;
@@ -155,6 +158,12 @@ impl Flow {
         worth
     }
 
+    /// Whether it is worth while to find out what need not be sent: the link takes longer than hashing a page at both ends and keeping it.
+    pub fn is_slow(&self) -> bool {
+        let paced = self.rate.map_or(0.0, |rate| 1e6 / rate as f64);
+        self.sending.cost().unwrap_or(0.0).max(paced) > SLOW_US
+    }
+
     /// For how long so many bytes must wait at `now_us`, at the given rate.
     pub fn wait_us(&mut self, wire_bytes: u64, now_us: u64) -> u64 {
         let Some(rate) = self.rate else { return 0 };
@@ -202,6 +211,17 @@ mod tests {
             (left, batches) = (left - plain, batches + 1);
         }
         (now, f64::from(packed) / f64::from(batches))
+    }
+
+    #[test]
+    fn slow_is_what_was_measured_or_wished() {
+        let mut flow = Flow::new(Pace::default());
+        assert!(!flow.is_slow(), "nothing is known");
+        flow.sent(1 << 20, 1 << 20, 2000.0, 2000.0);
+        assert!(!flow.is_slow());
+        flow.sent(8 << 20, 8 << 20, 80_000.0, 80_000.0);
+        assert!(flow.is_slow());
+        assert!(Flow::new(at(100_000_000)).is_slow() && !Flow::new(at(500_000_000)).is_slow());
     }
 
     #[test]

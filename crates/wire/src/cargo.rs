@@ -49,6 +49,9 @@ pub fn pages_head(pid: i32, runs: &[Run]) -> Vec<u8> {
 /// Runs that one frame of [`crate::Kind::Later`] or [`crate::Kind::Vacant`] holds.
 pub const LATER_RUNS: usize = 16 << 10;
 
+/// Pages that one message says are there from an earlier stay.
+pub const STOCKED_PAGES: usize = 8 << 10;
+
 /// Header of pages of a process that goes on at the other end already: those that are sent, and those that are zero.
 pub fn pushed_head(pid: i32, runs: &[Run], zeros: &[Run]) -> Vec<u8> {
     let mut out = Vec::with_capacity(12 + 16 * (runs.len() + zeros.len()));

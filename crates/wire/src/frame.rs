@@ -31,6 +31,8 @@ pub enum Kind {
     Vacant = 10,
     /// Any frame of pages, packed, as [`crate::packed`] has it.
     Packed = 11,
+    /// Runs of pages that the other end has from an earlier stay of the process, as it said ([`crate::ToHome::Stocked`]), and that are the same still; as [`crate::cargo`] has them.
+    Stocked = 12,
 }
 
 /// The header of a frame.
@@ -87,6 +89,7 @@ impl Head {
             9 => Kind::Pushed,
             10 => Kind::Vacant,
             11 => Kind::Packed,
+            12 => Kind::Stocked,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

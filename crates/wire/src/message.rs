@@ -272,6 +272,13 @@ pub enum ToHome {
         /// Bytes.
         bytes: u64,
     },
+    /// To [`ToRoom::LayOut`], before the answer: it has these pages from an earlier stay, by address, each with the first half of its blake3 hash.
+    Stocked {
+        /// The process.
+        pid: i32,
+        /// They; at most [`crate::cargo::STOCKED_PAGES`].
+        pages: Vec<(u64, [u8; 16])>,
+    },
     /// To [`ToRoom::LayOut`].
     LaidOut {
         /// The process.
@@ -496,10 +503,22 @@ pub enum ToRoom {
         /// Who sends the pages that follow, if any do.
         loan: u32,
     },
+    /// Home has these pages from before the process left, as in [`ToHome::Stocked`]: of those that are the same when it comes home, it need only be told that
+    /// ([`crate::Kind::Stocked`]).
+    Stocked {
+        /// The process.
+        pid: i32,
+        /// They; at most [`crate::cargo::STOCKED_PAGES`].
+        pages: Vec<(u64, [u8; 16])>,
+        /// What was said before does not count any more.
+        first: bool,
+    },
     /// What was sent of an image is what the process is at the moment, but for its threads: lay out its memory, pages follow. A later image may differ.
     LayOut {
         /// The process.
         pid: i32,
+        /// Say what it left there when it was there before ([`ToHome::Stocked`]).
+        stocked: bool,
     },
     /// So many bytes of pages are in place: the sender may send as many more.
     Taken {

@@ -31,6 +31,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
             }
         }
         ToHome::Taken { pid, bytes } => drop(room.moves.tell(pid, Heard::Taken(bytes))),
+        ToHome::Stocked { pid, pages } => drop(room.moves.tell(pid, Heard::Stocked(pages))),
         ToHome::LaidOut { pid, result } => drop(room.moves.tell(pid, Heard::LaidOut(result))),
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
@@ -115,6 +116,13 @@ pub fn image_pages(room: &Shared, body: Vec<u8>, wire_bytes: u32) {
     if let Some((pid, pages)) = Pages::of(body) {
         room.moves.count_wire(pid, wire_bytes.into());
         room.moves.tell(pid, Heard::Pages(pages));
+    }
+}
+
+/// Pages of a process that are here from before it left.
+pub fn pages_stocked(room: &Shared, body: &[u8]) {
+    if let Some((pid, runs)) = wire::cargo::later(body) {
+        room.moves.tell(pid, Heard::There(runs));
     }
 }
 

@@ -15,6 +15,7 @@ mod filling;
 mod following;
 mod homeward;
 mod implant;
+mod leftover;
 mod loans;
 mod locks;
 mod names;
@@ -44,6 +45,7 @@ pub use talk::PACKET_BYTES;
 use super::privileged::Order;
 use super::shared::Shared;
 use back::Why;
+use body::{Leftover, PageHash, Stocked};
 use course::Course;
 use ctl::moves::{Leg, Wish};
 use link::Bulk;
@@ -72,6 +74,8 @@ pub enum Heard {
     Placed(Result<(), Refusal>),
     /// So many bytes of pages more are in place there.
     Taken(u64),
+    /// These pages are there from an earlier stay.
+    Stocked(Vec<(u64, PageHash)>),
     /// Its memory is laid out, or not.
     LaidOut(Result<(), String>),
     /// The body stands, or not.
@@ -90,6 +94,8 @@ pub enum Heard {
     Part(Vec<u8>, bool),
     /// Pages: where they lie, and their bytes.
     Pages(Pages),
+    /// These are here from before it left, and the same still.
+    There(Vec<body::Run>),
     /// These follow when it runs here.
     Later(Vec<body::Run>),
     /// Everything was sent (but what follows), or why not.
@@ -250,6 +256,10 @@ struct Move {
     loans: Loans,
     /// Bytes of pages that were sent, and of these those that are not in place yet.
     on_the_way: Cell<u64>,
+    /// What the room has of it from an earlier stay.
+    stocked: RefCell<Stocked>,
+    /// What is here from before it left, if the room was told so.
+    leftover: RefCell<Option<Leftover>>,
     /// Who has the process, and what the room owes.
     protocol: Cell<Protocol>,
     /// Of one that comes from another room: the number of the talk with the steward there.
@@ -287,6 +297,8 @@ impl Move {
             heard: RefCell::default(),
             loans: Loans::default(),
             on_the_way: Cell::new(0),
+            stocked: RefCell::default(),
+            leftover: RefCell::default(),
             protocol: Cell::new(Protocol::new(from_side)),
             talk: Cell::new(0),
         })
@@ -316,6 +328,11 @@ impl Move {
         if let Heard::Taken(bytes) = heard {
             self.on_the_way.set(self.on_the_way.get().saturating_sub(*bytes));
         }
+        match heard {
+            Heard::Stocked(pages) => self.stocked.borrow_mut().add(pages.iter().copied()),
+            Heard::Onward(wire::message::onward::Said::Stocked { bytes }) => self.count_stocked(*bytes),
+            _ => {}
+        }
         self.loans.note(heard);
         let mut protocol = self.protocol.get();
         ends(heard).into_iter().for_each(|said| protocol.hear(said));
@@ -344,6 +361,12 @@ impl Move {
     /// So many bytes of pages are on their way.
     fn count(&self, bytes: u64) {
         self.course.borrow_mut().count(bytes);
+        self.gauge.sent(bytes);
+    }
+
+    /// So many bytes of pages need not be sent.
+    fn count_stocked(&self, bytes: u64) {
+        self.course.borrow_mut().count_stocked(bytes);
         self.gauge.sent(bytes);
     }
 
@@ -443,6 +466,7 @@ impl Move {
 
 impl Drop for Move {
     fn drop(&mut self) {
+        self.withdraw_leftover();
         let mut all = self.room.moves.lock();
         self.from.try_iter().for_each(|heard| self.note(&heard));
         // A room that is gone has forgotten it already, and says nothing more.

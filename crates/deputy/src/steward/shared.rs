@@ -35,6 +35,8 @@ pub struct Shared {
     pub moves: Moves,
     /// Processes that went to the room, and whose pages follow.
     pub lenders: body::Lenders,
+    /// Pages of those that left.
+    pub leftovers: body::Leftovers,
     pagers: Mutex<HashMap<i32, Arc<body::Pager>>>,
     /// Over programs that begin in the room.
     pub vigil: Vigil,
@@ -88,6 +90,7 @@ impl Shared {
             heir,
             moves: Moves::default(),
             lenders: body::Lenders::default(),
+            leftovers: body::Leftovers::default(),
             pagers: Mutex::default(),
             vigil: Vigil::default(),
             inquiries: OnceLock::new(),

@@ -3,7 +3,7 @@
 
 use super::lanes::Out;
 use super::shared::Shared;
-use body::{Ahead, BodyError, Copied, preliminary};
+use body::{Ahead, BodyError, Copied, Stocked, preliminary};
 use image::Image;
 use link::{Bulk, LinkError};
 use os::inject::Memory;
@@ -67,8 +67,9 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
         return Err(BodyError::Stays("its memory changes all the time".into()));
     }
     send_image(&way, &image)?;
-    send_message(&way, &ToRoom::LayOut { pid })?;
-    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.pace), sent_bytes: 0 };
+    send_message(&way, &ToRoom::LayOut { pid, stocked: true })?;
+    let stocked = super::lanes::hear_stocked(&way)?;
+    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.pace), stocked, sent_bytes: 0 };
     let uffd = match &begun.watch {
         Watch::Copy => {
             let copied = Copied::of(begun.host.0, &image.areas)?;
@@ -107,6 +108,8 @@ pub struct Pages<'a> {
     pub way: &'a Out,
     /// Their stream.
     pub bulk: Bulk,
+    /// What the other room has already.
+    pub stocked: Stocked,
     /// So many were sent.
     pub sent_bytes: u64,
 }
@@ -130,6 +133,7 @@ impl Pages<'_> {
 
     /// The same, of pages whose bytes are known. Home is not told: how many bytes went, and how many of them over the wire.
     pub fn send_read(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(u64, u64), BodyError> {
+        self.keep(runs, bytes);
         let (pid, link, bulk) = (self.pid, &self.way.link, std::cell::RefCell::new(&mut self.bulk));
         let mut wire_bytes = 0;
         let batch_bytes = || bulk.borrow().batch_bytes();
@@ -149,6 +153,22 @@ impl Pages<'_> {
 
     /// Sends a batch, and tells home.
     pub fn send_batch(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
+        self.keep(runs, bytes);
+        let Some(divided) = self.stocked.divide(runs, bytes) else { return self.send_all(runs, bytes) };
+        let there = divided.there.iter().map(|run| run.1).sum();
+        self.way.link.send(Kind::Stocked, 0, 0, &[&cargo::pages_head(self.pid, &divided.there)]).map_err(lost)?;
+        self.room.tell(&ToHome::Onward { pid: self.pid, said: Said::Stocked { bytes: there } });
+        if divided.rest.is_empty() { Ok(()) } else { self.send_all(&divided.rest, &divided.bytes) }
+    }
+
+    /// What goes over a slow link may come back over one.
+    fn keep(&self, runs: &[body::Run], bytes: &[u8]) {
+        if self.bulk.is_slow() || !self.stocked.is_empty() {
+            self.room.leftovers.note(self.pid, runs, bytes);
+        }
+    }
+
+    fn send_all(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
         let parts = [&cargo::pages_head(self.pid, runs), bytes];
         self.send_frame(Kind::Pages, &parts, bytes.len() as u64)
     }

@@ -5,7 +5,7 @@ use super::following::{self, Followed, Source};
 use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
-use body::Window;
+use body::{Leftover, Window};
 use image::Image;
 use os::apart::Apart;
 use os::inject::Memory;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use strategy::Ranges;
 use wire::ToHome;
-use wire::cargo::WINDOW_BYTES;
+use wire::cargo::{STOCKED_PAGES, WINDOW_BYTES};
 
 /// What came.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub enum Item {
     Part(Vec<u8>),
     /// The body of a frame of pages.
     Pages(Vec<u8>),
+    /// The body of a frame of runs of pages that are here from an earlier stay.
+    Stocked(Vec<u8>),
     /// The body of a frame of runs that follow later.
     Later(Vec<u8>),
     /// Everything of this process was sent, but what follows.
@@ -44,6 +46,8 @@ pub enum Item {
     LayOut {
         /// It.
         pid: i32,
+        /// Who sends them and wants to know what is here of it already, if anybody does.
+        stocked: Option<Source>,
     },
     /// What was to come of this process over a way of its own does not.
     Lost {
@@ -62,7 +66,11 @@ pub enum Item {
 impl Item {
     fn bytes(&self) -> usize {
         match self {
-            Item::Part(body) | Item::Pages(body) | Item::Later(body) | Item::Rebuild { image: body, .. } => body.len(),
+            Item::Part(body)
+            | Item::Pages(body)
+            | Item::Stocked(body)
+            | Item::Later(body)
+            | Item::Rebuild { image: body, .. } => body.len(),
             _ => 0,
         }
     }
@@ -127,6 +135,8 @@ struct Incoming {
     ahead: bool,
     later: Ranges,
     mapped: Option<Result<Laid, String>>,
+    /// What it left here when it was here before.
+    leftover: Option<Leftover>,
 }
 
 /// Pages that are in place, which home is told of when there is time: what it waits for comes first.
@@ -192,8 +202,14 @@ pub fn serve(room: &Arc<Shared>) {
                     taken.add(room, pid, bytes);
                 }
             }
-            Item::LayOut { pid } => {
+            Item::Stocked(body) => {
+                if let Some((pid, runs)) = wire::cargo::later(&body) {
+                    incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, &apart, pid, &runs));
+                }
+            }
+            Item::LayOut { pid, stocked } => {
                 let one = incoming.entry(pid).or_default();
+                stocked.iter().for_each(|asker| one.tell_stocked(room, pid, asker));
                 let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
                 room.tell(&ToHome::LaidOut { pid, result });
             }
@@ -260,6 +276,28 @@ impl Incoming {
         if let Err(e) = put {
             self.mapped = Some(Err(e));
         }
+    }
+
+    /// Says what it left here when it was here before.
+    fn tell_stocked(&mut self, room: &Shared, pid: i32, asker: &Source) {
+        if self.leftover.is_none() {
+            self.leftover = room.leftovers.claim(pid);
+        }
+        let pages: Vec<_> = self.leftover.iter().flat_map(Leftover::hashes).collect();
+        pages.chunks(STOCKED_PAGES).for_each(|part| asker.tell_stocked(room, pid, part.to_vec(), false));
+        asker.tell_stocked(room, pid, Vec::new(), true);
+    }
+
+    /// These of its pages are what it left here.
+    fn write_again(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, runs: &[body::Run]) {
+        let leftover = self.leftover.take().unwrap_or_default();
+        for (part, pages) in leftover.parts(runs) {
+            match pages {
+                Some(pages) => self.write(room, apart, pid, [wire::cargo::pages_head(pid, &[part]), pages].concat()),
+                None => self.mapped = Some(Err("pages that were said to be here are not".into())),
+            }
+        }
+        self.leftover = Some(leftover);
     }
 
     /// These pages come when the body runs.

@@ -51,6 +51,21 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Says that these pages are here from an earlier stay; whether they are the last.
+    pub fn tell_stocked(&self, room: &Shared, pid: i32, pages: Vec<(u64, [u8; 16])>, last: bool) {
+        match self {
+            Source::Home if pages.is_empty() => {}
+            Source::Home => room.tell(&ToHome::Stocked { pid, pages }),
+            Source::Room(link) => {
+                // Whoever reads from a way that fails sees it.
+                let told = postcard::to_stdvec(&Wanted::Stocked { pages, last });
+                let _ = told.map(|bytes| link.send(Kind::Message, 0, 0, &[&bytes]));
+            }
+        }
+    }
+}
+
 /// What happens to them.
 pub enum Followed {
     /// One is about to run.

@@ -54,10 +54,14 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             room.cargo.give(Item::Rebuild { pid, gone, image, loan, source: Source::Home });
         }
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
-        ToRoom::LayOut { pid } => room.cargo.give(Item::LayOut { pid }),
+        ToRoom::LayOut { pid, stocked } => {
+            room.cargo.give(Item::LayOut { pid, stocked: stocked.then_some(Source::Home) });
+        }
         ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
+        ToRoom::Stocked { pid, pages, first } => room.stocked.hear(pid, pages, first),
         ToRoom::Resume { pid } => {
             room.lanes.arrived(pid);
+            room.stocked.forget(pid);
             room.homeward.forget(pid);
             room.orders.give(Order::Resume { pid });
         }
@@ -91,6 +95,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         }
         ToRoom::Release { pid } => {
             room.lanes.end(pid);
+            room.stocked.forget(pid);
             room.homeward.forget(pid);
             room.cargo.give(Item::Forget { pid });
             room.orders.give(Order::Release { pid });

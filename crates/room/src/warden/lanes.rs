@@ -4,7 +4,7 @@
 use super::cargo::Item;
 use super::following::{Followed, Source};
 use super::shared::Shared;
-use body::{Ahead, BodyError, Lender};
+use body::{Ahead, BodyError, Lender, Stocked};
 use ctl::steward::{Preamble, RoomId};
 use identity::Identity;
 use link::{LinkError, Receiver, Sender};
@@ -195,6 +195,28 @@ fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<Out, LaneError> {
     Ok(Out { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
 }
 
+/// What the other room has of the process from an earlier stay: it says so when it lays its memory out.
+pub fn hear_stocked(way: &Out) -> Result<Stocked, BodyError> {
+    let broken = |why: &str| BodyError::Stays(format!("the way to the other room: {why}"));
+    let mut back = way.back.lock().unwrap_or_else(PoisonError::into_inner);
+    let back = back.as_mut().ok_or_else(|| broken("it is in use"))?;
+    let within = |limit| way.socket.set_read_timeout(limit).map_err(|e| broken(&e.to_string()));
+    within(Some(HELLO_WITHIN))?;
+    let (mut stocked, mut body) = (Stocked::default(), Vec::new());
+    loop {
+        let head = back.receive(&mut body).map_err(|e| broken(&e.to_string()))?;
+        match postcard::from_bytes(&body).ok().filter(|_| head.kind == Kind::Message) {
+            Some(Wanted::Stocked { pages, last }) => {
+                stocked.add(pages);
+                if last {
+                    return within(None).map(|()| stocked);
+                }
+            }
+            _ => return Err(broken("it says something that it may not")),
+        }
+    }
+}
+
 /// Hears in a thread of its own what the other room says of pages that follow.
 pub fn listen(way: &Out, lender: &Arc<Lender>) -> Result<(), BodyError> {
     let back = way.back.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -208,7 +230,9 @@ pub fn listen(way: &Out, lender: &Arc<Lender>) -> Result<(), BodyError> {
                 Ok(Some(Wanted::Fetch(ranges))) => lender.ask(&ranges),
                 Ok(Some(Wanted::Filled)) => lender.arrived(),
                 Ok(Some(Wanted::Enough)) => lender.stop(),
-                Ok(None) => return lender.cut("the other room says something that it may not"),
+                Ok(Some(Wanted::Stocked { .. })) | Ok(None) => {
+                    return lender.cut("the other room says something that it may not");
+                }
                 Err(e) => return lender.cut(&format!("the way to the other room: {e}")),
             }
         }
@@ -309,9 +333,12 @@ fn receive(
         let (whose, item, lends) = match head.kind {
             Kind::Image => (cargo::process(&body), Item::Part(std::mem::take(&mut body)), None),
             Kind::Pages => (cargo::process(&body), Item::Pages(std::mem::take(&mut body)), None),
+            Kind::Stocked => (cargo::process(&body), Item::Stocked(std::mem::take(&mut body)), None),
             Kind::Later => (cargo::process(&body), Item::Later(std::mem::take(&mut body)), None),
             Kind::Message => match postcard::from_bytes(&body) {
-                Ok(ToRoom::LayOut { pid }) => (Some(pid), Item::LayOut { pid }, None),
+                Ok(ToRoom::LayOut { pid, stocked }) => {
+                    (Some(pid), Item::LayOut { pid, stocked: stocked.then(|| source.clone()) }, None)
+                }
                 Ok(ToRoom::Rebuild { pid, gone, image, loan }) => {
                     (Some(pid), Item::Rebuild { pid, gone, image, loan, source: source.clone() }, Some(loan != 0))
                 }

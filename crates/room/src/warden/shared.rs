@@ -39,6 +39,10 @@ pub struct Shared {
     pub homeward: super::homeward::Homeward,
     /// Processes on their way in.
     pub cargo: super::cargo::Cargo,
+    /// Pages of those who were here.
+    pub leftovers: body::Leftovers,
+    /// What home has of those who come.
+    pub stocked: super::stocked::AtHome,
     /// Processes that run here, and whose pages follow.
     pub following: super::following::Following,
     /// Pages on their way home.
@@ -220,6 +224,8 @@ impl Shared {
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             lenders: body::Lenders::default(),
+            leftovers: body::Leftovers::default(),
+            stocked: super::stocked::AtHome::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),

@@ -12,6 +12,7 @@ mod heirs;
 mod in_flight;
 mod kinds;
 mod large;
+mod leftovers;
 mod onward;
 mod peers;
 mod pictures;

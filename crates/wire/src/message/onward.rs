@@ -92,6 +92,13 @@ pub enum Wanted {
     Filled,
     /// None is missing any more: all are there, or whose they were has ended.
     Enough,
+    /// To [`crate::ToRoom::LayOut`]: pages that are there from an earlier stay, as in [`crate::ToHome::Stocked`].
+    Stocked {
+        /// They.
+        pages: Vec<(u64, [u8; 16])>,
+        /// No more.
+        last: bool,
+    },
 }
 
 /// Home to one of the two rooms.
@@ -164,5 +171,10 @@ pub enum Said {
         bytes: u64,
         /// What they were on the wire.
         wire_bytes: u64,
+    },
+    /// Pages need not be sent: the other room has them from an earlier stay.
+    Stocked {
+        /// Bytes of pages.
+        bytes: u64,
     },
 }

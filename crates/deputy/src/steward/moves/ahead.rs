@@ -53,7 +53,8 @@ impl Move {
     fn begin_layout(&self, observed: &Observed) -> Result<Vec<Area>, MoveError> {
         let image = preliminary(self.pid, observed.image());
         self.send_image(&image)?;
-        self.room.tell(&ToRoom::LayOut { pid: self.pid });
+        self.stocked.borrow_mut().clear();
+        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked: true });
         Ok(image.areas)
     }
 

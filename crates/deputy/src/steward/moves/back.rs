@@ -59,6 +59,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, why: Why, gauge: Arc<Gauge>
         return Err(MoveError::NotAway);
     }
     let this = Move::begin(room, pid, (Side::Room, false), wish.pace, gauge)?;
+    this.offer_leftover();
     let mut come = this.come(wish, why);
     for _ in 1..TRIES_MAX {
         if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
@@ -207,6 +208,15 @@ impl Move {
                         break Err(e);
                     }
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
+                }
+                Ok(Heard::There(runs)) => {
+                    let ready = self.filled(&mut filling, (&come, known), (laid, &mut early));
+                    let wanted = self.check_wanted().and(ready);
+                    let written =
+                        wanted.and_then(|f| self.write_leftover(&runs, |runs, pages| Ok(f.write(runs, pages)?)));
+                    if let Err(e) = written {
+                        break Err(e);
+                    }
                 }
                 Ok(Heard::Onward(Said::Gone(runs))) => {
                     let ready = self.filled(&mut filling, (&come, known), (laid, &mut early));

@@ -63,6 +63,11 @@ impl Course {
         }
     }
 
+    /// So many bytes of pages were there already.
+    pub fn count_stocked(&mut self, bytes: u64) {
+        self.leg.stocked_bytes += bytes;
+    }
+
     /// Of the bytes that followed, so many were waited for.
     pub fn follow(&mut self, bytes: u64, asked_bytes: u64) {
         (self.leg.followed_bytes, self.leg.asked_bytes) = (bytes, asked_bytes);

@@ -154,6 +154,13 @@ impl Move {
                     }
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
+                Heard::There(runs) if outcome.is_ok() => {
+                    let write = |runs: &[Run], pages: &[u8]| coming.write(self.pid, runs, pages);
+                    outcome = self.check_wanted().and_then(|()| self.write_leftover(&runs, write));
+                    if outcome.is_err() {
+                        self.room.tell(&ToRoom::Onward { pid: self.pid, order: Order::Enough });
+                    }
+                }
                 Heard::Onward(Said::Ahead { ticket: of, result }) if of == ticket => {
                     self.done("ahead");
                     outcome?;

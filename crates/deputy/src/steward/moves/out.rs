@@ -156,6 +156,7 @@ impl Move {
 
     /// The body that was prepared is not needed.
     fn call_off(&self) {
+        self.stocked.borrow_mut().clear();
         self.room.return_rights(self.pid);
         if self.decide(Told::Release, &ToRoom::Release { pid: self.pid }).is_err() {
             return;
@@ -314,7 +315,19 @@ impl Move {
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
+    /// Sends pages, but for those that the room has from an earlier stay.
     pub(super) fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
+        // What goes over a slow link may come back over one.
+        if self.bulk.borrow().is_slow() || !self.stocked.borrow().is_empty() {
+            self.room.leftovers.note(self.pid, runs, pages);
+        }
+        let Some(divided) = self.stocked.borrow().divide(runs, pages) else { return self.send_all(runs, pages) };
+        self.frame(Kind::Stocked, &[&cargo::pages_head(self.pid, &divided.there)])?;
+        self.count_stocked(divided.there.iter().map(|run| run.1).sum());
+        if divided.rest.is_empty() { Ok(()) } else { self.send_all(&divided.rest, &divided.bytes) }
+    }
+
+    fn send_all(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
         self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
         self.count(pages.len() as u64);
         let parts = [&cargo::pages_head(self.pid, runs), pages];

@@ -114,7 +114,7 @@ impl Move {
             return Ok(());
         }
         self.send_image(&preliminary(self.pid, image.clone()))?;
-        self.room.tell(&ToRoom::LayOut { pid: self.pid });
+        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked: false });
         self.await_word(|heard| match heard {
             Heard::LaidOut(result) => Some(result),
             _ => None,

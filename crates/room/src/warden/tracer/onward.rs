@@ -105,7 +105,8 @@ impl Tracer {
         }
         let room = self.room.clone();
         let send = move || {
-            let mut pages = Pages { room: &room, pid, way: &onward.way, bulk, sent_bytes: 0 };
+            let mut pages =
+                Pages { room: &room, pid, way: &onward.way, bulk, stocked: body::Stocked::default(), sent_bytes: 0 };
             let (mut image, mut ahead) = (image, onward.ahead);
             let sent = send(host, &mut image, (&mut ahead, follow_bytes), &mut pages);
             room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(refusal) });

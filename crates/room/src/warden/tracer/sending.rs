@@ -24,8 +24,24 @@ pub fn send_image(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(), BodyError
     cargo::parts(pid, bytes).try_for_each(|(head, part)| frame(room, Kind::Image, &[&head, part]))
 }
 
-/// Sends pages home, when it has taken enough of those before.
+/// Sends pages home, but for those that it has, when it has taken enough of those before.
 pub fn pages_within(
+    room: &Shared,
+    pid: i32,
+    bulk: &RefCell<Bulk>,
+    runs: &[body::Run],
+    bytes: &[u8],
+) -> Result<(), BodyError> {
+    // What goes over a slow link may come back over one.
+    if bulk.borrow().is_slow() || room.stocked.has(pid) {
+        room.leftovers.note(pid, runs, bytes);
+    }
+    let Some(divided) = room.stocked.divide(pid, runs, bytes) else { return all_within(room, pid, bulk, runs, bytes) };
+    frame(room, Kind::Stocked, &[&cargo::pages_head(pid, &divided.there)])?;
+    if divided.rest.is_empty() { Ok(()) } else { all_within(room, pid, bulk, &divided.rest, &divided.bytes) }
+}
+
+fn all_within(
     room: &Shared,
     pid: i32,
     bulk: &RefCell<Bulk>,

@@ -1,0 +1,204 @@
+//! What processes leave behind when they go over a slow link, from home or from a node: pages as they were sent. The kernel may take them whenever it needs memory ([`os::ceded`]);
+//! should the process come back, what is still the same need not be sent ([`crate::Stocked`]). Nobody depends on them.
+
+use crate::pages::{PAGE, Run};
+use crate::stocked::{PageHash, page_hash};
+use os::ceded::{Ceded, Claimed};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Pages of all guests, at most: 256 MiB.
+const PAGES_MAX: usize = 1 << 16;
+/// Pages of one chunk.
+const CHUNK_PAGES: usize = 256;
+/// So much is written at once.
+const PART_BYTES: u64 = 512 << 10;
+
+/// Of all who left.
+#[derive(Debug)]
+pub struct Leftovers(Mutex<Stock>);
+
+#[derive(Debug)]
+struct Stock {
+    pages_max: usize,
+    guests: HashMap<i32, Left>,
+    /// Counts what was left, so that the oldest goes first.
+    notes: u64,
+}
+
+/// Of one.
+#[derive(Debug, Default)]
+struct Left {
+    places: BTreeMap<u64, usize>,
+    chunks: Vec<Ceded>,
+    noted: u64,
+}
+
+impl Default for Leftovers {
+    fn default() -> Leftovers {
+        Leftovers::new(PAGES_MAX)
+    }
+}
+
+impl Leftovers {
+    fn new(pages_max: usize) -> Leftovers {
+        Leftovers(Mutex::new(Stock { pages_max, guests: HashMap::new(), notes: 0 }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stock> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These pages of `pid` were sent. Pieces of pages are not kept.
+    pub fn note(&self, pid: i32, runs: &[Run], bytes: &[u8]) {
+        if !runs.iter().all(|run| run.1.is_multiple_of(PAGE as u64)) {
+            return;
+        }
+        let mut stock = self.lock();
+        stock.make_room(pid, bytes.len() / PAGE);
+        stock.notes += 1;
+        let (noted, pages_max) = (stock.notes, stock.pages_max.saturating_sub(stock.pages_but(pid)));
+        let left = stock.guests.entry(pid).or_default();
+        left.noted = noted;
+        left.put(runs, bytes, pages_max);
+    }
+
+    /// What `pid` left here: from now on nobody takes it.
+    pub fn claim(&self, pid: i32) -> Option<Leftover> {
+        let left = self.lock().guests.remove(&pid)?;
+        Some(Leftover { places: left.places, chunks: left.chunks.into_iter().map(Ceded::claim).collect() })
+    }
+}
+
+impl Stock {
+    fn pages_but(&self, pid: i32) -> usize {
+        self.guests.iter().filter(|(other, _)| **other != pid).map(|(_, left)| left.places.len()).sum()
+    }
+
+    /// Those who left first go, until there is room for so many pages more of `pid`.
+    fn make_room(&mut self, pid: i32, pages: usize) {
+        let own = self.guests.get(&pid).map_or(0, |left| left.places.len());
+        while self.pages_but(pid) + own + pages > self.pages_max {
+            let oldest = self.guests.iter().filter(|(other, _)| **other != pid).min_by_key(|(_, left)| left.noted);
+            let Some((oldest, _)) = oldest.map(|(pid, left)| (*pid, left.noted)) else { return };
+            self.guests.remove(&oldest);
+        }
+    }
+}
+
+impl Left {
+    /// As many as `pages_max` in all; what is here already is written anew.
+    fn put(&mut self, runs: &[Run], bytes: &[u8], pages_max: usize) {
+        let places = runs.iter().flat_map(|(at, bytes)| (*at..at.saturating_add(*bytes)).step_by(PAGE));
+        let mut touched = Vec::new();
+        for (at, page) in places.zip(bytes.chunks_exact(PAGE)) {
+            let next = self.places.len();
+            let number = match self.places.get(&at) {
+                Some(number) => *number,
+                None if next < pages_max => next,
+                None => continue,
+            };
+            if number == self.chunks.len() * CHUNK_PAGES {
+                // Without memory there is less that need not be sent.
+                let Ok(chunk) = Ceded::new(CHUNK_PAGES) else { break };
+                self.chunks.push(chunk);
+            }
+            let chunk = number / CHUNK_PAGES;
+            if self.chunks[chunk].put(number % CHUNK_PAGES, page) {
+                self.places.insert(at, number);
+            }
+            if touched.last() != Some(&chunk) {
+                touched.push(chunk);
+            }
+        }
+        touched.into_iter().for_each(|chunk| self.chunks[chunk].cede());
+    }
+}
+
+/// What one left, who is about to come back.
+#[derive(Debug, Default)]
+pub struct Leftover {
+    places: BTreeMap<u64, usize>,
+    chunks: Vec<Claimed>,
+}
+
+impl Leftover {
+    /// The page that lay there.
+    pub fn page(&self, at: u64) -> Option<&[u8]> {
+        let number = self.places.get(&at)?;
+        self.chunks.get(number / CHUNK_PAGES)?.page(number % CHUNK_PAGES)
+    }
+
+    /// What there is, in ascending order; zeros are never sent anyway.
+    pub fn hashes(&self) -> impl Iterator<Item = (u64, PageHash)> {
+        let pages = self.places.keys().filter_map(|at| Some((*at, self.page(*at)?)));
+        pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).map(|(at, page)| (at, page_hash(page)))
+    }
+
+    /// These pages, in parts that are written at once; none for a part of which not all is here.
+    pub fn parts<'a>(&'a self, runs: &'a [Run]) -> impl Iterator<Item = (Run, Option<Vec<u8>>)> + 'a {
+        let part = |(at, bytes): &Run| {
+            let (at, bytes) = (*at, *bytes);
+            (0..bytes)
+                .step_by(PART_BYTES as usize)
+                .map(move |from| (at.saturating_add(from), PART_BYTES.min(bytes - from)))
+        };
+        runs.iter().flat_map(part).map(|part| (part, self.part(part)))
+    }
+
+    fn part(&self, (at, bytes): Run) -> Option<Vec<u8>> {
+        let mut found = Vec::with_capacity(bytes as usize);
+        for at in (at..at.saturating_add(bytes)).step_by(PAGE) {
+            found.extend_from_slice(self.page(at)?);
+        }
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(byte: u8) -> Vec<u8> {
+        vec![byte; PAGE]
+    }
+
+    #[test]
+    fn who_comes_back_finds_what_was_sent_last() {
+        let leftovers = Leftovers::default();
+        leftovers.note(7, &[(0x1000, 0x2000), (0x9000, 0x1000)], &[page(1), page(2), page(3)].concat());
+        leftovers.note(7, &[(0x2000, 0x1000), (0xa000, 0x1000)], &[page(4), page(0)].concat());
+        leftovers.note(7, &[(0x5000, 0x400)], &[5; 0x400]);
+        assert!(leftovers.claim(8).is_none());
+        let left = leftovers.claim(7).unwrap();
+        let expected = [(0x1000, 1), (0x2000, 4), (0x9000, 3)].map(|(at, byte)| (at, page_hash(&page(byte))));
+        assert_eq!(left.hashes().collect::<Vec<_>>(), expected);
+        let runs = [(0x1000, 0x2000), (0x1000, 0x3000), (u64::MAX - 4095, 4096)];
+        let expected = [(runs[0], Some([page(1), page(4)].concat())), (runs[1], None), (runs[2], None)];
+        assert_eq!(left.parts(&runs).collect::<Vec<_>>(), expected);
+        assert!(leftovers.claim(7).is_none(), "once");
+    }
+
+    #[test]
+    fn who_left_first_makes_room() {
+        let leftovers = Leftovers::new(4);
+        let note = |pid, at: u64, pages: u64| {
+            leftovers.note(pid, &[(at * 4096, pages * 4096)], &vec![1; pages as usize * PAGE]);
+        };
+        let left = || {
+            let stock = leftovers.lock();
+            let mut all: Vec<_> = stock.guests.iter().map(|(pid, left)| (*pid, left.places.len())).collect();
+            all.sort_unstable();
+            all
+        };
+        note(1, 0, 1);
+        note(2, 0, 2);
+        note(1, 8, 1);
+        assert_eq!(left(), [(1, 2), (2, 2)]);
+        note(3, 0, 1);
+        assert_eq!(left(), [(1, 2), (3, 1)]);
+        // One alone keeps what came first.
+        note(1, 10, 9);
+        assert_eq!(left(), [(1, 4)]);
+    }
+}

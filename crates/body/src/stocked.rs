@@ -1,0 +1,110 @@
+//! Pages that the other end has from an earlier stay of the process: it says which, by their hashes, and those that are still the same are not sent.
+
+use crate::pages::{PAGE, Run};
+use std::collections::HashMap;
+
+/// Pages that are known to be at the other end, at most: what it says is bounded.
+const KNOWN_MAX: usize = 1 << 18;
+
+/// What a page holds: the first half of its blake3 hash. Who could make two pages of one hash would only harm its own process.
+pub type PageHash = [u8; 16];
+
+/// The hash of a page.
+pub fn page_hash(page: &[u8]) -> PageHash {
+    let [hash @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *blake3::hash(page).as_bytes();
+    hash
+}
+
+/// What the other end has, by address.
+#[derive(Debug, Default)]
+pub struct Stocked(HashMap<u64, PageHash>);
+
+/// Pages that are to be sent, without those that the other end has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Divided {
+    /// It has these.
+    pub there: Vec<Run>,
+    /// Not these.
+    pub rest: Vec<Run>,
+    /// Their bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Stocked {
+    /// It says so.
+    pub fn add(&mut self, pages: impl IntoIterator<Item = (u64, PageHash)>) {
+        let room = KNOWN_MAX.saturating_sub(self.0.len());
+        self.0.extend(pages.into_iter().take(room));
+    }
+
+    /// It has nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// It has nothing any more.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// What of these pages it has. `None`: nothing, or they are pieces of pages.
+    pub fn divide(&self, runs: &[Run], bytes: &[u8]) -> Option<Divided> {
+        if self.0.is_empty() || !runs.iter().all(|run| run.1.is_multiple_of(PAGE as u64)) {
+            return None;
+        }
+        let (mut there, mut rest, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let places = runs.iter().flat_map(|(at, bytes)| (*at..at + bytes).step_by(PAGE));
+        for (at, page) in places.zip(bytes.chunks_exact(PAGE)) {
+            if self.0.get(&at).is_some_and(|hash| *hash == page_hash(page)) {
+                append(&mut there, at);
+            } else {
+                append(&mut rest, at);
+                kept.extend_from_slice(page);
+            }
+        }
+        (!there.is_empty()).then_some(Divided { there, rest, bytes: kept })
+    }
+}
+
+/// The page at `at` is one more.
+fn append(runs: &mut Vec<Run>, at: u64) {
+    match runs.last_mut() {
+        Some((start, bytes)) if *start + *bytes == at => *bytes += PAGE as u64,
+        _ => runs.push((at, PAGE as u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(byte: u8) -> Vec<u8> {
+        vec![byte; PAGE]
+    }
+
+    #[test]
+    fn what_is_the_same_there_is_not_sent() {
+        let mut stocked = Stocked::default();
+        let runs = [(0x1000, 0x3000), (0x9000, 0x1000)];
+        let bytes = [page(1), page(2), page(3), page(4)].concat();
+        assert_eq!(stocked.divide(&runs, &bytes), None);
+        let said = [(0x1000, 9), (0x2000, 2), (0x3000, 3), (0x8000, 4)];
+        stocked.add(said.map(|(at, byte)| (at, page_hash(&page(byte)))));
+        let divided = stocked.divide(&runs, &bytes).unwrap();
+        assert_eq!(
+            (&divided.there[..], &divided.rest[..]),
+            (&[(0x2000, 0x2000)][..], &[(0x1000, 0x1000), (0x9000, 0x1000)][..])
+        );
+        assert_eq!(divided.bytes, [page(1), page(4)].concat());
+        assert_eq!(stocked.divide(&[(0x2000, 0x400)], &[2; 0x400]), None, "a piece of a page");
+        stocked.clear();
+        assert_eq!(stocked.divide(&runs, &bytes), None);
+    }
+
+    #[test]
+    fn what_is_said_is_bounded() {
+        let mut stocked = Stocked::default();
+        stocked.add((0..2 * KNOWN_MAX as u64).map(|n| (n * 4096, [0; 16])));
+        assert_eq!(stocked.0.len(), KNOWN_MAX);
+    }
+}
