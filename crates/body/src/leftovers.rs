@@ -129,8 +129,15 @@ impl Leftover {
         self.chunks.get(number / CHUNK_PAGES)?.page(number % CHUNK_PAGES)
     }
 
-    /// What there is, in ascending order; zeros are never sent anyway.
-    pub fn hashes(&self) -> impl Iterator<Item = (u64, PageHash)> {
+    /// What there is, in ascending order, so many pages at once: whoever waits for all hears of the first soon. Zeros are never sent anyway.
+    pub fn hashes(&self, at_once: usize) -> impl Iterator<Item = Vec<(u64, PageHash)>> {
+        let mut hashes = self.all_hashes();
+        std::iter::from_fn(move || {
+            Some(hashes.by_ref().take(at_once).collect()).filter(|part: &Vec<_>| !part.is_empty())
+        })
+    }
+
+    fn all_hashes(&self) -> impl Iterator<Item = (u64, PageHash)> {
         let pages = self.places.keys().filter_map(|at| Some((*at, self.page(*at)?)));
         pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).map(|(at, page)| (at, page_hash(page)))
     }
@@ -172,7 +179,7 @@ mod tests {
         assert!(leftovers.claim(8).is_none());
         let left = leftovers.claim(7).unwrap();
         let expected = [(0x1000, 1), (0x2000, 4), (0x9000, 3)].map(|(at, byte)| (at, page_hash(&page(byte))));
-        assert_eq!(left.hashes().collect::<Vec<_>>(), expected);
+        assert_eq!(left.hashes(2).collect::<Vec<_>>(), [&expected[..2], &expected[2..]]);
         let runs = [(0x1000, 0x2000), (0x1000, 0x3000), (u64::MAX - 4095, 4096)];
         let expected = [(runs[0], Some([page(1), page(4)].concat())), (runs[1], None), (runs[2], None)];
         assert_eq!(left.parts(&runs).collect::<Vec<_>>(), expected);

@@ -283,8 +283,8 @@ impl Incoming {
         if self.leftover.is_none() {
             self.leftover = room.leftovers.claim(pid);
         }
-        let pages: Vec<_> = self.leftover.iter().flat_map(Leftover::hashes).collect();
-        pages.chunks(STOCKED_PAGES).for_each(|part| asker.tell_stocked(room, pid, part.to_vec(), false));
+        let hashes = self.leftover.iter().flat_map(|leftover| leftover.hashes(STOCKED_PAGES));
+        hashes.for_each(|part| asker.tell_stocked(room, pid, part, false));
         asker.tell_stocked(room, pid, Vec::new(), true);
     }
 

@@ -212,8 +212,7 @@ impl Move {
                 Ok(Heard::There(runs)) => {
                     let ready = self.filled(&mut filling, (&come, known), (laid, &mut early));
                     let wanted = self.check_wanted().and(ready);
-                    let written =
-                        wanted.and_then(|f| self.write_leftover(&runs, |runs, pages| Ok(f.write(runs, pages)?)));
+                    let written = wanted.and_then(|f| self.write_leftover(&runs, |runs, pages| f.write(runs, pages)));
                     if let Err(e) = written {
                         break Err(e);
                     }

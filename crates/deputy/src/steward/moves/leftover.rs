@@ -9,9 +9,8 @@ impl Move {
     /// Tells the room what there is.
     pub(super) fn offer_leftover(&self) {
         let Some(leftover) = self.room.leftovers.claim(self.pid) else { return };
-        let pages: Vec<_> = leftover.hashes().collect();
-        for (part, n) in pages.chunks(STOCKED_PAGES).zip(0..) {
-            self.room.tell(&ToRoom::Stocked { pid: self.pid, pages: part.to_vec(), first: n == 0 });
+        for (pages, n) in leftover.hashes(STOCKED_PAGES).zip(0..) {
+            self.room.tell(&ToRoom::Stocked { pid: self.pid, pages, first: n == 0 });
         }
         *self.leftover.borrow_mut() = Some(leftover);
     }
