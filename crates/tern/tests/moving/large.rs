@@ -65,7 +65,7 @@ fn movers_stay_small() {
     }
 }
 
-/// The most memory of its own that a steward or warden has until then, kB.
+/// The most memory of its own that a steward or warden has until then, but for what the kernel takes when it needs it, kB.
 fn watch(lab: &Lab, ended: &AtomicBool) -> u64 {
     let mut most = 0;
     while !ended.load(Ordering::Relaxed) {
@@ -80,6 +80,10 @@ fn own_kb(pid: i32) -> Option<u64> {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let role = words.split(|b| *b == 0).nth(1)?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let own = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    (role == b"__steward" || role == b"__warden").then(|| own.trim().trim_end_matches(" kB").parse().ok())?
+    let kb = |text: &str, name| -> Option<u64> {
+        text.lines().find_map(|line| line.strip_prefix(name))?.trim().trim_end_matches(" kB").parse().ok()
+    };
+    let lazy = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let own = kb(&status, "RssAnon:")?.saturating_sub(kb(&lazy, "LazyFree:")?);
+    (role == b"__steward" || role == b"__warden").then_some(own)
 }
