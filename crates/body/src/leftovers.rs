@@ -4,11 +4,15 @@
 use crate::pages::{PAGE, Run};
 use crate::stocked::{PageHash, page_hash};
 use os::ceded::{Ceded, Claimed};
+use os::share::Share;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Pages of all guests, at most: 256 MiB.
 const PAGES_MAX: usize = 1 << 16;
+/// A machine with less of a core sends slowly whatever its link does, and keeping pages would make it slower, thousandths.
+const CORE_LEAST_MILLI: u32 = 500;
 /// Pages of one chunk.
 const CHUNK_PAGES: usize = 256;
 /// So much is written at once.
@@ -16,7 +20,11 @@ const PART_BYTES: u64 = 512 << 10;
 
 /// Of all who left.
 #[derive(Debug)]
-pub struct Leftovers(Mutex<Stock>);
+pub struct Leftovers {
+    stock: Mutex<Stock>,
+    /// The link was slow when it was looked at last.
+    slow: AtomicBool,
+}
 
 #[derive(Debug)]
 struct Stock {
@@ -34,19 +42,20 @@ struct Left {
     noted: u64,
 }
 
-impl Default for Leftovers {
-    fn default() -> Leftovers {
-        Leftovers::new(PAGES_MAX)
-    }
-}
-
 impl Leftovers {
+    /// On this machine: none, if it has too little of a core to spare for that.
+    pub fn of_machine() -> Leftovers {
+        let is_small = Share::find().cpu_quota_milli().is_some_and(|milli| milli < CORE_LEAST_MILLI);
+        Leftovers::new(if is_small { 0 } else { PAGES_MAX })
+    }
+
     fn new(pages_max: usize) -> Leftovers {
-        Leftovers(Mutex::new(Stock { pages_max, guests: HashMap::new(), notes: 0 }))
+        let stock = Mutex::new(Stock { pages_max, guests: HashMap::new(), notes: 0 });
+        Leftovers { stock, slow: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Stock> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// These pages of `pid` were sent. Pieces of pages are not kept.
@@ -55,12 +64,26 @@ impl Leftovers {
             return;
         }
         let mut stock = self.lock();
+        if stock.pages_max == 0 {
+            return;
+        }
         stock.make_room(pid, bytes.len() / PAGE);
         stock.notes += 1;
         let (noted, pages_max) = (stock.notes, stock.pages_max.saturating_sub(stock.pages_but(pid)));
         let left = stock.guests.entry(pid).or_default();
         left.noted = noted;
         left.put(runs, bytes, pages_max);
+    }
+
+    /// Whether pages are kept that go over a link that is slow, or not; if that is not known yet, it is taken to be what it was for the one before.
+    pub fn wants(&self, slow: Option<bool>) -> bool {
+        slow.into_iter().for_each(|slow| self.slow.store(slow, Ordering::Relaxed));
+        slow.unwrap_or_else(|| self.slow.load(Ordering::Relaxed))
+    }
+
+    /// `pid` does not come back.
+    pub fn forget(&self, pid: i32) {
+        self.lock().guests.remove(&pid);
     }
 
     /// What `pid` left here: from now on nobody takes it.
@@ -172,7 +195,7 @@ mod tests {
 
     #[test]
     fn who_comes_back_finds_what_was_sent_last() {
-        let leftovers = Leftovers::default();
+        let leftovers = Leftovers::new(PAGES_MAX);
         leftovers.note(7, &[(0x1000, 0x2000), (0x9000, 0x1000)], &[page(1), page(2), page(3)].concat());
         leftovers.note(7, &[(0x2000, 0x1000), (0xa000, 0x1000)], &[page(4), page(0)].concat());
         leftovers.note(7, &[(0x5000, 0x400)], &[5; 0x400]);
@@ -184,6 +207,13 @@ mod tests {
         let expected = [(runs[0], Some([page(1), page(4)].concat())), (runs[1], None), (runs[2], None)];
         assert_eq!(left.parts(&runs).collect::<Vec<_>>(), expected);
         assert!(leftovers.claim(7).is_none(), "once");
+    }
+
+    #[test]
+    fn a_link_is_what_it_was_until_more_is_known() {
+        let leftovers = Leftovers::new(PAGES_MAX);
+        let wanted = [None, Some(true), None, Some(false), None].map(|slow| leftovers.wants(slow));
+        assert_eq!(wanted, [false, true, true, false, false]);
     }
 
     #[test]
@@ -207,5 +237,7 @@ mod tests {
         // One alone keeps what came first.
         note(1, 10, 9);
         assert_eq!(left(), [(1, 4)]);
+        leftovers.forget(1);
+        assert_eq!(left(), []);
     }
 }

@@ -44,7 +44,7 @@ impl Bulk {
     }
 
     /// The link is slow ([`Flow::is_slow`]).
-    pub fn is_slow(&self) -> bool {
+    pub fn is_slow(&self) -> Option<bool> {
         self.flow.is_slow()
     }
 

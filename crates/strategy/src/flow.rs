@@ -158,10 +158,10 @@ impl Flow {
         worth
     }
 
-    /// Whether it is worth while to find out what need not be sent: the link takes longer than hashing a page at both ends and keeping it.
-    pub fn is_slow(&self) -> bool {
-        let paced = self.rate.map_or(0.0, |rate| 1e6 / rate as f64);
-        self.sending.cost().unwrap_or(0.0).max(paced) > SLOW_US
+    /// Whether it is worth while to find out what need not be sent: the link takes longer than hashing a page at both ends and keeping it. `None`: it is not known yet.
+    pub fn is_slow(&self) -> Option<bool> {
+        let is_paced = self.rate.is_some_and(|rate| 1e6 / rate as f64 > SLOW_US);
+        if is_paced { Some(true) } else { self.sending.cost().map(|cost| cost > SLOW_US) }
     }
 
     /// For how long so many bytes must wait at `now_us`, at the given rate.
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn slow_is_what_was_measured_or_wished() {
         let mut flow = Flow::new(Pace::default());
-        assert!(!flow.is_slow(), "nothing is known");
+        assert_eq!(flow.is_slow(), None);
         flow.sent(1 << 20, 1 << 20, 2000.0, 2000.0);
-        assert!(!flow.is_slow());
+        assert_eq!(flow.is_slow(), Some(false));
         flow.sent(8 << 20, 8 << 20, 80_000.0, 80_000.0);
-        assert!(flow.is_slow());
-        assert!(Flow::new(at(100_000_000)).is_slow() && !Flow::new(at(500_000_000)).is_slow());
+        assert_eq!(flow.is_slow(), Some(true));
+        assert_eq!([100_000_000, 500_000_000].map(|rate| Flow::new(at(rate)).is_slow()), [Some(true), None]);
     }
 
     #[test]

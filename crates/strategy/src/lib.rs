@@ -82,7 +82,9 @@ impl Rounds {
 
     /// So much was sent in this time.
     pub fn sent(&mut self, bytes: u64, took_us: u64) {
-        if bytes >= TELLING_BYTES || self.rounds == 0 {
+        // Of what is there already, nothing is sent.
+        let is_most = bytes >= self.own_bytes / 2;
+        if bytes >= TELLING_BYTES || (self.rounds == 0 && is_most) {
             self.costs = self.costs.with_rate(bytes.max(1) as f64 / took_us.max(1) as f64);
         }
         self.rounds += 1;
@@ -147,6 +149,17 @@ mod tests {
         // A round that halves nothing is in vain.
         let (rounds, end, _) = simulate(64 * MIB, 300.0, 500.0, 200_000);
         assert_eq!((rounds, end), (1, Next::Freeze));
+    }
+
+    /// Failed once: a round of which nearly all was there already seemed to be one over a link that carries nothing.
+    #[test]
+    fn what_need_not_be_sent_says_nothing_of_the_link() {
+        let mut rounds = Rounds::new(64 * MIB, 20_000, Costs::default());
+        rounds.sent(40 << 10, 50_000);
+        assert_eq!(rounds.next(30 << 10), Next::Freeze);
+        let mut small = Rounds::new(400 << 10, 20_000, Costs::default());
+        small.sent(400 << 10, 50_000);
+        assert_eq!(small.next(400 << 10), Next::Round, "this one has told that it is slow");
     }
 
     #[test]

@@ -345,6 +345,7 @@ fn with_reason(what: &str, errno: i32) -> String {
 }
 
 fn exited(room: &Shared, pid: i32, how: Ending) {
+    room.leftovers.forget(pid);
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
         let packet = match how {
             Ending::Exit(status) => channel::order(abi::OP_EXIT, [u64::from(status), 0], &[]),

@@ -90,7 +90,7 @@ impl Shared {
             heir,
             moves: Moves::default(),
             lenders: body::Lenders::default(),
-            leftovers: body::Leftovers::default(),
+            leftovers: body::Leftovers::of_machine(),
             pagers: Mutex::default(),
             vigil: Vigil::default(),
             inquiries: OnceLock::new(),

@@ -162,8 +162,8 @@ impl Pages<'_> {
     }
 
     /// What goes over a slow link may come back over one.
-    fn keep(&self, runs: &[body::Run], bytes: &[u8]) {
-        if self.bulk.is_slow() || !self.stocked.is_empty() {
+    pub fn keep(&self, runs: &[body::Run], bytes: &[u8]) {
+        if self.room.leftovers.wants(self.bulk.is_slow()) || !self.stocked.is_empty() {
             self.room.leftovers.note(self.pid, runs, bytes);
         }
     }

@@ -224,7 +224,7 @@ impl Shared {
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             lenders: body::Lenders::default(),
-            leftovers: body::Leftovers::default(),
+            leftovers: body::Leftovers::of_machine(),
             stocked: super::stocked::AtHome::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),

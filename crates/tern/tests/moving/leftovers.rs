@@ -38,9 +38,9 @@ fn what_was_left_is_not_sent_again() {
         go n2 --how stop --rate 150M; most; go home --how pre --max-freeze 5ms --rate 150M; most
         go n2 --how pre --max-freeze 5ms; most; go n3 --how pre --max-freeze 5ms --rate 150M; none
         go n2 --how pre --max-freeze 5ms --rate 150M; most; go n3 --how pre --max-freeze 5ms --rate 150M; most
-        go home --how stop; go n2 --how stop; most; kill $pid"#
+        go home --how post --rate 150M; go n3 --how stop; most; go home --how stop; go n2 --how stop; most; kill $pid"#
     );
-    assert_eq!(at_home(&lab, &script).text(), ["1 1"; 9].join("\n"));
+    assert_eq!(at_home(&lab, &script).text(), ["1 1"; 10].join("\n"));
 }
 
 /// What was written since is sent: no page is ever that of an earlier stay.

@@ -78,6 +78,9 @@ impl Move {
             };
             lends.run(&memory, &own, &areas, |lent| match lent {
                 Lent::Pages(batch) => {
+                    if room.leftovers.wants(bulk.is_slow()) {
+                        room.leftovers.note(pid, batch.runs, batch.bytes);
+                    }
                     let parts = [&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
                     send_pages(&room, &gauge, &mut bulk, Kind::Pushed, &parts)
                 }

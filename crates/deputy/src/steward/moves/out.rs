@@ -318,7 +318,7 @@ impl Move {
     /// Sends pages, but for those that the room has from an earlier stay.
     pub(super) fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
         // What goes over a slow link may come back over one.
-        if self.bulk.borrow().is_slow() || !self.stocked.borrow().is_empty() {
+        if self.room.leftovers.wants(self.bulk.borrow().is_slow()) || !self.stocked.borrow().is_empty() {
             self.room.leftovers.note(self.pid, runs, pages);
         }
         let Some(divided) = self.stocked.borrow().divide(runs, pages) else { return self.send_all(runs, pages) };

@@ -189,6 +189,7 @@ fn lend(host: HostTid, image: &Image, lender: &Lender, pages: &mut Pages<'_>) {
         lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
             Lent::Pages(batch) => {
                 os::fault::at("lend there")?;
+                pages.keep(batch.runs, batch.bytes);
                 let parts = [&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
                 pages.send_frame(Kind::Pushed, &parts, batch.bytes.len() as u64)
             }

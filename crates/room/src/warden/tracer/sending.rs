@@ -32,13 +32,17 @@ pub fn pages_within(
     runs: &[body::Run],
     bytes: &[u8],
 ) -> Result<(), BodyError> {
-    // What goes over a slow link may come back over one.
-    if bulk.borrow().is_slow() || room.stocked.has(pid) {
-        room.leftovers.note(pid, runs, bytes);
-    }
+    keep(room, pid, bulk, runs, bytes);
     let Some(divided) = room.stocked.divide(pid, runs, bytes) else { return all_within(room, pid, bulk, runs, bytes) };
     frame(room, Kind::Stocked, &[&cargo::pages_head(pid, &divided.there)])?;
     if divided.rest.is_empty() { Ok(()) } else { all_within(room, pid, bulk, &divided.rest, &divided.bytes) }
+}
+
+/// What goes over a slow link may come back over one.
+fn keep(room: &Shared, pid: i32, bulk: &RefCell<Bulk>, runs: &[body::Run], bytes: &[u8]) {
+    if room.leftovers.wants(bulk.borrow().is_slow()) || room.stocked.has(pid) {
+        room.leftovers.note(pid, runs, bytes);
+    }
 }
 
 fn all_within(
@@ -107,6 +111,7 @@ pub(super) fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender
     let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {
         lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
             Lent::Pages(batch) => {
+                keep(room, pid, bulk, batch.runs, batch.bytes);
                 pages(room, bulk, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
             }
             Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
