@@ -23,6 +23,8 @@ use wire::{Kind, ToHome, ToRoom, cargo};
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long who has connected may take to say what it brings.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// How long the other room may take to say what it has: it may be busy with others that come.
+const STOCKED_WITHIN: Duration = Duration::from_secs(20);
 /// Connections that are served at once; more are closed.
 const SERVED_MAX: usize = 16;
 
@@ -201,7 +203,7 @@ pub fn hear_stocked(way: &Out) -> Result<Stocked, BodyError> {
     let mut back = way.back.lock().unwrap_or_else(PoisonError::into_inner);
     let back = back.as_mut().ok_or_else(|| broken("it is in use"))?;
     let within = |limit| way.socket.set_read_timeout(limit).map_err(|e| broken(&e.to_string()));
-    within(Some(HELLO_WITHIN))?;
+    within(Some(os::fault::patience(STOCKED_WITHIN)))?;
     let (mut stocked, mut body) = (Stocked::default(), Vec::new());
     loop {
         let head = back.receive(&mut body).map_err(|e| broken(&e.to_string()))?;

@@ -7,14 +7,20 @@ pub enum Way {
     Out,
     /// The same, by pre-copy.
     Pre,
+    /// The same, when n2 has what it left there.
+    Again,
     /// From n2 home.
     Home,
     /// The same, by pre-copy.
     HomePre,
+    /// The same, when home has what it left there.
+    HomeAgain,
     /// Straight from n2 to n3.
     On,
     /// The same, by pre-copy.
     OnPre,
+    /// The same, when n3 has what it left there.
+    OnAgain,
     /// The same, by post-copy.
     OnPost,
     /// From n2 to n3 by way of home.
@@ -30,10 +36,13 @@ impl Way {
         match self {
             Way::Out => "out",
             Way::Pre => "pre",
+            Way::Again => "again",
             Way::Home => "home",
             Way::HomePre => "homepre",
+            Way::HomeAgain => "homeagain",
             Way::On => "on",
             Way::OnPre => "onpre",
+            Way::OnAgain => "onagain",
             Way::OnPost => "onpost",
             Way::Around => "around",
             Way::Family => "family",
@@ -109,6 +118,9 @@ pub enum End {
 
 const OUT: &[Way] = &[Way::Out, Way::Around];
 const PRE: &[Way] = &[Way::Pre];
+const AGAIN: &[Way] = &[Way::Again];
+const HOME_AGAIN: &[Way] = &[Way::HomeAgain];
+const ON_AGAIN: &[Way] = &[Way::OnAgain];
 const BACK: &[Way] = &[Way::Home, Way::Around];
 const HOME_AHEAD: &[Way] = &[Way::Home, Way::HomePre];
 const HOME_PRE: &[Way] = &[Way::HomePre];
@@ -128,6 +140,11 @@ const PHASES: &[Phase] = &[
     phase("ahead", PRE, Home, true, false),
     phase("round", PRE, Home, true, false),
     phase("pages there", PRE, Room, true, false),
+    phase("ahead", AGAIN, Home, true, false),
+    phase("round", AGAIN, Home, true, false),
+    phase("pages there", AGAIN, Room, true, false),
+    phase("rebuild", AGAIN, Home, true, false),
+    phase("committed", AGAIN, Home, false, true),
     phase("freeze", OUT, Home, true, false),
     phase("observe", OUT, Home, true, false),
     phase("image", OUT, Home, true, false),
@@ -157,6 +174,11 @@ const PHASES: &[Phase] = &[
     phase("lay out ahead", HOME_AHEAD, Home, false, false),
     phase("homeward there", HOME_AHEAD, Room, false, false),
     phase("round homeward there", HOME_PRE, Room, false, false),
+    phase("come ahead", HOME_AGAIN, Home, false, false),
+    phase("lay out ahead", HOME_AGAIN, Home, false, false),
+    phase("round homeward there", HOME_AGAIN, Room, false, false),
+    phase("fill", HOME_AGAIN, Home, false, false),
+    phase("send there", HOME_AGAIN, Room, false, false),
     phase("recall", HOME_PRE, Home, false, false),
     phase("fill", HOME_PRE, Home, false, false),
     phase("send there", HOME_PRE, Room, false, false),
@@ -183,6 +205,10 @@ const PHASES: &[Phase] = &[
     phase("ahead there", ON_AHEAD, Room, false, false),
     phase("round there", ON_PRE, Room, false, false),
     phase("pages there", ON_PRE, Third, true, false),
+    phase("ahead there", ON_AGAIN, Room, false, false),
+    phase("round there", ON_AGAIN, Room, false, false),
+    phase("pages there", ON_AGAIN, Third, true, false),
+    phase("switch", ON_AGAIN, Home, false, false),
     phase("recall there", ON_PRE, Room, false, false),
     phase("send there", ON_PRE, Room, false, false),
     phase("send there", ON_POST, Room, false, false),

@@ -82,15 +82,19 @@ static int together(void) {
     return 1;
 }
 int main(int count, char **words) {
-    enum { SIZE = 1 << 18 };
+    enum { SIZE = 1 << 18, STILL = 1 << 20 };
     shares = count > 1 && !strcmp(words[1], "together");
     unsigned char *memory = malloc(SIZE);
+    unsigned *still = malloc(STILL);
     signal(SIGUSR1, got);
     signal(SIGUSR2, bear);
     for (int i = 0; i < SIZE; i++) memory[i] = i * 7;
+    for (unsigned i = 0; i < STILL / sizeof *still; i++) still[i] = i * 2654435761u;
     for (int round = 0; signals < 3; round++) {
         for (int i = 0; i < SIZE; i++)
             if (memory[i]++ != (unsigned char)(i * 7 + round)) { puts("corrupt"); return 1; }
+        for (unsigned i = 0; i < STILL / sizeof *still; i++)
+            if (still[i] != i * 2654435761u) { puts("another"); return 1; }
         nanosleep(&rest, 0);
         printf("%d\n", round); fflush(stdout);
     }
@@ -111,14 +115,20 @@ grown() {
 }
 $1 $2 > said 2> errors < /dev/null & pid=$!
 grown
-case $2 in home*|on*|around|family|together) tern move $pid n2 || echo 'not away';; esac
+rate='--rate 150M'
+case $2 in
+again) tern move $pid n2 $rate && tern move $pid home $rate || echo 'not back';;
+homeagain) tern move $pid n2 $rate || echo 'not away';;
+onagain) tern move $pid n2 && tern move $pid n3 $rate && tern move $pid n2 $rate || echo 'not away';;
+home*|on*|around|family|together) tern move $pid n2 || echo 'not away';;
+esac
 if [ $2 = family ] || [ $2 = together ]; then
     kill -USR2 $pid; tries=0
     until pgrep -P $pid > /dev/null || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
 fi
 echo "$4" > $3/fault; tries=0
 until [ -e $3/set ] || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
-case $2 in out) to=n2;; pre) to='n2 --how pre';; on) to=n3;; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; homepre) to='home --how pre';; home|family|together) to=home;; esac
+case $2 in out) to=n2;; pre) to='n2 --how pre';; again) to="n2 --how pre $rate";; on) to=n3;; onagain) to="n3 --how pre $rate";; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; homepre) to='home --how pre';; homeagain) to="home --how pre $rate";; home|family|together) to=home;; esac
 timeout -s KILL 40 tern move $pid $to > moved 2>&1 & mover=$!
 tries=0
 while kill -0 $mover 2> /dev/null && [ $tries -lt 600 ]; do
