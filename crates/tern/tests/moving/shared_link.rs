@@ -4,21 +4,33 @@ use lab::{Lab, Options};
 
 use crate::{at_home, common, shared};
 
-/// `hold KIND MB`: a process with memory that packs well or not at all, and looks at it all the time; `field NAME` of the last move.
+/// `hold KIND MB`: a process with memory that packs well or not at all, and looks at it all the time; `go` moves it, when all of that is another than where it was before; `field NAME`
+/// of the last move.
 const TOOLS: &str = r#"
 cat > hold.py <<'END'
-import hashlib, os, sys, time
+import hashlib, os, signal, sys, time
 size = int(sys.argv[2]) << 20
-memory = bytearray(os.urandom(size) if sys.argv[1] == "random" else b"".join(b"%015d\n" % n for n in range(size // 16)))
-digest = hashlib.sha1(memory).digest()
+memory = bytearray(size)
+wanted, made = 1, 0
+def more(*_):
+    global wanted
+    wanted += 1
+signal.signal(signal.SIGUSR1, more)
 while True:
+    if made < wanted:
+        made += 1
+        first = made << 32
+        memory[:] = os.urandom(size) if sys.argv[1] == "random" else b"".join(b"%015d\n" % n for n in range(first, first + size // 16))
+        digest = hashlib.sha1(memory).digest()
+        print("made", made, flush=True)
     assert hashlib.sha1(memory).digest() == digest
     print("whole", flush=True)
     time.sleep(0.1)
 END
-hold() { rm -f said; python3 hold.py $1 $2 > said 2>&1 < /dev/null & pid=$!; until_ "[ -s said ]"; }
+hold() { rm -f said; made=1; python3 hold.py $1 $2 > said 2>&1 < /dev/null & pid=$!; until_ "grep -q whole said"; }
+anew() { made=$((made + 1)); kill -USR1 $pid; until_ "grep -q '^made $made$' said"; }
 field() { grep -o "\"$1\": [0-9]*" leg | cut -d' ' -f2; }
-go() { tern move $pid "$@" --json > leg || cat leg; lines said $(($(wc -l < said) + 2)); }
+go() { anew; tern move $pid "$@" --json > leg || cat leg; lines said $(($(wc -l < said) + 2)); }
 "#;
 
 fn limited(rate_bits: u64) -> Lab {

@@ -4,19 +4,29 @@ use lab::{Lab, Options};
 
 use crate::{at_home, common};
 
-/// Memory that a link of 5 MB/s carries for some seconds; every line proves that it is whole.
+/// Memory that a link of 5 MB/s carries for some seconds; every line proves that it is whole. `anew`: all of it is another.
 const HOLDER: &str = r#"
 cat > holder.py <<'END'
-import hashlib, os, time
-memory = bytearray(os.urandom(16 << 20))
-digest = hashlib.sha1(memory).digest()
+import hashlib, os, signal, time
+memory = bytearray(16 << 20)
+wanted, made = 1, 0
+def more(*_):
+    global wanted
+    wanted += 1
+signal.signal(signal.SIGUSR1, more)
 while True:
+    if made < wanted:
+        made += 1
+        memory[:] = os.urandom(len(memory))
+        digest = hashlib.sha1(memory).digest()
+        print("made", made, flush=True)
     assert hashlib.sha1(memory).digest() == digest
     print("whole", flush=True)
     time.sleep(0.02)
 END
 python3 holder.py > said 2>&1 < /dev/null & pid=$!
-lines said 1
+until_ "grep -q whole said"; made=1
+anew() { made=$((made + 1)); kill -USR1 $pid; until_ "grep -q '^made $made$' said"; }
 runs_on() { lines said $(($(wc -l < said) + 2)); tern ps | awk -v pid=$pid '$1 == pid { print $3 }' | grep . || echo home; }
 "#;
 
@@ -56,7 +66,7 @@ fn an_interrupt_calls_it_off() {
             until_ "grep -q sent_bytes far"; kill -INT $mover; wait $mover; echo $? $(grep -o "it runs where it was" far) on $(runs_on)
         }}
         interrupted n2 --how stop; interrupted n2 --how pre --max-freeze 1ms; interrupted n2
-        tern move $pid n2; runs_on
+        tern move $pid n2; runs_on; anew
         interrupted home --how stop
         tern move $pid home; runs_on; kill $pid"#
     );
