@@ -233,8 +233,10 @@ impl Move {
                     runs = true;
                 }
                 Ok(_) => {}
-                Err(e) if !runs || self.room.is_lost() => return tracing::warn!("process {}: {e}", self.pid),
-                // A way that stands still is given up by the rooms, after a while.
+                Err(e) if self.room.is_lost() || (!runs && follows.is_none()) => {
+                    return tracing::warn!("process {}: {e}", self.pid);
+                }
+                // A way that stands still is given up by the rooms, after a while. Until then whoever has its pages must not hear that nobody waits for them.
                 Err(_) => {}
             }
         }
