@@ -128,6 +128,8 @@ impl Move {
                 Ok(Ahead { laid, ticket, course })
             }
             Err(e) => {
+                // One that was only slow must not send into the next try.
+                self.room.tell(&ToRoom::Onward { pid: self.pid, order: Order::Enough });
                 coming.laid.into_iter().for_each(Laid::undo);
                 Err(e)
             }
@@ -143,6 +145,8 @@ impl Move {
                 Heard::Part(part, _) if coming.image.len() + part.len() <= image::IMAGE_BYTES_MAX => {
                     coming.image.extend(part);
                 }
+                // What comes before its image was under way for a try that was given up.
+                Heard::Pages(_) | Heard::There(_) if coming.image.is_empty() => {}
                 Heard::Pages(pages) => {
                     let bytes = pages.bytes().len() as u64;
                     self.count(bytes);

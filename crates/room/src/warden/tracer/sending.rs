@@ -34,6 +34,7 @@ pub fn pages_within(
 ) -> Result<(), BodyError> {
     keep(room, pid, bulk, runs, bytes);
     let Some(divided) = room.stocked.divide(pid, runs, bytes) else { return all_within(room, pid, bulk, runs, bytes) };
+    may_be_sent(room, pid, 0)?;
     frame(room, Kind::Stocked, &[&cargo::pages_head(pid, &divided.there)])?;
     if divided.rest.is_empty() { Ok(()) } else { all_within(room, pid, bulk, &divided.rest, &divided.bytes) }
 }
@@ -45,6 +46,14 @@ fn keep(room: &Shared, pid: i32, bulk: &RefCell<Bulk>, runs: &[body::Run], bytes
     }
 }
 
+/// Of a try that home has given up nothing is, for it might come in the midst of the next one.
+fn may_be_sent(room: &Shared, pid: i32, bytes: u64) -> Result<(), BodyError> {
+    match room.windows.make_way(pid, bytes) {
+        true => Ok(()),
+        false => Err(BodyError::Stays("home takes no more of its pages".into())),
+    }
+}
+
 fn all_within(
     room: &Shared,
     pid: i32,
@@ -52,9 +61,7 @@ fn all_within(
     runs: &[body::Run],
     bytes: &[u8],
 ) -> Result<(), BodyError> {
-    if !room.windows.make_way(pid, bytes.len() as u64) {
-        return Err(BodyError::Stays("home takes no more of its pages".into()));
-    }
+    may_be_sent(room, pid, bytes.len() as u64)?;
     pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
 }
 
