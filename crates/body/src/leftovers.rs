@@ -103,7 +103,7 @@ impl Stock {
         let own = self.guests.get(&pid).map_or(0, |left| left.places.len());
         while self.pages_but(pid) + own + pages > self.pages_max {
             let oldest = self.guests.iter().filter(|(other, _)| **other != pid).min_by_key(|(_, left)| left.noted);
-            let Some((oldest, _)) = oldest.map(|(pid, left)| (*pid, left.noted)) else { return };
+            let Some(oldest) = oldest.map(|(pid, _)| *pid) else { return };
             self.guests.remove(&oldest);
         }
     }
@@ -147,7 +147,7 @@ pub struct Leftover {
 
 impl Leftover {
     /// The page that lay there.
-    pub fn page(&self, at: u64) -> Option<&[u8]> {
+    fn page(&self, at: u64) -> Option<&[u8]> {
         let number = self.places.get(&at)?;
         self.chunks.get(number / CHUNK_PAGES)?.page(number % CHUNK_PAGES)
     }

@@ -33,10 +33,20 @@ pub fn pages_within(
     bytes: &[u8],
 ) -> Result<(), BodyError> {
     keep(room, pid, bulk, runs, bytes);
-    let Some(divided) = room.stocked.divide(pid, runs, bytes) else { return all_within(room, pid, bulk, runs, bytes) };
-    may_be_sent(room, pid, 0)?;
-    frame(room, Kind::Stocked, &[&cargo::pages_head(pid, &divided.there)])?;
-    if divided.rest.is_empty() { Ok(()) } else { all_within(room, pid, bulk, &divided.rest, &divided.bytes) }
+    let divided = room.stocked.divide(pid, runs, bytes);
+    let (runs, bytes) = match &divided {
+        Some(divided) => {
+            may_be_sent(room, pid, 0)?;
+            frame(room, Kind::Stocked, &[&cargo::pages_head(pid, &divided.there)])?;
+            (&divided.rest[..], &divided.bytes[..])
+        }
+        None => (runs, bytes),
+    };
+    if runs.is_empty() {
+        return Ok(());
+    }
+    may_be_sent(room, pid, bytes.len() as u64)?;
+    pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
 }
 
 /// What goes over a slow link may come back over one.
@@ -52,17 +62,6 @@ fn may_be_sent(room: &Shared, pid: i32, bytes: u64) -> Result<(), BodyError> {
         true => Ok(()),
         false => Err(BodyError::Stays("home takes no more of its pages".into())),
     }
-}
-
-fn all_within(
-    room: &Shared,
-    pid: i32,
-    bulk: &RefCell<Bulk>,
-    runs: &[body::Run],
-    bytes: &[u8],
-) -> Result<(), BodyError> {
-    may_be_sent(room, pid, bytes.len() as u64)?;
-    pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
 }
 
 /// A frame of pages to home.
