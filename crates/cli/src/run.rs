@@ -4,11 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
-use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
+use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, Mode, OFlags, SealFlags};
 
 use crate::{Error, args, client};
 
@@ -18,10 +19,13 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// How often a place is asked for again when the room ended meanwhile.
 const MORE_TRIES: u32 = 2;
 
-/// Asks for a place; on success the socket is the deputy's channel.
+/// Asks for a place; on success the socket is the deputy's channel. What only home can execute runs here, and this does not return.
 pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
     let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+    if begins_at_home(&path) {
+        return Err(run_here(&path, args));
+    }
     let mut argv: Vec<Vec<u8>> = args.command.iter().map(|a| a.as_bytes().to_vec()).collect();
     let path = if is_plain_script(&path) {
         argv.splice(..1, [SHELL.as_bytes().to_vec(), path.into_os_string().into_vec()]);
@@ -52,6 +56,24 @@ pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Progra
         Answer::Placing { .. } => Ok((socket, program)),
         _ => Err(client::unexpected()),
     }
+}
+
+/// Executing it gives rights, or takes none to read it, or it is a 32-bit program: no room can.
+fn begins_at_home(path: &Path) -> bool {
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let who = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    file.is_ok_and(|file| homefs::programs::begins_at_home(&file, who))
+}
+
+/// Becomes the program, as if `tern run` had not been there. Returns if that fails.
+fn run_here(path: &Path, args: &args::Run) -> Error {
+    let program = path.display().to_string();
+    if args.on.is_some() {
+        eprintln!("tern run: {program} runs here: only its home can execute it (set-user-id, unreadable, or 32-bit)");
+    }
+    let (name, words) = args.command.split_first().map_or((path.as_os_str(), &[][..]), |(name, rest)| (name, rest));
+    let source = std::process::Command::new(path).arg0(name).args(words).exec();
+    Error::NotExecutable { program, source }
 }
 
 /// The signals that this process blocks, as a program that it became would (bit n-1 for signal n).

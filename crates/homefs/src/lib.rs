@@ -29,6 +29,7 @@ pub mod client;
 mod digest;
 pub mod invalidation;
 pub mod offer;
+pub mod programs;
 pub mod proto;
 pub mod removed;
 pub mod server;

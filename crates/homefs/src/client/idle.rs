@@ -4,7 +4,7 @@
 //! last name may be gone), the room gives it back. Only opens whose content home lets the room cache are kept. The room's kernel has
 //! checked the permissions of whoever opens (`default_permissions`); still each idle file is only for the user and group that had it opened.
 
-use crate::proto::{InHeader, Opcode, OpenIn, ReleaseIn, Request};
+use crate::proto::{FMODE_EXEC, InHeader, Opcode, OpenIn, ReleaseIn, Request};
 use rustix::fs::OFlags;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ pub(super) struct Opening {
     node: u64,
     uid: u32,
     gid: u32,
+    /// To execute it: home decides whether the room may.
+    executes: bool,
 }
 
 impl Opening {
@@ -34,7 +36,8 @@ impl Opening {
         let flags = OFlags::from_bits_retain(open.flags);
         let special = OFlags::ACCMODE | OFlags::TRUNC | OFlags::DIRECT;
         let InHeader { nodeid: node, uid, gid, .. } = request.header;
-        (flags & special == OFlags::RDONLY).then_some(Opening { mount, node, uid, gid })
+        let executes = open.flags & FMODE_EXEC != 0;
+        (flags & special == OFlags::RDONLY).then_some(Opening { mount, node, uid, gid, executes })
     }
 }
 
@@ -131,7 +134,7 @@ pub(super) struct Unknown;
 mod tests {
     use super::*;
 
-    const FILE: Opening = Opening { mount: 1, node: 7, uid: 0, gid: 0 };
+    const FILE: Opening = Opening { mount: 1, node: 7, uid: 0, gid: 0, executes: false };
 
     fn opened_and_closed(files: &mut Files, opening: Opening, fh: u64, now: Instant) {
         files.opened(opening, fh);
@@ -144,6 +147,7 @@ mod tests {
         opened_and_closed(&mut files, FILE, 3, now);
         assert_eq!(files.take(Opening { uid: 1, ..FILE }), None);
         assert_eq!(files.take(Opening { mount: 0, ..FILE }), None);
+        assert_eq!(files.take(Opening { executes: true, ..FILE }), None);
         assert_eq!(files.take(FILE), Some(3));
         assert_eq!(files.take(FILE), None, "it is open");
         assert_eq!(files.closed(1, 3, now), Ok(None));

@@ -64,6 +64,11 @@ pub trait Uplink: Send + Sync {
         let _ = tid;
         reply.give();
     }
+    /// This thread executes what home alone can: the reply says that it may not.
+    fn begins_at_home(&self, tid: u32, reply: LateReply) {
+        let _ = tid;
+        reply.give();
+    }
     /// This thread wrote to a FIFO that nobody reads: it gets SIGPIPE, and then the reply.
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
         let _ = tid;
@@ -195,6 +200,10 @@ impl Client {
         }
         if caller != 0 && proto::reply_error(bytes) == Some(libc::EINTR) {
             return self.uplink.interrupted(caller, LateReply { mount: at.clone(), bytes: bytes.to_vec() });
+        }
+        if proto::reply_error(bytes) == Some(proto::BEGINS_AT_HOME) {
+            let bytes = proto::status(unique, libc::EPERM).to_vec();
+            return self.uplink.begins_at_home(caller, LateReply { mount: at.clone(), bytes });
         }
         let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
         let bytes = stand_in.as_deref().unwrap_or(bytes);

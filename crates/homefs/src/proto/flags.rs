@@ -58,6 +58,10 @@ pub mod fattr {
     pub const KILL_SUIDGID: u32 = 1 << 11;
 }
 
+/// OPEN is for executing the file (include/linux/fs.h).
+pub const FMODE_EXEC: u32 = 0x20;
+/// Between a room and its home only, an error number that no kernel uses: home alone can execute the file.
+pub const BEGINS_AT_HOME: i32 = 510;
 /// GETATTR concerns an open file.
 pub const GETATTR_FH: u32 = 1 << 0;
 /// RELEASE ends the open file's flock.

@@ -4,6 +4,7 @@ use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::{Node, reopen};
 use super::{Change, Credentials, Server, lock, sys};
+use crate::programs::begins_at_home;
 use crate::proto::{
     self, CopyFileRangeIn, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, MAX_IO_BYTES, OpenIn, OpenOut, ReadIn,
     ReleaseIn, ReplyBuf, WriteIn, WriteOut, fopen,
@@ -59,6 +60,9 @@ impl Server {
         let wanted = Wanted::of(flags);
         let path = self.watched_path(&call.node)?;
         let who = self.assume(call)?;
+        if flags & proto::FMODE_EXEC != 0 && begins_at_home(&path, (who.uid, who.gid)) {
+            return Err(Refused(Errno::from_raw_os_error(proto::BEGINS_AT_HOME)));
+        }
         match self.open_node(&call.node, &path, wanted, &who, false) {
             Ok(open) => {
                 buf.push(&open);

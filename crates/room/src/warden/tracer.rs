@@ -7,6 +7,7 @@ mod cpu_times;
 mod deadlines;
 mod departing;
 mod dying;
+mod executing;
 mod family;
 mod held;
 mod ignored;
@@ -97,6 +98,13 @@ pub enum Order {
         /// The thread.
         host: HostTid,
         /// What its write says, behind the signal.
+        reply: homefs::client::LateReply,
+    },
+    /// A thread executes what home alone can execute.
+    BeginsAtHome {
+        /// The thread.
+        host: HostTid,
+        /// What its call says, if its process cannot go home.
         reply: homefs::client::LateReply,
     },
     /// A thread that waits for a file was woken by a signal, which another may have taken: it stops before it goes on, so that its call is made again.
@@ -359,6 +367,7 @@ impl Tracer {
                 self.broken_pipe(host);
                 reply.give();
             }
+            Order::BeginsAtHome { host, reply } => self.execute_at_home(host, reply),
             Order::Interrupted { host, then } => {
                 // One that is gone needs no answer.
                 drop(ptrace::interrupt(host));

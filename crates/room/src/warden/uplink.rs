@@ -68,6 +68,13 @@ impl Uplink for Files {
         }
     }
 
+    fn begins_at_home(&self, tid: u32, reply: LateReply) {
+        match self.thread(tid) {
+            Some(host) => self.room.orders.give(Order::BeginsAtHome { host, reply }),
+            None => reply.give(),
+        }
+    }
+
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
         match self.thread(tid) {
             Some(host) => self.room.orders.give(Order::BrokenPipe { host, reply }),

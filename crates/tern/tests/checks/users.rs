@@ -92,3 +92,32 @@ fn every_node_is_home_and_host_at_once() {
         assert!(end.status.success(), "{end:?}");
     }
 }
+
+/// Programs that give rights give them away too: who executes one comes home for it, also a child of vfork(2) (dash), and one that the shell becomes. Who cannot come home may not,
+/// and it is never executed without its rights. (Before, they were: a room's guests gain none.)
+#[test]
+fn programs_that_give_rights_give_them() {
+    let text = at_home(
+        &shared(),
+        r#"
+        as() { setpriv --reuid nobody --regid nogroup --clear-groups -- "$@"; }
+        until_() { tries=0; until eval "$1" || [ $tries -gt 1000 ]; do sleep 0.01; tries=$((tries + 1)); done; }
+        told() { sed 's/^\(nobody [A-Z]*\) .*/\1 .../; s/^\(Last password change\).*/\1/' | tr '\n' ' '; echo; }
+        (as passwd -S nobody; as chage -l nobody | head -1) | told
+        for shell in dash bash; do
+            as tern run --on n2 $shell -c 'passwd -S nobody; (chage -l nobody) | head -1' 2>&1 | told
+            as tern run --on n2 $shell -c 'exec passwd -S nobody' 2>&1 | told
+        done
+        as tern run --on n2 python3 -c 'import subprocess; subprocess.run(["passwd", "-S", "nobody"], check=True)' 2>&1 | told
+        as tern run passwd -S nobody 2>&1 | told
+        chmod 777 .; mkfifo -m 666 held
+        as tern run --on n2 bash -c 'exec 9<> held; (passwd -S nobody; echo $?) 2>&1; (exec 9>&-; passwd -S nobody)' 2>&1 | told
+        as bash -c 'until [ -e go ]; do sleep 0.01; done; passwd -S nobody; :; until [ -e end ]; do sleep 0.01; done' > said & pid=$!
+        until_ 'tern move $pid n2 2> error'; touch go; until_ '[ -s said ]'; tern ps | grep -c "^$pid "; touch end; wait $pid; told < said"#,
+    )
+    .text();
+    let (passwd, both) = ("nobody L ... ", "nobody L ... Last password change ");
+    let refused = "bash: line 1: /usr/bin/passwd: Operation not permitted 126 nobody L ... ";
+    let wanted = [both, both, passwd, both, passwd, passwd, passwd, refused, "1", passwd.trim_end()];
+    assert_eq!(text.lines().map(|line| line.to_owned()).collect::<Vec<_>>(), wanted, "{text}");
+}

@@ -97,7 +97,7 @@ impl Bodies {
         matches!(self.phases.get(&pid), Some(Phase::Expected(_)))
     }
 
-    fn is_starting(&self, pid: i32) -> bool {
+    pub fn is_starting(&self, pid: i32) -> bool {
         matches!(self.phases.get(&pid), Some(Phase::Starting))
     }
 }

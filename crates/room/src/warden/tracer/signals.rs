@@ -219,6 +219,7 @@ impl Tracer {
         let Some(stopped) = self.first_stop(stopped)? else { return Ok(()) };
         self.births.seen(stopped.tid());
         self.meet(stopped.tid());
+        let stopped = self.execute_again(stopped)?;
         let Some(stopped) = self.leaving_stop(stopped, signal)? else { return Ok(()) };
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopped.listen(),

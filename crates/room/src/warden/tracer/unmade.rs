@@ -1,9 +1,11 @@
-//! Processes that a room cannot make (clone(2) with tables in common, with namespaces, with another signal at the end): their maker goes home, and makes them there.
+//! Calls that a room cannot make, and sees only when they are under way: processes that cannot be made there (clone(2) with tables in common, with namespaces, with another
+//! signal at the end), and programs that cannot begin there ([`super::executing`]). Who makes such a call goes home, and makes it there.
 //!
 //! Its thread is put back to before its call, and held there until the process is asked for. If that cannot go, the call fails.
 
 use super::Tracer;
 use super::births::skip;
+use libc::user_regs_struct;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use wire::ToHome;
@@ -26,6 +28,8 @@ struct Wish {
 
 #[derive(Debug)]
 enum State {
+    /// Its call will fail, and is to be made again.
+    Failing,
     /// It will stop before its call.
     Asked,
     /// It has.
@@ -68,6 +72,12 @@ impl Unmade {
     }
 }
 
+/// No call is under way, so the kernel makes none again: the program does.
+fn put_before(registers: &mut user_regs_struct) {
+    (registers.rax, registers.orig_rax) = (registers.orig_rax, u64::MAX);
+    registers.rip = registers.rip.wrapping_sub(INSTRUCTION_BYTES);
+}
+
 impl Tracer {
     /// A thread is about to make a call that `why` cannot be made here.
     pub fn make_at_home(&mut self, mut stopped: Stopped, why: &'static str) -> Result<(), TraceError> {
@@ -79,13 +89,39 @@ impl Tracer {
             self.refuse_call(host, nr as u32, why);
             return skip(stopped, -i64::from(libc::ENOSYS));
         };
-        // No call is under way, so the kernel makes none again.
-        (registers.orig_rax, registers.rax) = (u64::MAX, nr);
-        registers.rip = registers.rip.wrapping_sub(INSTRUCTION_BYTES);
+        put_before(&mut registers);
         stopped.set_registers(&registers)?;
         self.unmade.0.insert(host, Wish { pid: who.pid, nr, at: registers.rip, state: State::Asked });
         ptrace::interrupt(host)?;
         stopped.resume(0)
+    }
+
+    /// The call of a thread fails soon; when it has, [`Tracer::fails_no_more`] puts the thread back to before it. False: its process cannot go home.
+    pub fn will_fail(&mut self, host: HostTid) -> bool {
+        let before = self.unmade.0.remove(&host);
+        let stays = before.is_some_and(|wish| matches!(wish.state, State::Stays));
+        let Some(who) = self.meet(host).filter(|_| !stays) else { return false };
+        self.unmade.0.insert(host, Wish { pid: who.pid, nr: 0, at: 0, state: State::Failing });
+        true
+    }
+
+    /// Whether the call in which this thread has stopped is one that is to be made again.
+    pub fn has_failed(&self, host: HostTid) -> bool {
+        self.unmade.0.get(&host).is_some_and(|wish| matches!(wish.state, State::Failing))
+    }
+
+    /// It makes the call again, with these registers (before it).
+    pub fn fails_no_more(
+        &mut self,
+        mut stopped: Stopped,
+        registers: &mut user_regs_struct,
+    ) -> Result<Stopped, TraceError> {
+        put_before(registers);
+        stopped.set_registers(registers)?;
+        if let Some(wish) = self.unmade.0.get_mut(&stopped.tid()) {
+            (wish.nr, wish.at, wish.state) = (registers.rax, registers.rip, State::Asked);
+        }
+        Ok(stopped)
     }
 
     /// Holds a thread that has stopped before such a call; gives back all others.
