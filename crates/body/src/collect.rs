@@ -3,6 +3,7 @@
 use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
 use crate::keys;
+use crate::odd;
 use crate::rebuild::free_place;
 use crate::rewind::{RESTART_BLOCK, rewind};
 use crate::timers;
@@ -178,6 +179,7 @@ fn from_outside(
     memory: &Memory,
     slept: Option<Duration>,
 ) -> Result<(Thread, user_regs_struct), BodyError> {
+    let personality = odd::personality(stopped)?;
     stopped.abort_sequence(memory)?;
     let registers = stopped.registers()?;
     if registers.orig_rax as i64 == libc::SYS_restart_syscall && registers.rax as i64 == RESTART_BLOCK {
@@ -204,6 +206,7 @@ fn from_outside(
         robust: stopped.robust_list()?,
         rseq: Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature },
         pending: stopped.pending(false, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
+        personality,
         ..Thread::default()
     };
     Ok((thread, registers))
@@ -238,6 +241,7 @@ struct ProcessPlaces {
     /// struct rusage, and what the process' clock of CPU time shows.
     usage: u64,
     clock: u64,
+    odd: odd::ProcessPlaces,
 }
 
 /// The timers stand still from here on: one that ended here too would be seen twice. [`Collected::give_back`] sets them going.
@@ -261,12 +265,13 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let (usage, clock) = (batch.space(USAGE_BYTES), batch.space(16));
     batch.may(libc::SYS_getrusage, [libc::RUSAGE_SELF as u64, usage, 0, 0, 0, 0]);
     batch.may(libc::SYS_clock_gettime, [libc::CLOCK_PROCESS_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
+    let odd = odd::ask_process(batch);
     let (timers, none) = (batch.space(3 * ACTION_BYTES), batch.space(ACTION_BYTES));
     for which in 0..3 {
         let to = timers + which * ACTION_BYTES as u64;
         batch.must("stopping timers", libc::SYS_setitimer, [which, none, to, 0, 0, 0]);
     }
-    ProcessPlaces { actions, timers, brk, ldt, keys, settings, directory, usage, clock }
+    ProcessPlaces { actions, timers, brk, ldt, keys, settings, directory, usage, clock, odd }
 }
 
 impl ProcessPlaces {
@@ -321,9 +326,9 @@ impl ProcessPlaces {
             env_end: layout.env_end,
         };
         process.keys = keys::answered(self.keys.iter().map(|place| result(*place)));
-        let refused = match result(self.ldt) > 0 {
-            true => stays("it has segments of its own (modify_ldt)"),
-            false => Ok(()),
+        let refused = match self.odd.read(inside.memory(), results, &mut process)? {
+            Ok(()) if result(self.ldt) > 0 => stays("it has segments of its own (modify_ldt)"),
+            other => other,
         };
         Ok((process, refused))
     }
@@ -349,6 +354,7 @@ struct ThreadPlaces {
     slack: usize,
     clock: u64,
     looks: Option<usize>,
+    odd: odd::ThreadPlaces,
 }
 
 fn ask_thread(batch: &mut Batch, witness: Option<&Witness>) -> ThreadPlaces {
@@ -360,13 +366,14 @@ fn ask_thread(batch: &mut Batch, witness: Option<&Witness>) -> ThreadPlaces {
     let clock = batch.space(16);
     batch.may(libc::SYS_clock_gettime, [libc::CLOCK_THREAD_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
     let looks = witness.map(Witness::looked_into).map(|(nr, args)| batch.may(nr, args));
-    ThreadPlaces { address, stack, slack, clock, looks }
+    ThreadPlaces { address, stack, slack, clock, looks, odd: odd::ask_thread(batch) }
 }
 
 impl ThreadPlaces {
     fn read(&self, memory: &Memory, results: &[i64], thread: &mut Thread) -> Result<(), BodyError> {
         thread.slack_ns = results.get(self.slack).map_or(0, |slack| (*slack).max(0) as u64);
         thread.used_ns = time_ns(memory, self.clock)?;
+        thread.settings = self.odd.read(memory, results)?;
         thread.clear_tid = memory.word(self.address)?;
         let flags = memory.word(self.stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
         thread.stack = Stack { at: memory.word(self.stack)?, flags, bytes: memory.word(self.stack + 16)? };

@@ -20,6 +20,7 @@ mod lender;
 mod memories;
 mod missing;
 mod objects;
+mod odd;
 mod open_files;
 mod pager;
 mod pages;
@@ -54,6 +55,7 @@ pub use memories::{
 };
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, epoll_event, make_objects, watch_again, watched};
+pub use odd::set_dumpable;
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;

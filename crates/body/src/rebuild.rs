@@ -3,6 +3,7 @@
 use crate::collect::{registers, stack_bytes};
 use crate::error::{BodyError, stays};
 use crate::memories::Window;
+use crate::odd;
 use crate::pages::Run;
 use crate::relayout::changes;
 use image::{Area, Content, Image, Layout, Thread, Vdso};
@@ -299,6 +300,7 @@ pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: boo
     for (set, value) in &process.settings {
         batch.may(libc::SYS_prctl, [u64::from(*set), *value, 0, 0, 0, 0]);
     }
+    odd::set_process(batch, process);
     batch.may(libc::SYS_umask, [u64::from(process.umask), 0, 0, 0, 0, 0]);
     for (which, timer) in (0..).zip(&process.itimers) {
         if timer[2..] != [0, 0] {
@@ -361,6 +363,8 @@ pub fn finish(
         let args = [rseq.area, u64::from(rseq.bytes), 0, u64::from(rseq.signature), 0, 0];
         batch.must("registering restartable sequences", libc::SYS_rseq, args);
     }
+    odd::set_thread(&mut batch, &thread.settings);
+    batch.must("setting its personality", libc::SYS_personality, [u64::from(thread.personality), 0, 0, 0, 0, 0]);
     last(&mut inside, batch)?;
     if first {
         inside.unmap_region()?;

@@ -3,6 +3,7 @@
 use crate::again;
 use crate::error::BodyError;
 use crate::freeze::stop_one;
+use crate::odd;
 use crate::rebuild::free_place;
 use crate::rewind::{may_time_out, rewind};
 use os::inject::{Inside, Memory, gate};
@@ -15,6 +16,10 @@ pub fn visit<T>(pid: i32, work: impl FnOnce(&mut Inside) -> Result<T, BodyError>
     let gate = gate(&memory, &areas)?;
     let slept = os::process::slept(pid, may_time_out).unwrap_or_default();
     let mut stopped = stop_one(HostTid(pid))?;
+    if let Err(e) = odd::undisturbed(&stopped) {
+        stopped.detach(0)?;
+        return Err(e);
+    }
     stopped.abort_sequence(&memory)?;
     let (registers, mask) = (stopped.registers()?, stopped.mask()?);
     let rewound = rewind(&registers, slept, |at| memory.word(at).ok());

@@ -1,7 +1,7 @@
 //! Whether an image makes sense: it comes from another machine.
 
 use crate::objects::{Memory, MemoryKind, Object, Objects};
-use crate::state::{Content, File, Image, Opened, SETTINGS};
+use crate::state::{BARRIERS, Content, File, Image, Opened, PERMITTED_FEATURES, SETTINGS};
 use thiserror::Error;
 
 /// What does not.
@@ -27,6 +27,8 @@ pub enum Odd {
 }
 
 const PAGE: u64 = 4096;
+/// SUID_DUMP_ROOT (linux/sched/coredump.h).
+const DUMPABLE_MAX: u8 = 2;
 /// First address that no program has (TASK_SIZE_MAX of x86-64 with four levels; more is not carried yet).
 const TOP: u64 = 0x7fff_ffff_f000;
 const THREADS_MAX: usize = 32 << 10;
@@ -68,6 +70,10 @@ pub fn check(image: &Image) -> Result<(), Odd> {
         return Err(Odd::Objects);
     }
     if !process.settings.iter().all(|(set, _)| SETTINGS.iter().any(|(_, known)| known == set)) {
+        return Err(Odd::Settings);
+    }
+    let odd = process.barriers & !BARRIERS != 0 || process.permitted & !PERMITTED_FEATURES != 0;
+    if odd || process.dumpable > DUMPABLE_MAX {
         return Err(Odd::Settings);
     }
     if !process.exe.is_none_or(known) || !absolute(&process.cwd) {

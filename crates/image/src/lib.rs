@@ -12,6 +12,6 @@ pub use objects::{Made, Memory, MemoryKind, Object, Objects, Pipe, Watched};
 pub use section::{IMAGE_BYTES_MAX, ImageError};
 pub use shown::shown;
 pub use state::{
-    Area, Content, Descriptor, File, Image, Layout, Opened, Process, Registers, Rseq, SETTINGS, Stack, Thread, Timer,
-    Used, Vdso,
+    Area, BARRIERS, Content, Descriptor, File, Image, Layout, Opened, PERMITTED_FEATURES, Process, Registers, Rseq,
+    SETTINGS, Stack, Thread, ThreadSettings, Timer, Used, Vdso,
 };

@@ -11,8 +11,8 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
-const PROCESS: (u16, u16) = (1, 7);
-const THREADS: (u16, u16) = (2, 5);
+const PROCESS: (u16, u16) = (1, 8);
+const THREADS: (u16, u16) = (2, 6);
 const AREAS: (u16, u16) = (3, 3);
 const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
@@ -242,6 +242,9 @@ mod tests {
         bad(|i| i.areas[1].content = Content::Memory { memory: 0, offset: 1 });
         bad(|i| i.objects.pipes[0].capacity = 2);
         bad(|i| i.process.settings.push((38, 1)));
+        bad(|i| i.process.barriers = 1);
+        bad(|i| i.process.permitted = 1);
+        bad(|i| i.process.dumpable = 3);
         bad(|i| i.process.actions.clear());
         bad(|i| i.files[0].path = b"bin\0".to_vec());
     }

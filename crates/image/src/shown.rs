@@ -1,7 +1,7 @@
 //! An image in words, a line for each thing.
 
 use crate::objects::{MemoryKind, Object};
-use crate::state::{Area, Content, Descriptor, File, Image, Opened, Process, Thread};
+use crate::state::{Area, Content, Descriptor, File, Image, Opened, Process, Thread, ThreadSettings};
 use std::fmt::Write as _;
 
 const RIGHTS: [(u8, char); 3] = [(1, 'r'), (2, 'w'), (4, 'x')];
@@ -54,6 +54,7 @@ fn process(out: &mut String, p: &Process) {
         format!("arguments {:x}-{:x}, environment {:x}-{:x}", l.arg_start, l.arg_end, l.env_start, l.env_end),
         format!("CPU time {} ms, {} ms of it away", p.used.total_ns() / 1_000_000, p.used_away.total_ns() / 1_000_000),
         format!("settings (prctl) {:?}", p.settings),
+        format!("barriers {:x}, dumpable {}, features asked for {:x}", p.barriers, p.dumpable, p.permitted),
         format!("auxiliary vector {} bytes, vDSO {vdso}", p.auxv.len()),
     ];
     section(out, "process", lines.into_iter());
@@ -65,14 +66,20 @@ fn thread(t: &Thread) -> String {
     let (rip, rsp) = (t.registers[RIP], t.registers[RSP]);
     let enters = if t.enters_call { ", makes its call again" } else { "" };
     format!(
-        "{} {}, at {rip:x}, stack {rsp:x}, extended state {} bytes, blocks {:016x}, nice {}, signals waiting {}{enters}",
+        "{} {}, at {rip:x}, stack {rsp:x}, extended state {} bytes, blocks {:016x}, nice {}, signals waiting {}, personality {:x}, {}{enters}",
         t.tid,
         text(&t.comm),
         t.extended.len(),
         t.mask,
         t.nice,
-        t.pending.len()
+        t.pending.len(),
+        t.personality,
+        settings(&t.settings)
     )
+}
+
+fn settings(s: &ThreadSettings) -> String {
+    format!("counter {}, broken memory {:?}, speculation {:?}", s.counter, s.broken_memory, s.speculation)
 }
 
 fn area(a: &Area) -> String {

@@ -55,7 +55,19 @@ pub struct Process {
     pub settings: Vec<(u8, u64)>,
     /// Protection keys that it has (pkey_alloc(2)): bit n for key n, 1 to 15.
     pub keys: u16,
+    /// Commands of membarrier(2) by which it has registered ([`BARRIERS`]).
+    pub barriers: u16,
+    /// Who may look into it (PR_GET_DUMPABLE).
+    pub dumpable: u8,
+    /// Parts of the processor's state that it has asked to use ([`PERMITTED_FEATURES`]).
+    pub permitted: u64,
 }
+
+/// Commands that register (linux/membarrier.h): GLOBAL_EXPEDITED, PRIVATE_EXPEDITED, ..._SYNC_CORE, ..._RSEQ.
+pub const BARRIERS: u16 = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8;
+
+/// Features, by their bits, that a program must ask for (ARCH_REQ_XCOMP_PERM): the data of tiles (AMX).
+pub const PERMITTED_FEATURES: u64 = 1 << 18;
 
 /// CPU time, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,8 +92,9 @@ impl Used {
     }
 }
 
-/// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE.
-pub const SETTINGS: [(u8, u8); 3] = [(42, 41), (66, 65), (68, 67)];
+/// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE, IO_FLUSHER,
+/// KEEPCAPS.
+pub const SETTINGS: [(u8, u8); 5] = [(42, 41), (66, 65), (68, 67), (58, 57), (7, 8)];
 
 /// timer_create(2)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +185,21 @@ pub struct Thread {
     pub used_away_ns: u64,
     /// Signals that wait for the thread, with what they carry (128 bytes each).
     pub pending: Vec<Vec<u8>>,
+    /// personality(2)
+    pub personality: u32,
+    /// What it has set by prctl(2).
+    pub settings: ThreadSettings,
+}
+
+/// Settings of a thread that few make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadSettings {
+    /// What reading the clock counter does (PR_GET_TSC); 0: not known.
+    pub counter: u8,
+    /// What becomes of it when memory breaks (PR_MCE_KILL_GET), if that is known.
+    pub broken_memory: Option<u8>,
+    /// How it speculates (PR_GET_SPECULATION_CTRL): past stores, at indirect branches, over the first cache; 0: it may not choose.
+    pub speculation: [u8; 3],
 }
 
 /// sigaltstack(2)

@@ -48,6 +48,12 @@ pub struct Status {
     pub groups: Vec<u32>,
     /// Effective capabilities.
     pub capabilities: u64,
+    /// Permitted capabilities.
+    pub permitted: u64,
+    /// Inheritable capabilities.
+    pub inheritable: u64,
+    /// Ambient capabilities.
+    pub ambient: u64,
     /// Blocked signals of this thread.
     pub blocked: u64,
     /// Signals that wait, for it or for any thread of its process.
@@ -82,9 +88,9 @@ pub fn status(pid: i32) -> Result<Status> {
 }
 
 /// What is understood of /proc/PID/status.
-const FIELDS: [&str; 17] = [
-    "State", "Tgid", "PPid", "NSpid", "Uid", "Gid", "Groups", "CapEff", "SigBlk", "SigPnd", "ShdPnd", "SigIgn",
-    "SigCgt", "Seccomp", "Umask", "Threads", "VmRSS",
+const FIELDS: [&str; 20] = [
+    "State", "Tgid", "PPid", "NSpid", "Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapInh", "CapAmb", "SigBlk",
+    "SigPnd", "ShdPnd", "SigIgn", "SigCgt", "Seccomp", "Umask", "Threads", "VmRSS",
 ];
 
 fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
@@ -101,6 +107,9 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         gid: numbers(field("Gid")?)?.try_into().ok()?,
         groups: numbers(field("Groups")?)?,
         capabilities: hex("CapEff")?,
+        permitted: hex("CapPrm")?,
+        inheritable: hex("CapInh")?,
+        ambient: hex("CapAmb")?,
         blocked: hex("SigBlk")?,
         pending: hex("SigPnd")? | hex("ShdPnd")?,
         ignored: hex("SigIgn")?,
@@ -234,6 +243,13 @@ pub fn comm(pid: i32) -> Result<Vec<u8>> {
         name.pop();
     }
     Ok(name)
+}
+
+/// What personality(2) says of a thread.
+pub fn personality(tid: i32) -> Result<u32> {
+    let text = slurp(tid, "personality")?;
+    let text = String::from_utf8_lossy(&text);
+    u32::from_str_radix(text.trim(), 16).map_err(|_| odd(tid, "personality"))
 }
 
 /// Where a link of /proc/PID points: `cwd`, `exe`, `fd/3`.
@@ -537,6 +553,8 @@ mod tests {
         assert!(descriptors(me).unwrap().contains(&0));
         assert!(arguments(me).unwrap().ends_with(&[0]));
         times(me).unwrap();
+        // SAFETY: asks only.
+        assert_eq!(personality(me).unwrap() as i32, unsafe { libc::personality(0xffff_ffff) });
     }
 
     #[test]

@@ -379,9 +379,29 @@ fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     let mut name = comm[..comm.len().min(15)].to_vec();
     name.push(0);
     let call = Call { pointers: 0b10, data: name, ..Call::new(libc::SYS_prctl, [PR_SET_NAME, 0, 0, 0, 0, 0]) };
-    if let Some(packet) = channel::call(&call) {
+    let forget = Call::new(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 0, 0, 0, 0, 0]);
+    let lower = rights_after_exec(pid).map(|(lower, effective)| {
+        deputy.capabilities = effective;
+        lower
+    });
+    for packet in [call, forget].iter().chain(&lower).filter_map(channel::call) {
         deputy.give_any(Job::new(packet, Purpose::Nothing));
     }
+}
+
+/// What an ordinary user has kept of the superuser's rights is not the next program's (capabilities(7), "Transformation of capabilities during execve()"): the call that
+/// takes it from the deputy, and what that may do then.
+fn rights_after_exec(pid: i32) -> Option<(Call, u64)> {
+    let status = os::process::status(pid).ok()?;
+    let is_root = status.uid[0] == 0 || status.uid[1] == 0;
+    if is_root || status.permitted == status.ambient {
+        return None;
+    }
+    let (head, mut data) = os::namespace::capabilities(status.ambient, status.ambient);
+    (data[2], data[5]) = (status.inheritable as u32, (status.inheritable >> 32) as u32);
+    let data = head.iter().chain(&data).flat_map(|word| word.to_le_bytes()).collect();
+    let args = [0, size_of_val(&head) as u64, 0, 0, 0, 0];
+    Some((Call { pointers: 0b11, data, ..Call::new(libc::SYS_capset, args) }, status.ambient))
 }
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
         credentials: ids(status),
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
+        personality: process::personality(pid)?,
         descriptors: Vec::new(),
         directories: Vec::new(),
         arrival: None,
@@ -93,6 +94,11 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset, end });
     }
     Ok((found, directories))
+}
+
+/// Permitted and effective capabilities of a process that is moved.
+pub fn may(pid: i32) -> Result<(u64, u64)> {
+    process::status(pid).map(|status| (status.permitted, status.capabilities))
 }
 
 /// If it is open on one that still has its name.

@@ -446,5 +446,6 @@ fn changes_ids(nr: u32) -> bool {
             | libc::SYS_setgroups
             | libc::SYS_setfsuid
             | libc::SYS_setfsgid
+            | libc::SYS_capset
     )
 }

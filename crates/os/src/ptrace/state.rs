@@ -113,6 +113,26 @@ impl Stopped {
         Ok(Rseq { area: found.area, bytes: found.bytes, signature: found.signature })
     }
 
+    /// Its system calls come back to itself (PR_SET_SYSCALL_USER_DISPATCH). Kernels before 6.4 do not tell.
+    pub fn dispatches_calls(&self) -> Traced<bool> {
+        const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: u32 = 0x4211;
+        // `struct ptrace_sud_config`: mode, selector, offset, length.
+        let mut found = [0u64; 4];
+        let at = &raw mut found as usize;
+        told(request(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, self.tid, size_of_val(&found), at))?;
+        Ok(found[0] != 0)
+    }
+
+    /// It may use ports of the machine (ioperm(2)).
+    pub fn has_ports(&self) -> Traced<bool> {
+        /// elf.h
+        const NT_386_IOPERM: usize = 0x201;
+        let mut first = 0u64;
+        let mut iov = libc::iovec { iov_base: (&raw mut first).cast(), iov_len: size_of_val(&first) };
+        let has = told(request(libc::PTRACE_GETREGSET, self.tid, NT_386_IOPERM, &raw mut iov as usize))?;
+        Ok(has && iov.iov_len > 0)
+    }
+
     /// Head and length of its list of robust futexes (get_robust_list(2)).
     pub fn robust_list(&self) -> Traced<(u64, u64)> {
         let (mut head, mut bytes) = (0u64, 0u64);
@@ -182,6 +202,14 @@ impl Stopped {
     pub fn detach(mut self, signal: i32) -> Traced<()> {
         self.restore_filters()?;
         request(libc::PTRACE_DETACH, self.tid, 0, signal as usize).map(drop)
+    }
+}
+
+/// Whether the kernel had an answer: what it does not know, or a thread has not, it refuses.
+fn told(answer: Traced<i64>) -> Traced<bool> {
+    match answer {
+        Err(TraceError::Failed(_)) => Ok(false),
+        other => other.map(|_| true),
     }
 }
 

@@ -64,6 +64,9 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     become_who(place)?;
     open_directories(&place.directories);
     set_mask(place.blocked);
+    // Last: some of it would change what is mapped here.
+    // SAFETY: a number only.
+    unsafe { libc::personality(libc::c_ulong::from(place.personality)) };
     let listener = seccomp::install(filter(room.wall))?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
     drop(listener);

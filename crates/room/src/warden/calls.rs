@@ -1,5 +1,6 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
+mod capabilities;
 mod ioctl;
 mod pidfd;
 mod prctl;
@@ -216,7 +217,7 @@ impl Asked {
     /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.
     fn credentials(self) {
         if matches!(self.nr as i64, libc::SYS_capget | libc::SYS_capset) {
-            return self.here();
+            return capabilities::serve(self);
         }
         self.forward_and_then(|_| After::Here);
     }

@@ -63,7 +63,6 @@ pub struct Moves {
 
 /// What is known to differ away, and why.
 const DIFFERENT: &[(&str, &str)] = &[
-    ("capabilities", "a guest of the superuser has fewer capabilities than at home"),
     ("child_usage", "a parent at home is not told what its child used elsewhere"),
     ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
     ("socket_signals", "what it waits for may come before its signal, in the time that a move takes"),

@@ -73,6 +73,14 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("sc(157, 41, 1, 0, 0, 0)", "sc(157, 42, 0, 0, 0, 0) == 1", ""),
     ("sc(157, 29, 12345)", "sc(157, 30) == 12345", ""),
     ("sc(157, 65, 1, 0, 0, 0)", "sc(157, 66, 0, 0, 0, 0) == 1", ""),
+    ("sc(157, 4, 0)", "sc(157, 3) == 0", ""),
+    ("sc(324, 64, 0, 0)", "sc(324, 32, 0, 0) == 0", ""),
+    ("sc(135, 0x1040000)", "sc(135, 0xffffffff) == 0x1040000", ""),
+    ("sc(135, 0x400000)", "True", "READ_IMPLIES_EXEC"),
+    ("sc(135, 0x100000)", "True", "MMAP_PAGE_ZERO"),
+    ("b = ctypes.create_string_buffer(8); sc(157, 59, 1, 0, 0, b)", "True", "PR_SET_SYSCALL_USER_DISPATCH"),
+    ("sc(173, 0x80, 1, 1)", "True", "ioperm"),
+    ("sc(158, 0x4002, 6)", "True", "LAM"),
     ("f = os.open('/proc/self/status', os.O_RDONLY)", "b'Name' in os.read(f, 100)", ""),
     ("os.mkdir('d'); os.chdir('d'); os.rmdir('../d')", "True", "working directory"),
 ];
@@ -147,6 +155,14 @@ os.execvp("tern", ["tern", "run", "--on", "n2", "--", "echo", "placed"])
     let script = format!("cat > program <<'END'{restricted}END\npython3 program 2>&1 || echo $?");
     let text = at_home(&shared(), &script).text();
     assert!(text == "absent" || (text.contains("Landlock") && text.ends_with("125")), "{text}");
+}
+
+/// As setarch(8) does it; the kernel says it of the program that it executes.
+#[test]
+fn a_placed_program_has_the_personality_of_who_placed_it() {
+    let script = "setarch -R tern run --on n2 -- cat /proc/self/personality; cat /proc/self/personality";
+    let text = at_home(&shared(), script).text();
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["00040000", "00000000"]);
 }
 
 /// A FIFO that was opened away cannot be opened anew: that would wait for the other end. (Failed before: its move waited for 20 s, and said that it was not away.)

@@ -52,6 +52,8 @@ pub struct Place {
     pub limits: Vec<(u64, u64)>,
     /// nice value.
     pub nice: i32,
+    /// personality(2)
+    pub personality: u32,
     /// Open descriptors that the program inherits.
     pub descriptors: Vec<Descriptor>,
     /// Directories among them, which the body opens itself.
@@ -84,6 +86,8 @@ pub struct Arrival {
     pub descriptors_max: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
+    /// Permitted and effective capabilities at home.
+    pub capabilities: (u64, u64),
 }
 
 /// A file that is to be opened.

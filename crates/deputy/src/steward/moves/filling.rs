@@ -350,6 +350,8 @@ impl Filling {
         self.place_descriptors(pid)?;
         let locks = std::mem::take(&mut self.locks);
         locks.take_along(self.first()?, &image)?;
+        // It is 2 if the kernel has set it so when the process became another user: no program can, and it means the same.
+        let keeps = self.deputy.process.dumpable == 2 && image.process.dumpable != 1;
         let inside = self.first()?;
         let lost = will_be_dropped(inside, &image)?;
         let signals: Vec<_> = signals.iter().map(|(tid, info)| (*tid, understood(&image, *info))).collect();
@@ -373,6 +375,9 @@ impl Filling {
             }
             let batch = if first { std::mem::replace(&mut timers, inside.batch()) } else { inside.batch() };
             done.push(body::finish(inside, batch, thread, first, |inside, mut batch| {
+                if first && !keeps {
+                    body::set_dumpable(&mut batch, &image.process);
+                }
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
                 }

@@ -1,10 +1,16 @@
-//! prctl(2): what concerns parents and names is the deputy's too.
+//! prctl(2): what concerns parents, names and rights is the deputy's, too, or alone.
 
 use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use wire::message::Call;
+
+/// linux/prctl.h
+const PR_SET_IO_FLUSHER: i32 = 57;
+const PR_GET_IO_FLUSHER: i32 = 58;
+const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+const PR_SYS_DISPATCH_OFF: u64 = 0;
 
 /// Bytes of a name, with its end.
 const NAME_BYTES: usize = 16;
@@ -17,6 +23,20 @@ pub fn serve(asked: Asked) {
         }
         libc::PR_GET_SECCOMP => asked.value(0),
         libc::PR_SET_PDEATHSIG | libc::PR_SET_CHILD_SUBREAPER => at_home(asked),
+        // What home holds against its program: a body has promised all, and may do little.
+        libc::PR_SET_NO_NEW_PRIVS
+        | libc::PR_GET_NO_NEW_PRIVS
+        | libc::PR_GET_KEEPCAPS
+        | libc::PR_SET_SECUREBITS
+        | libc::PR_GET_SECUREBITS
+        | libc::PR_CAPBSET_DROP
+        | libc::PR_CAPBSET_READ
+        | libc::PR_CAP_AMBIENT
+        | PR_SET_IO_FLUSHER
+        | PR_GET_IO_FLUSHER => at_home(asked),
+        libc::PR_SET_KEEPCAPS | libc::PR_SET_DUMPABLE => in_both(asked),
+        // Calls that stand in for others would come back to the program.
+        PR_SET_SYSCALL_USER_DISPATCH if asked.args[1] != PR_SYS_DISPATCH_OFF => asked.go_home(libc::EINVAL),
         libc::PR_GET_PDEATHSIG | libc::PR_GET_CHILD_SUBREAPER => number_of_home(asked),
         libc::PR_SET_NAME => name(asked),
         _ => asked.here(),
@@ -27,7 +47,13 @@ fn call(asked: &Asked, args: [u64; 6]) -> Call {
     Call::new(i64::from(asked.nr), args)
 }
 
-/// Parents and orphans are the home's.
+/// The kernel here does the same when home has done it.
+fn in_both(asked: Asked) {
+    let call = call(&asked, asked.args);
+    asked.ask(call, After::Here, false);
+}
+
+/// Values only. Parents and orphans are the home's.
 fn at_home(asked: Asked) {
     let call = call(&asked, asked.args);
     asked.ask(call, After::Write(Vec::new()), false);

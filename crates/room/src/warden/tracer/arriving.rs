@@ -5,14 +5,13 @@ use super::Tracer;
 use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
 use crate::warden::cpu_times::Before;
 use crate::warden::guests::Who;
-use crate::warden::setup::ID_BASE;
 use crate::warden::shared::Shared;
 use crate::warden::strange;
 use body::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
-use os::ptrace::{HostTid, Stopped, TraceError};
+use os::ptrace::{Stopped, TraceError};
 use os::userfault::Userfault;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,10 +26,14 @@ struct Shell {
     /// Descriptors that it has, of whatever use.
     descriptors: Vec<i32>,
     /// Capabilities that it keeps.
-    kept: u64,
+    kept: Kept,
     /// It has the guests' filter.
     confined: bool,
 }
+
+/// Permitted and effective ones.
+#[derive(Clone, Copy, Debug)]
+struct Kept(u64, u64);
 
 /// Those that come.
 #[derive(Debug, Default)]
@@ -210,7 +213,7 @@ impl Tracer {
         }
         let stopped = body::finish(inside, batch, first, true, |inside, mut batch| {
             give_up_capabilities(&mut batch, kept);
-            batch.must("being dumpable", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]);
+            body::set_dumpable(&mut batch, &image.process);
             match confined {
                 true => Ok(inside.run(&batch).map(drop)?),
                 false => self.confine(inside, batch, image.process.pid),
@@ -226,7 +229,7 @@ impl Tracer {
         &mut self,
         inside: &mut Inside,
         (image, others, onward): (&Image, &[Thread], bool),
-        kept: u64,
+        kept: Kept,
     ) -> Result<Vec<Stopped>, BodyError> {
         body::watch_again(inside, image)?;
         if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
@@ -298,7 +301,7 @@ impl Tracer {
         open_written(&mut inside, &Image::default(), image, &given)?;
         let confined = self.confine_early(&mut inside, image.process.pid)?;
         let descriptors = os::process::descriptors(host.0)?;
-        Ok((Shell { inside, descriptors, kept: kept_capabilities(host)?, confined }, given))
+        Ok((Shell { inside, descriptors, kept: kept_capabilities(arrival), confined }, given))
     }
 
     /// Home has decided: the body runs.
@@ -463,15 +466,15 @@ fn set_descriptors(there: &[i32], batch: &mut Batch, image: &Image, arrival: &Ar
     }
 }
 
-/// The capabilities of a guest.
-fn kept_capabilities(host: HostTid) -> Result<u64, BodyError> {
-    let root = os::process::status(host.0)?.uid[1] == ID_BASE;
-    Ok(if root { KEPT_CAPABILITIES } else { 0 })
+/// The capabilities of a guest: those of home's that a guest may have.
+fn kept_capabilities(arrival: &Arrival) -> Kept {
+    let (permitted, effective) = arrival.capabilities;
+    Kept(permitted & KEPT_CAPABILITIES, permitted & effective & KEPT_CAPABILITIES)
 }
 
 /// All others are given up. Each thread has its own.
-fn give_up_capabilities(batch: &mut Batch, kept: u64) {
-    let (head, data) = os::namespace::capabilities(kept, kept);
+fn give_up_capabilities(batch: &mut Batch, Kept(permitted, effective): Kept) {
+    let (head, data) = os::namespace::capabilities(permitted, effective);
     let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
     batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
 }

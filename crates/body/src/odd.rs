@@ -1,0 +1,191 @@
+//! State that few programs have set: of a process, and of each thread. What cannot be carried is refused by its name.
+
+use crate::error::{BodyError, stays};
+use image::{Process, ThreadSettings};
+use os::inject::{Batch, Memory};
+use os::ptrace::Stopped;
+
+/// membarrier(2): what to ask for, and what registers (linux/membarrier.h).
+const MEMBARRIER_QUERY: u64 = 0;
+const MEMBARRIER_REGISTRATIONS: u64 = 1 << 9;
+
+/// arch_prctl(2) (asm/prctl.h)
+const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
+const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
+const ARCH_GET_UNTAG_MASK: u64 = 0x4001;
+
+/// prctl(2)
+const PR_GET_DUMPABLE: u64 = 3;
+const PR_SET_DUMPABLE: u64 = 4;
+const PR_GET_TSC: u64 = 25;
+const PR_SET_TSC: u64 = 26;
+const PR_MCE_KILL: u64 = 33;
+const PR_MCE_KILL_GET: u64 = 34;
+const PR_MCE_KILL_SET: u64 = 1;
+const PR_GET_SPECULATION_CTRL: u64 = 52;
+const PR_SET_SPECULATION_CTRL: u64 = 53;
+/// The program may choose it.
+const PR_SPEC_PRCTL: i64 = 1;
+
+/// personality(2): what would change memory that is laid out, and addresses that the kernel gives (linux/personality.h).
+const NOT_CARRIED: [(u32, &str); 3] =
+    [(0x0040_0000, "READ_IMPLIES_EXEC"), (0x0010_0000, "MMAP_PAGE_ZERO"), (0x0080_0000, "ADDR_LIMIT_32BIT")];
+
+/// Where the answers about a process will lie.
+pub struct ProcessPlaces {
+    registrations: usize,
+    offered: usize,
+    dumpable: usize,
+    permitted: u64,
+    untagged: u64,
+}
+
+pub fn ask_process(batch: &mut Batch) -> ProcessPlaces {
+    let (permitted, untagged) = (batch.space(8), batch.put(&u64::MAX.to_le_bytes()));
+    batch.may(libc::SYS_arch_prctl, [ARCH_GET_XCOMP_PERM, permitted, 0, 0, 0, 0]);
+    batch.may(libc::SYS_arch_prctl, [ARCH_GET_UNTAG_MASK, untagged, 0, 0, 0, 0]);
+    ProcessPlaces {
+        registrations: batch.may(libc::SYS_membarrier, [MEMBARRIER_REGISTRATIONS, 0, 0, 0, 0, 0]),
+        offered: batch.may(libc::SYS_membarrier, [MEMBARRIER_QUERY, 0, 0, 0, 0, 0]),
+        dumpable: batch.may(libc::SYS_prctl, [PR_GET_DUMPABLE, 0, 0, 0, 0, 0]),
+        permitted,
+        untagged,
+    }
+}
+
+impl ProcessPlaces {
+    /// Puts what was answered into the process, and says whether it can be carried.
+    pub fn read(
+        &self,
+        memory: &Memory,
+        results: &[i64],
+        process: &mut Process,
+    ) -> Result<Result<(), BodyError>, BodyError> {
+        let result = |place: usize| results.get(place).copied().unwrap_or(-1);
+        process.barriers = barriers(result(self.registrations), result(self.offered));
+        process.dumpable = u8::try_from(result(self.dumpable)).unwrap_or(1);
+        process.permitted = memory.word(self.permitted)? & image::PERMITTED_FEATURES;
+        Ok(match memory.word(self.untagged)? {
+            u64::MAX => Ok(()),
+            _ => stays("its addresses carry tags that the processor masks (LAM)"),
+        })
+    }
+}
+
+/// Commands of membarrier(2) by which the process has registered. A kernel before 6.3 does not tell: then by all that it offers, for a process that has registered must not be refused
+/// a barrier, and one that has not gets some that it does not ask for.
+fn barriers(registrations: i64, offered: i64) -> u16 {
+    let known = if registrations >= 0 { registrations } else { offered.max(0) };
+    known as u16 & image::BARRIERS
+}
+
+/// Registers, and asks for permissions. Before there are other threads: with them the kernel waits for each registration until all processors have seen it.
+pub fn set_process(batch: &mut Batch, process: &Process) {
+    for command in (0..u16::BITS).map(|bit| 1u16 << bit).filter(|command| process.barriers & command != 0) {
+        let doing = "registering for barriers of other threads (membarrier), as it has done";
+        batch.must(doing, libc::SYS_membarrier, [u64::from(command), 0, 0, 0, 0, 0]);
+    }
+    for feature in (0..u64::BITS).filter(|bit| process.permitted >> bit & 1 == 1) {
+        let doing = "asking for permission to use a processor's tiles (AMX), as it has done";
+        batch.must(doing, libc::SYS_arch_prctl, [ARCH_REQ_XCOMP_PERM, u64::from(feature), 0, 0, 0, 0]);
+    }
+}
+
+/// Who may look into it: to be set when nothing changes its credentials any more, for that resets it. Only the kernel sets 2.
+pub fn set_dumpable(batch: &mut Batch, process: &Process) {
+    let value = u64::from(process.dumpable == 1);
+    batch.must("setting who may look into it", libc::SYS_prctl, [PR_SET_DUMPABLE, value, 0, 0, 0, 0]);
+}
+
+/// Where the answers about a thread will lie.
+pub struct ThreadPlaces {
+    counter: u64,
+    broken_memory: usize,
+    speculation: [usize; 3],
+}
+
+pub fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
+    let counter = batch.space(8);
+    batch.may(libc::SYS_prctl, [PR_GET_TSC, counter, 0, 0, 0, 0]);
+    let broken_memory = batch.may(libc::SYS_prctl, [PR_MCE_KILL_GET, 0, 0, 0, 0, 0]);
+    let speculation = [0, 1, 2].map(|which| batch.may(libc::SYS_prctl, [PR_GET_SPECULATION_CTRL, which, 0, 0, 0, 0]));
+    ThreadPlaces { counter, broken_memory, speculation }
+}
+
+impl ThreadPlaces {
+    pub fn read(&self, memory: &Memory, results: &[i64]) -> Result<ThreadSettings, BodyError> {
+        let result = |place: usize| results.get(place).copied().unwrap_or(-1);
+        Ok(ThreadSettings {
+            counter: memory.word(self.counter)? as u8,
+            broken_memory: u8::try_from(result(self.broken_memory)).ok(),
+            speculation: self.speculation.map(|place| chosen(result(place))),
+        })
+    }
+}
+
+/// How a thread speculates, if it may choose.
+fn chosen(answer: i64) -> u8 {
+    if answer > 0 && answer & PR_SPEC_PRCTL != 0 { (answer & !PR_SPEC_PRCTL) as u8 } else { 0 }
+}
+
+/// Also what is as usual is set: where the thread was before, it may have been otherwise.
+pub fn set_thread(batch: &mut Batch, settings: &ThreadSettings) {
+    if settings.counter != 0 {
+        batch.may(libc::SYS_prctl, [PR_SET_TSC, u64::from(settings.counter), 0, 0, 0, 0]);
+    }
+    if let Some(policy) = settings.broken_memory {
+        batch.may(libc::SYS_prctl, [PR_MCE_KILL, PR_MCE_KILL_SET, u64::from(policy), 0, 0, 0]);
+    }
+    for (which, value) in (0..).zip(settings.speculation).filter(|(_, value)| *value != 0) {
+        batch.may(libc::SYS_prctl, [PR_SET_SPECULATION_CTRL, which, u64::from(value), 0, 0, 0]);
+    }
+}
+
+/// What cannot be carried, and would see the calls that are made in it.
+pub fn undisturbed(stopped: &Stopped) -> Result<(), BodyError> {
+    match stopped.dispatches_calls()? {
+        true => stays("its system calls are handed to itself (PR_SET_SYSCALL_USER_DISPATCH)"),
+        false => Ok(()),
+    }
+}
+
+/// The personality of a thread that is stopped, if that and what else is told from outside can be carried.
+pub fn personality(stopped: &Stopped) -> Result<u32, BodyError> {
+    undisturbed(stopped)?;
+    if stopped.has_ports()? {
+        return stays("it may use ports of the machine (ioperm)");
+    }
+    carried(os::process::personality(stopped.tid().0)?)
+}
+
+fn carried(personality: u32) -> Result<u32, BodyError> {
+    match NOT_CARRIED.iter().find(|(bit, _)| personality & bit != 0) {
+        Some((_, name)) => stays(format!("its personality has {name} (personality(2))")),
+        None => Ok(personality),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kernel_does_not_tell_is_taken_to_be_all_that_it_offers() {
+        const EINVAL: i64 = -22;
+        assert_eq!(barriers(0b1_0000, 0x3ff), 0b1_0000);
+        assert_eq!(barriers(0, 0x3ff), 0);
+        assert_eq!(barriers(EINVAL, 0x1ff), 0b1_0101_0100);
+        assert_eq!(barriers(EINVAL, -38), 0);
+    }
+
+    #[test]
+    fn speculation_is_carried_where_it_may_be_chosen() {
+        assert_eq!([-19, 0, 2, 3, 5, 9].map(chosen), [0, 0, 0, 2, 4, 8]);
+    }
+
+    #[test]
+    fn personalities_that_change_memory_are_refused() {
+        assert_eq!(carried(0x0104_0008).unwrap(), 0x0104_0008);
+        assert!(carried(0x0040_0008).is_err_and(|e| e.to_string().contains("READ_IMPLIES_EXEC")));
+    }
+}
