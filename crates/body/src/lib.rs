@@ -55,7 +55,7 @@ pub use memories::{
 };
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, epoll_event, make_objects, watch_again, watched};
-pub use odd::set_dumpable;
+pub use odd::{OTHER_CODE, set_dumpable};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;

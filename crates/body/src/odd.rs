@@ -141,8 +141,17 @@ pub fn set_thread(batch: &mut Batch, settings: &ThreadSettings) {
     }
 }
 
-/// What cannot be carried, and would see the calls that are made in it.
+/// __USER32_CS (asm/segment.h); a hypervisor may set higher bits.
+const CODE_OF_32_BITS: u64 = 0x23;
+
+/// Why a 32-bit program stays.
+pub const OTHER_CODE: &str = "it runs 32-bit code, whose system calls are others";
+
+/// What cannot be carried, and would see the calls that are made in it, or take them for others.
 pub fn undisturbed(stopped: &Stopped) -> Result<(), BodyError> {
+    if stopped.registers()?.cs & 0xff == CODE_OF_32_BITS {
+        return stays(OTHER_CODE);
+    }
     match stopped.dispatches_calls()? {
         true => stays("its system calls are handed to itself (PR_SET_SYSCALL_USER_DISPATCH)"),
         false => Ok(()),

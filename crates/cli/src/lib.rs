@@ -31,6 +31,8 @@ pub struct Host {
     pub restore_signals: fn(),
     /// From now on SIGINT makes this descriptor readable, the first time; the second ends this program as ever.
     pub interrupts: fn() -> std::io::Result<OwnedFd>,
+    /// Whether this machine alone can execute this file for whoever asks.
+    pub begins_at_home: fn(&std::path::Path) -> bool,
     /// Turns this process into the deputy of the program, at the end of the socket.
     pub become_deputy: fn(OwnedFd, &Program) -> !,
     /// Goes on as the daemon.
@@ -53,7 +55,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
     match command {
         Command::Run(args) => {
             (host.restore_signals)();
-            let (channel, program) = run::place(&dirs.run_dir, args)?;
+            let (channel, program) = run::place(&dirs.run_dir, args, host.begins_at_home)?;
             (host.become_deputy)(channel, &program)
         }
         Command::Init(args) => {

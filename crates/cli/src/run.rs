@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
-use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
 
 use crate::{Error, args, client};
 
@@ -20,7 +20,11 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 const MORE_TRIES: u32 = 2;
 
 /// Asks for a place; on success the socket is the deputy's channel. What only home can execute runs here, and this does not return.
-pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Program), Error> {
+pub(crate) fn place(
+    run_dir: &Path,
+    args: &args::Run,
+    begins_at_home: fn(&Path) -> bool,
+) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
     let path = resolve(name, std::env::var_os("PATH").as_deref())?;
     if begins_at_home(&path) {
@@ -56,13 +60,6 @@ pub(crate) fn place(run_dir: &Path, args: &args::Run) -> Result<(OwnedFd, Progra
         Answer::Placing { .. } => Ok((socket, program)),
         _ => Err(client::unexpected()),
     }
-}
-
-/// Executing it gives rights, or takes none to read it, or it is a 32-bit program: no room can.
-fn begins_at_home(path: &Path) -> bool {
-    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let who = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    file.is_ok_and(|file| homefs::programs::begins_at_home(&file, who))
 }
 
 /// Becomes the program, as if `tern run` had not been there. Returns if that fails.

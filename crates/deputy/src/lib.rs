@@ -4,4 +4,4 @@ mod blob;
 pub mod client;
 pub mod steward;
 
-pub use steward::picture;
+pub use steward::{picture, stays};

@@ -20,7 +20,7 @@ mod shared;
 mod standins;
 mod stops;
 
-pub use moves::picture;
+pub use moves::{picture, stays};
 
 pub use args::{ArgsError, StewardArgs};
 

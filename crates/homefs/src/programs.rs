@@ -2,9 +2,23 @@
 
 use crate::sys;
 use rustix::fs::{Mode, OFlags, Stat, StatVfsMountFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// Such a file, not to be read.
+///
+/// # Errors
+/// There is none of that name that this process may reach.
+pub fn open(path: &Path) -> Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The user and the group that this process acts as.
+pub fn who_asks() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
 
 /// Whether home must execute this file for this user and group, as whom the calling thread acts: that gives rights, or takes none to read it, or it is for another processor.
 /// `file` may be an O_PATH descriptor.
@@ -18,7 +32,7 @@ pub fn begins_at_home(file: &OwnedFd, (uid, gid): (u32, u32)) -> bool {
         return mount.is_ok_and(|mount| !mount.f_flag.contains(StatVfsMountFlags::NOSUID));
     }
     match rustix::fs::open(&*path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(file) => is_of_32_bits(&file),
+        Ok(file) => is_of_32_bits(file),
         Err(Errno::ACCESS) => sys::may(&path, libc::X_OK).is_ok(),
         Err(_) => false,
     }
@@ -34,8 +48,8 @@ fn has_capabilities(path: &CString) -> bool {
     rustix::fs::getxattr_query(&**path, c"security.capability").is_ok_and(|bytes| bytes > 0)
 }
 
-/// An ELF file of that class (elf(5)).
-fn is_of_32_bits(file: &OwnedFd) -> bool {
+/// Whether it is an ELF file of that class (elf(5)).
+pub fn is_of_32_bits(file: impl AsFd) -> bool {
     const ELFCLASS32: u8 = 1;
     let mut head = [0; 5];
     rustix::io::pread(file, &mut head, 0).is_ok_and(|bytes| bytes == head.len())
@@ -68,7 +82,7 @@ mod tests {
         let of = |bytes: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(bytes).unwrap();
-            is_of_32_bits(&file.into())
+            is_of_32_bits(file)
         };
         assert!(of(b"\x7fELF\x01\x01\x01") && !of(b"\x7fELF\x02\x01\x01"));
         assert!(!of(b"#!/bin/sh\n") && !of(b"\x7fELF") && !of(b""));

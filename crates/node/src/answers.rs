@@ -138,7 +138,10 @@ fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
     let is_away = !lines.is_empty();
     if !is_away {
         lines.push(format!("{pid} runs here, on {}: it is not away", daemon.me().name));
-        lines.extend(forecast::forecast(pid, &daemon.experience()));
+        match (daemon.options.stays)(pid) {
+            Some(why) => lines.push(format!("it cannot be moved now: {why}")),
+            None => lines.extend(forecast::forecast(pid, &daemon.experience())),
+        }
     }
     lines.extend(policy_answers::why(daemon, pid, owner, is_away));
     Ok(Answer::Why { lines })

@@ -48,6 +48,8 @@ pub struct Options {
     pub clock_offset_us: i64,
     /// The policy, and the gossip of loads, run so many times as fast (1: as shipped): what they call a millisecond is so much shorter.
     pub pace: u32,
+    /// Why a process of this machine cannot be moved now, as far as that is seen while it runs.
+    pub stays: fn(i32) -> Option<String>,
 }
 
 pub(crate) struct Daemon {

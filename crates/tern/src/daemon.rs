@@ -56,6 +56,7 @@ fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
         rooms_max: args.rooms,
         clock_offset_us: args.pretend_clock_offset.saturating_mul(1000),
         pace: args.pace,
+        stays: deputy::stays,
     })?;
     Ok(())
 }

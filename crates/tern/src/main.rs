@@ -99,12 +99,17 @@ const HOST: Host = Host {
     probe: doctor::findings,
     restore_signals: deputy::client::restore_signals,
     interrupts,
+    begins_at_home,
     become_deputy: deputy::client::become_deputy,
     become_daemon: daemon::exec,
 };
 
 fn interrupts() -> std::io::Result<std::os::fd::OwnedFd> {
     os::fds::interrupts().map_err(std::io::Error::other)
+}
+
+fn begins_at_home(path: &std::path::Path) -> bool {
+    homefs::programs::open(path).is_ok_and(|file| homefs::programs::begins_at_home(&file, homefs::programs::who_asks()))
 }
 
 /// The processes that the daemon and the lab start.

@@ -38,7 +38,7 @@ pub use called::bring_home;
 pub use error::MoveError;
 pub use pages::Pages;
 pub use pass::Beyond;
-pub use picture::picture;
+pub use picture::{picture, stays};
 pub use receive::receive;
 pub use talk::PACKET_BYTES;
 

@@ -46,7 +46,8 @@ pub const FCNTL: &str =
 pub const PIPE: &str = "a new pipe is the body's own until somebody else gets an end of it";
 pub const OWN_PID: &str = "the PID namespace gives the home's numbers";
 pub const CLONE: &str = "the number is reserved at home first; the tracer lets the call through when it is";
-pub const EXEC: &str = "the program comes from the home's files; the tracer sees the exec";
+pub const EXEC: &str =
+    "the program comes from the home's files; the tracer sees the exec; what gives rights, home executes";
 pub const EXIT: &str = "the tracer and the porter see the end";
 pub const UNAME: &str =
     "host and domain names are the home's by the UTS namespace; the kernel's release is the hosting one's";

@@ -157,6 +157,38 @@ os.execvp("tern", ["tern", "run", "--on", "n2", "--", "echo", "placed"])
     assert!(text == "absent" || (text.contains("Landlock") && text.ends_with("125")), "{text}");
 }
 
+/// Reads a byte, says so, and ends: in 32-bit code. (Before, it was killed by the first call that was made in it.)
+const OF_32_BITS: &str = r#"
+import struct
+base, head = 0x08048000, 52 + 32
+def call(number, *arguments):
+    registers = b"".join(bytes([0xb8 + n]) + struct.pack("<I", value) for n, value in zip((0, 3, 1, 2), (number, *arguments)))
+    return registers + b"\xcd\x80"
+at = base + head + 200
+code = call(3, 0, at + 8, 1) + call(4, 1, at, 3) + call(1, 5)
+body = code.ljust(200, b"\0") + b"32\n".ljust(16, b"\0")
+size = head + len(body)
+elf = b"\x7fELF\1\1\1".ljust(16, b"\0") + struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, base + head, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+open("other", "wb").write(elf + struct.pack("<IIIIIIII", 1, 0, base, base, size, size, 7, 4096) + body)
+"#;
+
+/// It stays, as it is; and who executes it away comes home for it.
+#[test]
+fn other_code_runs_at_home() {
+    let script = format!(
+        r#"
+        cat > make.py <<'END'{OF_32_BITS}END
+        python3 make.py; chmod 755 other; mkfifo in
+        if ! echo | ./other > said && [ ! -s said ]; then echo absent; exit 0; fi
+        ./other < in & pid=$!
+        exec 3> in; until_ "grep -q '^3 ' /proc/$pid/syscall"
+        tern why $pid | grep -c "cannot be moved now: it runs 32-bit"; tern move $pid n2 2>&1 | grep -c 32-bit; echo >&3; exec 3>&-; wait $pid; echo $?
+        echo | tern run --on n2 bash -c './other; echo $?'"#
+    );
+    let text = at_home(&shared(), &script).text();
+    assert!(text == "absent" || text.lines().eq(["1", "1", "32", "5", "32", "5"]), "{text}");
+}
+
 /// As setarch(8) does it; the kernel says it of the program that it executes.
 #[test]
 fn a_placed_program_has_the_personality_of_who_placed_it() {

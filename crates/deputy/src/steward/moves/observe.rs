@@ -331,6 +331,9 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     if status.seccomp != 0 {
         return stays("it has a seccomp filter of its own");
     }
+    if std::fs::File::open(format!("/proc/{pid}/exe")).is_ok_and(homefs::programs::is_of_32_bits) {
+        return stays(body::OTHER_CODE);
+    }
     let of = |who: &str, namespace| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
     let own = OWN_NAMESPACES.get_or_init(|| NAMESPACES.map(|namespace| of("self", namespace)));
     for (namespace, own) in NAMESPACES.into_iter().zip(own) {

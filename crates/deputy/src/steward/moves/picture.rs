@@ -1,8 +1,13 @@
-//! What a process of this machine is, without its pages: as it would be sent.
+//! What a process of this machine is, without its pages: as it would be sent; or why it would not be.
 
 use super::MoveError;
 use super::observe::Observed;
 use image::Image;
+
+/// Why process `pid`, which runs, cannot be moved now, as far as that is seen from outside.
+pub fn stays(pid: i32) -> Option<String> {
+    Observed::of_running(pid, false).err().map(|e| e.to_string())
+}
 
 /// Looks at process `pid`, which stands still for a moment. The caller's own processes, or the superuser.
 pub fn picture(pid: i32) -> Result<Image, MoveError> {
