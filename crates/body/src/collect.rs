@@ -168,8 +168,9 @@ impl Collected {
             (self.process.pending, thread.pending) = (pending(true)?, pending(false)?);
         }
         of_thread.read(taken.inside.memory(), &results, &mut thread)?;
+        let carried = odd::carried(thread.personality);
         self.threads.push(thread);
-        refused.and(of_thread.unrestricted(&results))
+        refused.and(of_thread.unrestricted(&results)).and(carried)
     }
 }
 
@@ -179,7 +180,7 @@ fn from_outside(
     memory: &Memory,
     slept: Option<Duration>,
 ) -> Result<(Thread, user_regs_struct), BodyError> {
-    let personality = odd::personality(stopped)?;
+    odd::told_from_outside(stopped)?;
     stopped.abort_sequence(memory)?;
     let registers = stopped.registers()?;
     if registers.orig_rax as i64 == libc::SYS_restart_syscall && registers.rax as i64 == RESTART_BLOCK {
@@ -206,7 +207,6 @@ fn from_outside(
         robust: stopped.robust_list()?,
         rseq: Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature },
         pending: stopped.pending(false, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
-        personality,
         ..Thread::default()
     };
     Ok((thread, registers))
@@ -373,7 +373,7 @@ impl ThreadPlaces {
     fn read(&self, memory: &Memory, results: &[i64], thread: &mut Thread) -> Result<(), BodyError> {
         thread.slack_ns = results.get(self.slack).map_or(0, |slack| (*slack).max(0) as u64);
         thread.used_ns = time_ns(memory, self.clock)?;
-        thread.settings = self.odd.read(memory, results)?;
+        (thread.settings, thread.personality) = (self.odd.read(memory, results)?, self.odd.personality(results));
         thread.clear_tid = memory.word(self.address)?;
         let flags = memory.word(self.stack + 8)? as u32 & !(libc::SS_ONSTACK as u32);
         thread.stack = Stack { at: memory.word(self.stack)?, flags, bytes: memory.word(self.stack + 16)? };

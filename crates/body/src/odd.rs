@@ -102,6 +102,7 @@ pub struct ThreadPlaces {
     counter: u64,
     broken_memory: usize,
     speculation: [usize; 3],
+    personality: usize,
 }
 
 pub fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
@@ -109,10 +110,17 @@ pub fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
     batch.may(libc::SYS_prctl, [PR_GET_TSC, counter, 0, 0, 0, 0]);
     let broken_memory = batch.may(libc::SYS_prctl, [PR_MCE_KILL_GET, 0, 0, 0, 0, 0]);
     let speculation = [0, 1, 2].map(|which| batch.may(libc::SYS_prctl, [PR_GET_SPECULATION_CTRL, which, 0, 0, 0, 0]));
-    ThreadPlaces { counter, broken_memory, speculation }
+    const ASKED: u64 = 0xffff_ffff;
+    let personality = batch.may(libc::SYS_personality, [ASKED, 0, 0, 0, 0, 0]);
+    ThreadPlaces { counter, broken_memory, speculation, personality }
 }
 
 impl ThreadPlaces {
+    /// personality(2)
+    pub fn personality(&self, results: &[i64]) -> u32 {
+        results.get(self.personality).map_or(0, |answer| *answer as u32)
+    }
+
     pub fn read(&self, memory: &Memory, results: &[i64]) -> Result<ThreadSettings, BodyError> {
         let result = |place: usize| results.get(place).copied().unwrap_or(-1);
         Ok(ThreadSettings {
@@ -158,19 +166,20 @@ pub fn undisturbed(stopped: &Stopped) -> Result<(), BodyError> {
     }
 }
 
-/// The personality of a thread that is stopped, if that and what else is told from outside can be carried.
-pub fn personality(stopped: &Stopped) -> Result<u32, BodyError> {
+/// What cannot be carried of a thread that is stopped, and is told from outside.
+pub fn told_from_outside(stopped: &Stopped) -> Result<(), BodyError> {
     undisturbed(stopped)?;
     if stopped.has_ports()? {
         return stays("it may use ports of the machine (ioperm)");
     }
-    carried(os::process::personality(stopped.tid().0)?)
+    Ok(())
 }
 
-fn carried(personality: u32) -> Result<u32, BodyError> {
+/// Whether a thread can be of this personality where it goes.
+pub fn carried(personality: u32) -> Result<(), BodyError> {
     match NOT_CARRIED.iter().find(|(bit, _)| personality & bit != 0) {
         Some((_, name)) => stays(format!("its personality has {name} (personality(2))")),
-        None => Ok(personality),
+        None => Ok(()),
     }
 }
 
@@ -194,7 +203,7 @@ mod tests {
 
     #[test]
     fn personalities_that_change_memory_are_refused() {
-        assert_eq!(carried(0x0104_0008).unwrap(), 0x0104_0008);
+        assert!(carried(0x0104_0008).is_ok());
         assert!(carried(0x0040_0008).is_err_and(|e| e.to_string().contains("READ_IMPLIES_EXEC")));
     }
 }

@@ -52,6 +52,15 @@ const DIFFERENT: &[(&str, &str)] =
 /// What differs at times.
 pub const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[];
 
+/// What the room said last of calls that it refused: why a program that should have gone home for one did not.
+fn refusals(lab: &Lab) -> String {
+    const LAST: usize = 3;
+    let log = lab.exec("n2", ["/bin/tern", "log"]).map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
+    let log = log.unwrap_or_default();
+    let refused: Vec<&str> = log.lines().filter(|line| line.contains("refused")).collect();
+    refused.iter().rev().take(LAST).map(|line| format!("\n    {line}")).collect()
+}
+
 #[test]
 fn guests_do_the_same_placed() {
     let programs = program::build("");
@@ -73,6 +82,7 @@ fn guests_do_the_same_placed() {
             None => found,
         };
         // At once, as some wait long for their end.
+        let found = found.map(|complaint| complaint + &refusals(&lab));
         found.iter().for_each(|complaint| eprintln!("{complaint}"));
         complaints.extend(found);
     }
