@@ -92,9 +92,9 @@ impl Used {
     }
 }
 
-/// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE, IO_FLUSHER,
-/// KEEPCAPS.
-pub const SETTINGS: [(u8, u8); 5] = [(42, 41), (66, 65), (68, 67), (58, 57), (7, 8)];
+/// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE,
+/// KEEPCAPS. A room's kernel is asked while home waits for the answer, so none may be one that home answers.
+pub const SETTINGS: [(u8, u8); 4] = [(42, 41), (66, 65), (68, 67), (7, 8)];
 
 /// timer_create(2)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,16 +6,24 @@ use crate::class::Special;
 use crate::errno::{ENOSYS, EPERM};
 use crate::when::{Cmp, When};
 
-/// All but what concerns only the thread's memory and timers: `PR_GET_DUMPABLE`, `PR_GET_NAME`, `PR_SET_TIMERSLACK`,
+/// All but what concerns only the process' and the thread's memory, timers and processor, or is told here as at home: `PR_GET_DUMPABLE`, `PR_GET_KEEPCAPS`, `PR_GET_NAME`, `PR_GET_TSC`, `PR_SET_TSC`, `PR_MCE_KILL`,
+/// `PR_MCE_KILL_GET`, `PR_GET_SPECULATION_CTRL`, `PR_SET_SPECULATION_CTRL`, `PR_SET_TIMERSLACK`,
 /// `PR_GET_TIMERSLACK`, `PR_GET_TID_ADDRESS`, `PR_SET_THP_DISABLE`, `PR_GET_THP_DISABLE`, `PR_GET_MDWE`, `PR_GET_MEMORY_MERGE`, `PR_SET_VMA`.
 const PRCTL_MIRRORED: When = When::Unless(&[
     &[Cmp::Is(0, 3)],
+    &[Cmp::Is(0, 7)],
     &[Cmp::Is(0, 16)],
+    &[Cmp::Is(0, 25)],
+    &[Cmp::Is(0, 26)],
     &[Cmp::Is(0, 29)],
     &[Cmp::Is(0, 30)],
+    &[Cmp::Is(0, 33)],
+    &[Cmp::Is(0, 34)],
     &[Cmp::Is(0, 40)],
     &[Cmp::Is(0, 41)],
     &[Cmp::Is(0, 42)],
+    &[Cmp::Is(0, 52)],
+    &[Cmp::Is(0, 53)],
     &[Cmp::Is(0, 66)],
     &[Cmp::Is(0, 68)],
     &[Cmp::Is(0, 0x5356_4d41)],

@@ -26,7 +26,6 @@ pub fn serve(asked: Asked) {
         // What home holds against its program: a body has promised all, and may do little.
         libc::PR_SET_NO_NEW_PRIVS
         | libc::PR_GET_NO_NEW_PRIVS
-        | libc::PR_GET_KEEPCAPS
         | libc::PR_SET_SECUREBITS
         | libc::PR_GET_SECUREBITS
         | libc::PR_CAPBSET_DROP
@@ -79,4 +78,24 @@ fn name(asked: Asked) {
     name[NAME_BYTES - 1] = 0;
     let set = Call { pointers: 0b10, data: name.to_vec(), ..call(&asked, [option, 0, 0, 0, 0, 0]) };
     asked.ask(set, After::Here, false);
+}
+
+#[cfg(test)]
+mod tests {
+    use systable::filter::{ARCH, Action, action};
+
+    /// While a body is taken apart home may have stopped its deputy, and waits for the room. Where filters cannot be suspended (`Stopped::suspend_filters`) they see what is asked then.
+    #[test]
+    fn what_is_asked_in_a_stopped_body_is_not_home_s_to_answer() {
+        const PRCTL: u32 = libc::SYS_prctl as u32;
+        // PR_GET_DUMPABLE, TSC, TIMERSLACK, MCE_KILL_GET, TID_ADDRESS, SPECULATION_CTRL (body::collect).
+        let asked = image::SETTINGS.iter().map(|(get, _)| *get).chain([3, 25, 30, 34, 40, 52]);
+        for number in asked {
+            let made = action(ARCH, PRCTL, &[u64::from(number), 0, 0, 0, 0, 0]);
+            assert!(matches!(made, Action::Allow), "prctl {number}: {made:?}");
+        }
+        for call in [libc::SYS_membarrier, libc::SYS_personality, libc::SYS_arch_prctl, libc::SYS_rt_sigaction] {
+            assert!(matches!(action(ARCH, call as u32, &[0; 6]), Action::Allow), "{call}");
+        }
+    }
 }
