@@ -17,7 +17,7 @@ impl Stopped {
         if !self.is_at(of)? || !vdso::is_own(|image| memory.read(of.start, image).is_ok()) {
             return Ok(self);
         }
-        let mask = self.mask()?;
+        let (mask, unfiltered) = (self.mask()?, self.unfiltered);
         let _together = Together::with(self.tid.0);
         // A trap while SIGTRAP is blocked would end the process.
         self.set_mask(ONLY_TRAPS)?;
@@ -31,6 +31,10 @@ impl Stopped {
             self = next_stop(tid)?;
         }
         self.set_mask(mask)?;
+        // Who runs is filtered, and who has made steps is taken for it.
+        if unfiltered {
+            self.suspend_filters()?;
+        }
         Ok(self)
     }
 
@@ -189,8 +193,11 @@ mod tests {
                 }
                 false => stopped,
             };
+            let mut stopped = stopped;
+            let suspended = inside % 2 == 1 && stopped.suspend_filters().unwrap();
             let stopped = stopped.leave_vdso(&vdso, &memory).unwrap();
             assert!(!stopped.is_at(&vdso).unwrap());
+            assert_eq!(stopped.unfiltered, suspended, "what it is told to be is what it is");
             stopped.resume(0).unwrap();
         }
         assert_eq!(at_once, 100);
