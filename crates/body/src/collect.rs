@@ -440,6 +440,11 @@ impl Collected {
         self.taken.into_iter().map(|t| t.inside).collect()
     }
 
+    /// Takes out of its memory what the collection needed there, for another that has the same.
+    pub fn clear_away(mut self) -> Result<(), BodyError> {
+        self.first().map_or(Ok(()), |first| Ok(first.unmap_region()?))
+    }
+
     /// The threads as they were found, stopped; nothing of the collection is left in the process.
     pub fn give_back(mut self) -> Result<Vec<Stopped>, BodyError> {
         const TRAP: usize = libc::SIGTRAP as usize - 1;

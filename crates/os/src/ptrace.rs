@@ -1,5 +1,6 @@
 //! Tracing with typestates (ptrace(2), PTRACE_SEIZE only): a stopped thread is another type than a running one, and neither can be copied.
 
+mod asked;
 mod outside;
 mod sequence;
 mod state;
@@ -10,6 +11,7 @@ use crate::{Error, Result};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+pub use asked::{Asked, to_be_held_and};
 pub use state::{Rseq, wait_within};
 pub use xstate::lacks;
 

@@ -46,6 +46,8 @@ pub enum Special {
     SharedMapping,
     /// A semaphore (eventfd(2)), which old kernels do not tell from a counter.
     Semaphore,
+    /// Holds another process, or looks into its memory: it must be in the same place.
+    Inspecting,
     /// Sockets.
     Socket,
     /// System V objects: they are made in the room, unless home has them.

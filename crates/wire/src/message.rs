@@ -241,6 +241,8 @@ pub enum ToHome {
     GoesHome {
         /// The process.
         pid: i32,
+        /// One that it wants to hold or look into, which comes before it if it is away, too.
+        first: Option<i32>,
     },
     /// To [`ToRoom::Recall`]: the body is about to be stopped.
     Leaving {

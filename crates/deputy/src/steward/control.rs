@@ -184,6 +184,9 @@ fn why(room: &Shared, pid: i32) -> Vec<String> {
     let table = room.table();
     let Some(deputy) = table.deputies.get(&pid) else { return Vec::new() };
     let mut lines = vec![format!("process {pid} runs on {}: it was placed or moved there", room.args.host)];
+    if let Some(tracer) = os::process::tracer(pid) {
+        lines.push(format!("process {tracer} (a debugger) holds its deputy, not the program: end that, and `tern move {pid} home` first"));
+    }
     lines.extend(deputy.refusals.iter().cloned());
     lines
 }

@@ -2,7 +2,7 @@
 
 use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
-use super::moves::{Heard, Pages};
+use super::moves::{Called, Heard, Pages};
 use super::privileged::Order;
 use super::processes::Inquiry;
 use super::shared::{Shared, Table};
@@ -46,7 +46,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
             }
             room.moves.tell(pid, Heard::Onward(said));
         }
-        ToHome::GoesHome { pid } => room.poller.order(Order::BringHome { pid }),
+        ToHome::GoesHome { pid, first } => room.poller.order(Order::BringHome(Called { pid, first })),
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
         ToHome::Enough { pid, loan } => room.lenders.enough(pid, loan),

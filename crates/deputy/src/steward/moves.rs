@@ -34,7 +34,7 @@ mod used;
 mod watch;
 mod written;
 
-pub use called::bring_home;
+pub use called::{Called, bring_home};
 pub use error::MoveError;
 pub use pages::Pages;
 pub use pass::Beyond;
@@ -139,7 +139,7 @@ struct UnderWay {
     /// It runs where it is to be, and its pages follow.
     drains: bool,
     /// Its body waits to come home.
-    wanted_home: bool,
+    wanted_home: Option<Called>,
     gauge: Arc<Gauge>,
     signals: Vec<(Option<i32>, [u8; 128])>,
 }
@@ -285,7 +285,7 @@ impl Move {
         room.moves.running.fetch_add(1, Ordering::AcqRel);
         all.insert(
             pid,
-            UnderWay { to, returning, drains: false, wanted_home: false, signals: Vec::new(), gauge: gauge.clone() },
+            UnderWay { to, returning, drains: false, wanted_home: None, signals: Vec::new(), gauge: gauge.clone() },
         );
         Ok(Move {
             room: room.clone(),
@@ -475,8 +475,8 @@ impl Drop for Move {
             self.room.moves.unsettled().insert(self.pid);
         }
         drop(all);
-        if ended.is_some_and(|ended| ended.wanted_home) {
-            self.room.poller.order(Order::BringHome { pid: self.pid });
+        if let Some(called) = ended.and_then(|ended| ended.wanted_home) {
+            self.room.poller.order(Order::BringHome(called));
         }
         self.room.moves.running.fetch_sub(1, Ordering::AcqRel);
         // It may have waited for this alone to end.

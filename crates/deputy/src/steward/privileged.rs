@@ -4,7 +4,7 @@ use super::channel::{self, Said};
 use super::deputies::{Deputy, Job, Phase, Purpose, hear};
 use super::devices;
 use super::messages;
-use super::moves;
+use super::moves::{self, Called};
 use super::place;
 use super::poller::Source;
 use super::shared::{RoomState, Shared};
@@ -83,10 +83,7 @@ pub enum Order {
         look: Look,
     },
     /// A body wants to come home.
-    BringHome {
-        /// Its process.
-        pid: i32,
-    },
+    BringHome(Called),
     /// Hold the open file of this stand-in no more.
     Release(StandinId),
 }
@@ -154,7 +151,7 @@ impl Privileged {
             }
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
-            Order::BringHome { pid } => moves::bring_home(&self.room, pid),
+            Order::BringHome(called) => moves::bring_home(&self.room, called),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {
                 let (result, out) = devices::look(&path, look);

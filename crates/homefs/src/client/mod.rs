@@ -64,6 +64,11 @@ pub trait Uplink: Send + Sync {
         let _ = tid;
         reply.give();
     }
+    /// Whether this thread is to execute at home whatever it executes.
+    fn executes_at_home(&self, tid: u32) -> bool {
+        let _ = tid;
+        false
+    }
     /// This thread executes what home alone can: the reply says that it may not.
     fn begins_at_home(&self, tid: u32, reply: LateReply) {
         let _ = tid;
@@ -202,8 +207,7 @@ impl Client {
             return self.uplink.interrupted(caller, LateReply { mount: at.clone(), bytes: bytes.to_vec() });
         }
         if proto::reply_error(bytes) == Some(proto::BEGINS_AT_HOME) {
-            let bytes = proto::status(unique, libc::EPERM).to_vec();
-            return self.uplink.begins_at_home(caller, LateReply { mount: at.clone(), bytes });
+            return self.begins_at_home(at, unique, caller);
         }
         let stand_in = if blocks.lookup_tid != 0 { self.stand_in(blocks.lookup_tid, bytes) } else { None };
         let bytes = stand_in.as_deref().unwrap_or(bytes);
@@ -214,6 +218,11 @@ impl Client {
         {
             self.applied_changed.notify_all();
         }
+    }
+
+    fn begins_at_home(&self, mount: &Arc<Mount>, unique: u64, caller: u32) {
+        let bytes = proto::status(unique, libc::EPERM).to_vec();
+        self.uplink.begins_at_home(caller, LateReply { mount: mount.clone(), bytes });
     }
 
     /// Whether a reply made at `seq` is kept until that is applied.
@@ -334,7 +343,7 @@ impl Client {
         }
     }
 
-    fn forward(&self, index: u16, mount: &Mount, reader: usize, bytes: &[u8], reply: &mut ReplyBuf) {
+    fn forward(&self, index: u16, mount: &Arc<Mount>, reader: usize, bytes: &[u8], reply: &mut ReplyBuf) {
         let Ok(request) = Request::parse(bytes) else {
             tracing::error!(index, bytes = bytes.len(), "the kernel sent a malformed FUSE request");
             return;
@@ -362,6 +371,9 @@ impl Client {
                     (request.opcode, request.args().take::<LkIn>())
                 {
                     lock(&self.files).hold(index, asked.fh);
+                }
+                if peek::is_to_execute(&request) && self.uplink.executes_at_home(request.header.pid) {
+                    return self.begins_at_home(mount, unique, request.header.pid);
                 }
                 let opening = Opening::of(index, &request);
                 if let Some(fh) = opening.and_then(|opening| lock(&self.files).take(opening)) {

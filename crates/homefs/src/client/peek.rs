@@ -4,8 +4,8 @@
 //! lookup on the way to an open is answered with a stand-in: a regular file to the room's kernel, whose reads and writes the home serves.
 
 use crate::proto::{
-    EntryOut, GetxattrIn, IN_HEADER_BYTES, LK_OF_OPEN_FILE, LkIn, OUT_HEADER_BYTES, Opcode, Request, S_IFMT,
-    STANDIN_BIT, STANDIN_BYTES,
+    EntryOut, FMODE_EXEC, GetxattrIn, IN_HEADER_BYTES, LK_OF_OPEN_FILE, LkIn, OUT_HEADER_BYTES, Opcode, OpenIn,
+    Request, S_IFMT, STANDIN_BIT, STANDIN_BYTES,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -91,6 +91,12 @@ pub(super) fn asks_for_capabilities(request: &Request<'_>) -> bool {
     request.opcode == Some(Opcode::Getxattr)
         && args.take::<GetxattrIn>().is_ok()
         && args.string().is_ok_and(|name| name == c"security.capability")
+}
+
+/// A file is opened to be executed.
+pub(super) fn is_to_execute(request: &Request<'_>) -> bool {
+    let open = (request.opcode == Some(Opcode::Open)).then(|| request.args().take::<OpenIn>().ok()).flatten();
+    open.is_some_and(|open| open.flags & FMODE_EXEC != 0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod capabilities;
+mod inspecting;
 mod ioctl;
 mod pidfd;
 mod prctl;
@@ -116,13 +117,19 @@ impl Asked {
             // It could not go home later.
             Special::Semaphore if !os::objects::tells_semaphores() => self.go_home(libc::EINVAL),
             Special::Semaphore => self.here(),
+            Special::Inspecting => inspecting::serve(self),
         }
     }
 
     /// Home alone can make the call. `errno`: what it returns if the process cannot go there.
     fn go_home(self, errno: i32) {
+        self.go_home_after(errno, None);
+    }
+
+    /// The same, when `first` has come home, if it is away.
+    fn go_home_after(self, errno: i32, first: Option<i32>) {
         let Asked { room, waiting, who, nr, .. } = self;
-        going_home::go(&room, who.pid, waiting, nr, errno);
+        going_home::go(&room, who.pid, waiting, (nr, errno), first);
     }
 
     /// A local call that was handed over all the same: a reading of the wall clock, if the node's is wrong.
@@ -359,7 +366,7 @@ impl Asked {
             .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
         if is_kept || (writable && open_for_writing && !self.is_memory(self.args[4] as i32)) {
             let Asked { room, waiting, who, nr, .. } = self;
-            going_home::go(&room, who.pid, waiting, nr, libc::ENODEV);
+            going_home::go(&room, who.pid, waiting, (nr, libc::ENODEV), None);
         } else {
             self.here();
         }

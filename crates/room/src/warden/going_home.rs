@@ -29,12 +29,12 @@ impl GoingHome {
     }
 }
 
-/// The caller waits until its process is home, or cannot go.
-pub fn go(room: &Shared, pid: i32, waiting: Waiting, nr: u32, errno: i32) {
+/// The caller waits until its process is home, or cannot go. `first`: who comes before it.
+pub fn go(room: &Shared, pid: i32, waiting: Waiting, (nr, errno): (u32, i32), first: Option<i32>) {
     let mut all = room.going_home.0.lock().unwrap_or_else(PoisonError::into_inner);
     all.entry(pid).or_default().push(Call { waiting, nr, errno });
     drop(all);
-    room.tell(&ToHome::GoesHome { pid });
+    room.tell(&ToHome::GoesHome { pid, first });
 }
 
 /// It cannot go.

@@ -45,6 +45,23 @@ pub struct Guest {
     pub before: Option<Arc<Before>>,
     /// Its program runs: what it does is no more what the porter does for it.
     pub runs: bool,
+    /// It has asked to be traced by its parent.
+    pub traced: ToBeTraced,
+}
+
+/// A child of vfork(2) that asks to be traced (PTRACE_TRACEME), which it can be at home alone, and cannot go there before it executes a program: a shell first, by which it goes home, and
+/// is traced when it executes that program there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToBeTraced {
+    /// It has not.
+    #[default]
+    No,
+    /// It was told that it is.
+    Promised,
+    /// It executes the shell.
+    ByShell,
+    /// The shell runs, and is to execute the program.
+    Due,
 }
 
 /// Files and terminals first: what is no file can be shown by one filter for all, too.
@@ -79,6 +96,7 @@ impl Guest {
             vdso: None,
             before: None,
             runs: false,
+            traced: ToBeTraced::No,
         }
     }
 
@@ -92,7 +110,7 @@ impl Guest {
 
     /// A child of this one, as fork(2) makes it.
     pub fn child(&self) -> Guest {
-        Guest { unclaimed: HashMap::new(), before: None, ..self.clone() }
+        Guest { unclaimed: HashMap::new(), before: None, traced: ToBeTraced::No, ..self.clone() }
     }
 
     /// Whether it asks home for the attributes of this descriptor.

@@ -75,7 +75,8 @@ fn opened(room: &Shared, host: HostTid, home: &HomeFiles) -> HashSet<Shown> {
     os::process::descriptors(host.0).unwrap_or_default().into_iter().filter_map(shown).collect()
 }
 
-/// Who has the very memory of this body (vfork): its child, until that has a program of its own, or its parent, which waits for that. Neither can be stopped without the other.
+/// Who has the very memory of this body (vfork): its child, until that has a program of its own, or its parent, which waits for that and cannot be stopped meanwhile. A child that must go
+/// home takes a copy, as one of fork(2) has, and leaves behind what it would close by execve(2), for that is its parent's, too; its parent goes on.
 pub fn begetter(room: &Shared, pid: i32) -> Option<i32> {
     let all: Vec<(i32, HostTid)> = {
         let guests = room.guests();

@@ -3,6 +3,7 @@
 
 use super::cargo::Item;
 use super::following::{Followed, Source};
+use super::guests::ToBeTraced;
 use super::setup::obey;
 use super::shared::Shared;
 use super::tracer::{Afterwards, Order};
@@ -66,6 +67,14 @@ impl Uplink for Files {
             Some(host) => self.room.orders.give(Order::Interrupted { host, then: Afterwards::Give(reply) }),
             None => reply.give(),
         }
+    }
+
+    fn executes_at_home(&self, tid: u32) -> bool {
+        let is_due = |traced| matches!(traced, ToBeTraced::Promised | ToBeTraced::Due);
+        let host = self.thread(tid);
+        let guests = self.room.guests();
+        let guest = host.and_then(|host| guests.who(host)).and_then(|who| guests.get(who.pid));
+        guest.is_some_and(|guest| is_due(guest.traced))
     }
 
     fn begins_at_home(&self, tid: u32, reply: LateReply) {

@@ -36,7 +36,7 @@ const TAKES_TIMES: When = When::Unless(&[&[Cmp::Null(0)]]);
 
 pub(super) const ROWS: &[Row] = &[
     special(100, "times", Special::Usage, &[Out(Fixed(32))], why::CHILDRENS_USAGE).when(TAKES_TIMES),
-    go_home(101, "ptrace", EPERM, &[Int, Pid, Opaque, Opaque], why::TRACE),
+    special(101, "ptrace", Special::Inspecting, &[Int, Pid, Opaque, Opaque], why::TRACE),
     local(102, "getuid", &[], why::OWN_IDS),
     go_home(103, "syslog", EPERM, &[Int, Opaque, Int], why::ADMIN),
     local(104, "getgid", &[], why::OWN_IDS),

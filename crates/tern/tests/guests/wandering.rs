@@ -27,6 +27,8 @@ const SHORT: Duration = Duration::from_secs(50);
 
 /// What differs if its process is moved at other moments than at its point.
 const DIFFERENT: &[(&str, &str)] = &[
+    ("holds", "a process at home that holds one that is away holds its deputy"),
+    ("looks_into", "a process at home that looks into one that is away sees its deputy"),
     ("posix_timers", "how often a timer has overrun before a move, the kernel does not tell"),
     ("udp", "a recvmmsg that is stopped says how many messages it has so far"),
     ("socket_big", "a large write that is stopped says what it has written, as it does after SIGSTOP and SIGCONT"),

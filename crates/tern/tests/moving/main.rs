@@ -10,6 +10,7 @@ mod families;
 mod following;
 mod heirs;
 mod in_flight;
+mod inspected;
 mod kinds;
 mod large;
 mod leftovers;

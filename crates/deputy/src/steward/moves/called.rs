@@ -1,9 +1,14 @@
-//! A process that waits in the room for a call that only home can serve comes home by itself.
+//! A process that waits in the room for a call that only home can serve comes home by itself; before it whom it calls for, in whichever room that is.
 
 use super::MoveError;
 use super::back::{self, Why};
+use super::talk::PACKET_BYTES;
 use crate::steward::shared::Shared;
 use ctl::moves::{Leg, Wish};
+use ctl::steward::{FromSteward, ToSteward};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::ToRoom;
@@ -12,11 +17,21 @@ use wire::ToRoom;
 const COMES_WITHIN: Duration = Duration::from_secs(20);
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
+/// Who wants to come home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// Its process.
+    pub pid: i32,
+    /// One that it is about to hold, or to look into: home's kernel would show it the deputy.
+    pub first: Option<i32>,
+}
+
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
-pub fn bring_home(room: &Arc<Shared>, pid: i32) {
+pub fn bring_home(room: &Arc<Shared>, called: Called) {
+    let pid = called.pid;
     if let Some(under_way) = room.moves.lock().get_mut(&pid).filter(|u| !u.drains) {
         // On its way home it is stopped in its call, which is made again there; else it may be that it goes on waiting here.
-        under_way.wanted_home = !under_way.returning;
+        under_way.wanted_home = Some(called).filter(|_| !under_way.returning);
         return;
     }
     if !room.table().deputies.contains_key(&pid) {
@@ -28,9 +43,13 @@ pub fn bring_home(room: &Arc<Shared>, pid: i32) {
         if !task.moves.wait_drained(pid) {
             return;
         }
-        match come_for_call(&task, pid) {
+        let came = match called.first {
+            Some(first) => bring_first(&task, pid, first),
+            None => Ok(()),
+        };
+        match came.and_then(|()| come_for_call(&task, pid).map_err(|e| e.to_string())) {
             Ok(_) => tracing::info!("process {pid} came home for a call of its own"),
-            Err(e) => there.tell(&ToRoom::Stays { pid, why: e.to_string() }),
+            Err(why) => there.tell(&ToRoom::Stays { pid, why }),
         }
     };
     if let Err(e) = std::thread::Builder::new().name("move".into()).spawn(bring) {
@@ -46,4 +65,50 @@ fn come_for_call(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
             ended => return ended,
         }
     }
+}
+
+/// Brings process `first` home, if it is away and process `pid` may look into it. The kernel asks for more (`__ptrace_may_access`), and is asked when both are here.
+fn bring_first(room: &Arc<Shared>, pid: i32, first: i32) -> Result<(), String> {
+    let user = |pid| os::process::status(pid).map(|status| status.uid[0]);
+    let (Ok(looks), Ok(looked_into)) = (user(pid), user(first)) else { return Ok(()) };
+    if looks != 0 && looks != looked_into {
+        return Ok(());
+    }
+    let came = if room.table().deputies.contains_key(&first) {
+        match come_for_call(room, first) {
+            Err(MoveError::NotAway) => Ok(()),
+            ended => ended.map(drop).map_err(|e| e.to_string()),
+        }
+    } else {
+        others_of(room).iter().find_map(|steward| recall(steward, first)).unwrap_or(Ok(()))
+    };
+    came.map_err(|e| format!("process {first}, for which it calls, is away and cannot come home: {e}"))
+}
+
+/// The sockets of the other stewards of this home.
+fn others_of(room: &Shared) -> Vec<OwnedFd> {
+    let own = room.args.socket();
+    let all = own.parent().and_then(|rooms| std::fs::read_dir(rooms).ok()).into_iter().flatten().flatten();
+    let stewards = all.map(|entry| entry.path()).filter(|path| *path != own && path.extension() == own.extension());
+    // One that has ended has nobody.
+    stewards.filter_map(|path: std::path::PathBuf| os::socket::connect(Path::new(&path)).ok()).collect()
+}
+
+/// Has another steward bring this process home. None: it does not have it.
+fn recall(steward: &OwnedFd, pid: i32) -> Option<Result<(), String>> {
+    match ask(steward, &ToSteward::Why { pid })? {
+        FromSteward::Why { lines } if !lines.is_empty() => {}
+        _ => return None,
+    }
+    match ask(steward, &ToSteward::Recall { pid, wish: Wish::default(), family: true })? {
+        FromSteward::Failed { reason } => Some(Err(reason)),
+        _ => Some(Ok(())),
+    }
+}
+
+fn ask(steward: &OwnedFd, message: &ToSteward) -> Option<FromSteward> {
+    let bytes = postcard::to_stdvec(message).ok()?;
+    os::socket::send(steward.as_fd(), &[IoSlice::new(&bytes)], &[], 0).ok()?;
+    let (packet, _) = os::socket::receive_whole(steward.as_fd(), PACKET_BYTES).ok()?;
+    postcard::from_bytes(&packet).ok()
 }

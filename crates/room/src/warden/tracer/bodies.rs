@@ -5,7 +5,7 @@ use super::porters::Then;
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, tell};
 use crate::usage::Usage;
 use crate::warden::following::Followed;
-use crate::warden::guests::{Guest, Who};
+use crate::warden::guests::{Guest, ToBeTraced, Who};
 use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
 use std::collections::HashMap;
 use std::io::Write;
@@ -236,6 +236,11 @@ impl Tracer {
             self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
             self.early_signals(who.pid);
         } else {
+            if let Some(guest) = self.room.guests().get_mut(who.pid)
+                && guest.traced == ToBeTraced::ByShell
+            {
+                guest.traced = ToBeTraced::Due;
+            }
             self.other_threads_gone(who, former);
             self.forget_child_flags(who);
             let arguments = os::process::arguments(host.0).unwrap_or_default();

@@ -11,6 +11,7 @@ use super::together::Together;
 use crate::warden::calls::standing;
 use crate::warden::cpu_times;
 use crate::warden::possessions::{self, Described, Looked};
+use crate::warden::relatives;
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::sharers::refusal;
 use crate::warden::strange;
@@ -432,7 +433,12 @@ impl Tracer {
         os::fault::past("leave there");
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
-        self.departing.states.remove(&pid);
+        if let Some(State::Collected { collected, .. }) = self.departing.states.remove(&pid)
+            && relatives::begetter(&self.room, pid).is_some()
+        {
+            // Its parent goes on with that memory. One that has ended leaves nothing either.
+            drop(collected.clear_away());
+        }
         self.departing.together.forget(pid);
         // Should it come again, its deputy counts from nothing, too.
         self.stops.forget(pid);

@@ -62,7 +62,7 @@ impl Tracer {
         let held = self.dying.held.entry(who.pid).or_default();
         held.push(stopped);
         if held.len() == 1 {
-            self.room.tell(&ToHome::GoesHome { pid: who.pid });
+            self.room.tell(&ToHome::GoesHome { pid: who.pid, first: None });
         }
         Ok(None)
     }

@@ -111,12 +111,14 @@ impl Tracer {
     }
 
     /// It makes the call again, with these registers (before it).
-    pub fn fails_no_more(
-        &mut self,
-        mut stopped: Stopped,
-        registers: &mut user_regs_struct,
-    ) -> Result<Stopped, TraceError> {
+    pub fn fails_no_more(&mut self, stopped: Stopped, registers: &mut user_regs_struct) -> Result<Stopped, TraceError> {
         put_before(registers);
+        self.held_at(stopped, registers)
+    }
+
+    /// The thread goes on with these registers, at home.
+    pub fn held_at(&mut self, mut stopped: Stopped, registers: &mut user_regs_struct) -> Result<Stopped, TraceError> {
+        registers.orig_rax = u64::MAX;
         stopped.set_registers(registers)?;
         if let Some(wish) = self.unmade.0.get_mut(&stopped.tid()) {
             (wish.nr, wish.at, wish.state) = (registers.rax, registers.rip, State::Asked);
@@ -134,7 +136,7 @@ impl Tracer {
             State::Asked if is_before => {
                 let pid = wish.pid;
                 wish.state = State::Held(stopped);
-                self.room.tell(&ToHome::GoesHome { pid });
+                self.room.tell(&ToHome::GoesHome { pid, first: None });
                 Ok(None)
             }
             _ => Ok(Some(stopped)),
