@@ -43,11 +43,15 @@ fn a_slow_link_carries_packed_pages() {
     let lab = limited(25_000_000);
     let script = format!(
         r#"{TOOLS}
-        packs() {{ echo $(($(field wire_bytes) * 3 < $(field page_bytes))) $(($(field wire_bytes) * 100 < $(field page_bytes) * 102)); }}
-        hold text 12
-        go n2 --how stop; packs; go home --how stop; packs; go n2 --how pre --max-freeze 5ms; packs
-        go home --how post; packs; go n2 --how post; packs; kill $pid
-        hold random 4; go n2 --how stop; packs; go home --how stop; packs; kill $pid"#
+        packs() {{
+            wire=$(field wire_bytes); pages=$(field page_bytes)
+            found="$((wire * 3 < pages)) $((wire * 100 < pages * 102))"; echo $found
+            [ "$found" = "$1" ] || echo "$wire of $pages bytes"
+        }}
+        hold text 12; well="1 1"; badly="0 1"
+        go n2 --how stop; packs "$well"; go home --how stop; packs "$well"; go n2 --how pre --max-freeze 5ms; packs "$well"
+        go home --how post; packs "$well"; go n2 --how post; packs "$well"; kill $pid
+        hold random 4; go n2 --how stop; packs "$badly"; go home --how stop; packs "$badly"; kill $pid"#
     );
     assert_eq!(at_home(&lab, &script).text(), format!("{}0 1\n0 1", "1 1\n".repeat(5)));
 }

@@ -220,7 +220,8 @@ impl Tracer {
                 going.stopped = true;
             }
         }
-        if !self.waited_at_listener(&stopped)? {
+        // Where it goes on a handler may follow at once.
+        if !self.interrupted(&mut stopped)? {
             self.add_leaving(pid, stopped);
             return Ok(None);
         }

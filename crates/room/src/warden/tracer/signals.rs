@@ -199,7 +199,7 @@ impl Tracer {
 
     /// A read, write or open of a file that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a
     /// handler with SA_RESTART follows. `true`: the thread waited at a listener.
-    fn interrupted(&mut self, stopped: &mut Stopped) -> Result<bool, TraceError> {
+    pub fn interrupted(&mut self, stopped: &mut Stopped) -> Result<bool, TraceError> {
         const EINTR: i64 = -4;
         const ERESTARTSYS: i64 = -512;
         let mut registers = stopped.registers()?;
@@ -239,11 +239,6 @@ impl Tracer {
                 }
             }
         }
-    }
-
-    pub fn waited_at_listener(&self, stopped: &Stopped) -> Result<bool, TraceError> {
-        const ERESTARTSYS: i64 = -512;
-        Ok(stopped.registers()?.rax as i64 == ERESTARTSYS)
     }
 }
 
