@@ -6,6 +6,7 @@ pub(crate) mod earned;
 mod memory;
 mod orders;
 mod standing;
+mod took;
 mod tracked;
 
 use std::collections::{HashMap, HashSet};
@@ -19,6 +20,7 @@ use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
 use self::standing::{Demands, Standing};
+use self::took::Took;
 use self::tracked::Tracked;
 use crate::daemon::{Daemon, lock};
 use crate::placed::Placed;
@@ -34,9 +36,6 @@ const DECISIONS_MAX: usize = 4;
 const ORDER_MS: u64 = 600_000;
 /// A process that could not be moved is left alone for so long.
 const FAILED_FOR: Duration = Duration::from_secs(60);
-/// Moves over which their duration is smoothed, and the most that it counts, milliseconds.
-const TOOK_MOVES: f64 = 4.0;
-const TOOK_MAX_MS: f64 = 60_000.0;
 
 /// What the parts of the daemon share about moving.
 #[derive(Default)]
@@ -96,8 +95,7 @@ struct Rounds {
     /// What each node that hosts some of them remembers, as if it decided itself.
     movers: HashMap<u64, Mover>,
     orders: Orders,
-    /// What moves took lately, smoothed, milliseconds: none is expected to take less.
-    took_ms: f64,
+    took: Took,
 }
 
 /// What a round goes by.
@@ -116,7 +114,7 @@ impl Rounds {
             corrected: Instant::now(),
             movers: HashMap::new(),
             orders: Orders::new(Arc::clone(&daemon)),
-            took_ms: 0.0,
+            took: Took::default(),
             daemon,
         }
     }
@@ -141,8 +139,7 @@ impl Rounds {
             return self.tracked.clear();
         }
         // Whether guests are taken here says nothing about where this home's processes may be.
-        let mut settings = Settings { guests: true, ..of_owner.clone() };
-        settings.params.move_ms = settings.params.move_ms.max(self.took_ms.min(TOOK_MAX_MS) as u32);
+        let settings = Settings { guests: true, ..of_owner.clone() };
         let mut nodes = self.nodes();
         let movable = self.movable(&nodes, &of_owner);
         // Home is looked at as where they are, not as where they may go: they are away because somebody wanted them to be.
@@ -273,7 +270,9 @@ impl Rounds {
         let (now_ms, home) = (self.daemon.uptime_ms(), self.daemon.me().id);
         let others = round.nodes.values().filter(|n| n.id != source && n.id != home).copied();
         let mover = self.movers.entry(source).or_default();
-        mover.set(round.settings.clone());
+        let mut settings = round.settings.clone();
+        settings.params = self.took.applied(settings.params, self.orders.is_any_under_way());
+        mover.set(settings);
         let record = mover.consider(now_ms, own, processes, others);
         if !matches!(record.verdict, Verdict::Move(_)) {
             return false;
@@ -319,7 +318,7 @@ impl Rounds {
             Ok(took) => {
                 mover.ended(order.process);
                 self.daemon.balance.moved.fetch_add(1, Ordering::Relaxed);
-                self.took_ms += (self.daemon.policy_ms(took) as f64 - self.took_ms) / TOOK_MOVES;
+                self.took.note(self.daemon.policy_ms(took));
                 if let Some(tracked) = tracked {
                     tracked.has_moved(order.to, Instant::now());
                 }

@@ -43,6 +43,11 @@ impl Orders {
         self.under_way < ORDERS_MAX
     }
 
+    /// Is anybody moved just now?
+    pub fn is_any_under_way(&self) -> bool {
+        self.under_way > 0
+    }
+
     /// Begins; false if it cannot.
     pub fn give(&mut self, source: u64, order: Move, ask: Ask) -> bool {
         let (daemon, sender) = (Arc::clone(&self.daemon), self.sender.clone());
