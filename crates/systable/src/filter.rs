@@ -12,8 +12,8 @@ pub use clocks::{WALL_CLOCKS, clocks};
 pub use cpu::cpu_times;
 pub use emit::{MAX_INSNS, Program, program};
 
-use crate::class::Class;
-use crate::{Errno, errno, row};
+use crate::class::{Class, Special};
+use crate::{Errno, Row, When, errno, row};
 
 /// One instruction; the layout of `struct sock_filter`.
 #[repr(C)]
@@ -65,19 +65,28 @@ impl Action {
 /// Upper half of a descriptor in a call that was handed to the tracer first ([`shown`]): the filter then has the warden answer it.
 pub const MARK: u32 = u32::from_be_bytes(*b"tern");
 
-/// A filter beside the guest's own: calls for the attributes of this descriptor, and for its offset, stop for the tracer.
+/// A filter beside the guest's own: calls for the attributes of this descriptor, for its offset, and for a duplicate of it, stop for the tracer.
 ///
 /// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular file without an offset, whatever it stands for. This one is for the few
 /// that have an offset.
-pub fn shown(fd: u32) -> [Insn; 9] {
+pub fn shown(fd: u32) -> [Insn; 18] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let [fstat, newfstatat, statx] = STATS;
     [
         insn(emit::LOAD, 0, 0, emit::AT_NR),
-        insn(emit::IF_EQ, 3, 0, LSEEK),
-        insn(emit::IF_EQ, 2, 0, fstat),
-        insn(emit::IF_EQ, 1, 0, newfstatat),
-        insn(emit::IF_EQ, 0, 3, statx),
+        insn(emit::IF_EQ, 12, 0, LSEEK),
+        insn(emit::IF_EQ, 11, 0, fstat),
+        insn(emit::IF_EQ, 10, 0, newfstatat),
+        insn(emit::IF_EQ, 9, 0, statx),
+        insn(emit::IF_EQ, 8, 0, DUP),
+        insn(emit::IF_EQ, 5, 0, DUP2),
+        insn(emit::IF_EQ, 4, 0, DUP3),
+        insn(emit::IF_EQ, 0, 8, FCNTL),
+        insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8),
+        insn(emit::IF_EQ, 3, 0, F_DUPFD),
+        insn(emit::IF_EQ, 2, 5, F_DUPFD_CLOEXEC),
+        insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8),
+        insn(emit::IF_GE, 0, 3, FIRST),
         insn(emit::LOAD, 0, 0, emit::AT_ARGS),
         insn(emit::IF_EQ, 0, 1, fd),
         insn(emit::RETURN, 0, 0, Action::Trace.code()),
@@ -90,7 +99,6 @@ pub fn shown(fd: u32) -> [Insn; 9] {
 pub fn attributes() -> [Insn; 13] {
     const AT_EMPTY_PATH: u32 = 0x1000;
     const AT_FDCWD: u32 = -100i32 as u32;
-    const FIRST: u32 = 3;
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let argument = |i: u32| insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8 * i);
     let [fstat, newfstatat, statx] = STATS;
@@ -117,6 +125,36 @@ const STATS: [u32; 3] = [5, 262, 332];
 /// lseek(2).
 const LSEEK: u32 = 8;
 
+/// The calls that duplicate a descriptor, fcntl(2) with these commands.
+const DUP: u32 = 32;
+const DUP2: u32 = 33;
+const DUP3: u32 = 292;
+const FCNTL: u32 = 72;
+const F_DUPFD: u32 = 0;
+const F_DUPFD_CLOEXEC: u32 = 1030;
+
+/// The first descriptor of which [`program`] does not have home asked.
+const FIRST: u32 = 3;
+
+/// What number a duplicate gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// This one.
+    This(i32),
+    /// The first that is free, from this one on.
+    From(i32),
+}
+
+/// What number the duplicate gets that a call makes, if it makes one.
+pub fn duplicate(nr: u32, args: &[u64; 6]) -> Option<Number> {
+    match (nr, args[1] as u32) {
+        (DUP, _) => Some(Number::From(0)),
+        (DUP2 | DUP3, fd) => Some(Number::This(fd as i32)),
+        (FCNTL, F_DUPFD | F_DUPFD_CLOEXEC) => Some(Number::From(args[2] as i32)),
+        _ => None,
+    }
+}
+
 /// The flag of x32's numbers (`__X32_SYSCALL_BIT`). Also set in -1, which is no call either.
 pub const X32_BIT: u32 = 0x4000_0000;
 /// `AUDIT_ARCH_X86_64`: anything else is a 32-bit call.
@@ -130,17 +168,23 @@ pub fn action(arch: u32, nr: u32, args: &[u64; 6]) -> Action {
         return Action::Notify;
     }
     match row(nr) {
-        Some(row) if row.when.holds(args) => by_class(row.class),
-        Some(_) => Action::Allow,
+        Some(row) => {
+            by_arguments(row).into_iter().find(|(when, _)| when.holds(args)).map_or(Action::Allow, |(_, action)| action)
+        }
         None if nr >= X32_BIT => Action::Fail(errno::ENOSYS),
         None => Action::Notify,
     }
 }
 
+/// What a row asks for, by the arguments: the first that holds.
+fn by_arguments(row: &Row) -> [(When, Action); 2] {
+    [(row.duplicates, Action::Trace), (row.when, by_class(row.class))]
+}
+
 const fn by_class(class: Class) -> Action {
     match class {
         Class::Local => Action::Allow,
-        Class::Special(crate::Special::Clone | crate::Special::TakeSignal) => Action::Trace,
+        Class::Special(Special::Clone | Special::TakeSignal) => Action::Trace,
         Class::Home | Class::Special(_) | Class::GoHome(_) | Class::Refused(_) => Action::Notify,
         Class::Unused => Action::Fail(errno::ENOSYS),
     }

@@ -12,7 +12,7 @@ Written from the table in `crates/systable` (`TERN_REWRITE=1 cargo test -p systa
 | --- | --- |
 | local | the hosting kernel alone; the filter lets the number through |
 | home | the deputy at home makes the same call |
-| special | code of its own in the warden; `clone` and its kin, and `rt_sigtimedwait`, in the tracer |
+| special | code of its own in the warden; `clone` and its kin, `rt_sigtimedwait`, and duplicates of stand-ins in the tracer |
 | goes home | the process goes home and makes the call there; if it cannot go, the call fails with the error given, and `tern why` names it |
 | refused | could be made at home alone, but programs try it only to see whether it is there, and do without: it fails with the error given |
 | none | there is no such call |
@@ -33,8 +33,8 @@ pub fn write(out: &mut impl Write) -> fmt::Result {
 
 fn counts(out: &mut impl Write) -> fmt::Result {
     let of = |wanted: fn(&Row) -> bool| TABLE.iter().filter(|row| !row.name.is_empty() && wanted(row)).count();
-    let local = of(|row| row.class == Class::Local);
-    let partly = of(|row| row.when != When::Always);
+    let local = of(|row| row.class == Class::Local && row.duplicates == When::NEVER);
+    let partly = of(|row| row.when != When::Always || row.duplicates != When::NEVER);
     let go_home = of(|row| matches!(row.class, Class::GoHome(_)));
     let calls = of(|row| row.class != Class::Unused);
     writeln!(out, "\n{calls} calls: {local} local, {partly} more local but for some arguments; {go_home} go home.")
@@ -44,7 +44,9 @@ fn line(out: &mut impl Write, row: &Row) -> fmt::Result {
     if row.name.is_empty() {
         return writeln!(out, "| {}-{} | | none | {} |", row.nr, row.last, row.why);
     }
-    write!(out, "| {} | `{}` | {}", row.nr, row.name, word(row.class))?;
+    let word =
+        if row.class == Class::Local && row.duplicates != When::NEVER { "special or local" } else { word(row.class) };
+    write!(out, "| {} | `{}` | {word}", row.nr, row.name)?;
     if row.when != When::Always {
         out.write_str(" or local")?;
     }

@@ -24,6 +24,8 @@ pub struct Row {
     pub class: Class,
     /// When that holds; otherwise the call is local.
     pub when: When,
+    /// When it makes a duplicate of a descriptor that may be a stand-in: it stops in the tracer, which has the duplicate look as at home, too.
+    pub duplicates: When,
     /// The arguments, in order.
     pub args: &'static [Arg],
     /// Why it is so.
@@ -32,7 +34,7 @@ pub struct Row {
 
 const fn row(nr: u16, name: &'static str, class: Class, args: &'static [Arg], why: &'static str) -> Row {
     assert!(args.len() <= 6);
-    Row { nr, last: nr, name, class, when: When::Always, args, why }
+    Row { nr, last: nr, name, class, when: When::Always, duplicates: When::NEVER, args, why }
 }
 
 const fn local(nr: u16, name: &'static str, args: &'static [Arg], why: &'static str) -> Row {
@@ -71,6 +73,10 @@ const fn unused_range(nr: u16, last: u16) -> Row {
 impl Row {
     const fn when(self, when: When) -> Row {
         Row { when, ..self }
+    }
+
+    const fn duplicates(self, duplicates: When) -> Row {
+        Row { duplicates, ..self }
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Cmp {
     Bits(u8, u32, u32),
     /// The lower 32 bits, unsigned, are below this number. For descriptors.
     Below(u8, u32),
+    /// The lower 32 bits, unsigned, are this number or above it. For descriptors.
+    From(u8, u32),
     /// All 64 bits are zero. For pointers.
     Null(u8),
     /// The upper 32 bits are this number. For descriptors, of which the kernel takes the lower ones: a mark that it does not see.
@@ -34,6 +36,7 @@ impl Cmp {
             Cmp::Is(at, value) => low(at) == value,
             Cmp::Bits(at, mask, value) => low(at) & mask == value,
             Cmp::Below(at, limit) => low(at) < limit,
+            Cmp::From(at, first) => low(at) >= first,
             Cmp::Null(at) => args[usize::from(at)] == 0,
             Cmp::Marked(at, mark) => (args[usize::from(at)] >> 32) as u32 == mark,
         }
@@ -42,12 +45,20 @@ impl Cmp {
     /// The argument that is compared.
     pub const fn argument(self) -> u8 {
         match self {
-            Cmp::Is(at, _) | Cmp::Bits(at, _, _) | Cmp::Below(at, _) | Cmp::Null(at) | Cmp::Marked(at, _) => at,
+            Cmp::Is(at, _)
+            | Cmp::Bits(at, _, _)
+            | Cmp::Below(at, _)
+            | Cmp::From(at, _)
+            | Cmp::Null(at)
+            | Cmp::Marked(at, _) => at,
         }
     }
 }
 
 impl When {
+    /// For no arguments.
+    pub const NEVER: When = When::If(&[]);
+
     /// Whether the row's class holds for these arguments.
     pub fn holds(self, args: &[u64; 6]) -> bool {
         let any = |lists: &[&[Cmp]]| lists.iter().any(|list| list.iter().all(|cmp| cmp.holds(args)));

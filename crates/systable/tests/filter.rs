@@ -48,7 +48,7 @@ fn load(data: &Data, offset: u32) -> u32 {
 /// Values around which a comparison turns.
 fn interesting(cmp: Cmp) -> Vec<u64> {
     let value = match cmp {
-        Cmp::Is(_, value) | Cmp::Below(_, value) | Cmp::Bits(_, _, value) => u64::from(value),
+        Cmp::Is(_, value) | Cmp::Below(_, value) | Cmp::From(_, value) | Cmp::Bits(_, _, value) => u64::from(value),
         Cmp::Null(_) => 0,
         Cmp::Marked(_, mark) => u64::from(mark) << 32 | 5,
     };
@@ -79,6 +79,7 @@ fn samples(when: When) -> Vec<[u64; 6]> {
             args[usize::from(cmp.argument())] = match *cmp {
                 Cmp::Is(_, value) | Cmp::Bits(_, _, value) => u64::from(value),
                 Cmp::Below(_, limit) => u64::from(limit) - 1,
+                Cmp::From(_, first) => u64::from(first),
                 Cmp::Null(_) => 0,
                 Cmp::Marked(_, mark) => u64::from(mark) << 32 | 9,
             };
@@ -103,11 +104,12 @@ fn every_number_does_what_its_row_says() {
     let mut checked = 0;
     for row in TABLE {
         for nr in row.nr..=row.last {
-            for args in samples(row.when) {
+            for args in samples(row.when).into_iter().chain(samples(row.duplicates)) {
                 let nr = u32::from(nr);
                 let (code, loads) = run(program.insns(), &Data { nr, arch: ARCH, args });
                 let holds = row.when.holds(&args);
                 let expected = match row.class {
+                    _ if row.duplicates.holds(&args) => Action::Trace,
                     _ if !holds => Action::Allow,
                     Class::Local => Action::Allow,
                     Class::Special(Special::Clone | Special::TakeSignal) => Action::Trace,
@@ -117,7 +119,8 @@ fn every_number_does_what_its_row_says() {
                 assert_eq!(code, expected.code(), "{nr} {} {args:x?}", row.name);
                 assert_eq!(filter::action(ARCH, nr, &args), expected, "{nr} {}", row.name);
                 // The kernel's bitmap holds only numbers for which nothing else is looked at.
-                assert!(row.when != When::Always || loads == 0, "{} loads an argument", row.name);
+                let always = row.when == When::Always && row.duplicates == When::NEVER;
+                assert!(!always || loads == 0, "{} loads an argument", row.name);
                 checked += 1;
             }
         }
@@ -128,19 +131,30 @@ fn every_number_does_what_its_row_says() {
 #[test]
 fn only_the_shown_descriptor_stops() {
     let program = filter::shown(7);
-    for (name, fd, stops) in [
-        ("fstat", 7, true),
-        ("newfstatat", 7, true),
-        ("statx", 7 | 1 << 40, true),
-        ("fstat", 8, false),
-        ("read", 7, false),
+    for (name, fd, command, stops) in [
+        ("fstat", 7, 0, true),
+        ("newfstatat", 7, 0, true),
+        ("statx", 7 | 1 << 40, 0, true),
+        ("lseek", 7, 0, true),
+        ("fstat", 8, 0, false),
+        ("read", 7, 0, false),
+        ("dup", 7, 0, true),
+        ("dup", 8, 0, false),
+        ("dup2", 7, 9, true),
+        ("dup3", 7, 9, true),
+        ("dup3", 9, 7, false),
+        ("dup2", 7, 2, false),
+        ("fcntl", 7, 0, true),
+        ("fcntl", 7, 1030, true),
+        ("fcntl", 7, 1, false),
+        ("fcntl", 8, 1030, false),
     ] {
         let nr = systable::number(name).unwrap();
         let expected = if stops { Action::Trace } else { Action::Allow };
         assert_eq!(
-            run(&program, &Data { nr, arch: ARCH, args: [fd, 0, 0, 0, 0, 0] }).0,
+            run(&program, &Data { nr, arch: ARCH, args: [fd, command, 0, 0, 0, 0] }).0,
             expected.code(),
-            "{name} {fd}"
+            "{name} {fd} {command}"
         );
     }
 }
@@ -210,7 +224,7 @@ fn names_are_unique_and_rows_make_sense() {
         assert_eq!(systable::number(row.name), Some(u32::from(row.nr)), "{} twice", row.name);
         assert_eq!(systable::name(u32::from(row.nr)), Some(row.name));
         assert!(row.when == When::Always || !matches!(row.class, Class::Local | Class::Unused), "{}", row.name);
-        for cmp in lists(row.when).iter().flat_map(|list| list.iter()) {
+        for cmp in lists(row.when).iter().chain(lists(row.duplicates)).flat_map(|list| list.iter()) {
             assert!(usize::from(cmp.argument()) < row.args.len(), "{} compares an argument it has not", row.name);
         }
     }

@@ -114,8 +114,9 @@ impl Guest {
     }
 
     /// Whether it asks home for the attributes of this descriptor.
-    pub fn is_shown(&self, fd: i32) -> bool {
-        fd <= libc::STDERR_FILENO || self.shows_all || self.shown.contains(&fd)
+    pub fn is_shown(&self, fd: i32, has_offset: bool) -> bool {
+        let others_are = self.shows_all && !has_offset;
+        fd <= libc::STDERR_FILENO || others_are || self.shown.contains(&fd)
     }
 
     /// Whether a stand-in may stand for a terminal.

@@ -46,7 +46,7 @@ use porters::Porter;
 pub use sending::{pages_within, send_image};
 pub use shown::Which;
 use signals::Signals;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -276,6 +276,8 @@ struct Tracer {
     room: Arc<Shared>,
     porter: Porter,
     births: Births,
+    /// Threads whose call makes a duplicate of a stand-in, which has an offset or has none.
+    duplicating: HashMap<HostTid, bool>,
     bodies: Bodies,
     signals: Signals,
     stops: Stops,
@@ -313,6 +315,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
     let mut tracer = Tracer {
         porter: Porter::new(porter, channels),
         births: Births::default(),
+        duplicating: HashMap::new(),
         bodies: Bodies::default(),
         signals: Signals::default(),
         stops: Stops::default(),
@@ -381,7 +384,7 @@ impl Tracer {
             Order::GoOn { pid } => self.go_on(pid),
             Order::Show { host, which } => self.show(host, which),
             Order::Opened { host, unique, standin } => {
-                self.show(host, Which::Returned);
+                self.show(host, Which::Returned { has_offset: false });
                 self.room.standins.opened(unique, Some(standin));
             }
             Order::Shared { pid, result } => self.share(pid, result),

@@ -1,6 +1,6 @@
 //! Writes the program, from its end to its beginning: jumps go forwards only, so where they lead is known, and equal returns near by are shared.
 
-use super::{ARCH, Action, Insn, X32_BIT, by_class};
+use super::{ARCH, Action, Insn, X32_BIT, by_arguments, by_class};
 use crate::when::{Cmp, When};
 use crate::{LAST, errno, row};
 
@@ -99,15 +99,15 @@ enum Leaf {
     Return(Action),
     /// Beyond the table.
     Above,
-    /// By its arguments.
-    Arguments(When, Action),
+    /// By its arguments: the first that holds.
+    Arguments([(When, Action); 2]),
 }
 
 fn leaf(nr: u32) -> Leaf {
     match row(nr) {
         None => Leaf::Above,
-        Some(row) if row.when == When::Always => Leaf::Return(by_class(row.class)),
-        Some(row) => Leaf::Arguments(row.when, by_class(row.class)),
+        Some(row) if row.when == When::Always && row.duplicates == When::NEVER => Leaf::Return(by_class(row.class)),
+        Some(row) => Leaf::Arguments(by_arguments(row)),
     }
 }
 
@@ -131,21 +131,36 @@ fn tree(p: &mut Program, first: u32, last: u32) -> At {
 
 fn end(p: &mut Program, leaf: Leaf) -> At {
     match leaf {
-        Leaf::Return(action) | Leaf::Arguments(When::Always, action) => p.ret(action),
+        Leaf::Return(action) => p.ret(action),
         Leaf::Above => {
             let (newer, x32) = (p.ret(Action::Notify), p.ret(Action::Fail(errno::ENOSYS)));
             p.branch(IF_GE, X32_BIT, x32, newer)
         }
-        Leaf::Arguments(When::If(lists), action) => any(p, lists, action, Action::Allow),
-        Leaf::Arguments(When::Unless(lists), action) => any(p, lists, Action::Allow, action),
+        Leaf::Arguments(choices) => {
+            let local = p.ret(Action::Allow);
+            choices.into_iter().rev().fold(local, |otherwise, (when, action)| match when {
+                When::Always => p.ret(action),
+                When::If(lists) => any(p, lists, action, otherwise),
+                When::Unless(lists) => unless(p, lists, otherwise, action),
+            })
+        }
     }
 }
 
-/// `then` if for any list every comparison holds, else `otherwise`.
-fn any(p: &mut Program, lists: &[&[Cmp]], then: Action, otherwise: Action) -> At {
-    let mut next = p.ret(otherwise);
+/// Leads to `action` unless for any list every comparison holds: then elsewhere.
+fn unless(p: &mut Program, lists: &[&[Cmp]], elsewhere: At, action: Action) -> At {
+    let mut next = p.ret(action);
     for list in lists.iter().rev() {
-        let then = p.ret(then);
+        next = list.iter().rev().fold(elsewhere, |holds, cmp| compare(p, *cmp, holds, next));
+    }
+    next
+}
+
+/// Leads to `action` if for any list every comparison holds, else elsewhere.
+fn any(p: &mut Program, lists: &[&[Cmp]], action: Action, elsewhere: At) -> At {
+    let mut next = elsewhere;
+    for list in lists.iter().rev() {
+        let then = p.ret(action);
         next = list.iter().rev().fold(then, |holds, cmp| compare(p, *cmp, holds, next));
     }
     next
@@ -160,6 +175,7 @@ fn compare(p: &mut Program, cmp: Cmp, yes: At, no: At) -> At {
             p.put(AND, mask)
         }
         Cmp::Below(_, limit) => p.branch(IF_GE, limit, no, yes),
+        Cmp::From(_, first) => p.branch(IF_GE, first, yes, no),
         Cmp::Null(_) => {
             p.branch(IF_EQ, 0, yes, no);
             let high = p.put(LOAD, low + 4);

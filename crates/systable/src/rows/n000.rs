@@ -33,6 +33,9 @@ const FCNTL_OWNER: When = When::If(&[
     &[Cmp::Is(1, 1032), Cmp::Below(0, 3)],
 ]);
 
+/// `F_DUPFD`, `F_DUPFD_CLOEXEC`.
+const FCNTL_DUPFD: When = When::If(&[&[Cmp::Is(1, 0), Cmp::Below(0, 3)], &[Cmp::Is(1, 1030), Cmp::Below(0, 3)]]);
+
 pub(super) const ROWS: &[Row] = &[
     local(0, "read", &[Fd, Out(Result(2)), Int], why::STREAM),
     local(1, "write", &[Fd, In(Arg(2)), Int], why::STREAM),
@@ -68,8 +71,8 @@ pub(super) const ROWS: &[Row] = &[
     special(29, "shmget", Special::Ipc, &[Int, Int, Flags], why::OBJECT),
     local(30, "shmat", &[Int, Address, Flags], why::OBJECT),
     local(31, "shmctl", &[Int, Int, Opaque], why::OBJECT),
-    local(32, "dup", &[Fd], why::DESCRIPTOR),
-    local(33, "dup2", &[Fd, Fd], why::DESCRIPTOR),
+    local(32, "dup", &[Fd], why::DUPLICATE).duplicates(When::If(&[&[Cmp::Below(0, 3)]])),
+    local(33, "dup2", &[Fd, Fd], why::DUPLICATE).duplicates(When::If(&[&[Cmp::Below(0, 3), Cmp::From(1, 3)]])),
     local(34, "pause", &[], why::THREAD),
     local(35, "nanosleep", &[In(Fixed(16)), Out(Fixed(16))], why::CLOCK),
     local(36, "getitimer", &[Int, Out(Fixed(32))], why::TIMER),
@@ -114,7 +117,7 @@ pub(super) const ROWS: &[Row] = &[
     local(69, "msgsnd", &[Int, Opaque, Int, Flags], why::OBJECT),
     local(70, "msgrcv", &[Int, Opaque, Int, Int, Flags], why::OBJECT),
     local(71, "msgctl", &[Int, Int, Opaque], why::OBJECT),
-    special(72, "fcntl", Special::Fcntl, &[Fd, Int, Opaque], why::FCNTL).when(FCNTL_OWNER),
+    special(72, "fcntl", Special::Fcntl, &[Fd, Int, Opaque], why::FCNTL).when(FCNTL_OWNER).duplicates(FCNTL_DUPFD),
     local(73, "flock", &[Fd, Flags], why::LOCK),
     local(74, "fsync", &[Fd], why::STREAM),
     local(75, "fdatasync", &[Fd], why::STREAM),

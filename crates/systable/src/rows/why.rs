@@ -5,6 +5,8 @@ pub const STREAM: &str =
 pub const PATH: &str =
     "the room's mounts are the home's file systems, so the kernel's own path walk gives the home's answer";
 pub const DESCRIPTOR: &str = "the descriptor table is the body's own";
+pub const DUPLICATE: &str =
+    "the descriptor table is the body's own; a duplicate of a stand-in must look like what that stands for, too";
 pub const MEMORY: &str = "the memory is the body's own";
 pub const THREAD: &str = "the thread's own state";
 pub const CLOCK: &str = "the time namespace gives the home's monotonic clock; the wall clock is checked to agree";

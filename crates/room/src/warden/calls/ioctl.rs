@@ -135,7 +135,7 @@ pub fn serve(asked: Asked) {
     let (request, argument) = (asked.args[1] as u32, asked.args[2]);
     // Who asks whether it is a terminal may look at it more closely (ttyname(3)).
     let fd = asked.args[0] as i32;
-    if request == TCGETS && asked.room.guests().get(asked.who.pid).is_some_and(|guest| !guest.is_shown(fd)) {
+    if request == TCGETS && asked.room.guests().get(asked.who.pid).is_some_and(|guest| !guest.is_shown(fd, false)) {
         return asked.room.orders.give(Order::Show { host, which: Which::One(fd) });
     }
     let mut call = Call { standin: Some(standin), ..Call::new(libc::SYS_ioctl, asked.args) };

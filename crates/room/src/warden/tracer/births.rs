@@ -89,6 +89,10 @@ impl Tracer {
         }
         let registers = stopped.registers()?;
         let host = stopped.tid();
+        let args = [registers.rdi, registers.rsi, registers.rdx, 0, 0, 0];
+        if let Some(number) = systable::filter::duplicate(registers.orig_rax as u32, &args) {
+            return self.duplicate(stopped, number);
+        }
         if super::shown::is_about_descriptor(registers.orig_rax) {
             return self.mark_descriptor(stopped);
         }
@@ -265,6 +269,7 @@ impl Tracer {
         let mut registers = stopped.registers()?;
         let result = registers.rax as i64;
         self.signal_taken(host, result);
+        self.is_duplicated(host, result);
         if result == 0 {
             self.complete_cpu_time(host, &registers);
         }

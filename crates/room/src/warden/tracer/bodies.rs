@@ -278,6 +278,7 @@ impl Tracer {
     /// The tracer has seen the last of a thread.
     pub fn ended(&mut self, host: HostTid, how: Ending, usage: &UsageBytes) {
         self.births.forget(host);
+        self.duplicating.remove(&host);
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
         self.injected.forget_thread(host);

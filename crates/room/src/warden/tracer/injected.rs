@@ -134,7 +134,7 @@ fn perform(room: &Shared, stopped: Stopped, pid: i32, slept: Duration, tasks: &[
             let done = match task {
                 Task::Signal(tid, info) => send(inside, at, pid, *tid, info)?,
                 Task::Show(Which::One(fd)) => show(room, inside, at, (pid, Some(*fd), false))?,
-                Task::Show(Which::Returned) => show(room, inside, at, (pid, returned, false))?,
+                Task::Show(Which::Returned { has_offset }) => show(room, inside, at, (pid, returned, *has_offset))?,
                 Task::Show(Which::All) => show(room, inside, at, (pid, None, false))?,
                 Task::Track(answer) => {
                     // Who has given up does not wait for it.

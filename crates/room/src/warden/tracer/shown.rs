@@ -4,6 +4,7 @@
 //! every fstat dear. So a process gets a small filter more for each stand-in that it comes with or opens by a name ([`systable::filter::shown`]), and one for all descriptors
 //! before it makes one of which nobody knows the number yet, or has many ([`systable::filter::attributes`]): the call stops here, is marked if it is about a stand-in, and goes on
 //! to the listener of the first filter, which the mark tells to have the warden answer it. A second filter can have no listener of its own (seccomp(2), EBUSY).
+//! Calls for a duplicate of one that is shown, or of the first three, stop here, too: then the duplicate is shown.
 
 use super::Tracer;
 use crate::warden::shared::Shared;
@@ -12,7 +13,8 @@ use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use systable::filter;
+use systable::filter::{self, Number};
+use wire::message::StandinId;
 
 /// The most filters for single descriptors that a process gets: every one costs every call some nanoseconds.
 const MAX: usize = 32;
@@ -22,8 +24,8 @@ const MAX: usize = 32;
 pub enum Which {
     /// This descriptor.
     One(i32),
-    /// The one that the thread's call has returned.
-    Returned,
+    /// The one that the thread's call has returned; it may have an offset, or never has one.
+    Returned { has_offset: bool },
     /// All.
     All,
 }
@@ -67,9 +69,8 @@ impl crate::warden::guests::Guests {
     /// What this descriptor of the process needs to look as at home, if it does not: a filter for it alone, or, without a number and for one too many, for all.
     pub fn filter_for(&mut self, pid: i32, fd: Option<i32>, has_offset: bool) -> Option<Vec<u8>> {
         let guest = self.get_mut(pid)?;
-        let others_do = guest.shows_all && !has_offset;
         match fd {
-            Some(fd) if fd <= libc::STDERR_FILENO || others_do || guest.shown.contains(&fd) => None,
+            Some(fd) if guest.is_shown(fd, has_offset) => None,
             Some(fd) if guest.shown.len() < MAX => {
                 guest.shown.insert(fd);
                 Some(program(fd))
@@ -150,6 +151,46 @@ impl Tracer {
     }
 }
 
+impl Tracer {
+    /// A call is about to make a duplicate, which gets this number. What it returns is known at its end; but shells make the same one again and again.
+    pub fn duplicate(&mut self, stopped: Stopped, number: Number) -> Result<(), TraceError> {
+        let (host, fd) = (stopped.tid(), stopped.registers()?.rdi as i32);
+        if !self.room.stands_in(host, fd) {
+            return stopped.resume(0);
+        }
+        let has_offset = self.room.standin_of(host, fd).is_some_and(StandinId::is_file);
+        let expected = match number {
+            Number::This(fd) => Some(fd),
+            // Another thread could take it meanwhile.
+            Number::From(fd) => (self.is_only_thread(host) && os::process::fd_info(host.0, fd).is_err()).then_some(fd),
+        };
+        if expected.is_some_and(|fd| self.is_shown(host, fd, has_offset)) {
+            return stopped.resume(0);
+        }
+        self.duplicating.insert(host, has_offset);
+        stopped.resume_to_call_end()
+    }
+
+    /// The call has returned this.
+    pub fn is_duplicated(&mut self, host: HostTid, result: i64) {
+        let Some(has_offset) = self.duplicating.remove(&host) else { return };
+        if i32::try_from(result).is_ok_and(|fd| fd >= 0 && !self.is_shown(host, fd, has_offset)) {
+            self.show(host, Which::Returned { has_offset });
+        }
+    }
+
+    fn is_only_thread(&self, host: HostTid) -> bool {
+        let guests = self.room.guests();
+        guests.who(host).is_some_and(|who| guests.threads_of(who.pid).len() == 1)
+    }
+
+    fn is_shown(&self, host: HostTid, fd: i32, has_offset: bool) -> bool {
+        let guests = self.room.guests();
+        let guest = guests.who(host).and_then(|who| guests.get(who.pid));
+        guest.is_none_or(|guest| guest.is_shown(fd, has_offset))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{MAX, attributes, program};
@@ -177,6 +218,6 @@ mod tests {
         guests.add(8, Guest::new(&many, 0, 0));
         let filters = guests.show_all(8);
         assert!(filters.len() == MAX + 1 && filters[MAX] == attributes());
-        assert!(guests.get(8).is_some_and(|guest| guest.is_shown(99)));
+        assert!(guests.get(8).is_some_and(|guest| guest.is_shown(99, false)));
     }
 }
