@@ -4,13 +4,13 @@ use super::early::Early;
 use super::filling::Filling;
 use super::homeward::Laid;
 use super::locks::Locks;
-use super::out::TRIES_MAX;
+use super::out::{TRIES_MAX, must_be_away};
 use super::together::{Known, TOGETHER};
 use super::used::Away;
 use super::watch::Gauge;
 use super::written::Written;
 use super::{Heard, Move, MoveError};
-use crate::steward::deputies::{Deputy, Phase};
+use crate::steward::deputies::Deputy;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
@@ -55,9 +55,7 @@ impl Why {
 
 /// Brings process `pid` home.
 pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, why: Why, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
-    if room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
-        return Err(MoveError::NotAway);
-    }
+    must_be_away(room, pid)?;
     let this = Move::begin(room, pid, (Side::Room, false), wish.pace, gauge)?;
     this.offer_leftover();
     let mut come = this.come(wish, why);

@@ -4,6 +4,7 @@ use super::MoveError;
 use super::back::{self, Why};
 use super::talk::PACKET_BYTES;
 use crate::steward::shared::Shared;
+use body::BodyError;
 use ctl::moves::{Leg, Wish};
 use ctl::steward::{FromSteward, ToSteward};
 use std::io::IoSlice;
@@ -76,7 +77,7 @@ fn bring_first(room: &Arc<Shared>, pid: i32, first: i32) -> Result<(), String> {
     }
     let came = if room.table().deputies.contains_key(&first) {
         match come_for_call(room, first) {
-            Err(MoveError::NotAway) => Ok(()),
+            Err(MoveError::NotAway | MoveError::Body(BodyError::Gone)) => Ok(()),
             ended => ended.map(drop).map_err(|e| e.to_string()),
         }
     } else {

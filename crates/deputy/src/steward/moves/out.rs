@@ -62,6 +62,16 @@ fn has_ended(pid: i32) -> bool {
     os::process::status(pid).map_or(true, |status| matches!(status.state, 'Z' | 'X'))
 }
 
+/// Whether process `pid` is in the room, and if not, why.
+pub(super) fn must_be_away(room: &Shared, pid: i32) -> Result<(), MoveError> {
+    match room.table().deputies.get(&pid).map(|deputy| &deputy.phase) {
+        Some(Phase::Away) => Ok(()),
+        Some(Phase::Ending) => Err(BodyError::Gone.into()),
+        _ if has_ended(pid) => Err(BodyError::Gone.into()),
+        _ => Err(MoveError::NotAway),
+    }
+}
+
 impl Move {
     fn go_out(&self, pidfd: &PidFd, wish: Wish, carefully: bool) -> Result<Leg, MoveError> {
         let witness =

@@ -1,6 +1,7 @@
 //! From this room to another one of this home: an empty body is made there while the process still runs here; then it is stopped, goes straight from node to node, and stands there. The
 //! commit point: this steward gives the deputy, which is neither filled nor woken, to the other ([`super::receive`]). Until then the body can go on here.
 
+use super::out::must_be_away;
 use super::talk::{Handover, Talk, Word};
 use super::watch::Gauge;
 use super::written::Written;
@@ -73,6 +74,7 @@ pub fn is_final(e: &MoveError) -> bool {
 
 /// What cannot be passed on, and may go home.
 fn check(room: &Shared, pid: i32) -> Result<(), MoveError> {
+    must_be_away(room, pid)?;
     {
         let table = room.table();
         let deputy = table.deputies.get(&pid).filter(|d| d.phase == Phase::Away).ok_or(MoveError::NotAway)?;
