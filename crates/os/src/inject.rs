@@ -62,6 +62,18 @@ pub fn gate(memory: &Memory, areas: &[areas::Area]) -> Result<u64, Error> {
     Err(Error::new("looking for a syscall instruction", std::io::Error::from_raw_os_error(libc::ENOEXEC)))
 }
 
+/// Upper half of the first argument of calls that duplicate a descriptor, if it is not the program that makes them: the kernel takes the lower half, and filters that see to
+/// duplicates can tell.
+pub const OURS: u32 = 1;
+
+/// The arguments, with that mark.
+fn as_ours(nr: i64, mut args: [u64; 6]) -> [u64; 6] {
+    if matches!(nr, libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl) {
+        args[0] = args[0] & u64::from(u32::MAX) | u64::from(OURS) << 32;
+    }
+    args
+}
+
 impl Inside {
     /// Goes into the process of `stopped`. Its registers and mask are the caller's to save. No filter sees the calls if they were suspended ([`Stopped::suspend_filters`]).
     pub fn enter(mut stopped: Stopped, memory: Memory, gate: u64) -> Traced<Inside> {
@@ -126,6 +138,7 @@ impl Inside {
 
     /// Makes one call; what the kernel returned.
     pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Traced<i64> {
+        let args = as_ours(nr, args);
         let mut registers = self.registers;
         (registers.rip, registers.rax) = (self.gate, nr as u64);
         (registers.rdi, registers.rsi, registers.rdx) = (args[0], args[1], args[2]);

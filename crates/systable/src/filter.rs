@@ -65,28 +65,31 @@ impl Action {
 /// Upper half of a descriptor in a call that was handed to the tracer first ([`shown`]): the filter then has the warden answer it.
 pub const MARK: u32 = u32::from_be_bytes(*b"tern");
 
-/// A filter beside the guest's own: calls for the attributes of this descriptor, for its offset, and for a duplicate of it, stop for the tracer.
+/// A filter beside the guest's own: calls for the attributes of this descriptor, for its offset, and for a duplicate of it, stop for the tracer; but not for a duplicate that
+/// the guest is made to make, of which the descriptor has an upper half (`os::inject::OURS`).
 ///
 /// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular file without an offset, whatever it stands for. This one is for the few
 /// that have an offset.
-pub fn shown(fd: u32) -> [Insn; 18] {
+pub fn shown(fd: u32) -> [Insn; 20] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let [fstat, newfstatat, statx] = STATS;
     [
         insn(emit::LOAD, 0, 0, emit::AT_NR),
-        insn(emit::IF_EQ, 12, 0, LSEEK),
-        insn(emit::IF_EQ, 11, 0, fstat),
-        insn(emit::IF_EQ, 10, 0, newfstatat),
-        insn(emit::IF_EQ, 9, 0, statx),
+        insn(emit::IF_EQ, 14, 0, LSEEK),
+        insn(emit::IF_EQ, 13, 0, fstat),
+        insn(emit::IF_EQ, 12, 0, newfstatat),
+        insn(emit::IF_EQ, 11, 0, statx),
         insn(emit::IF_EQ, 8, 0, DUP),
         insn(emit::IF_EQ, 5, 0, DUP2),
         insn(emit::IF_EQ, 4, 0, DUP3),
-        insn(emit::IF_EQ, 0, 8, FCNTL),
+        insn(emit::IF_EQ, 0, 10, FCNTL),
         insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8),
         insn(emit::IF_EQ, 3, 0, F_DUPFD),
-        insn(emit::IF_EQ, 2, 5, F_DUPFD_CLOEXEC),
+        insn(emit::IF_EQ, 2, 7, F_DUPFD_CLOEXEC),
         insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8),
-        insn(emit::IF_GE, 0, 3, FIRST),
+        insn(emit::IF_GE, 0, 5, FIRST),
+        insn(emit::LOAD, 0, 0, emit::AT_ARGS + 4),
+        insn(emit::IF_EQ, 0, 3, 0),
         insn(emit::LOAD, 0, 0, emit::AT_ARGS),
         insn(emit::IF_EQ, 0, 1, fd),
         insn(emit::RETURN, 0, 0, Action::Trace.code()),

@@ -9,7 +9,7 @@ mod why;
 use crate::arg::Arg;
 use crate::class::{Class, Special};
 use crate::errno::Errno;
-use crate::when::When;
+use crate::when::{Cmp, When};
 
 /// What happens with one call (or a range of numbers that are no calls).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub struct Row {
     /// Why it is so.
     pub why: &'static str,
 }
+
+/// A duplicate of its first argument that a guest makes of its own accord: in what it is made to make that has an upper half.
+const ITS_OWN: Cmp = Cmp::Marked(0, 0);
 
 const fn row(nr: u16, name: &'static str, class: Class, args: &'static [Arg], why: &'static str) -> Row {
     assert!(args.len() <= 6);

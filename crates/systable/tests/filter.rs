@@ -81,7 +81,7 @@ fn samples(when: When) -> Vec<[u64; 6]> {
                 Cmp::Below(_, limit) => u64::from(limit) - 1,
                 Cmp::From(_, first) => u64::from(first),
                 Cmp::Null(_) => 0,
-                Cmp::Marked(_, mark) => u64::from(mark) << 32 | 9,
+                Cmp::Marked(at, mark) => u64::from(mark) << 32 | args[usize::from(at)] & u64::from(u32::MAX),
             };
             args
         });
@@ -144,6 +144,7 @@ fn only_the_shown_descriptor_stops() {
         ("dup3", 7, 9, true),
         ("dup3", 9, 7, false),
         ("dup2", 7, 2, false),
+        ("dup3", 7 | 1 << 32, 9, false),
         ("fcntl", 7, 0, true),
         ("fcntl", 7, 1030, true),
         ("fcntl", 7, 1, false),

@@ -150,7 +150,7 @@ impl Part<'_> {
         let mut out = Vec::with_capacity(self.calls.len() * CALL_BYTES);
         for call in self.calls {
             out.extend(call.nr.to_le_bytes());
-            call.args.iter().for_each(|a| out.extend(a.to_le_bytes()));
+            super::as_ours(call.nr, call.args).iter().for_each(|a| out.extend(a.to_le_bytes()));
             out.extend([0; 8]);
             out.extend(u64::from(call.must).to_le_bytes());
         }

@@ -1,6 +1,6 @@
 //! Numbers 0 to 99.
 
-use super::{Row, local, special, why};
+use super::{ITS_OWN, Row, local, special, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::filter::MARK;
@@ -34,7 +34,8 @@ const FCNTL_OWNER: When = When::If(&[
 ]);
 
 /// `F_DUPFD`, `F_DUPFD_CLOEXEC`.
-const FCNTL_DUPFD: When = When::If(&[&[Cmp::Is(1, 0), Cmp::Below(0, 3)], &[Cmp::Is(1, 1030), Cmp::Below(0, 3)]]);
+const FCNTL_DUPFD: When =
+    When::If(&[&[Cmp::Is(1, 0), Cmp::Below(0, 3), ITS_OWN], &[Cmp::Is(1, 1030), Cmp::Below(0, 3), ITS_OWN]]);
 
 pub(super) const ROWS: &[Row] = &[
     local(0, "read", &[Fd, Out(Result(2)), Int], why::STREAM),
@@ -71,8 +72,8 @@ pub(super) const ROWS: &[Row] = &[
     special(29, "shmget", Special::Ipc, &[Int, Int, Flags], why::OBJECT),
     local(30, "shmat", &[Int, Address, Flags], why::OBJECT),
     local(31, "shmctl", &[Int, Int, Opaque], why::OBJECT),
-    local(32, "dup", &[Fd], why::DUPLICATE).duplicates(When::If(&[&[Cmp::Below(0, 3)]])),
-    local(33, "dup2", &[Fd, Fd], why::DUPLICATE).duplicates(When::If(&[&[Cmp::Below(0, 3), Cmp::From(1, 3)]])),
+    local(32, "dup", &[Fd], why::DUPLICATE).duplicates(When::If(&[&[Cmp::Below(0, 3), ITS_OWN]])),
+    local(33, "dup2", &[Fd, Fd], why::DUPLICATE).duplicates(When::If(&[&[Cmp::Below(0, 3), Cmp::From(1, 3), ITS_OWN]])),
     local(34, "pause", &[], why::THREAD),
     local(35, "nanosleep", &[In(Fixed(16)), Out(Fixed(16))], why::CLOCK),
     local(36, "getitimer", &[Int, Out(Fixed(32))], why::TIMER),

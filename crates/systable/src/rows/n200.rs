@@ -1,6 +1,6 @@
 //! Numbers 200 to 299.
 
-use super::{Row, go_home, local, refused, special, unused, why};
+use super::{ITS_OWN, Row, go_home, local, refused, special, unused, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::errno::{ENOSYS, EPERM};
@@ -118,7 +118,11 @@ pub(super) const ROWS: &[Row] = &[
     special(289, "signalfd4", Special::SignalFd, &[Fd, In(Arg(2)), Int, Flags], why::SIGNALFD),
     special(290, "eventfd2", Special::Semaphore, &[Int, Flags], why::SEMAPHORE).when(SEMAPHORE),
     local(291, "epoll_create1", &[Flags], why::READY),
-    local(292, "dup3", &[Fd, Fd, Flags], why::DUPLICATE).duplicates(When::If(&[&[Cmp::Below(0, 3), Cmp::From(1, 3)]])),
+    local(292, "dup3", &[Fd, Fd, Flags], why::DUPLICATE).duplicates(When::If(&[&[
+        Cmp::Below(0, 3),
+        Cmp::From(1, 3),
+        ITS_OWN,
+    ]])),
     local(293, "pipe2", &[Out(Fixed(8)), Flags], why::PIPE),
     special(294, "inotify_init1", Special::Socket, &[Flags], why::WATCH),
     local(295, "preadv", &[Fd, IovOut(2), Int, Int, Int], why::STREAM),
