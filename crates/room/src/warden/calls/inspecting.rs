@@ -41,7 +41,14 @@ fn looks_here(asked: &Asked, other: i32) -> bool {
         return true;
     }
     let (Ok(own), Ok(theirs)) = (os::process::status(host.0), os::process::status(their_host.0)) else { return false };
-    !heeds_descent() && are_alike(&own, &theirs) && is_open(their_host.0, &theirs)
+    // One that is being taken away is no guest any more, and looks for a moment as if it ran.
+    let is_here = !is_held(&theirs) && asked.room.guests().host(other) == Some(their_host);
+    is_here && !heeds_descent() && are_alike(&own, &theirs) && is_open(their_host.0, &theirs)
+}
+
+/// What is left of a process that has gone stands still until it is taken away, and who is about to go stands still, too: what is written there now is lost.
+fn is_held(status: &Status) -> bool {
+    matches!(status.state, 't' | 'Z' | 'X')
 }
 
 /// Nobody is anybody's child here.
