@@ -239,6 +239,12 @@ fn kept_at_home(room: &Shared, pid: i32, area: &Area) -> Option<i32> {
     room.guests().get(pid)?.numbers.get(&standin).copied()
 }
 
+/// Whether a file of home's is a FIFO: a file may have got the number of one that was removed. FIFOs alone have no place in them (`homefs::server::fifos`).
+fn is_fifo(room: &Shared, pidfd: &PidFd, fd: i32, info: &FdInfo) -> bool {
+    let has_place = || pidfd.get_fd(fd).is_ok_and(|file| rustix::fs::tell(file).is_ok());
+    room.fifos.may_be(info.inode) && !has_place()
+}
+
 fn descriptors(
     room: &Shared,
     pid: i32,
@@ -276,7 +282,7 @@ fn descriptors(
                 match objects.describe(host.0, &pidfd, one)? {
                     Some(object) => Ok(Opened::Made(object)),
                     // To open it anew waits for the other end, and loses what is in it if there is none.
-                    None if home.mounts.contains(&info.mount_id) && room.fifos.may_be(info.inode) => {
+                    None if home.mounts.contains(&info.mount_id) && is_fifo(room, &pidfd, fd, &info) => {
                         let name = name.display();
                         Err(BodyError::Stays(format!("descriptor {fd} ({name}) is a FIFO that was opened there")))
                     }
