@@ -140,27 +140,21 @@ fn end(p: &mut Program, leaf: Leaf) -> At {
             let local = p.ret(Action::Allow);
             choices.into_iter().rev().fold(local, |otherwise, (when, action)| match when {
                 When::Always => p.ret(action),
-                When::If(lists) => any(p, lists, action, otherwise),
-                When::Unless(lists) => unless(p, lists, otherwise, action),
+                When::If(lists) => any(p, lists, |p| p.ret(action), otherwise),
+                When::Unless(lists) => {
+                    let unless = p.ret(action);
+                    any(p, lists, |_| otherwise, unless)
+                }
             })
         }
     }
 }
 
-/// Leads to `action` unless for any list every comparison holds: then elsewhere.
-fn unless(p: &mut Program, lists: &[&[Cmp]], elsewhere: At, action: Action) -> At {
-    let mut next = p.ret(action);
+/// Leads to `then` if for any list every comparison holds, else to `otherwise`.
+fn any(p: &mut Program, lists: &[&[Cmp]], then: impl Fn(&mut Program) -> At, otherwise: At) -> At {
+    let mut next = otherwise;
     for list in lists.iter().rev() {
-        next = list.iter().rev().fold(elsewhere, |holds, cmp| compare(p, *cmp, holds, next));
-    }
-    next
-}
-
-/// Leads to `action` if for any list every comparison holds, else elsewhere.
-fn any(p: &mut Program, lists: &[&[Cmp]], action: Action, elsewhere: At) -> At {
-    let mut next = elsewhere;
-    for list in lists.iter().rev() {
-        let then = p.ret(action);
+        let then = then(p);
         next = list.iter().rev().fold(then, |holds, cmp| compare(p, *cmp, holds, next));
     }
     next
