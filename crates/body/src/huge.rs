@@ -7,7 +7,7 @@ use os::pidfd::PidFd;
 use strategy::{Range, Ranges};
 
 /// Size of a huge page (x86-64).
-const HUGE: u64 = 2 << 20;
+pub const HUGE: u64 = 2 << 20;
 
 /// What of these ranges would be huge pages if the process had written it itself: where it has asked for them (MADV_HUGEPAGE).
 pub fn wanted_huge(areas: &[Area], ranges: &Ranges) -> Vec<Range> {

@@ -6,6 +6,7 @@ mod ahead;
 mod areas;
 mod collect;
 mod copied;
+mod dense;
 mod descriptors;
 mod error;
 mod files;
@@ -36,6 +37,7 @@ pub use ahead::{Ahead, Course, Rest, Round, preliminary};
 pub use areas::{Memory, memory};
 pub use collect::{Collected, Known, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::Copied;
+pub use dense::{Dense, dense};
 pub use descriptors::{
     early_flags, free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, is_written,
     nameable, open_file, removed,

@@ -5,6 +5,7 @@ use crate::{Error, Result};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 const PAGE: u64 = 4096;
 /// `_IOWR('f', 16, struct pm_scan_arg)` (linux/fs.h).
@@ -105,17 +106,34 @@ impl Own {
     }
 }
 
-/// Makes one huge page of the small ones of a process there (MADV_COLLAPSE, since 6.1). Where the kernel cannot, they stay as they are.
-pub fn collapse(process: &PidFd, at: u64, bytes: u64) -> Result<()> {
+/// Whether this machine has huge pages for who asks for them, and only for those (the default of most).
+pub fn huge_on_request() -> bool {
+    static SAID: OnceLock<bool> = OnceLock::new();
+    *SAID.get_or_init(|| {
+        std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+            .is_ok_and(|said| said.contains("[madvise]"))
+    })
+}
+
+/// What became of pages that were to be huge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collapsed {
+    /// They are.
+    All,
+    /// Some are not: the memory changes meanwhile, or there is no huge page.
+    Some,
+}
+
+/// Makes huge pages of the small ones of a process there (MADV_COLLAPSE, since 6.1).
+pub fn collapse(process: &PidFd, at: u64, bytes: u64) -> Result<Collapsed> {
     let range = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: bytes as usize };
     let fd = process.as_fd().as_raw_fd();
     // SAFETY: one live iovec; the other process' memory keeps what it holds.
     let done = unsafe { libc::syscall(libc::SYS_process_madvise, fd, &raw const range, 1usize, MADV_COLLAPSE, 0usize) };
     let e = std::io::Error::last_os_error();
     match e.raw_os_error() {
-        _ if done >= 0 => Ok(()),
-        // The memory has changed meanwhile, or no huge page is to be had.
-        Some(libc::EAGAIN | libc::EBUSY | libc::EINVAL | libc::ENOMEM | libc::EFAULT) => Ok(()),
+        _ if done >= 0 => Ok(Collapsed::All),
+        Some(libc::EAGAIN | libc::EBUSY | libc::EINVAL | libc::ENOMEM | libc::EFAULT) => Ok(Collapsed::Some),
         _ => Err(Error::new("making huge pages (process_madvise)", e)),
     }
 }

@@ -25,6 +25,11 @@ const SKIPPED: std::ops::RangeInclusive<u32> = 1..=64;
 
 /// A link that takes longer for a byte than this is slow, microseconds: 200 MB/s. A page is hashed at 1 GB/s or more at either end, and not all of them will be the same.
 const SLOW_US: f64 = 1.0 / 200.0;
+/// That is no passing thing: who takes pages may stand still for a tenth of a second, while its kernel looks for memory, and the link looks slow. So those measurements last longer, bytes,
+const LINK_MEMORY_BYTES: f64 = (64 << 20) as f64;
+/// and say nothing before so much was sent, or sending took so long.
+const KNOWN_AFTER_BYTES: f64 = (32 << 20) as f64;
+const KNOWN_AFTER_US: f64 = 250_000.0;
 
 /// Where packing took too long for a link that is so many times slower than it should be, so many batches go unpacked until it is tried again, at first and at most: what made it
 /// slow may be over.
@@ -40,7 +45,12 @@ struct Mean {
 
 impl Mean {
     fn add(&mut self, us: f64, bytes: u64) {
-        let kept = 0.5f64.powf(bytes as f64 / MEMORY_BYTES);
+        self.add_to(us, bytes, MEMORY_BYTES);
+    }
+
+    /// Among those of so many bytes.
+    fn add_to(&mut self, us: f64, bytes: u64, memory_bytes: f64) {
+        let kept = 0.5f64.powf(bytes as f64 / memory_bytes);
         (self.us, self.bytes) = (self.us * kept + us, self.bytes * kept + bytes as f64);
     }
 
@@ -77,6 +87,8 @@ pub struct Flow {
     due_us: u64,
     /// Of bytes on the wire.
     sending: Mean,
+    /// The same, for long.
+    link: Mean,
     /// Of bytes of pages, with packing and waiting.
     whole: Mean,
     packing: Mean,
@@ -96,6 +108,7 @@ impl Flow {
             buffer_bytes: pace.buffer_bytes(),
             due_us: 0,
             sending: Mean::default(),
+            link: Mean::default(),
             whole: Mean::default(),
             packing: Mean::default(),
             packed_to: 0.5,
@@ -161,7 +174,9 @@ impl Flow {
     /// Whether it is worth while to find out what need not be sent: the link takes longer than hashing a page at both ends and keeping it. `None`: it is not known yet.
     pub fn is_slow(&self) -> Option<bool> {
         let is_paced = self.rate.is_some_and(|rate| 1e6 / rate as f64 > SLOW_US);
-        if is_paced { Some(true) } else { self.sending.cost().map(|cost| cost > SLOW_US) }
+        let Mean { us, bytes } = self.link;
+        let is_known = us >= KNOWN_AFTER_US || bytes >= KNOWN_AFTER_BYTES;
+        if is_paced { Some(true) } else { is_known.then_some(us > bytes * SLOW_US) }
     }
 
     /// For how long so many bytes must wait at `now_us`, at the given rate.
@@ -175,6 +190,7 @@ impl Flow {
     /// A batch was sent: bytes of pages, bytes on the wire, for how long the link took them, and how long all of it took.
     pub fn sent(&mut self, plain_bytes: u64, wire_bytes: u64, sending_us: f64, whole_us: f64) {
         self.sending.add(sending_us, wire_bytes);
+        self.link.add_to(sending_us, wire_bytes, LINK_MEMORY_BYTES);
         self.whole.add(whole_us, plain_bytes);
     }
 }
@@ -217,11 +233,23 @@ mod tests {
     fn slow_is_what_was_measured_or_wished() {
         let mut flow = Flow::new(Pace::default());
         assert_eq!(flow.is_slow(), None);
-        flow.sent(1 << 20, 1 << 20, 2000.0, 2000.0);
-        assert_eq!(flow.is_slow(), Some(false));
-        flow.sent(8 << 20, 8 << 20, 80_000.0, 80_000.0);
+        flow.sent(1 << 20, 1 << 20, 80_000.0, 80_000.0);
+        assert_eq!(flow.is_slow(), None);
+        flow.sent(4 << 20, 4 << 20, 320_000.0, 320_000.0);
         assert_eq!(flow.is_slow(), Some(true));
         assert_eq!([100_000_000, 500_000_000].map(|rate| Flow::new(at(rate)).is_slow()), [Some(true), None]);
+    }
+
+    /// Who receives has stood still for a tenth of a second, now and then: that is not the link's.
+    #[test]
+    fn a_fast_link_that_stops_for_a_moment_is_not_slow() {
+        let mut flow = Flow::new(Pace::default());
+        for mib in 0..256 {
+            let us = if mib % 64 == 8 { 100_000.0 } else { 1000.0 };
+            flow.sent(1 << 20, 1 << 20, us, us);
+            assert_ne!(flow.is_slow(), Some(true), "after {mib} MiB");
+        }
+        assert_eq!(flow.is_slow(), Some(false));
     }
 
     #[test]

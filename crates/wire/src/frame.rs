@@ -33,6 +33,8 @@ pub enum Kind {
     Packed = 11,
     /// Runs of pages that the other end has from an earlier stay of the process, as it said ([`crate::ToHome::Stocked`]), and that are the same still; as [`crate::cargo`] has them.
     Stocked = 12,
+    /// Runs of pages that come, and of which nearly all will; likewise.
+    Dense = 13,
 }
 
 /// The header of a frame.
@@ -90,6 +92,7 @@ impl Head {
             10 => Kind::Vacant,
             11 => Kind::Packed,
             12 => Kind::Stocked,
+            13 => Kind::Dense,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

@@ -126,6 +126,13 @@ pub fn pages_stocked(room: &Shared, body: &[u8]) {
     }
 }
 
+/// Pages of a process that come, and are full.
+pub fn pages_dense(room: &Shared, body: &[u8]) {
+    if let Some((pid, runs)) = wire::cargo::later(body) {
+        room.moves.tell(pid, Heard::Dense(runs));
+    }
+}
+
 /// Pages of a process that will follow it home.
 pub fn pages_later(room: &Shared, body: &[u8]) {
     if let Some((pid, runs)) = wire::cargo::later(body) {

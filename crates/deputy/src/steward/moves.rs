@@ -96,6 +96,8 @@ pub enum Heard {
     Pages(Pages),
     /// These are here from before it left, and the same still.
     There(Vec<body::Run>),
+    /// These come, and are full.
+    Dense(Vec<body::Run>),
     /// These follow when it runs here.
     Later(Vec<body::Run>),
     /// Everything was sent (but what follows), or why not.

@@ -28,6 +28,11 @@ impl Memory {
         Ok(Memory { file: Arc::new(file.map_err(|e| Error::new(format!("opening {path}"), e))?), pid })
     }
 
+    /// Whose it is.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// What it is made of: the number of its descriptor, and of its process.
     pub(crate) fn parts(&self) -> (i32, i32) {
         (self.file.as_raw_fd(), self.pid)

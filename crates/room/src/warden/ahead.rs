@@ -124,6 +124,11 @@ impl Pages<'_> {
         fresh: bool,
         unreadable: Option<&mut Vec<body::Run>>,
     ) -> Result<(), BodyError> {
+        if fresh {
+            for part in body::dense(memory.pid(), runs, areas)?.chunks(cargo::LATER_RUNS) {
+                self.way.link.send(Kind::Dense, 0, 0, &[&cargo::pages_head(self.pid, part)]).map_err(lost)?;
+            }
+        }
         let this = std::cell::RefCell::new(self);
         let batch_bytes = || this.borrow().bulk.batch_bytes();
         body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, |runs, bytes| {

@@ -5,7 +5,7 @@ use super::following::{self, Followed, Source};
 use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
-use body::{Leftover, Window};
+use body::{Dense, Leftover, Window};
 use image::Image;
 use os::apart::Apart;
 use os::inject::Memory;
@@ -27,6 +27,8 @@ pub enum Item {
     Pages(Vec<u8>),
     /// The body of a frame of runs of pages that are here from an earlier stay.
     Stocked(Vec<u8>),
+    /// The body of a frame of runs that come, and are full.
+    Dense(Vec<u8>),
     /// The body of a frame of runs that follow later.
     Later(Vec<u8>),
     /// Everything of this process was sent, but what follows.
@@ -69,6 +71,7 @@ impl Item {
             Item::Part(body)
             | Item::Pages(body)
             | Item::Stocked(body)
+            | Item::Dense(body)
             | Item::Later(body)
             | Item::Rebuild { image: body, .. } => body.len(),
             _ => 0,
@@ -134,6 +137,7 @@ struct Incoming {
     /// Pages were written before the last image came: the process ran then.
     ahead: bool,
     later: Ranges,
+    dense: Dense,
     mapped: Option<Result<Laid, String>>,
     /// What it left here when it was here before.
     leftover: Option<Leftover>,
@@ -207,6 +211,11 @@ pub fn serve(room: &Arc<Shared>) {
                     incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, &apart, pid, &runs));
                 }
             }
+            Item::Dense(body) => {
+                if let Some((pid, runs)) = wire::cargo::later(&body) {
+                    incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
+                }
+            }
             Item::LayOut { pid, stocked } => {
                 let one = incoming.entry(pid).or_default();
                 stocked.iter().for_each(|asker| one.tell_stocked(room, pid, asker));
@@ -261,7 +270,8 @@ impl Incoming {
             self.mapped = Some(Err(e.to_string()));
             return;
         }
-        let (image, windows) = (laid.image.clone(), laid.windows.clone());
+        let (image, windows, memory) = (laid.image.clone(), laid.windows.clone(), laid.memory.clone());
+        let runs = wire::cargo::pages(&body).filter(|_| needs_no_file).map(|pages| pages.runs).unwrap_or_default();
         let put = move |memory: &Memory| match wire::cargo::pages(&body) {
             Some(pages) => {
                 body::put_pages(&pages.runs, pages.bytes, &image.areas, &windows, memory).map_err(|e| e.to_string())
@@ -269,12 +279,13 @@ impl Incoming {
             None => Ok(()),
         };
         let put = match needs_no_file {
-            true => put(&laid.memory),
-            false => apart.with(&laid.memory, put).map_err(|e| e.to_string()).flatten(),
+            true => put(&memory),
+            false => apart.with(&memory, put).map_err(|e| e.to_string()).flatten(),
         };
         self.written = true;
-        if let Err(e) = put {
-            self.mapped = Some(Err(e));
+        match put {
+            Ok(()) => self.dense.follow(&memory, &runs),
+            Err(e) => self.mapped = Some(Err(e)),
         }
     }
 
@@ -298,6 +309,16 @@ impl Incoming {
             }
         }
         self.leftover = Some(leftover);
+    }
+
+    /// These pages come, and are full.
+    fn expect_dense(&mut self, room: &Arc<Shared>, pid: i32, runs: &[body::Run]) {
+        let Ok(Laid { image, .. }) = self.map(room, pid) else { return };
+        if body::lie_within(runs, &image.areas) {
+            self.dense.expect(runs);
+        } else {
+            self.mapped = Some(Err("pages lie in no area of the image".into()));
+        }
     }
 
     /// These pages come when the body runs.

@@ -4,7 +4,7 @@
 use super::ahead::{Watch, await_uffd};
 use super::possessions;
 use super::shared::Shared;
-use super::tracer::{pages_within, send_image};
+use super::tracer::{pages_within, send_dense, send_image};
 use super::windows::Windows;
 use body::{Ahead, BodyError, Copied, Files, Gathered, preliminary};
 use image::{Area, Image};
@@ -117,6 +117,9 @@ fn send(
     ahead.send(Rounds::new(own_bytes, wish.ahead.max_freeze_us, costs), |round| {
         let before = sent.get();
         let unreadable = Some(&mut round.unreadable);
+        if round.fresh {
+            send_dense(room, pid, host, round.runs, round.areas)?;
+        }
         body::each_batch(round.runs, &memory, round.areas, round.fresh, unreadable, batch_bytes, send_pages)?;
         if !room.windows.await_clear(pid) {
             return Err(BodyError::Stays("home takes no more of its pages".into()));

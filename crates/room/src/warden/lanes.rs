@@ -336,6 +336,7 @@ fn receive(
             Kind::Image => (cargo::process(&body), Item::Part(std::mem::take(&mut body)), None),
             Kind::Pages => (cargo::process(&body), Item::Pages(std::mem::take(&mut body)), None),
             Kind::Stocked => (cargo::process(&body), Item::Stocked(std::mem::take(&mut body)), None),
+            Kind::Dense => (cargo::process(&body), Item::Dense(std::mem::take(&mut body)), None),
             Kind::Later => (cargo::process(&body), Item::Later(std::mem::take(&mut body)), None),
             Kind::Message => match postcard::from_bytes(&body) {
                 Ok(ToRoom::LayOut { pid, stocked }) => {

@@ -43,7 +43,7 @@ use os::inject::Memory;
 use os::ptrace::{self, Event, HostTid};
 use os::userfault::Userfault;
 use porters::Porter;
-pub use sending::{pages_within, send_image};
+pub use sending::{pages_within, send_dense, send_image};
 pub use shown::Which;
 use signals::Signals;
 use std::collections::{HashMap, VecDeque};

@@ -128,6 +128,7 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
             Kind::Image => room.cargo.give(Item::Part(std::mem::take(&mut body))),
             Kind::Pages => room.cargo.give(Item::Pages(std::mem::take(&mut body))),
             Kind::Stocked => room.cargo.give(Item::Stocked(std::mem::take(&mut body))),
+            Kind::Dense => room.cargo.give(Item::Dense(std::mem::take(&mut body))),
             Kind::Later => room.cargo.give(Item::Later(std::mem::take(&mut body))),
             Kind::Vacant => {
                 room.following.give(Followed::Vacant { body: std::mem::take(&mut body), source: Source::Home });

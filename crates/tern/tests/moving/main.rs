@@ -6,6 +6,7 @@ mod answers;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod dense;
 mod families;
 mod following;
 mod heirs;

@@ -197,6 +197,14 @@ impl Move {
                         break Err(e);
                     }
                 }
+                Ok(Heard::Dense(runs)) => {
+                    if let Err(e) = self
+                        .filled(&mut filling, (&come, known), (laid, &mut early))
+                        .and_then(|f| f.expect_dense(&runs))
+                    {
+                        break Err(e);
+                    }
+                }
                 Ok(Heard::Pages(pages)) => {
                     let ready = self.filled(&mut filling, (&come, known), (laid, &mut early));
                     let bytes = pages.bytes().len() as u64;

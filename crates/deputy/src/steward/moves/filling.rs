@@ -4,7 +4,7 @@
 use super::locks::Locks;
 use super::{MoveError, names};
 use crate::steward::shared::Shared;
-use body::{Batch, BodyError, Collected, Given, Inside};
+use body::{Batch, BodyError, Collected, Dense, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
@@ -37,6 +37,7 @@ pub struct Filling {
     cwd: Option<i32>,
     /// Pages that follow when it runs.
     later: Ranges,
+    dense: Dense,
     /// What will be at these numbers, and where it is now.
     copies: Vec<(i32, i32)>,
     /// That the process took while it was away.
@@ -78,7 +79,7 @@ impl Filling {
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
         let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
         let kept = kept(&image, &locks);
-        Filling { image, deputy, given, own, ahead, kept, cwd: None, later, copies, locks }
+        Filling { image, deputy, given, own, ahead, kept, cwd: None, later, dense: Dense::default(), copies, locks }
     }
 
     /// What it is filled from.
@@ -164,6 +165,15 @@ impl Filling {
         Err(BodyError::Stays(format!("its working directory ({name}) cannot be entered by its name any more")))
     }
 
+    /// These pages come, and are full.
+    pub fn expect_dense(&mut self, runs: &[body::Run]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, &self.image.areas) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
+        }
+        self.dense.expect(runs);
+        Ok(())
+    }
+
     /// These pages come when it runs.
     pub fn expect_later(&mut self, runs: &[body::Run]) -> Result<(), MoveError> {
         if !body::lie_within(runs, &self.image.areas) {
@@ -225,12 +235,14 @@ impl Filling {
 
     /// Pages that came.
     pub fn write(&mut self, runs: &[body::Run], pages: &[u8]) -> Result<(), MoveError> {
-        let Filling { image, deputy, given, .. } = self;
+        let Filling { image, deputy, given, dense, .. } = self;
         let memory = deputy.first().ok_or(BodyError::Gone)?.memory();
         body::put_pages(runs, pages, &image.areas, &given.windows, memory).map_err(|e| match e {
             BodyError::Stays(why) => MoveError::Room(why),
             e => e.into(),
-        })
+        })?;
+        dense.follow(memory, runs);
+        Ok(())
     }
 
     /// The deputy as it was.

@@ -1,7 +1,7 @@
 //! Pre-copy homeward: memory of a body that runs in the room comes ahead, and is laid out in its deputy beside what that needs, while it still does what the body wants done.
 
 use super::{Heard, Move, MoveError};
-use body::{BodyError, Course, Run};
+use body::{BodyError, Course, Dense, Run};
 use ctl::moves::{How, Parts, Stage, Wish};
 use image::{Area, Image};
 use os::inject::Memory;
@@ -35,8 +35,9 @@ impl Laid {
         self.areas
     }
 
-    fn write(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
-        body::put_pages(runs, pages, &self.areas, &[], &self.memory)
+    fn write(&self, runs: &[Run], pages: &[u8]) -> Result<Memory, BodyError> {
+        body::put_pages(runs, pages, &self.areas, &[], &self.memory)?;
+        Ok(self.memory.clone())
     }
 
     /// The deputy as it was.
@@ -64,6 +65,7 @@ pub struct Ahead {
 struct Coming {
     image: Vec<u8>,
     laid: Option<Laid>,
+    dense: Dense,
 }
 
 impl Coming {
@@ -81,7 +83,18 @@ impl Coming {
     }
 
     fn write(&mut self, pid: i32, runs: &[Run], pages: &[u8]) -> Result<(), MoveError> {
-        Ok(self.laid(pid)?.write(runs, pages)?)
+        let memory = self.laid(pid)?.write(runs, pages)?;
+        self.dense.follow(&memory, runs);
+        Ok(())
+    }
+
+    /// These come, and are full.
+    fn expect_dense(&mut self, pid: i32, runs: &[Run]) -> Result<(), MoveError> {
+        if !body::lie_within(runs, self.laid(pid)?.areas()) {
+            return Err(MoveError::Room("pages lie in no area of the image".into()));
+        }
+        self.dense.expect(runs);
+        Ok(())
     }
 }
 
@@ -146,7 +159,7 @@ impl Move {
                     coming.image.extend(part);
                 }
                 // What comes before its image was under way for a try that was given up.
-                Heard::Pages(_) | Heard::There(_) if coming.image.is_empty() => {}
+                Heard::Pages(_) | Heard::There(_) | Heard::Dense(_) if coming.image.is_empty() => {}
                 Heard::Pages(pages) => {
                     let bytes = pages.bytes().len() as u64;
                     self.count(bytes);
@@ -158,6 +171,7 @@ impl Move {
                     }
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
+                Heard::Dense(runs) if outcome.is_ok() => outcome = coming.expect_dense(self.pid, &runs),
                 Heard::There(runs) if outcome.is_ok() => {
                     let write = |runs: &[Run], pages: &[u8]| coming.write(self.pid, runs, pages);
                     outcome = self.check_wanted().and_then(|()| self.write_leftover(&runs, write));

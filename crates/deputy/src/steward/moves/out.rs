@@ -321,6 +321,12 @@ impl Move {
         self.gauge.begin(stage, runs.iter().map(|(_, bytes)| bytes).sum());
         let batch_bytes = || self.bulk.borrow().batch_bytes();
         let send = |runs: &[Run], pages: &[u8]| self.send_pages(runs, pages);
+        if fresh {
+            let dense = body::dense(self.pid, runs, areas)?;
+            dense
+                .chunks(cargo::LATER_RUNS)
+                .try_for_each(|part| self.frame(Kind::Dense, &[&cargo::pages_head(self.pid, part)]))?;
+        }
         let sent = body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, send);
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }

@@ -2,7 +2,7 @@
 
 use crate::warden::shared::Shared;
 use body::{BodyError, Headstart, Left, Lender, Lent};
-use image::Image;
+use image::{Area, Image};
 use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
@@ -70,6 +70,12 @@ fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Re
     sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
 }
 
+/// Tells home which of these runs, that go for the first time, are full.
+pub fn send_dense(room: &Shared, pid: i32, host: HostTid, runs: &[body::Run], areas: &[Area]) -> Result<(), BodyError> {
+    let dense = body::dense(host.0, runs, areas)?;
+    dense.chunks(cargo::LATER_RUNS).try_for_each(|part| frame(room, Kind::Dense, &[&cargo::pages_head(pid, part)]))
+}
+
 /// Sends image and pages home; who sends what follows later, if anything does.
 pub(super) fn send(
     room: &Arc<Shared>,
@@ -97,6 +103,9 @@ pub(super) fn send(
         Some(bytes) => body::each_of(&rest.runs, bytes, batch_bytes, send_pages)?,
         None => {
             let memory = Memory::of(host.0)?;
+            if ahead.is_none() {
+                send_dense(room, pid, host, &rest.runs, &image.areas)?;
+            }
             body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
         }
     }
