@@ -42,23 +42,25 @@ int main(void) {
 #[test]
 fn full_memory_comes_in_huge_pages() {
     let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    let huge_mb = if setting.contains("[madvise]") { 48 } else { 0 };
+    // Elsewhere nothing is done, and the kernel itself may make huge pages anywhere: then only what the memory holds is looked at.
+    let (huge_mb, more_mb) = if setting.contains("[madvise]") { (48, 2) } else { (0, 1 << 20) };
     let lab = shared();
     let program = program(&lab, "full", FULL, &[]);
     let script = format!(
         r#"
         {program} > said 2>&1 < /dev/null & pid=$!
         lines said 1; set -- $(head -1 said); there=$2
-        echo at first $1 $3
+        [ {huge_mb} = 0 ] || echo at first $1 $3
         for leg in "n2 stop" "n3 stop" "home stop" "n2 pre" "n3 pre" "home pre"; do
             set -- $leg
             tern move $pid $1 --how $2 || exit 1
             lines said $(($(wc -l < said) + 2)); set -- $leg $(tail -1 said)
             [ "$3" -ge {huge_mb} ] || echo "$leg: $3 MB in huge pages"
-            [ "$4" -le $((there + 2)) ] || echo "$leg: $there MB became $4"
+            [ "$4" -le $((there + {more_mb})) ] || echo "$leg: $there MB became $4"
             [ "$5" = 0 ] || echo "$leg: areas are marked"
         done
         kill $pid; grep -c torn said; true"#
     );
-    assert_eq!(at_home(&lab, &script).text(), "at first 0 0\n0");
+    let at_first = if huge_mb == 0 { "" } else { "at first 0 0\n" };
+    assert_eq!(at_home(&lab, &script).text(), format!("{at_first}0"));
 }
