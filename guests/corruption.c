@@ -5,7 +5,7 @@
 #include <cpuid.h>
 #include <stddef.h>
 
-enum { ROUNDS = 24, POINT = 6, PAGE = 4096, XSAVE_BYTES = 16384, GENERAL = 15 };
+enum { ROUNDS = 24, POINT = 5, PAGE = 4096, XSAVE_BYTES = 16384, GENERAL = 15 };
 
 // General registers in the order of `general` below, then flags and stack pointer.
 struct registers {

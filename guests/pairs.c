@@ -28,7 +28,7 @@ static void *reader(void *fd) {
     return NULL;
 }
 
-static struct timeval limit = {0, 30000};
+static struct timeval limit = {0, 30000}, minute = {60, 0};
 
 static int option(int fd, int name) {
     int value = 0;
@@ -64,6 +64,7 @@ int main(int argc, char **argv) {
     }
     CHECK(sent == 60000);
     pair(DATAGRAM, waited), pair(STREAM, watched);
+    CHECK(setsockopt(waited[1], SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute) == 0);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, reader, &waited[1]) == 0);
     int epoll = epoll_create1(0), twin = dup(watched[1]);

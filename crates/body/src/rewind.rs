@@ -117,6 +117,22 @@ fn only_by_us(call: i64) -> bool {
             | libc::SYS_pwrite64
             | libc::SYS_open
             | libc::SYS_openat
+    ) || may_wait_for_socket(call)
+}
+
+/// On a socket with a time limit they never restart, and this kernel alone knows what is left of the limit: it begins anew.
+fn may_wait_for_socket(call: i64) -> bool {
+    matches!(
+        call,
+        libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_recvmmsg
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_sendmmsg
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_connect
     )
 }
 
@@ -144,6 +160,7 @@ mod tests {
             (libc::SYS_futex, -513, -513),
             (libc::SYS_pause, -514, -514),
             (libc::SYS_epoll_wait, -4, -514),
+            (libc::SYS_recvfrom, -4, -514),
             (libc::SYS_nanosleep, -516, -514),
         ];
         for (call, result, after) in calls {

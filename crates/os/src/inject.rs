@@ -79,7 +79,7 @@ impl Inside {
     pub fn enter(mut stopped: Stopped, memory: Memory, gate: u64) -> Traced<Inside> {
         let mut registers = stopped.registers()?;
         registers.orig_rax = u64::MAX;
-        registers.eflags &= !(DIRECTION_FLAG | TRAP_FLAG);
+        registers.eflags &= !(TRAP_FLAG | DIRECTION_FLAG | ALIGNMENT_FLAG);
         stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
         Ok(Inside {
             tid: stopped.tid(),
@@ -324,6 +324,8 @@ impl Drop for Inside {
 
 const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
+/// What is put there (the deputy's blob, which was compiled) need not be aligned.
+const ALIGNMENT_FLAG: u64 = 1 << 18;
 
 fn refused(doing: &str, result: i64) -> Traced<u64> {
     if (-4095..0).contains(&result) {

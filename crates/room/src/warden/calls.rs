@@ -180,7 +180,8 @@ impl Asked {
     fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {
         match self.pack() {
             Ok((call, back)) => {
-                let exact = matches!(self.row.class, Class::Special(Special::Wait | Special::Signal));
+                let exact = matches!(self.row.class, Class::Special(Special::Wait | Special::Signal))
+                    || self.nr as i64 == libc::SYS_setsid;
                 self.ask(call, after(back), exact);
             }
             Err(errno) => self.value(-i64::from(errno)),

@@ -144,6 +144,12 @@ const ERESTARTNOINTR: i64 = -513;
 /// Comes with a signal, which the program gets before the result.
 const EPIPE: i64 = -(libc::EPIPE as i64);
 
+/// A call that consumes something has this result once: what it got, did, or an error that its socket had kept for it (ECONNRESET, EINPROGRESS; with EPIPE
+/// comes a signal, which the program gets before). One for which there was nothing has the same again.
+fn is_told_once(result: i64) -> bool {
+    ![libc::EAGAIN, libc::EINTR].contains(&(-result as i32))
+}
+
 /// A call of a guest is over.
 ///
 /// A listener's answer can get lost although the kernel took it, when a signal wakes the caller at that moment (seccomp_do_user_notification): the call is made
@@ -151,7 +157,7 @@ const EPIPE: i64 = -(libc::EPIPE as i64);
 pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
     room.answered(id, |pending| {
         match pending {
-            Pending::Notified { waiting, exact: true, .. } if result >= 0 || result == EPIPE => {
+            Pending::Notified { waiting, exact: true, .. } if is_told_once(result) => {
                 let host = waiting.host_tid;
                 room.orders.give(Order::Answer { host });
                 return Some(Pending::Missed { waiting, result });
@@ -186,4 +192,19 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
         }
         None
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_not_come_again_is_told_once() {
+        for result in [0, 7, EPIPE, -i64::from(libc::ECONNRESET), -i64::from(libc::EINPROGRESS)] {
+            assert!(is_told_once(result), "{result}");
+        }
+        for result in [libc::EAGAIN, libc::EINTR] {
+            assert!(!is_told_once(-i64::from(result)), "{result}");
+        }
+    }
 }
