@@ -334,6 +334,13 @@ fn layout_bytes(l: &Layout, auxv: u64, auxv_bytes: u32, exe: i32) -> Vec<u8> {
     out
 }
 
+/// Has a thread away from home give way as it does at home, where its nice value is kept; none is served before its host's own programs.
+pub fn give_way(batch: &mut Batch, thread: &Thread) {
+    // Who was niced elsewhere need not have the right to be so little nice here.
+    let nice = i64::from(thread.nice.max(0)) as u64;
+    batch.may(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, nice, 0, 0, 0]);
+}
+
 /// Sets what is a thread's own, and leaves it stopped where the image says. The calls go behind those of the `batch`; `last` adds the ones to be made last, and makes all, before
 /// the region goes (with the first thread): each batch is a way there and back.
 pub fn finish(
@@ -347,8 +354,6 @@ pub fn finish(
     let name = batch.put(&[thread.comm.as_slice(), &[0]].concat());
     batch.may(libc::SYS_prctl, [PR_SET_NAME, name, 0, 0, 0, 0]);
     batch.must("setting the thread's address", libc::SYS_set_tid_address, [thread.clear_tid, 0, 0, 0, 0, 0]);
-    // Who was niced there need not have the right to be so little nice here.
-    batch.may(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, i64::from(thread.nice) as u64, 0, 0, 0]);
     if thread.slack_ns > 0 {
         batch.may(libc::SYS_prctl, [libc::PR_SET_TIMERSLACK as u64, thread.slack_ns, 0, 0, 0, 0]);
     }

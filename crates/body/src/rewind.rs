@@ -21,6 +21,10 @@ const BELOW_STACK_BYTES: u64 = 256;
 const EINTR: i64 = -4;
 /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND (linux/errno.h).
 const RESTART: std::ops::RangeInclusive<i64> = -514..=-512;
+/// Who asks to be traced between our becoming its tracer and its stop, is told that it has one.
+const TRACEME: u64 = 0;
+/// Made again whatever happens.
+const ERESTARTNOINTR: i64 = -513;
 /// Made again unless a handler runs, whatever its flags.
 const ERESTARTNOHAND: i64 = -514;
 /// ERESTART_RESTARTBLOCK: what is left to wait is in the kernel.
@@ -30,6 +34,10 @@ pub const RESTART_BLOCK: i64 = -516;
 pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) -> Option<u64>) -> Rewound {
     let mut rewound = Rewound { registers: *stopped, put: None };
     let (call, result) = (stopped.orig_rax as i64, stopped.rax as i64);
+    if call == libc::SYS_ptrace && stopped.rdi == TRACEME && result == -i64::from(libc::EPERM) {
+        rewound.registers.rax = ERESTARTNOINTR as u64;
+        return rewound;
+    }
     let interrupted = RESTART.contains(&result) || result == RESTART_BLOCK || (result == EINTR && only_by_us(call));
     let registers = &mut rewound.registers;
     if call < 0 || !interrupted || RESTART.contains(&result) {
@@ -151,6 +159,14 @@ mod tests {
 
     fn five_seconds(at: u64) -> Option<u64> {
         Some(if at == 0x70 { 5 } else { 0 })
+    }
+
+    #[test]
+    fn who_is_refused_a_tracer_because_of_us_asks_again() {
+        let asks = user_regs_struct { rdi: TRACEME, ..stopped(libc::SYS_ptrace, -1) };
+        assert_eq!(rewind(&asks, SLEPT, |_| None).registers.rax as i64, ERESTARTNOINTR);
+        let attaches = user_regs_struct { rdi: u64::from(libc::PTRACE_ATTACH), ..asks };
+        assert_eq!(rewind(&attaches, SLEPT, |_| None).registers.rax as i64, -1);
     }
 
     #[test]

@@ -211,6 +211,7 @@ impl Tracer {
         if let Some(guest) = self.room.guests().get_mut(image.process.pid) {
             guest.before = Some(Arc::new(Before::of(image)));
         }
+        body::give_way(&mut batch, first);
         let stopped = body::finish(inside, batch, first, true, |inside, mut batch| {
             give_up_capabilities(&mut batch, kept);
             body::set_dumpable(&mut batch, &image.process);
@@ -241,7 +242,8 @@ impl Tracer {
         for thread in others {
             let beside = inside.make_thread(thread.tid)?;
             self.room.guests().add_thread(beside.tid(), Who { pid: image.process.pid, tid: thread.tid });
-            let batch = beside.batch();
+            let mut batch = beside.batch();
+            body::give_way(&mut batch, thread);
             let finished = body::finish(beside, batch, thread, false, |inside, mut batch| {
                 give_up_capabilities(&mut batch, kept);
                 Ok(inside.run(&batch).map(drop)?)

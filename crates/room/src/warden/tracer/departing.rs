@@ -10,6 +10,7 @@ use super::sharing::Asked;
 use super::together::Together;
 use crate::warden::calls::standing;
 use crate::warden::cpu_times;
+use crate::warden::guests::ToBeTraced;
 use crate::warden::possessions::{self, Described, Looked};
 use crate::warden::relatives;
 use crate::warden::shared::{Interrupted, Shared};
@@ -525,6 +526,10 @@ fn take_apart(
         if unclaimed {
             let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
             return Err(BodyError::Stays(why.into()));
+        }
+        // Nobody elsewhere would know.
+        if room.guests().get(pid).is_some_and(|guest| guest.traced != ToBeTraced::No) {
+            return Err(BodyError::Fleeting("it is about to be traced by its parent".into()));
         }
         births::are_all(&status, &threads)
     };

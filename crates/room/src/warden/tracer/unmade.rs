@@ -61,9 +61,9 @@ impl Unmade {
         self.0.retain(|_, wish| wish.pid != pid);
     }
 
-    /// All wishes of a process are in that state from now on; the threads that were held.
+    /// All wishes of a process are in that state from now on, but of calls that have still to fail; the threads that were held.
     fn change(&mut self, pid: i32, state: impl Fn() -> State) -> Vec<Stopped> {
-        let concerned = self.0.values_mut().filter(|wish| wish.pid == pid);
+        let concerned = self.0.values_mut().filter(|wish| wish.pid == pid && !matches!(wish.state, State::Failing));
         let held = concerned.filter_map(|wish| match std::mem::replace(&mut wish.state, state()) {
             State::Held(stopped) => Some(stopped),
             _ => None,
