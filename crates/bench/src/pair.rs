@@ -70,18 +70,27 @@ fn converse(args: &Args, dir: &Path) -> Result<(), Error> {
     std::io::copy(&mut input.by_ref().take(size), &mut file).map_err(failed("writing the program"))?;
     file.set_permissions(std::fs::Permissions::from_mode(0o700)).map_err(failed("making the program executable"))?;
     drop(file);
-    let victim = Victim::start(&program, Shape { bytes: args.mib * MIB, ..MINIMAL })?;
+    let shape = Shape { bytes: args.mib * MIB, ..MINIMAL };
     // The first moves make the room.
-    victim.relocate(&args.to, &[])?;
-    victim.relocate("home", &[])?;
+    let first = Victim::start(&program, MINIMAL)?;
+    first.relocate(&args.to, &[])?;
+    first.relocate("home", &[])?;
+    first.end()?;
     answer("ready")?;
+    let mut victim = None;
     for line in input.lines() {
         let line = line.map_err(failed("reading what is to be done"))?;
-        let done = match line.split(' ').collect::<Vec<_>>()[..] {
-            ["move"] => send(&victim, &args.to, &args.how, &[])?,
-            ["move", buffer] => send(&victim, &args.to, &args.how, &["--buffer", buffer])?,
-            ["home"] => send(&victim, "home", "stop", &[])?,
-            ["stream"] => {
+        let done = match (&line.split(' ').collect::<Vec<_>>()[..], &victim) {
+            // Of one that has been there the other node may have kept pages.
+            (["fresh"], _) => {
+                victim.take().map_or(Ok(()), Victim::end)?;
+                victim = Some(Victim::start(&program, shape)?);
+                Done::default()
+            }
+            (["move"], Some(victim)) => send(victim, &args.to, &args.how, &[])?,
+            (["move", buffer], Some(victim)) => send(victim, &args.to, &args.how, &["--buffer", buffer])?,
+            (["home"], Some(victim)) => send(victim, "home", "stop", &[])?,
+            (["stream"], _) => {
                 let bytes = args.mib * MIB;
                 let mb_s = stream::plain(args.sink, bytes)?;
                 Done { bytes, us: bytes as f64 / mb_s, still_us: 0.0 }
@@ -90,7 +99,7 @@ fn converse(args: &Args, dir: &Path) -> Result<(), Error> {
         };
         answer(&serde_json::to_string(&done).unwrap_or_default())?;
     }
-    victim.end()
+    victim.map_or(Ok(()), Victim::end)
 }
 
 fn answer(words: &str) -> Result<(), Error> {

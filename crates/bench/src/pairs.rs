@@ -132,12 +132,16 @@ fn measure_pairs(args: &Args, pairs: u64, program: &[u8], (links, disk_mb_s): (L
     let nodes = nodes(&args.lab)?;
     let both = pairs_of(&nodes, pairs)?;
     let _sinks = both.iter().map(|(_, to)| sink(&args.lab, to)).collect::<Result<Vec<_>, _>>()?;
-    let started = both.iter().map(|pair| Source::start((&args.lab, &args.how), *pair, mib, program));
+    // One after the other: all at once make rooms for longer than a mover waits for one.
+    let started = both.iter().map(|pair| {
+        let mut source = Source::start((&args.lab, &args.how), *pair, mib, program)?;
+        source.hear().map(|_| source)
+    });
     let mut sources = started.collect::<Result<Vec<Source>, _>>()?;
-    sources.iter_mut().try_for_each(|source| source.hear().map(drop))?;
     let mut moves = Vec::new();
     for Buffer(buffer_bytes) in &args.buffer {
         let with = buffer_bytes.map_or(String::new(), |bytes| format!(" {}k", bytes >> 10));
+        together(&mut sources, "fresh")?;
         let moved = together(&mut sources, &format!("move{with}"))?;
         together(&mut sources, "home")?;
         moves.push((*buffer_bytes, moved));

@@ -44,6 +44,8 @@ int main(int count, char **words) {
         if (eventfd(i, 0) < 0) return 4;
     uint64_t *memory = mmap(0, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 5;
+    // No two have the same pages: those that a node has already are not sent again.
+    noise ^= (uint64_t)now_ns() << 20 ^ (uint64_t)getpid();
     for (int64_t i = 0; i < pages * WORDS; i++) memory[i] = next();
     uint64_t *seen = mmap(0, (pages + 1) * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int64_t i = 0; i < pages; i++) memory[i * WORDS] = memory[i * WORDS + WORDS - 1] = seen[i] = 0;
