@@ -21,8 +21,6 @@ const BELOW_STACK_BYTES: u64 = 256;
 const EINTR: i64 = -4;
 /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND (linux/errno.h).
 const RESTART: std::ops::RangeInclusive<i64> = -514..=-512;
-/// Who asks to be traced between our becoming its tracer and its stop, is told that it has one.
-const TRACEME: u64 = 0;
 /// Made again whatever happens.
 const ERESTARTNOINTR: i64 = -513;
 /// Made again unless a handler runs, whatever its flags.
@@ -34,7 +32,8 @@ pub const RESTART_BLOCK: i64 = -516;
 pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) -> Option<u64>) -> Rewound {
     let mut rewound = Rewound { registers: *stopped, put: None };
     let (call, result) = (stopped.orig_rax as i64, stopped.rax as i64);
-    if call == libc::SYS_ptrace && stopped.rdi == TRACEME && result == -i64::from(libc::EPERM) {
+    // Between our becoming its tracer and its stop.
+    if os::ptrace::is_refused_to_be_held(stopped) {
         rewound.registers.rax = ERESTARTNOINTR as u64;
         return rewound;
     }
@@ -163,7 +162,8 @@ mod tests {
 
     #[test]
     fn who_is_refused_a_tracer_because_of_us_asks_again() {
-        let asks = user_regs_struct { rdi: TRACEME, ..stopped(libc::SYS_ptrace, -1) };
+        // ptrace(2), PTRACE_TRACEME.
+        let asks = user_regs_struct { rdi: 0, ..stopped(101, -1) };
         assert_eq!(rewind(&asks, SLEPT, |_| None).registers.rax as i64, ERESTARTNOINTR);
         let attaches = user_regs_struct { rdi: u64::from(libc::PTRACE_ATTACH), ..asks };
         assert_eq!(rewind(&attaches, SLEPT, |_| None).registers.rax as i64, -1);

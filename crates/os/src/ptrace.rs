@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-pub use asked::{Asked, to_be_held_and};
+pub use asked::{Asked, is_refused_to_be_held, to_be_held_and};
 pub use state::{Rseq, wait_within};
 pub use xstate::lacks;
 

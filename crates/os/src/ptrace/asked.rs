@@ -32,6 +32,12 @@ impl Asked {
     }
 }
 
+/// The call that these registers are at the end of asked to be held, and was refused: it is by somebody already.
+pub fn is_refused_to_be_held(registers: &user_regs_struct) -> bool {
+    let asked = (registers.orig_rax as i64, registers.rdi) == (libc::SYS_ptrace, TRACEME);
+    asked && registers.rax as i64 == -i64::from(libc::EPERM)
+}
+
 /// Code that asks to be held, and then makes the call with these registers (those behind it, with its number in `orig_rax`); should that fail the program goes on behind it.
 pub fn to_be_held_and(registers: &user_regs_struct) -> Vec<u8> {
     let (rdi, nr) = (registers.rdi.to_le_bytes(), (registers.orig_rax as u32).to_le_bytes());
