@@ -180,6 +180,7 @@ impl Asked {
     fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {
         match self.pack() {
             Ok((call, back)) => {
+                // Made twice, setsid(2) fails.
                 let exact = matches!(self.row.class, Class::Special(Special::Wait | Special::Signal))
                     || self.nr as i64 == libc::SYS_setsid;
                 self.ask(call, after(back), exact);
