@@ -66,21 +66,39 @@ fn one(pid: i32, path: &Path) -> Result<Done, Error> {
 }
 
 fn write_memory(pid: i32, path: &Path) -> std::io::Result<u64> {
+    let mut file = File::create(path)?;
+    let mut bytes = 0;
+    each_block(
+        pid,
+        |_| true,
+        |block| {
+            bytes += block.len() as u64;
+            file.write_all(block)
+        },
+    )?;
+    file.sync_all()?;
+    Ok(bytes)
+}
+
+/// Gives `to` what a process has of its own in areas whose line in its maps is one that is wanted.
+pub fn each_block(
+    pid: i32,
+    wanted: impl Fn(&str) -> bool,
+    mut to: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let memory = File::open(format!("/proc/{pid}/mem"))?;
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let mut file = File::create(path)?;
-    let (mut buffer, mut bytes) = (vec![0; BLOCK_BYTES], 0);
-    for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
+    let mut buffer = vec![0; BLOCK_BYTES];
+    for line in maps.lines().filter(|line| line.contains(" rw-p ") && wanted(line)) {
         let ends = line.split(' ').next().and_then(|range| range.split_once('-'));
         let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
         let Some((mut at, end)) = ends.map(|(start, end)| (hex(start), hex(end))) else { continue };
         while at < end {
             let now = (end - at).min(BLOCK_BYTES as u64) as usize;
             memory.read_exact_at(&mut buffer[..now], at)?;
-            file.write_all(&buffer[..now])?;
-            (at, bytes) = (at + now as u64, bytes + now as u64);
+            to(&buffer[..now])?;
+            at += now as u64;
         }
     }
-    file.sync_all()?;
-    Ok(bytes)
+    Ok(())
 }

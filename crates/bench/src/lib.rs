@@ -8,6 +8,7 @@ mod checkpoint;
 mod citizen;
 mod crowd;
 mod figures;
+mod heap;
 mod memory;
 mod moving;
 mod pair;

@@ -1,6 +1,7 @@
 //! `tern bench memory`: the ways in which a process' memory goes, beside each other: for how long it stands still, until when its former node is free, what is sent,
 //! and the longest gap that it sees itself, from a second before the move until ten after.
 
+use crate::heap::{self, Heap};
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On, stats::percentile, stats::sorted};
 use clap::Args as ClapArgs;
@@ -39,6 +40,9 @@ pub struct Args {
     /// What the link between the nodes is called in the report (the lab's --rate)
     #[arg(long, default_value = "unlimited")]
     link: String,
+    /// Fill it with what this process has on its heap, again and again if that is less, instead of random bytes
+    #[arg(long, value_name = "PID")]
+    heap: Option<i32>,
     /// A file that keeps what was measured: what it holds of an earlier run that was interrupted is not measured again
     #[arg(long)]
     resume: Option<PathBuf>,
@@ -48,6 +52,9 @@ pub struct Args {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub link: String,
+    /// What it is filled with.
+    #[serde(default = "random")]
+    pub content: String,
     pub mib: u64,
     pub written_mb_s: i64,
     pub way: String,
@@ -64,13 +71,36 @@ pub struct Row {
     pub sent_mb: f64,
     /// Of these, what it asked for before it came by itself.
     pub asked_mb: f64,
+    /// What they were on the wire, packed where that is quicker.
+    #[serde(default)]
+    pub wire_mb: f64,
     pub gap_ms: f64,
     pub gap_most_ms: f64,
 }
 
+/// What one row is of.
+#[derive(Clone, Copy)]
+struct Kind<'a> {
+    link: &'a str,
+    content: &'a str,
+    mib: u64,
+    written_mb_s: i64,
+    way: &'a str,
+}
+
+fn random() -> String {
+    "random bytes".into()
+}
+
 impl Row {
-    fn is_of(&self, other: &(&str, u64, i64, &str)) -> bool {
-        (self.link.as_str(), self.mib, self.written_mb_s, self.way.as_str()) == *other
+    fn is_of(&self, kind: &Kind) -> bool {
+        (self.link.as_str(), self.content.as_str(), self.mib, self.written_mb_s, self.way.as_str())
+            == (kind.link, kind.content, kind.mib, kind.written_mb_s, kind.way)
+    }
+
+    /// The link, and what went over it if that was not random bytes.
+    pub fn conditions(&self) -> String {
+        if self.content == random() { self.link.clone() } else { format!("{}, {}", self.link, self.content) }
     }
 }
 
@@ -78,29 +108,46 @@ impl Row {
 pub fn measure(args: &Args) -> Result<String, Error> {
     let dir = args.on.dir.join(format!("tern-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
-    let outcome = compile(&dir).and_then(|program| all(args, &program));
+    let outcome = compile(&dir).and_then(|program| {
+        let heap = args.heap.map(|pid| heap::keep(pid, &dir.join("heap"))).transpose()?;
+        all(args, &program, heap.as_ref())
+    });
     let _ = std::fs::remove_dir_all(&dir);
     let rows = outcome?;
     Ok(if args.on.json { crate::figures::json(&rows) } else { table(&rows) })
 }
 
-fn all(args: &Args, program: &Path) -> Result<Vec<Row>, Error> {
+fn all(args: &Args, program: &Path, heap: Option<&Heap>) -> Result<Vec<Row>, Error> {
     let mut rows = args.resume.as_deref().map_or(Ok(Vec::new()), kept)?;
+    let content = heap.map_or_else(random, |heap| heap.of.clone());
+    let (link, content) = (args.link.as_str(), content.as_str());
     let kinds = args.mib.iter().flat_map(|mib| args.writes.iter().map(move |written| (*mib, *written)));
-    let kinds: Vec<_> = kinds.flat_map(|(mib, written)| args.ways.iter().map(move |way| (mib, written, way))).collect();
-    for (n, (mib, written, way)) in kinds.iter().enumerate() {
-        let kind = (args.link.as_str(), *mib, *written, way.as_str());
-        if rows.iter().any(|row| row.is_of(&kind)) {
+    let kinds = kinds.flat_map(|(mib, written_mb_s)| {
+        args.ways.iter().map(move |way| Kind { link, content, mib, written_mb_s, way: way.as_str() })
+    });
+    let kinds: Vec<_> = kinds.collect();
+    make_room(args, program)?;
+    for (n, kind) in kinds.iter().enumerate() {
+        if rows.iter().any(|row| row.is_of(kind)) {
             continue;
         }
-        eprintln!("{} of {}: {mib} MiB, {written} MB/s written, {way}", n + 1, kinds.len());
-        let new = round_trips(args, program, kind)?;
+        let Kind { mib, written_mb_s, way, .. } = kind;
+        eprintln!("{} of {}: {mib} MiB of {content}, {written_mb_s} MB/s written, {way}", n + 1, kinds.len());
+        let new = round_trips(args, program, heap, *kind)?;
         if let Some(path) = &args.resume {
             keep(path, &new)?;
         }
         rows.extend(new);
     }
     Ok(rows)
+}
+
+/// The first moves make the room.
+fn make_room(args: &Args, program: &Path) -> Result<(), Error> {
+    let first = Victim::start(program, MINIMAL)?;
+    first.relocate(&args.on.on, &[])?;
+    first.relocate("home", &[])?;
+    first.end()
 }
 
 fn kept(path: &Path) -> Result<Vec<Row>, Error> {
@@ -124,22 +171,20 @@ struct Sample {
     gap_ms: f64,
 }
 
-fn round_trips(args: &Args, program: &Path, kind: (&str, u64, i64, &str)) -> Result<Vec<Row>, Error> {
-    let (_, mib, written, way) = kind;
-    let written = u64::try_from(written).ok().map(|mb| mb * 1_000_000);
-    let mut victim = Victim::start(program, Shape { bytes: mib * MIB, written, ..MINIMAL })?;
+/// Each process is new: of one that has been there the node may have kept pages.
+fn round_trips(args: &Args, program: &Path, heap: Option<&Heap>, kind: Kind) -> Result<Vec<Row>, Error> {
+    let written = u64::try_from(kind.written_mb_s).ok().map(|mb| mb * 1_000_000);
+    let shape = Shape { bytes: kind.mib * MIB, written, ..MINIMAL };
     let after = if args.on.quick { AFTER_QUICK } else { AFTER };
     let (mut out, mut home) = (Vec::new(), Vec::new());
-    // The first moves make the room.
-    victim.relocate(&args.on.on, &[])?;
-    victim.relocate("home", &[])?;
+    // Home there is no pre-copy.
+    let back = if kind.way == "pre" { "auto" } else { kind.way };
     for _ in 0..args.moves {
-        out.push(sample(&mut victim, &args.on.on, way, after)?);
-        // Home there is no pre-copy.
-        let back = if way == "pre" { "auto" } else { way };
+        let mut victim = Victim::start_filled(program, shape, heap.map(|heap| heap.path.as_path()))?;
+        out.push(sample(&mut victim, &args.on.on, kind.way, after)?);
         home.push(sample(&mut victim, "home", back, after)?);
+        victim.end()?;
     }
-    victim.end()?;
     Ok([("out", out), ("home", home)].into_iter().filter_map(|(to, samples)| row(kind, to, &samples)).collect())
 }
 
@@ -152,7 +197,7 @@ fn sample(victim: &mut Victim, to: &str, way: &str, after: Duration) -> Result<S
     Ok(Sample { leg: legs.into_iter().next().unwrap_or_default(), gap_ms })
 }
 
-fn row((link, mib, written_mb_s, way): (&str, u64, i64, &str), to: &str, samples: &[Sample]) -> Option<Row> {
+fn row(kind: Kind, to: &str, samples: &[Sample]) -> Option<Row> {
     let last = samples.last()?;
     let of = |f: &dyn Fn(&Sample) -> f64| {
         let all = sorted(samples.iter().map(f));
@@ -161,10 +206,11 @@ fn row((link, mib, written_mb_s, way): (&str, u64, i64, &str), to: &str, samples
     let (freeze_ms, freeze_most_ms) = of(&|s| s.leg.freeze_us as f64 / 1e3);
     let (gap_ms, gap_most_ms) = of(&|s| s.gap_ms);
     Some(Row {
-        link: link.into(),
-        mib,
-        written_mb_s,
-        way: way.into(),
+        link: kind.link.into(),
+        content: kind.content.into(),
+        mib: kind.mib,
+        written_mb_s: kind.written_mb_s,
+        way: kind.way.into(),
         direction: to.into(),
         how: last.leg.how.clone(),
         moves: samples.len() as u32,
@@ -172,6 +218,7 @@ fn row((link, mib, written_mb_s, way): (&str, u64, i64, &str), to: &str, samples
         freeze_most_ms,
         free_ms: of(&|s| s.leg.total_us as f64 / 1e3).0,
         sent_mb: of(&|s| s.leg.page_bytes as f64 / 1e6).0,
+        wire_mb: of(&|s| s.leg.wire_bytes as f64 / 1e6).0,
         asked_mb: of(&|s| s.leg.asked_bytes as f64 / 1e6).0,
         gap_ms,
         gap_most_ms,
@@ -180,7 +227,7 @@ fn row((link, mib, written_mb_s, way): (&str, u64, i64, &str), to: &str, samples
 
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<10} {:>6} {:>7} {:<6} {:<5} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8}  {}\n",
+        "{:<10} {:>6} {:>7} {:<6} {:<5} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}  {}\n",
         "link",
         "MiB",
         "MB/s",
@@ -190,6 +237,7 @@ fn table(rows: &[Row]) -> String {
         "most",
         "free ms",
         "sent MB",
+        "wire MB",
         "asked MB",
         "gap ms",
         "most",
@@ -198,8 +246,8 @@ fn table(rows: &[Row]) -> String {
     for r in rows {
         let _ = writeln!(
             text,
-            "{:<10} {:>6} {:>7} {:<6} {:<5} {:>10.2} {:>8.2} {:>9.1} {:>9.1} {:>9.1} {:>9.2} {:>8.2}  {}",
-            r.link,
+            "{:<10} {:>6} {:>7} {:<6} {:<5} {:>10.2} {:>8.2} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.2} {:>8.2}  {}",
+            r.conditions(),
             r.mib,
             r.written_mb_s,
             r.way,
@@ -208,6 +256,7 @@ fn table(rows: &[Row]) -> String {
             r.freeze_most_ms,
             r.free_ms,
             r.sent_mb,
+            r.wire_mb,
             r.asked_mb,
             r.gap_ms,
             r.gap_most_ms,
@@ -225,14 +274,15 @@ mod tests {
     fn an_interrupted_run_goes_on_where_it_was() {
         let path = std::env::temp_dir().join(format!("tern-bench-memory-{}", std::process::id()));
         let sample = || Sample { leg: Leg { freeze_us: 1500, ..Leg::default() }, gap_ms: 2.0 };
-        let kind = ("100m", 16, -1, "post");
+        let kind = Kind { link: "100m", content: "random bytes", mib: 16, written_mb_s: -1, way: "post" };
         let new = row(kind, "out", &[sample()]).into_iter().collect::<Vec<_>>();
         keep(&path, &new).unwrap();
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"link\": \"cut").unwrap();
         let found = kept(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!((found.len(), found[0].freeze_ms, found[0].is_of(&kind)), (1, 1.5, true));
-        assert!(!found[0].is_of(&("100m", 16, 0, "post")));
+        assert!(!found[0].is_of(&Kind { written_mb_s: 0, ..kind }));
+        assert!(!found[0].is_of(&Kind { content: "heap of redis", ..kind }));
         assert!(kept(&path).unwrap().is_empty());
     }
 }

@@ -76,7 +76,7 @@ const TIMES: [Measured; 2] =
 
 /// Times by size: a plot for each link, direction and write rate; a curve for each way.
 fn by_size(rows: &[&memory::Row]) -> Vec<(String, String)> {
-    let all = grouped(rows, |r| (r.link.clone(), r.direction.clone(), r.written_mb_s));
+    let all = grouped(rows, |r| (r.conditions(), r.direction.clone(), r.written_mb_s));
     let plot = |((link, direction, written), rows): (&(String, String, i64), &Vec<&memory::Row>)| {
         TIMES.map(|(name, y, time)| {
             let title = format!("{direction}, link {link}, {}", writes(*written));
@@ -91,7 +91,7 @@ fn by_size(rows: &[&memory::Row]) -> Vec<(String, String)> {
 /// Times by write rate: a plot for each link, direction and size; who writes as fast as it can has no rate.
 fn by_writes(rows: &[&memory::Row]) -> Vec<(String, String)> {
     let rated: Vec<&memory::Row> = rows.iter().copied().filter(|r| r.written_mb_s >= 0).collect();
-    let all = grouped(&rated, |r| (r.link.clone(), r.direction.clone(), r.mib));
+    let all = grouped(&rated, |r| (r.conditions(), r.direction.clone(), r.mib));
     let plot = |((link, direction, mib), rows): (&(String, String, u64), &Vec<&memory::Row>)| {
         TIMES.map(|(name, y, time)| {
             let title = format!("{direction}, link {link}, {mib} MiB");

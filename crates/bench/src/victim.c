@@ -1,6 +1,7 @@
 // A process that is moved: reads the clock without a pause and keeps the longest gap that it saw. It writes its pages one after the other, each with a number
 // that it knows, at a rate, and looks at each before it writes it again.
-// Arguments: bytes of memory, bytes written per second (-1: as fast as it can), threads, open files, eventfds. SIGUSR1: it says the gap, nanoseconds. SIGTERM: it looks at all and ends.
+// Arguments: bytes of memory, bytes written per second (-1: as fast as it can), threads, open files, eventfds, and a file with what its memory is filled with, again and again
+// (random bytes, if there is none). SIGUSR1: it says the gap, nanoseconds. SIGTERM: it looks at all and ends.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -26,6 +28,17 @@ static void *sleeps(void *none) { for (;;) pause(); return none; }
 
 static uint64_t noise = 88172645463325252u;
 static uint64_t next(void) { noise ^= noise << 13; noise ^= noise >> 7; return noise ^= noise << 17; }
+
+// Fills the pages with what this file has.
+static void fill_from(const char *path, char *memory, int64_t pages) {
+    int file = open(path, O_RDONLY);
+    int64_t have = 0;
+    ssize_t got = 0;
+    while (have < pages * PAGE && (got = read(file, memory + have, pages * PAGE - have)) > 0) have += got;
+    if (file < 0 || got < 0 || have < PAGE) exit(7);
+    close(file);
+    for (int64_t i = have / PAGE, from = 0; i < pages; i++, from++) memcpy(memory + i * PAGE, memory + from * PAGE, PAGE);
+}
 
 int main(int count, char **words) {
     if (count < 6) return 2;
@@ -46,7 +59,8 @@ int main(int count, char **words) {
     if (memory == MAP_FAILED) return 5;
     // No two have the same pages: those that a node has already are not sent again.
     noise ^= (uint64_t)now_ns() << 20 ^ (uint64_t)getpid();
-    for (int64_t i = 0; i < pages * WORDS; i++) memory[i] = next();
+    if (count > 6) fill_from(words[6], (char *)memory, pages);
+    else for (int64_t i = 0; i < pages * WORDS; i++) memory[i] = next();
     uint64_t *seen = mmap(0, (pages + 1) * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int64_t i = 0; i < pages; i++) memory[i * WORDS] = memory[i * WORDS + WORDS - 1] = seen[i] = 0;
     signal(SIGUSR1, ask);

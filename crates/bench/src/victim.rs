@@ -56,14 +56,19 @@ fn compile_with(dir: &Path, more: &[&str]) -> Result<PathBuf, Error> {
 }
 
 impl Victim {
-    /// Starts one, and waits until it has its memory.
+    /// Starts one, and waits until it has its memory, random bytes.
     pub fn start(program: &Path, shape: Shape) -> Result<Victim, Error> {
+        Victim::start_filled(program, shape, None)
+    }
+
+    /// The same, with what is in this file in its memory, again and again.
+    pub fn start_filled(program: &Path, shape: Shape, with: Option<&Path>) -> Result<Victim, Error> {
         let rate = shape.written.map_or("-1".to_owned(), |r| r.to_string());
         let (threads, files, counters) =
             (shape.threads.to_string(), shape.files.to_string(), shape.counters.to_string());
         let words = [shape.bytes.to_string(), rate, threads, files, counters];
         let mut command = Command::new(program);
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(words).args(with).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Error::system(format!("running {}", program.display())))?;
         let said = child.stdout.take().map(BufReader::new);
         let Some(said) = said else {

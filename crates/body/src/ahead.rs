@@ -7,6 +7,7 @@ use crate::lender::{own_in, part_later};
 use crate::pages::{Run, own_runs};
 use crate::relayout::changes;
 use image::{Area, Content, Image};
+use os::inject::Memory;
 use os::pages::{Own, intersect, subtract};
 use os::track::{Found, Tracker};
 use std::time::Instant;
@@ -166,11 +167,13 @@ pub fn divide(
     ahead: Option<(&Ahead, Rest)>,
     follow: bool,
 ) -> Result<(Rest, Ranges), BodyError> {
+    let memory = Memory::of(pid)?;
+    let part_later = || part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
     let Some((ahead, rest)) = ahead else {
         let own = Own::of(pid)?;
         let (runs, later) = match follow {
             true => {
-                let (now, later) = part_later(&image.areas, &image.threads);
+                let (now, later) = part_later();
                 (own_in(&own, &now)?, later)
             }
             false => (own_runs(&own, &image.areas)?, Ranges::default()),
@@ -182,7 +185,7 @@ pub fn divide(
         return Ok((rest, Ranges::default()));
     }
     let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
-    let (_, may) = part_later(&image.areas, &image.threads);
+    let (_, may) = part_later();
     let later: Ranges = may.iter().flat_map(|range| left.remove(range)).collect();
     let runs = left.iter().map(|(start, end)| (start, end - start)).collect();
     Ok((Rest { runs, gone: rest.gone }, later))

@@ -9,19 +9,25 @@ use os::pages::{Own, subtract};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use strategy::{Pace, Push, Range, Ranges};
 
 const PAGE: u64 = 4096;
+/// So long a look may take, while which nobody is answered.
+const LOOK: Duration = Duration::from_micros(500);
+/// Of so many bytes at first, and at least.
+const LOOK_BYTES: u64 = 32 << 20;
+const LOOK_BYTES_MIN: u64 = 2 << 20;
 /// Runs that are told at once.
 const VACANT_RUNS: usize = 16 << 10;
 
 /// Memory that goes at once, and memory that may follow: anonymous, but for stacks that grow, locked memory, and pages that the threads use first. The kernel does not
-/// watch missing pages of files' copies. Nobody has looked yet which pages are there: that would take long while the process stands still.
-pub fn part_later(areas: &[Area], threads: &[Thread]) -> (Vec<Range>, Ranges) {
+/// watch missing pages of files' copies. Nobody has looked yet which pages are there: that would take long while the process stands still. `word` reads its memory.
+pub fn part_later(areas: &[Area], threads: &[Thread], word: impl Fn(u64) -> Option<u64>) -> (Vec<Range>, Ranges) {
     let can = |a: &Area| a.content == Content::Anonymous && !a.shared && !a.grows_down && !a.locked;
     let mut later: Ranges = areas.iter().filter(|a| can(a)).map(|a| (a.start, a.end)).collect();
     threads.iter().flat_map(used_first).for_each(|hot| drop(later.remove(hot)));
+    threads.iter().flat_map(|thread| locks(thread, &word)).for_each(|lock| drop(later.remove(lock)));
     let private: Vec<Range> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
     (subtract(&private, &later.iter().collect::<Vec<_>>()), later)
 }
@@ -35,16 +41,39 @@ pub fn own_in(own: &Own, ranges: &[Range]) -> Result<Vec<Run>, BodyError> {
     Ok(runs)
 }
 
+fn page(at: u64) -> Range {
+    (at & !(PAGE - 1), (at & !(PAGE - 1)).saturating_add(PAGE))
+}
+
 /// Pages that a thread or the kernel needs for its first instruction.
 fn used_first(thread: &Thread) -> Vec<Range> {
     const STACK_BYTES: u64 = 2 * PAGE;
-    let page = |at: u64| (at & !(PAGE - 1), (at & !(PAGE - 1)).saturating_add(PAGE));
     let registers = registers(&thread.registers);
     let stack = page(registers.rsp);
     let mut all = vec![(stack.0, stack.1.saturating_add(STACK_BYTES)), page(registers.rip)];
     all.push(page(registers.fs_base));
     all.extend([thread.clear_tid, thread.robust.0, thread.rseq.area].into_iter().filter(|at| *at != 0).map(page));
     all
+}
+
+/// Pages of the robust futexes that a thread has: the kernel, which marks them when it ends, waits for no page then (handle_userfault in fs/userfaultfd.c, exit_robust_list in
+/// kernel/futex/core.c), and whoever waits for one would for ever.
+fn locks(thread: &Thread, word: impl Fn(u64) -> Option<u64>) -> Vec<Range> {
+    /// Of which the kernel knows no more, either (ROBUST_LIST_LIMIT).
+    const LOCKS_MAX: usize = 2048;
+    const OFFSET_AT: u64 = 8;
+    const PENDING_AT: u64 = 16;
+    /// Of an entry: its lock inherits priorities.
+    const INHERITS: u64 = 1;
+    let head = thread.robust.0;
+    if head == 0 {
+        return Vec::new();
+    }
+    let offset = word(head.wrapping_add(OFFSET_AT)).unwrap_or(0);
+    let next = |at: u64| word(at).map(|entry| entry & !INHERITS).filter(|entry| *entry != head && *entry != 0);
+    let entries = std::iter::successors(next(head), |entry| next(*entry)).take(LOCKS_MAX);
+    let pending = next(head.wrapping_add(PENDING_AT));
+    entries.chain(pending).flat_map(|entry| [page(entry), page(entry.wrapping_add(offset))]).collect()
 }
 
 /// Sends what may follow.
@@ -61,8 +90,9 @@ struct State {
     push: Push,
     /// Not only what was asked for.
     pushing: bool,
-    /// What is not there is known.
-    looked: bool,
+    /// Nobody has looked yet what of this is there; it is looked at in parts of so many bytes.
+    unlooked: Ranges,
+    look_bytes: u64,
     stopped: bool,
     /// Why nobody takes them any more, in words.
     cut: Option<String>,
@@ -137,7 +167,8 @@ pub struct Batch<'a> {
 impl Lender {
     /// Of these pages; nothing goes unasked before [`Lender::push`].
     pub fn new(later: Ranges, pace: Pace) -> Lender {
-        let state = State { push: Push::new(later, pace), pushing: false, looked: false, stopped: false, cut: None };
+        let (unlooked, push) = (later.clone(), Push::new(later, pace));
+        let state = State { push, pushing: false, unlooked, look_bytes: LOOK_BYTES, stopped: false, cut: None };
         Lender { loan: 0, state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
     }
 
@@ -222,9 +253,10 @@ impl Lender {
         let mut buffer = Vec::new();
         while let Some(step) = self.next() {
             let ranges = match step {
-                Step::Look(named) => {
-                    let there = own.within(&named)?;
-                    let vacant = runs_of(&self.lock().push.restrict(&there));
+                Step::Look(part) => {
+                    let begun = Instant::now();
+                    let there = own.within(&part)?;
+                    let vacant = runs_of(&self.lock().looked(&part, &there, begun.elapsed()));
                     vacant.chunks(VACANT_RUNS).try_for_each(|runs| send(&Lent::Vacant(runs)))?;
                     continue;
                 }
@@ -247,17 +279,43 @@ impl Lender {
             if state.stopped {
                 return None;
             }
-            let (pushing, looked) = (state.pushing, state.looked);
+            let (pushing, looked) = (state.pushing, state.unlooked.is_empty());
             // Those who wait come first.
             let batch = state.push.next(self.now_us(), pushing && looked);
             if !batch.is_empty() {
                 return Some(Step::Send(batch));
             }
-            if pushing && !std::mem::replace(&mut state.looked, true) {
-                return Some(Step::Look(state.push.left()));
+            if pushing && !looked {
+                return Some(Step::Look(state.next_part()));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl State {
+    /// What is looked at next.
+    fn next_part(&mut self) -> Vec<Range> {
+        let (mut part, mut room) = (Vec::new(), self.look_bytes);
+        while room > 0
+            && let Some((start, end)) = self.unlooked.next_from(0)
+        {
+            let end = end.min(start.saturating_add(room));
+            self.unlooked.remove((start, end));
+            room -= end - start;
+            part.push((start, end));
+        }
+        part
+    }
+
+    /// Only this was there of a part, which was seen in that time; what was not. Memory of which little is there is seen quickly, however large it is.
+    fn looked(&mut self, part: &[Range], there: &[Range], took: Duration) -> Vec<Range> {
+        if took < LOOK / 2 {
+            self.look_bytes = self.look_bytes.saturating_mul(2);
+        } else if took > LOOK * 2 {
+            self.look_bytes = (self.look_bytes / 2).max(LOOK_BYTES_MIN) & !(PAGE - 1);
+        }
+        self.push.restrict(part, there)
     }
 }
 
@@ -311,6 +369,28 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_looked_at_in_parts_that_take_no_long() {
+        let (gib, tib) = (1u64 << 30, 1u64 << 40);
+        let lender = Lender::new([(0, gib), (2 * gib, tib)].into_iter().collect(), Pace::default());
+        let mut state = lender.lock();
+        let (mut parts, mut seen) = (0, 0);
+        while !state.unlooked.is_empty() {
+            let part = state.next_part();
+            let bytes: u64 = part.iter().map(|(start, end)| end - start).sum();
+            // A page of the full ones takes 10 ns; where nothing is, a gibibyte takes as long.
+            let full = part.iter().map(|(start, end)| end.min(&gib).saturating_sub(*start)).sum::<u64>() / PAGE;
+            let took = Duration::from_nanos(10 * (full + bytes / gib));
+            assert!(took < 4 * LOOK, "{part:?} takes {took:?}");
+            let vacant = state.looked(&part, &part[..part.iter().filter(|r| r.1 <= gib).count()], took);
+            assert!(vacant.iter().all(|r| r.1 > gib));
+            (parts, seen) = (parts + 1, seen + bytes);
+        }
+        assert_eq!(seen, tib - gib);
+        assert!((8..64).contains(&parts), "{parts}");
+        assert_eq!(state.push.progress(), (gib, gib, 0));
+    }
+
+    #[test]
     fn what_threads_use_first_goes_at_once() {
         let mib = 1 << 20;
         let stack = Area { grows_down: true, ..area(8 * mib, 9 * mib) };
@@ -321,9 +401,32 @@ mod tests {
         let mut registers = [0; 27];
         (registers[RSP], registers[FS_BASE]) = (mib + 5 * PAGE + 8, mib);
         let thread = Thread { registers, ..Thread::default() };
-        let (now, later) = part_later(&areas, &[thread]);
+        let (now, later) = part_later(&areas, &[thread], |_| None);
         let hot = [(mib, mib + PAGE), (mib + 5 * PAGE, mib + 8 * PAGE)];
         assert_eq!(now, [hot[0], hot[1], (4 * mib, 5 * mib), (8 * mib, 9 * mib)]);
         assert_eq!(later.bytes(), 2 * mib - 4 * PAGE);
+    }
+
+    #[test]
+    fn locks_that_a_thread_has_go_at_once() {
+        let mib = 1 << 20;
+        let (head, first, second, pending) = (mib, 2 * mib + 64, 2 * mib + 5 * PAGE, 3 * mib - 8);
+        let mutex = 0x20u64;
+        let memory = HashMap::from([
+            (head, first),
+            (head + 8, mutex.wrapping_neg()),
+            (head + 16, pending),
+            (first, second | 1),
+            (second, head),
+        ]);
+        let thread = Thread { robust: (head, 24), ..Thread::default() };
+        let found = locks(&thread, |at| memory.get(&at).copied());
+        let of = |entry: u64| [page(entry), page(entry - mutex)];
+        assert_eq!(found, [of(first), of(second), of(pending)].concat());
+        // Who makes a ring of them is not followed for ever.
+        let ring = |at: u64| Some(if at == head { first } else { at ^ 64 });
+        assert_eq!(locks(&thread, ring).len(), 2 * (2048 + 1));
+        assert!(locks(&thread, |_| None).is_empty());
+        assert!(locks(&Thread::default(), |_| panic!("nothing is read")).is_empty());
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use ctl::paths::{RUN_ENV, STATE_ENV};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::ThreadNameSpaceType as Namespaces;
 
@@ -163,8 +164,9 @@ fn become_command(
         .args(arguments)
         .current_dir(place)
         .env("PATH", search_path(node))
-        .env("TERN_STATE", node.state_dir())
+        .env(STATE_ENV, node.state_dir())
         .env("TERN_PACE", node.pace.to_string())
+        .env_remove(RUN_ENV)
         .exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Err((code, Error::System { what: format!("run {} on {}", program.to_string_lossy(), node.name), source: error }))

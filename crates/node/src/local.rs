@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ctl::codec::{decode, encode};
-use ctl::steward::{FromSteward, ToSteward};
+use ctl::steward::FromSteward;
 use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
 use packet::Peer;
 
@@ -205,7 +205,7 @@ fn place(
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
     let (node, steward) = choice::choose(daemon, wish.on, wish.any_cpu)?;
-    match steward.ask(&ToSteward::Place, &[socket.as_fd(), program.as_fd()]) {
+    match steward.place(socket.as_fd(), program.as_fd()) {
         Ok(FromSteward::Ok) => {
             if wish.on.is_none() || wish.movable {
                 daemon.balance.placed.add(peer.pid);
@@ -219,6 +219,6 @@ fn place(
             tracing::warn!("the room on {node} ended while a program was handed to it");
             Ok(())
         }
-        Err(e) => Err(Error::Room { node, why: format!("the steward does not answer: {e}") }),
+        Err(e) => Err(Error::Room { node, why: steward::silent(&e) }),
     }
 }

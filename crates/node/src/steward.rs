@@ -11,6 +11,8 @@ use ctl::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
 
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Bound on the answer to who waits for a program to start: this machine may have little of a core, and many who want the same.
+const PLACED_WITHIN: Duration = Duration::from_secs(60);
 /// How long a steward may take to open its socket.
 const START_WITHIN: Duration = Duration::from_secs(5);
 /// Largest answer, bytes.
@@ -69,13 +71,19 @@ impl Steward {
         postcard::from_bytes(&answer.bytes).map_err(io::Error::other)
     }
 
+    /// Hands a client over, which becomes the deputy of `program`.
+    pub(crate) fn place(&self, client: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<FromSteward> {
+        packet::set_timeout(&self.socket, Some(PLACED_WITHIN))?;
+        self.ask(&ToSteward::Place, &[client, program])
+    }
+
     /// Asks for something that is answered by yes or a reason.
     pub(crate) fn order(&self, message: &ToSteward, descriptors: &[BorrowedFd<'_>]) -> Result<(), String> {
         match self.ask(message, descriptors) {
             Ok(FromSteward::Ok) => Ok(()),
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),
-            Err(e) => Err(format!("the steward does not answer: {e}")),
+            Err(e) => Err(silent(&e)),
         }
     }
 
@@ -86,7 +94,7 @@ impl Steward {
             Ok(FromSteward::Moved(leg)) => Ok(leg),
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),
-            Err(e) => Err(format!("the steward does not answer: {e}")),
+            Err(e) => Err(silent(&e)),
         }
     }
 
@@ -108,7 +116,7 @@ impl Steward {
             Ok(FromSteward::Detour { why }) => Ok(Passed::Detour(why)),
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),
-            Err(e) => Err(format!("the steward does not answer: {e}")),
+            Err(e) => Err(silent(&e)),
         }
     }
 
@@ -118,7 +126,7 @@ impl Steward {
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Ok(()),
             Err(e) if has_ended(&e) => Ok(()),
-            Err(e) => Err(format!("the steward does not answer: {e}")),
+            Err(e) => Err(silent(&e)),
         }
     }
 
@@ -139,8 +147,18 @@ impl Steward {
             Ok(FromSteward::Guests { host, connected, guests }) => Ok((host, connected, guests)),
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),
-            Err(e) => Err(format!("the steward does not answer: {e}")),
+            Err(e) => Err(silent(&e)),
         }
+    }
+}
+
+/// Why nothing came of it.
+pub(crate) fn silent(e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            "the steward does not answer: is this machine overloaded?".into()
+        }
+        _ => format!("the steward does not answer: {e}"),
     }
 }
 

@@ -26,6 +26,7 @@ pub mod scheduling;
 pub mod seccomp;
 pub mod share;
 pub mod socket;
+pub mod stopped;
 pub mod told;
 pub mod track;
 pub mod userfault;

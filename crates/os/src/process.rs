@@ -182,14 +182,6 @@ pub fn began(pid: i32) -> Result<u64> {
     fields.split_whitespace().nth(BEGAN_AT).and_then(|f| f.parse().ok()).ok_or_else(|| odd(pid, "stat"))
 }
 
-/// The process is stopped by a signal, whose effect SIGCONT ends. False of one that is gone.
-pub fn is_stopped(pid: i32) -> bool {
-    const STATE_AT: usize = 2;
-    let text = slurp(pid, "stat").unwrap_or_default();
-    // The command may hold anything; the state stands behind the last ')'.
-    text.iter().rposition(|b| *b == b')').and_then(|at| text.get(at + STATE_AT)) == Some(&b'T')
-}
-
 /// For how long a thread has been asleep in a call for which `matters` holds (number and arguments): since it last ran, as the scheduler's clock says. `None`
 /// if it is in no such call, or where the kernel does not tell (CONFIG_SCHED_DEBUG).
 ///

@@ -50,10 +50,11 @@ impl Push {
         }
     }
 
-    /// Only these of them are there; what is not.
-    pub fn restrict(&mut self, there: &[Range]) -> Vec<Range> {
-        let mut vacant = std::mem::take(&mut self.left);
-        self.left = there.iter().flat_map(|range| vacant.remove(*range)).collect();
+    /// Of what lies in `part`, only this is there; what is not.
+    pub fn restrict(&mut self, part: &[Range], there: &[Range]) -> Vec<Range> {
+        let mut vacant: Ranges = part.iter().flat_map(|range| self.left.remove(*range)).collect();
+        let there: Vec<Range> = there.iter().flat_map(|range| vacant.remove(*range)).collect();
+        there.into_iter().for_each(|range| self.left.insert(range));
         self.all_bytes -= vacant.bytes();
         vacant.iter().collect()
     }
@@ -125,11 +126,6 @@ impl Push {
 
     fn under_way(&self) -> u64 {
         self.on_the_way.iter().map(|(bytes, _)| bytes).sum()
-    }
-
-    /// What is not sent yet, ascending.
-    pub fn left(&self) -> Vec<Range> {
-        self.left.iter().collect()
     }
 
     /// Bytes in all, bytes that are not sent yet, and bytes that were asked for (with what went along).
@@ -210,9 +206,18 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_sent() {
         let mut push = push(1);
-        assert_eq!(push.restrict(&[(0, PAGE), (8 * PAGE, 9 * PAGE)]), [(PAGE, 8 * PAGE), (9 * PAGE, MIB)]);
-        assert_eq!(push.next(0, true), [(0, PAGE), (8 * PAGE, 9 * PAGE)]);
-        assert_eq!(push.progress(), (2 * PAGE, 0, 0));
+        // What was asked for meanwhile has gone.
+        push.ask((0, PAGE));
+        assert_eq!(push.next(0, false), [(0, 16 * PAGE)]);
+        assert_eq!(
+            push.restrict(&[(0, 64 * PAGE)], &[(0, PAGE), (18 * PAGE, 19 * PAGE)]),
+            [(16 * PAGE, 18 * PAGE), (19 * PAGE, 64 * PAGE)]
+        );
+        // Of the rest nobody knows.
+        assert_eq!(push.progress(), (MIB - 47 * PAGE, MIB - 63 * PAGE, 16 * PAGE));
+        assert_eq!(push.restrict(&[(64 * PAGE, MIB)], &[]), [(64 * PAGE, MIB)]);
+        assert_eq!(push.next(0, true), [(18 * PAGE, 19 * PAGE)]);
+        assert_eq!(push.progress(), (17 * PAGE, 0, 16 * PAGE));
     }
 
     #[test]

@@ -157,6 +157,15 @@ fn reaches(lab: &Lab, from: &str, to: &str, limit: Duration) -> bool {
 }
 
 #[test]
+fn nodes_have_directories_of_their_own_whatever_their_maker_has() {
+    let lab = up(&bare(2));
+    let mut shell = lab.in_node("n1", ["sh", "-c", "echo $TERN_STATE ${TERN_RUN-the usual}"]);
+    let said = shell.env("TERN_STATE", "/nowhere").env("TERN_RUN", "/nowhere").output().unwrap();
+    let state = lab.state().node("n1").unwrap().state_dir();
+    assert_eq!(String::from_utf8_lossy(&said.stdout), format!("{state} the usual\n"));
+}
+
+#[test]
 fn links_are_cut_and_healed() {
     let lab = up(&bare(3));
     let short = Duration::from_millis(300);

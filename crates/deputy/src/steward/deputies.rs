@@ -3,6 +3,7 @@
 use super::channel::{self, Said};
 use os::pidfd::PidFd;
 use os::socket;
+use os::stopped::State;
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
@@ -339,6 +340,8 @@ pub struct Deputy {
     pub ends_with: Option<Vec<u8>>,
     /// Its body misses pages that lie in this process' memory.
     pub misses: Option<i32>,
+    /// Whether it is stopped, since that was looked at first.
+    pub state: Option<State>,
 }
 
 /// SIGTSTP, SIGTTIN or SIGTTOU.
@@ -368,6 +371,7 @@ impl Deputy {
             lends: false,
             ends_with: None,
             misses: None,
+            state: None,
         }
     }
 
@@ -382,6 +386,12 @@ impl Deputy {
             standins: self.standins.clone(),
             ..child
         }
+    }
+
+    /// It was found to be stopped just now. (Not if the steward has no descriptor left to look by: it is looked at again.)
+    pub fn stops(&mut self, pid: i32) -> bool {
+        self.state = self.state.take().or_else(|| State::of(pid).ok());
+        self.state.as_ref().is_some_and(State::is_stopped)
     }
 
     /// Nothing is under way in any of its threads, but being stopped.

@@ -6,12 +6,12 @@ use super::shared::Shared;
 use std::time::{Duration, Instant};
 use wire::ToRoom;
 
-/// How often the states are looked at while nothing is expected.
-const IDLE: Duration = Duration::from_millis(20);
+/// How often the states are looked at while nothing is expected: of SIGSTOP alone is nothing told.
+const IDLE: Duration = Duration::from_millis(50);
 /// How often while a deputy is about to stop.
 const CLOSELY: Duration = Duration::from_millis(1);
 /// Every so many looks, calls are made again that a stop interrupted which came to nothing.
-const AGAIN_EACH: u32 = 10;
+const AGAIN_EACH: u32 = 4;
 
 /// When to look next.
 pub struct Stops {
@@ -52,7 +52,7 @@ fn look_at_all(room: &Shared, again: bool) {
     let mut table = room.table();
     let mut stopped = Vec::new();
     for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase == Phase::Away && !d.stopped) {
-        if os::process::is_stopped(*pid) {
+        if deputy.stops(*pid) {
             deputy.stopped = true;
             stopped.push(*pid);
         } else if again && !deputy.stopping {

@@ -140,11 +140,34 @@ pub fn wait(child: &mut Child) -> ExitStatus {
             return status;
         }
         if Instant::now() > deadline {
+            eprintln!("not within {DEADLINE:?}; guests, at home and in rooms:\n{}", standing());
             let _ = child.kill();
             return child.wait().unwrap();
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// What the kernel says of each thread of all guests on this machine: what one that hangs waits for.
+fn standing() -> String {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let numbers = |path: String| {
+        let names = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.filter_map(|name| name.to_str()?.parse::<i32>().ok()).collect::<Vec<_>>()
+    };
+    let is_guest = |pid: &i32| read(format!("/proc/{pid}/cmdline")).contains("\0a1\0b c\0");
+    let mut text = String::new();
+    for pid in numbers("/proc".into()).into_iter().filter(is_guest) {
+        for tid in numbers(format!("/proc/{pid}/task")) {
+            let of = |file: &str| read(format!("/proc/{pid}/task/{tid}/{file}"));
+            let status = of("status");
+            let wanted = ["Name", "State", "NSpid", "TracerPid", "SigPnd", "ShdPnd", "SigBlk", "SigCgt"];
+            let fields = status.lines().filter(|line| wanted.iter().any(|name| line.starts_with(name)));
+            let fields: Vec<String> = fields.map(|line| line.replace('\t', " ")).collect();
+            text += &format!("{pid}/{tid}: {}; in {} {}\n", fields.join(", "), of("wchan"), of("syscall").trim());
+        }
+    }
+    text
 }
 
 pub fn end(status: ExitStatus) -> End {

@@ -79,6 +79,27 @@ fn a_home_that_dies_takes_its_bodies() {
     guest.child.wait().unwrap();
 }
 
+/// For longer than the daemon waits for answers to questions of its own. Failed once: where home had little of a core, and many began at once.
+#[test]
+fn a_steward_that_is_slow_is_waited_for() {
+    let lab = lab(2);
+    let mut first = Running::start(&lab, "n2", &WAITS);
+    assert_eq!(first.line(), "ready");
+    let words = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_steward = |pid: &i32| words(pid).split(|b| *b == 0).any(|word| word == b"__steward");
+    let steward = lab.processes("n1").unwrap().into_iter().find(is_steward).unwrap();
+    // SAFETY: a process of the lab.
+    let signal = |signal| assert_eq!(unsafe { libc::kill(steward, signal) }, 0);
+    signal(libc::SIGSTOP);
+    let second = lab.spawn("n1", ["tern", "run", "--on", "n2", "--", "true"]).unwrap();
+    std::thread::sleep(Duration::from_secs(6));
+    signal(libc::SIGCONT);
+    let output = second.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    drop(first.child.stdin.take());
+    assert!(first.end().0.success());
+}
+
 #[test]
 fn a_link_that_is_cut_and_healed_in_time_loses_nothing() {
     let lab = lab(2);
