@@ -32,7 +32,7 @@ pub fn keep(pid: i32, path: &Path) -> Result<Heap, Error> {
     if pages == 0 {
         return Err(failed()(std::io::Error::other("it has none")));
     }
-    Ok(Heap { path: path.to_owned(), of: format!("heap of {} ({} MiB)", name.trim(), pages * PAGE as u64 >> 20) })
+    Ok(Heap { path: path.to_owned(), of: format!("heap of {} ({} MiB)", name.trim(), (pages * PAGE as u64) >> 20) })
 }
 
 /// As proc_pid_maps(5) shows memory that belongs to no file, and the heap of brk(2).
