@@ -51,6 +51,7 @@ pub fn run(extent: Extent) -> Result<()> {
     if !packages::is_root() {
         println!("not root: tests that need namespaces of their own will fail (try sudo -E)");
     }
+    is_seen_by_nodes(&tree())?;
     packages::provide()?;
     let tern = tool::build_release()?;
     let programs = build_tests(extent)?;
@@ -86,6 +87,17 @@ pub fn run(extent: Extent) -> Result<()> {
     match total.failed {
         0 => Ok(()),
         _ => Err("tests failed".into()),
+    }
+}
+
+/// Nodes of a lab have directories of their own in the place of these (`lab::root`), and guests lie in this project's.
+fn is_seen_by_nodes(tree: &Path) -> Result<()> {
+    let private = ["/tmp", "/var/tmp", "/home", "/run", "/dev/shm"];
+    match private.into_iter().find(|dir| tree.starts_with(dir)) {
+        Some(dir) => Err(format!(
+            "this project lies in {dir}, of which each node of a lab has one of its own: clone it into another directory (/root, /opt, /srv)"
+        )),
+        None => Ok(()),
     }
 }
 
@@ -279,6 +291,12 @@ fn remove_leftovers(tern: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_cannot_be_seen_by_nodes_is_told() {
+        assert!(is_seen_by_nodes(Path::new("/home/somebody/tern")).is_err_and(|e| e.contains("in /home,")));
+        assert!(is_seen_by_nodes(Path::new("/root/home/tern")).is_ok());
+    }
 
     #[test]
     fn results_are_counted() {

@@ -177,12 +177,10 @@ fn round_trips(args: &Args, program: &Path, heap: Option<&Heap>, kind: Kind) -> 
     let shape = Shape { bytes: kind.mib * MIB, written, ..MINIMAL };
     let after = if args.on.quick { AFTER_QUICK } else { AFTER };
     let (mut out, mut home) = (Vec::new(), Vec::new());
-    // Home there is no pre-copy.
-    let back = if kind.way == "pre" { "auto" } else { kind.way };
     for _ in 0..args.moves {
         let mut victim = Victim::start_filled(program, shape, heap.map(|heap| heap.path.as_path()))?;
         out.push(sample(&mut victim, &args.on.on, kind.way, after)?);
-        home.push(sample(&mut victim, "home", back, after)?);
+        home.push(sample(&mut victim, "home", kind.way, after)?);
         victim.end()?;
     }
     Ok([("out", out), ("home", home)].into_iter().filter_map(|(to, samples)| row(kind, to, &samples)).collect())

@@ -49,7 +49,7 @@ fn step(lab: &Lab, program: &Program, draw: &mut Draw, moves: &mut Moves) {
     let places: Vec<&str> = ["n2", "n3", "home"].into_iter().filter(|place| *place != last).collect();
     let place = places[draw.below(2)];
     let ways = [How::Auto, How::Stop, How::Post, How::Post, How::Flush, How::Pre];
-    // Home nothing goes ahead.
+    // Home, `auto` has all go ahead that can.
     let how = ways[draw.below(if place == "home" { ways.len() - 1 } else { ways.len() })];
     let which = draw.bits() as usize;
     let family = processes_of(lab, &program.binary);
