@@ -51,7 +51,7 @@ pub fn run(extent: Extent) -> Result<()> {
     if !packages::is_root() {
         println!("not root: tests that need namespaces of their own will fail (try sudo -E)");
     }
-    is_seen_by_nodes(&tree())?;
+    is_seen_by_nodes(tree())?;
     packages::provide()?;
     let tern = tool::build_release()?;
     let programs = build_tests(extent)?;
