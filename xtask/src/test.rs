@@ -1,5 +1,6 @@
 //! Runs all tests, and counts them.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,7 +52,7 @@ pub fn run(extent: Extent) -> Result<()> {
     if !packages::is_root() {
         println!("not root: tests that need namespaces of their own will fail (try sudo -E)");
     }
-    is_seen_by_nodes(tree())?;
+    is_seen_by_all(tree())?;
     packages::provide()?;
     let tern = tool::build_release()?;
     let programs = build_tests(extent)?;
@@ -90,15 +91,26 @@ pub fn run(extent: Extent) -> Result<()> {
     }
 }
 
-/// Nodes of a lab have directories of their own in the place of these (`lab::root`), and guests lie in this project's.
-fn is_seen_by_nodes(tree: &Path) -> Result<()> {
-    let private = ["/tmp", "/var/tmp", "/home", "/run", "/dev/shm"];
-    match private.into_iter().find(|dir| tree.starts_with(dir)) {
-        Some(dir) => Err(format!(
-            "this project lies in {dir}, of which each node of a lab has one of its own: clone it into another directory (/root, /opt, /srv)"
-        )),
-        None => Ok(()),
+/// Guests lie in this project's directory, in nodes of labs, and some of them are other users'.
+fn is_seen_by_all(tree: &Path) -> Result<()> {
+    let elsewhere = "clone it into another directory (below /opt or /srv)";
+    if let Some(dir) = private(tree) {
+        return Err(format!("this project lies in {dir}, of which each node of a lab has one of its own: {elsewhere}"));
     }
+    closed(tree).map_or(Ok(()), |dir| {
+        let why = "which other users may not enter, as whom some tests run programs";
+        Err(format!("this project lies in {}, {why}: {elsewhere}", dir.display()))
+    })
+}
+
+/// The directory, of those that nodes have of their own (`lab::root`), in which it lies.
+fn private(tree: &Path) -> Option<&'static str> {
+    ["/tmp", "/var/tmp", "/home", "/run", "/dev/shm"].into_iter().find(|dir| tree.starts_with(dir))
+}
+
+/// The directory on its way that others may not enter.
+fn closed(tree: &Path) -> Option<&Path> {
+    tree.ancestors().find(|dir| dir.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o001 == 0))
 }
 
 fn build_tests(extent: Extent) -> Result<Vec<Executable>> {
@@ -293,9 +305,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_cannot_be_seen_by_nodes_is_told() {
-        assert!(is_seen_by_nodes(Path::new("/home/somebody/tern")).is_err_and(|e| e.contains("in /home,")));
-        assert!(is_seen_by_nodes(Path::new("/root/home/tern")).is_ok());
+    fn where_guests_cannot_be_seen_is_told() {
+        assert_eq!(private(Path::new("/home/somebody/tern")), Some("/home"));
+        assert_eq!(private(Path::new("/opt/home/tern")), None);
+        let dir = std::env::temp_dir().join(format!("tern-xtask-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let mode = |mode| std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        let below = dir.join("tern");
+        mode(0o755);
+        let open = closed(&below).is_none();
+        mode(0o700);
+        let found = closed(&below) == Some(dir.as_path());
+        std::fs::remove_dir(&dir).unwrap();
+        assert!(open && found);
     }
 
     #[test]
