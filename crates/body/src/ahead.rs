@@ -27,6 +27,8 @@ pub struct Ahead {
     /// Of these, what must be sent again whether it is written or not.
     owed: Vec<(u64, u64)>,
     course: Course,
+    /// Only pages of files' copies were.
+    files_alone: bool,
 }
 
 /// How it is known what was written.
@@ -44,7 +46,7 @@ impl Watch {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Found::default()) };
         match self {
             Watch::Tracked(tracker) => Ok(tracker.look(first.0, last.1, anonymous)?),
-            Watch::Copied(copied) => copied.look(ranges),
+            Watch::Copied(copied) => copied.compare(Own::of(copied.pid())?.within(ranges)?),
         }
     }
 }
@@ -89,13 +91,22 @@ impl Ahead {
                 tracing::debug!("{e}");
             }
         }
-        Ahead { watch: Watch::Tracked(tracker), areas, sent: Vec::new(), owed: Vec::new(), course: Course::default() }
+        Ahead::with(Watch::Tracked(tracker), areas, Vec::new(), Course::default())
+    }
+
+    fn with(watch: Watch, areas: Vec<Area>, sent: Vec<(u64, u64)>, course: Course) -> Ahead {
+        Ahead { watch, areas, sent, owed: Vec::new(), course, files_alone: false }
     }
 
     /// All of this was sent of a process that has these areas.
     pub fn copied(copied: Copied, areas: Vec<Area>) -> Ahead {
-        let (sent, course) = (copied.ranges(), Course { rounds: 1, outrun: false });
-        Ahead { watch: Watch::Copied(copied), areas, sent, owed: Vec::new(), course }
+        let sent = copied.ranges();
+        Ahead::with(Watch::Copied(copied), areas, sent, Course { rounds: 1, outrun: false })
+    }
+
+    /// The same, of pages of files' copies alone ([`Copied::of_files`]): they cannot follow a process, as all else may.
+    pub fn of_files(copied: Copied, areas: Vec<Area>) -> Ahead {
+        Ahead { course: Course::default(), files_alone: true, ..Ahead::copied(copied, areas) }
     }
 
     /// Has `send` send round after round, which says how many bytes went. Of a copy all was sent.
@@ -140,7 +151,19 @@ impl Ahead {
     pub fn rest(&self, areas: &[Area]) -> Result<Rest, BodyError> {
         let private: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
         let found = self.watch.look(&private, &anonymous(areas))?;
-        let (own, written) = (intersect(&found.own, &private), intersect(&found.written, &private));
+        self.rest_of(&found, &private, areas)
+    }
+
+    /// The same of what lies in the ranges `now`, and cannot follow: they are looked at one by one.
+    fn rest_now(&self, now: &[(u64, u64)], areas: &[Area]) -> Result<Rest, BodyError> {
+        let Watch::Copied(copied) = &self.watch else { return self.rest(areas) };
+        let own = own_in(&Own::of(copied.pid())?, now)?;
+        let found = copied.compare(own.into_iter().map(|(at, bytes)| (at, at + bytes)).collect())?;
+        self.rest_of(&found, now, areas)
+    }
+
+    fn rest_of(&self, found: &Found, ranges: &[(u64, u64)], areas: &[Area]) -> Result<Rest, BodyError> {
+        let (own, written) = (intersect(&found.own, ranges), intersect(&found.written, ranges));
         let rest = rest(&own, &written, &self.sent, &self.owed, &changes(&self.areas, areas).kept);
         if rest.gone.len() > GONE_MAX {
             let why = "it gave back too much of what was sent ahead: move it with --how stop";
@@ -154,10 +177,22 @@ impl Ahead {
         &self.areas
     }
 
-    /// How it went.
-    pub fn course(&self) -> Course {
-        self.course
+    /// How it went; nothing, if only pages of files' copies did.
+    pub fn course(&self) -> Option<Course> {
+        Some(self.course).filter(|_| !self.files_alone)
     }
+
+    /// Only pages of files' copies have gone.
+    pub fn is_of_files(&self) -> bool {
+        self.files_alone
+    }
+}
+
+/// What is sent of process `pid` at the stop, and what follows: all that can. Pages of files' copies have gone ahead.
+pub fn divide_behind_files(pid: i32, image: &Image, ahead: &Ahead) -> Result<(Rest, Ranges), BodyError> {
+    let memory = Memory::of(pid)?;
+    let (now, later) = part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
+    Ok((ahead.rest_now(&now, &image.areas)?, later))
 }
 
 /// What is sent of process `pid` at the stop, and what follows. `ahead`: what has gone ahead, and what is left then. `follow`: pages may, though none has.

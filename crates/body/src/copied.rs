@@ -2,12 +2,15 @@
 
 use crate::error::BodyError;
 use crate::pages::{PAGE, Run, each_part, in_pieces, own_runs, without_zeros};
-use image::Area;
+use image::{Area, Content};
 use os::inject::Memory;
 use os::pages::{Own, append, intersect};
 use os::track::Found;
 use std::sync::{Mutex, PoisonError};
 use strategy::COPIED_BYTES_MAX;
+
+/// Bytes of pages of files' copies that go ahead on their own, at most.
+pub const FILES_BYTES_MAX: u64 = 16 << 20;
 
 /// Pages as they were sent.
 #[derive(Debug)]
@@ -22,9 +25,20 @@ pub struct Copied {
 impl Copied {
     /// Of process `pid`, which runs and has these areas. What it unmaps meanwhile is an error.
     pub fn of(pid: i32, areas: &[Area]) -> Result<Copied, BodyError> {
+        Copied::of_at_most(pid, areas, COPIED_BYTES_MAX)
+    }
+
+    /// Likewise of those among the areas that are private copies of files.
+    pub fn of_files(pid: i32, areas: &[Area]) -> Result<Copied, BodyError> {
+        let files: Vec<Area> =
+            areas.iter().filter(|a| matches!(a.content, Content::File { .. }) && !a.shared).copied().collect();
+        Copied::of_at_most(pid, &files, FILES_BYTES_MAX)
+    }
+
+    fn of_at_most(pid: i32, areas: &[Area], bytes_max: u64) -> Result<Copied, BodyError> {
         let runs = own_runs(&Own::of(pid)?, areas)?;
         let bytes = runs.iter().map(|run| run.1).sum::<u64>();
-        if bytes > COPIED_BYTES_MAX {
+        if bytes > bytes_max {
             return Err(BodyError::Stays("it has too many pages by now to be compared".into()));
         }
         let mut copied = vec![0; bytes as usize];
@@ -54,9 +68,13 @@ impl Copied {
         self.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect()
     }
 
-    /// What there is in these ranges, of a process that stands still, and what of it differs from the copy.
-    pub fn look(&self, ranges: &[(u64, u64)]) -> Result<Found, BodyError> {
-        let own = Own::of(self.pid)?.within(ranges)?;
+    /// Whose they are.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// What of its `own` pages differs from the copy; the process stands still.
+    pub fn compare(&self, own: Vec<(u64, u64)>) -> Result<Found, BodyError> {
         let both = intersect(&own, &self.ranges());
         let runs: Vec<Run> = both.iter().map(|(start, end)| (*start, end - start)).collect();
         let mut now = self.place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,10 +126,10 @@ mod tests {
         let areas = [Area::anonymous(start, end, 3)];
         let copied = Copied::of(pid, &areas).unwrap();
         assert_eq!(copied.ranges(), [(start, end)]);
-        assert_eq!(copied.look(&[(start, end)]).unwrap().written, []);
+        assert_eq!(copied.compare(vec![(start, end)]).unwrap().written, []);
         let from = (start - memory.as_ptr() as u64) as usize;
         (memory[from + PAGE], memory[from + 2 * PAGE + 5]) = (8, 8);
-        let found = copied.look(&[(start, end)]).unwrap();
+        let found = copied.compare(vec![(start, end)]).unwrap();
         assert_eq!(found.own, [(start, end)]);
         assert_eq!(found.written, [(start + PAGE as u64, start + 3 * PAGE as u64)]);
     }

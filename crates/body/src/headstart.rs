@@ -1,6 +1,6 @@
 //! What of a process' memory has gone ahead, and what of it is left when it stands still: a thread of its own finds that out while the process is still being collected.
 
-use crate::ahead::{Ahead, Course, Rest, divide};
+use crate::ahead::{Ahead, Course, Rest, divide, divide_behind_files};
 use crate::error::BodyError;
 use image::{Area, Image};
 use os::inject::Memory;
@@ -48,8 +48,9 @@ impl Headstart {
     /// This has gone ahead of process `pid`, which runs.
     pub fn of(pid: i32, ahead: Option<Ahead>) -> Headstart {
         let ahead = ahead.map(Arc::new);
-        // Without a thread it takes longer.
-        let looking = ahead.as_ref().and_then(|ahead| Looking::start(pid, ahead.clone()).ok());
+        // Without a thread it takes longer. Of files there is little to look at, and with the threads' registers alone it is known where.
+        let all = ahead.as_ref().filter(|ahead| !ahead.is_of_files());
+        let looking = all.and_then(|ahead| Looking::start(pid, ahead.clone()).ok());
         Headstart { ahead, looking }
     }
 
@@ -74,11 +75,20 @@ impl Headstart {
 
     /// How it went.
     pub fn course(&self) -> Option<Course> {
-        self.ahead.as_ref().map(|ahead| ahead.course())
+        self.ahead.as_ref().and_then(|ahead| ahead.course())
     }
 
-    /// What is left of process `pid`. `follow`: pages may follow, though none has gone ahead.
+    /// What has not gone ahead may follow.
+    pub fn may_follow(&self) -> bool {
+        self.ahead.as_ref().is_none_or(|ahead| ahead.is_of_files())
+    }
+
+    /// What is left of process `pid`. `follow`: pages may follow, though none has gone ahead, or only those of files.
     pub fn left(&mut self, pid: i32, image: &Image, follow: bool) -> Result<Left, BodyError> {
+        if let Some(ahead) = self.ahead.as_ref().filter(|ahead| follow && ahead.is_of_files()) {
+            let (rest, later) = divide_behind_files(pid, image, ahead)?;
+            return Ok(Left { rest, bytes: None, later });
+        }
         // With protection keys, areas may be other ones than those that it was told of.
         let looking = self.looking.take().filter(|_| image.process.keys == 0);
         let found = match (&self.ahead, looking) {
@@ -148,6 +158,26 @@ mod tests {
         assert_eq!(left.bytes.as_deref(), Some(&memory[from + PAGE..from + 2 * PAGE]));
         // Asked again it looks itself.
         assert_eq!(headstart.left(pid, &image, false).unwrap().rest.runs, left.rest.runs);
+    }
+
+    #[test]
+    fn behind_copies_of_files_all_else_follows() {
+        let (pid, page) = (std::process::id() as i32, PAGE as u64);
+        let mut memory = vec![7u8; 16 * PAGE];
+        let start = (memory.as_ptr() as u64).next_multiple_of(page);
+        let (file, end) = (start + 4 * page, start + 12 * page);
+        let content = image::Content::File { file: 0, offset: 0 };
+        let areas = vec![Area { content, ..Area::anonymous(start, file, 3) }, Area::anonymous(file, end, 3)];
+        let copied = Copied::of_files(pid, &areas).unwrap();
+        assert_eq!(copied.ranges(), [(start, file)]);
+        let mut headstart = Headstart::of(pid, Some(Ahead::of_files(copied, areas.clone())));
+        assert!(headstart.may_follow() && !headstart.is_none() && headstart.course().is_none());
+        let from = (start - memory.as_ptr() as u64) as usize;
+        (memory[from + PAGE], memory[from + 5 * PAGE]) = (8, 8);
+        let image = Image { areas, ..Image::default() };
+        let left = headstart.left(pid, &image, true).unwrap();
+        assert_eq!((left.rest.runs, left.rest.gone), (vec![(start + page, page)], vec![]));
+        assert_eq!(left.later.iter().collect::<Vec<_>>(), [(file, end)]);
     }
 
     #[test]

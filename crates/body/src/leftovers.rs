@@ -1,8 +1,9 @@
 //! What processes leave behind when they go over a slow link, from home or from a node: pages as they were sent. The kernel may take them whenever it needs memory ([`os::ceded`]);
 //! should the process come back, what is still the same need not be sent ([`crate::Stocked`]). Nobody depends on them.
 
+use crate::copied::FILES_BYTES_MAX;
 use crate::pages::{PAGE, Run};
-use crate::stocked::{PageHash, page_hash};
+use crate::stocked::{PageHash, page_hash, pages};
 use os::ceded::{Ceded, Claimed};
 use os::share::Share;
 use std::collections::{BTreeMap, HashMap};
@@ -89,7 +90,11 @@ impl Leftovers {
     /// What `pid` left here: from now on nobody takes it.
     pub fn claim(&self, pid: i32) -> Option<Leftover> {
         let left = self.lock().guests.remove(&pid)?;
-        Some(Leftover { places: left.places, chunks: left.chunks.into_iter().map(Ceded::claim).collect() })
+        Some(Leftover {
+            places: left.places,
+            chunks: left.chunks.into_iter().map(Ceded::claim).collect(),
+            ..Leftover::default()
+        })
     }
 }
 
@@ -112,9 +117,8 @@ impl Stock {
 impl Left {
     /// As many as `pages_max` in all; what is here already is written anew.
     fn put(&mut self, runs: &[Run], bytes: &[u8], pages_max: usize) {
-        let places = runs.iter().flat_map(|(at, bytes)| (*at..at.saturating_add(*bytes)).step_by(PAGE));
         let mut touched = Vec::new();
-        for (at, page) in places.zip(bytes.chunks_exact(PAGE)) {
+        for (at, page) in pages(runs, bytes) {
             let next = self.places.len();
             let number = match self.places.get(&at) {
                 Some(number) => *number,
@@ -143,11 +147,36 @@ impl Left {
 pub struct Leftover {
     places: BTreeMap<u64, usize>,
     chunks: Vec<Claimed>,
+    /// What has come of it since, in advance ([`crate::Stocked::advance`]).
+    advanced: HashMap<u64, Box<[u8]>>,
 }
 
 impl Leftover {
+    /// These of its pages have come in advance. More than may be are not taken.
+    pub fn advance(&mut self, runs: &[Run], bytes: &[u8]) -> bool {
+        let may_be = (self.advanced.len() * PAGE + bytes.len()) as u64 <= FILES_BYTES_MAX;
+        if may_be {
+            self.advanced.extend(pages(runs, bytes).map(|(at, page)| (at, page.into())));
+        }
+        may_be
+    }
+
+    /// Nothing has come in advance.
+    pub fn recall(&mut self) {
+        self.advanced.clear();
+    }
+
+    /// How much of this was here before anything came in advance, bytes.
+    pub fn left_bytes(&self, (at, bytes): Run) -> u64 {
+        (at..at.saturating_add(bytes)).step_by(PAGE).filter(|at| !self.advanced.contains_key(at)).count() as u64
+            * PAGE as u64
+    }
+
     /// The page that lay there.
     fn page(&self, at: u64) -> Option<&[u8]> {
+        if let Some(page) = self.advanced.get(&at) {
+            return Some(page);
+        }
         let number = self.places.get(&at)?;
         self.chunks.get(number / CHUNK_PAGES)?.page(number % CHUNK_PAGES)
     }
@@ -207,6 +236,21 @@ mod tests {
         let expected = [(runs[0], Some([page(1), page(4)].concat())), (runs[1], None), (runs[2], None)];
         assert_eq!(left.parts(&runs).collect::<Vec<_>>(), expected);
         assert!(leftovers.claim(7).is_none(), "once");
+    }
+
+    #[test]
+    fn what_came_in_advance_is_what_there_is() {
+        let leftovers = Leftovers::new(PAGES_MAX);
+        leftovers.note(7, &[(0x1000, 0x2000)], &[page(1), page(2)].concat());
+        let mut left = leftovers.claim(7).unwrap();
+        assert!(left.advance(&[(0x2000, 0x2000)], &[page(3), page(4)].concat()));
+        let runs = [(0x1000, 0x3000)];
+        let all = |left: &Leftover| left.parts(&runs).next().and_then(|(_, pages)| pages);
+        assert_eq!((all(&left), left.left_bytes(runs[0])), (Some([page(1), page(3), page(4)].concat()), 4096));
+        assert!(!left.advance(&[(0x10000, FILES_BYTES_MAX)], &vec![0; FILES_BYTES_MAX as usize]), "too much");
+        left.recall();
+        let first = left.parts(&[(0x1000, 0x2000)]).next().and_then(|(_, pages)| pages);
+        assert_eq!((all(&left), first), (None, Some([page(1), page(2)].concat())));
     }
 
     #[test]

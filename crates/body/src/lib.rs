@@ -36,7 +36,7 @@ pub use again::as_it_was;
 pub use ahead::{Ahead, Course, Rest, Round, preliminary};
 pub use areas::{Memory, memory};
 pub use collect::{Collected, Known, RESTRICTED, collect, forget, scheduled, strip};
-pub use copied::Copied;
+pub use copied::{Copied, FILES_BYTES_MAX};
 pub use dense::{Dense, dense};
 pub use descriptors::{
     early_flags, free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, is_written,

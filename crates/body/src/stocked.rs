@@ -17,7 +17,11 @@ pub fn page_hash(page: &[u8]) -> PageHash {
 
 /// What the other end has, by address.
 #[derive(Debug, Default)]
-pub struct Stocked(HashMap<u64, PageHash>);
+pub struct Stocked {
+    hashes: HashMap<u64, PageHash>,
+    /// Pages that were sent in advance; they count, not what it had before.
+    advanced: HashMap<u64, Box<[u8]>>,
+}
 
 /// Pages that are to be sent, without those that the other end has.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,29 +37,52 @@ pub struct Divided {
 impl Stocked {
     /// It says so.
     pub fn add(&mut self, pages: impl IntoIterator<Item = (u64, PageHash)>) {
-        let room = KNOWN_MAX.saturating_sub(self.0.len());
-        self.0.extend(pages.into_iter().take(room));
+        let room = KNOWN_MAX.saturating_sub(self.hashes.len());
+        self.hashes.extend(pages.into_iter().take(room));
     }
 
-    /// It has nothing.
+    /// It has nothing from an earlier stay.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.hashes.is_empty()
     }
 
     /// It has nothing any more.
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Stocked::default();
+    }
+
+    /// Of these pages, which may be the same when they are wanted, what it has not yet: that is sent in advance.
+    pub fn advance(&mut self, runs: &[Run], bytes: &[u8]) -> (Vec<Run>, Vec<u8>) {
+        let (rest, bytes) = match self.divide(runs, bytes) {
+            Some(divided) => (divided.rest, divided.bytes),
+            None => (runs.to_vec(), bytes.to_vec()),
+        };
+        self.advanced.extend(pages(&rest, &bytes).map(|(at, page)| (at, page.into())));
+        (rest, bytes)
+    }
+
+    /// What was sent in advance does not count any more.
+    pub fn recall(&mut self) {
+        self.advanced.clear();
+    }
+
+    fn has(&self, at: u64, page: &[u8]) -> bool {
+        match self.advanced.get(&at) {
+            Some(advanced) => **advanced == *page,
+            None => self.hashes.get(&at).is_some_and(|hash| *hash == page_hash(page)),
+        }
     }
 
     /// What of these pages it has. `None`: nothing, or they are pieces of pages.
     pub fn divide(&self, runs: &[Run], bytes: &[u8]) -> Option<Divided> {
-        if self.0.is_empty() || !runs.iter().all(|run| run.1.is_multiple_of(PAGE as u64)) {
+        if (self.hashes.is_empty() && self.advanced.is_empty())
+            || !runs.iter().all(|run| run.1.is_multiple_of(PAGE as u64))
+        {
             return None;
         }
         let (mut there, mut rest, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        let places = runs.iter().flat_map(|(at, bytes)| (*at..at + bytes).step_by(PAGE));
-        for (at, page) in places.zip(bytes.chunks_exact(PAGE)) {
-            if self.0.get(&at).is_some_and(|hash| *hash == page_hash(page)) {
+        for (at, page) in pages(runs, bytes) {
+            if self.has(at, page) {
                 append(&mut there, at);
             } else {
                 append(&mut rest, at);
@@ -64,6 +91,11 @@ impl Stocked {
         }
         (!there.is_empty()).then_some(Divided { there, rest, bytes: kept })
     }
+}
+
+/// Where each page lies, and what it holds.
+pub fn pages<'a>(runs: &'a [Run], bytes: &'a [u8]) -> impl Iterator<Item = (u64, &'a [u8])> {
+    runs.iter().flat_map(|(at, bytes)| (*at..at.saturating_add(*bytes)).step_by(PAGE)).zip(bytes.chunks_exact(PAGE))
 }
 
 /// The page at `at` is one more.
@@ -102,9 +134,28 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_in_advance_counts_until_it_is_recalled() {
+        let mut stocked = Stocked::default();
+        stocked.add([(0x1000, page_hash(&page(1)))]);
+        let runs = [(0x1000, 0x3000)];
+        let first = [page(1), page(2), page(3)].concat();
+        assert_eq!(stocked.advance(&runs, &first), (vec![(0x2000, 0x2000)], [page(2), page(3)].concat()));
+        // It has what came last.
+        let then = [page(4), page(2), page(5)].concat();
+        assert_eq!(
+            stocked.advance(&runs, &then),
+            (vec![(0x1000, 0x1000), (0x3000, 0x1000)], [page(4), page(5)].concat())
+        );
+        assert_eq!(stocked.divide(&runs, &first).unwrap().there, [(0x2000, 0x1000)]);
+        assert_eq!(stocked.divide(&runs, &then).unwrap().rest, []);
+        stocked.recall();
+        assert_eq!(stocked.divide(&runs, &first).unwrap().there, [(0x1000, 0x1000)]);
+    }
+
+    #[test]
     fn what_is_said_is_bounded() {
         let mut stocked = Stocked::default();
         stocked.add((0..2 * KNOWN_MAX as u64).map(|n| (n * 4096, [0; 16])));
-        assert_eq!(stocked.0.len(), KNOWN_MAX);
+        assert_eq!(stocked.hashes.len(), KNOWN_MAX);
     }
 }

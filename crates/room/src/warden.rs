@@ -1,5 +1,6 @@
 //! The warden: the room's side towards its home. One process per room, outside the room's namespaces.
 
+mod advance;
 mod after;
 mod ahead;
 mod answers;

@@ -75,6 +75,24 @@ pub fn pushed(body: &[u8]) -> Option<(Pages<'_>, Vec<Run>)> {
     whole.then_some((Pages { pid: i32::from_le_bytes(*pid), runs: sent, bytes }, zeros))
 }
 
+/// Header of pages that may be the same when their process stops. `number`: which [`crate::message::onward::Order::Advance`] wanted them.
+pub fn advance_head(pid: i32, number: u32, runs: &[Run]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(12 + 16 * runs.len());
+    out.extend(pid.to_le_bytes());
+    out.extend(number.to_le_bytes());
+    out.extend(&pages_head(pid, runs)[4..]);
+    out
+}
+
+/// Such pages, and their number.
+pub fn advance(body: &[u8]) -> Option<(u32, Pages<'_>)> {
+    let (pid, rest) = body.split_first_chunk()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    let (runs, bytes) = runs(rest)?;
+    let whole = sum(&runs)? == bytes.len() as u64;
+    whole.then_some((u32::from_le_bytes(*number), Pages { pid: i32::from_le_bytes(*pid), runs, bytes }))
+}
+
 /// Runs of pages of a process: that follow, or that it never had (their header is [`pages_head`]).
 pub fn later(body: &[u8]) -> Option<(i32, Vec<Run>)> {
     let (pid, rest) = body.split_first_chunk()?;
@@ -153,6 +171,11 @@ mod tests {
         assert_eq!(pushed(&body), Some((Pages { pid: 7, runs: runs.clone(), bytes: &[1; 12288] }, zeros.clone())));
         for cut in [0, 7, 20, 40, body.len() - 1] {
             assert_eq!(pushed(&body[..cut]), None);
+        }
+        let body = [&advance_head(7, 9, &runs)[..], &[1; 12288]].concat();
+        assert_eq!(advance(&body), Some((9, Pages { pid: 7, runs: runs.clone(), bytes: &[1; 12288] })));
+        for cut in [0, 7, 11, 20, 44, body.len() - 1] {
+            assert_eq!(advance(&body[..cut]), None);
         }
         let nothing = Pages { pid: 7, runs: vec![], bytes: &[] };
         assert_eq!(pushed(&pushed_head(7, &[], &zeros)), Some((nothing, zeros)));

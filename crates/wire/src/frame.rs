@@ -31,10 +31,15 @@ pub enum Kind {
     Vacant = 10,
     /// Any frame of pages, packed, as [`crate::packed`] has it.
     Packed = 11,
-    /// Runs of pages that the other end has from an earlier stay of the process, as it said ([`crate::ToHome::Stocked`]), and that are the same still; as [`crate::cargo`] has them.
+    /// Runs of pages that the other end has from an earlier stay of the process, as it said ([`crate::ToHome::Stocked`]), or in advance ([`Kind::Advance`]), and that are the same still; as
+    /// [`crate::cargo`] has them.
     Stocked = 12,
     /// Runs of pages that come, and of which nearly all will; likewise.
     Dense = 13,
+    /// Pages of a body that runs still (to home), which may be the same when it stops: then it is [`Kind::Stocked`] that says so; as [`crate::cargo`] has them.
+    Advance = 14,
+    /// A process (4 bytes): whoever sends it wants to hear when all that it sent of that before is in place ([`crate::message::onward::Wanted::InPlace`]). From one room to another.
+    Await = 15,
 }
 
 /// The header of a frame.
@@ -93,6 +98,8 @@ impl Head {
             11 => Kind::Packed,
             12 => Kind::Stocked,
             13 => Kind::Dense,
+            14 => Kind::Advance,
+            15 => Kind::Await,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

@@ -14,7 +14,9 @@ pub fn head(kind: Kind, plain_bytes: u32) -> [u8; HEAD_BYTES] {
 /// Kind and size of what was packed, and the packed bytes. Only pages are packed; they fit a frame.
 pub fn read(body: &[u8]) -> Option<(Kind, usize, &[u8])> {
     let ([k0, k1, a, b, c, d], rest) = body.split_first_chunk::<HEAD_BYTES>()?;
-    let kind = [Kind::Pages, Kind::Pushed].into_iter().find(|kind| *kind as u16 == u16::from_le_bytes([*k0, *k1]))?;
+    let kind = [Kind::Pages, Kind::Pushed, Kind::Advance]
+        .into_iter()
+        .find(|kind| *kind as u16 == u16::from_le_bytes([*k0, *k1]))?;
     let plain_bytes = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
     (plain_bytes <= FRAME_BYTES_MAX).then_some((kind, plain_bytes, rest))
 }

@@ -126,6 +126,14 @@ pub fn pages_stocked(room: &Shared, body: &[u8]) {
     }
 }
 
+/// Pages of a process that may be the same when it stops.
+pub fn pages_advance(room: &Shared, body: Vec<u8>, wire_bytes: u32) {
+    if let Some((pid, number, pages)) = Pages::advance(body) {
+        room.moves.count_wire(pid, wire_bytes.into());
+        room.moves.tell(pid, Heard::Advance(number, pages));
+    }
+}
+
 /// Pages of a process that come, and are full.
 pub fn pages_dense(room: &Shared, body: &[u8]) {
     if let Some((pid, runs)) = wire::cargo::later(body) {

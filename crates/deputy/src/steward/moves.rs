@@ -4,6 +4,7 @@
 //! Of the two bodies that there are during a move one is stopped, and which one goes on is decided here: before the commit point everything that fails leaves the
 //! process where it was.
 
+mod advance;
 mod ahead;
 mod back;
 mod barred;
@@ -94,6 +95,8 @@ pub enum Heard {
     Part(Vec<u8>, bool),
     /// Pages: where they lie, and their bytes.
     Pages(Pages),
+    /// Pages that may be the same when it stops; which order wanted them.
+    Advance(u32, Pages),
     /// These are here from before it left, and the same still.
     There(Vec<body::Run>),
     /// These come, and are full.

@@ -170,6 +170,7 @@ fn take_turn(room: &Arc<Shared>, files: &Arc<Server>, uplink: &Mutex<Receiver>, 
             Kind::Pages => messages::image_pages(room, std::mem::take(body), head.body_bytes),
             Kind::Stocked => messages::pages_stocked(room, body),
             Kind::Dense => messages::pages_dense(room, body),
+            Kind::Advance => messages::pages_advance(room, std::mem::take(body), head.body_bytes),
             Kind::Later => messages::pages_later(room, body),
             Kind::Vacant => messages::pages_vacant(room, body),
             Kind::Pushed => messages::pages_pushed(room, body, head.body_bytes),
@@ -184,7 +185,7 @@ fn take_turn(room: &Arc<Shared>, files: &Arc<Server>, uplink: &Mutex<Receiver>, 
                     return None;
                 }
             }
-            Kind::Invalidate | Kind::Offer | Kind::Packed => {
+            Kind::Invalidate | Kind::Offer | Kind::Packed | Kind::Await => {
                 end(room, "the room sent what only a home sends");
                 return None;
             }

@@ -1,7 +1,7 @@
 //! The memory of a body that will leave for another room goes there while it runs, over the way that was made for it ([`super::lanes`]); what it has written since goes when it
 //! stands still ([`super::tracer`]).
 
-use super::lanes::Out;
+use super::lanes::{self, Out};
 use super::shared::Shared;
 use body::{Ahead, BodyError, Copied, Stocked, preliminary};
 use image::Image;
@@ -42,9 +42,14 @@ pub enum Watch {
 pub fn start(room: &Arc<Shared>, pid: i32, wish: onward::Ahead, begun: Begun) {
     let task = room.clone();
     let send = move || {
-        let result = send(&task, pid, wish, &begun).map(|ahead| {
-            let course = ahead.course();
-            task.lanes.keep(pid, &wish.ticket, ahead);
+        let sent = if wish.files_alone {
+            send_files(&task, pid, wish, &begun)
+        } else {
+            send(&task, pid, wish, &begun).map(Some)
+        };
+        let result = sent.map(|ahead| {
+            let course = ahead.as_ref().and_then(Ahead::course).unwrap_or_default();
+            ahead.into_iter().for_each(|ahead| task.lanes.keep(pid, &wish.ticket, ahead));
             Went { rounds: course.rounds, outrun: course.outrun }
         });
         tell(&task, pid, wish, result.map_err(|e| e.to_string()));
@@ -68,12 +73,13 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
     }
     send_image(&way, &image)?;
     send_message(&way, &ToRoom::LayOut { pid, stocked: true })?;
-    let stocked = super::lanes::hear_stocked(&way)?;
-    let mut pages = Pages { room, pid, way: &way, bulk: Bulk::new(wish.pace), stocked, sent_bytes: 0 };
+    let stocked = lanes::hear_stocked(&way)?;
+    let mut pages = Pages { stocked, ..Pages::new(room, pid, &way, Bulk::new(wish.pace)) };
     let uffd = match &begun.watch {
         Watch::Copy => {
             let copied = Copied::of(begun.host.0, &image.areas)?;
             pages.send_copy(&copied, &image.areas)?;
+            lanes::await_in_place(&way, pid)?;
             return Ok(Ahead::copied(copied, image.areas));
         }
         Watch::Kernel(uffd) => await_uffd(uffd)?,
@@ -86,10 +92,27 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
     ahead.send(rounds, |round| {
         let before = pages.sent_bytes;
         pages.send(round.runs, round.areas, &memory, round.fresh, Some(&mut round.unreadable))?;
+        // What is sent at the stop must not queue behind them.
+        lanes::await_in_place(&way, pid)?;
         os::fault::at("round there")?;
         Ok::<_, BodyError>(pages.sent_bytes - before)
     })?;
     Ok(ahead)
+}
+
+/// Only pages of files' copies. Nothing, if they are too many or it is not known where they lie: then they go at the stop.
+fn send_files(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<Option<Ahead>, BodyError> {
+    os::fault::at("ahead there")?;
+    let way = room.lanes.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
+    let image = preliminary(pid, begun.outline.clone());
+    let copied = Copied::of_files(begun.host.0, &image.areas).ok().filter(|_| !image.areas.is_empty());
+    let Some(copied) = copied else { return Ok(None) };
+    send_image(&way, &image)?;
+    send_message(&way, &ToRoom::LayOut { pid, stocked: false })?;
+    let mut pages = Pages::new(room, pid, &way, Bulk::new(wish.pace));
+    pages.send_copy(&copied, &image.areas)?;
+    lanes::await_in_place(&way, pid)?;
+    Ok(Some(Ahead::of_files(copied, image.areas)))
 }
 
 /// A body's userfaultfd, when it has made one.
@@ -114,7 +137,12 @@ pub struct Pages<'a> {
     pub sent_bytes: u64,
 }
 
-impl Pages<'_> {
+impl<'a> Pages<'a> {
+    /// None was sent, and the other room has none.
+    pub fn new(room: &'a Shared, pid: i32, way: &'a Out, bulk: Bulk) -> Pages<'a> {
+        Pages { room, pid, way, bulk, stocked: Stocked::default(), sent_bytes: 0 }
+    }
+
     /// Sends these ([`body::each_batch`]).
     pub fn send(
         &mut self,

@@ -51,6 +51,8 @@ pub enum Item {
         /// Who sends them and wants to know what is here of it already, if anybody does.
         stocked: Option<Source>,
     },
+    /// Who sends a process wants to hear when all before this is in place.
+    Await(Source),
     /// What was to come of this process over a way of its own does not.
     Lost {
         /// It.
@@ -234,6 +236,7 @@ pub fn serve(room: &Arc<Shared>) {
                     incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_later(room, pid, &runs));
                 }
             }
+            Item::Await(source) => source.tell_in_place(),
             Item::Lost { pid, why } => {
                 incoming.remove(&pid);
                 give_up(room, pid, why);

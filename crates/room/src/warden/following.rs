@@ -64,6 +64,14 @@ impl Source {
             }
         }
     }
+
+    /// Says that all that it has sent of a process is in place.
+    pub fn tell_in_place(&self) {
+        if let (Source::Room(link), Ok(bytes)) = (self, postcard::to_stdvec(&Wanted::InPlace)) {
+            // Whoever reads from a way that fails sees it.
+            let _ = link.send(Kind::Message, 0, 0, &[&bytes]);
+        }
+    }
 }
 
 /// What happens to them.

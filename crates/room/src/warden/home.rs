@@ -1,5 +1,6 @@
 //! What home says, and what follows from it.
 
+use super::advance;
 use super::after::{self, After};
 use super::cargo::Item;
 use super::following::{Followed, Source};
@@ -44,6 +45,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Kill { pid } => {
             room.lanes.end(pid);
             room.homeward.forget(pid);
+            room.stocked.forget(pid);
             room.cargo.give(Item::Forget { pid });
             room.orders.give(Order::Kill { pid });
         }
@@ -79,6 +81,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
                 room.homeward.begin(pid, wish.ahead.ticket);
                 room.orders.give(Order::Homeward { pid, wish });
             }
+            onward::Order::Advance { number, pace } => advance::start(room, pid, number, pace),
             onward::Order::Enough => {
                 room.homeward.forget(pid);
                 room.windows.close(pid);

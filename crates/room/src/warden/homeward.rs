@@ -64,7 +64,7 @@ pub fn start(room: &Arc<Shared>, pid: i32, host: HostTid, wish: onward::Homeward
     let (task, ticket) = (room.clone(), wish.ahead.ticket);
     let send = move || {
         let result = send(&task, (pid, host), &wish, watch).map(|ahead| {
-            let course = ahead.course();
+            let course = ahead.course().unwrap_or_default();
             task.homeward.keep(pid, &ticket, ahead);
             Went { rounds: course.rounds, outrun: course.outrun }
         });

@@ -24,7 +24,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long who has connected may take to say what it brings.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// How long the other room may take to say what it has: it may be busy with others that come.
-const STOCKED_WITHIN: Duration = Duration::from_secs(20);
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// How long it may take until what is under way to it is in place there.
+const IN_PLACE_WITHIN: Duration = link::LOST_AFTER;
 /// Connections that are served at once; more are closed.
 const SERVED_MAX: usize = 16;
 
@@ -199,22 +201,41 @@ fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<Out, LaneError> {
 
 /// What the other room has of the process from an earlier stay: it says so when it lays its memory out.
 pub fn hear_stocked(way: &Out) -> Result<Stocked, BodyError> {
-    let broken = |why: &str| BodyError::Stays(format!("the way to the other room: {why}"));
+    let mut stocked = Stocked::default();
+    hear(way, ANSWER_WITHIN, |wanted| match wanted {
+        Wanted::Stocked { pages, last } => {
+            stocked.add(pages);
+            Some(last)
+        }
+        _ => None,
+    })?;
+    Ok(stocked)
+}
+
+/// Until all that was sent of the process is in place there.
+pub fn await_in_place(way: &Out, pid: i32) -> Result<(), BodyError> {
+    way.link.send(Kind::Await, 0, 0, &[&pid.to_le_bytes()]).map_err(|e| broken(&e.to_string()))?;
+    hear(way, IN_PLACE_WITHIN, |wanted| (wanted == Wanted::InPlace).then_some(true))
+}
+
+fn broken(why: &str) -> BodyError {
+    BodyError::Stays(format!("the way to the other room: {why}"))
+}
+
+/// Hears what the other room says until `take` says that this is all; it says nothing of what may not come.
+fn hear(way: &Out, limit: Duration, mut take: impl FnMut(Wanted) -> Option<bool>) -> Result<(), BodyError> {
     let mut back = way.back.lock().unwrap_or_else(PoisonError::into_inner);
     let back = back.as_mut().ok_or_else(|| broken("it is in use"))?;
     let within = |limit| way.socket.set_read_timeout(limit).map_err(|e| broken(&e.to_string()));
-    within(Some(os::fault::patience(STOCKED_WITHIN)))?;
-    let (mut stocked, mut body) = (Stocked::default(), Vec::new());
+    within(Some(os::fault::patience(limit)))?;
+    let mut body = Vec::new();
     loop {
         let head = back.receive(&mut body).map_err(|e| broken(&e.to_string()))?;
-        match postcard::from_bytes(&body).ok().filter(|_| head.kind == Kind::Message) {
-            Some(Wanted::Stocked { pages, last }) => {
-                stocked.add(pages);
-                if last {
-                    return within(None).map(|()| stocked);
-                }
-            }
-            _ => return Err(broken("it says something that it may not")),
+        let wanted = postcard::from_bytes(&body).ok().filter(|_| head.kind == Kind::Message);
+        match wanted.and_then(&mut take) {
+            Some(true) => return within(None),
+            Some(false) => {}
+            None => return Err(broken("it says something that it may not")),
         }
     }
 }
@@ -232,7 +253,7 @@ pub fn listen(way: &Out, lender: &Arc<Lender>) -> Result<(), BodyError> {
                 Ok(Some(Wanted::Fetch(ranges))) => lender.ask(&ranges),
                 Ok(Some(Wanted::Filled)) => lender.arrived(),
                 Ok(Some(Wanted::Enough)) => lender.stop(),
-                Ok(Some(Wanted::Stocked { .. })) | Ok(None) => {
+                Ok(Some(Wanted::Stocked { .. } | Wanted::InPlace)) | Ok(None) => {
                     return lender.cut("the other room says something that it may not");
                 }
                 Err(e) => return lender.cut(&format!("the way to the other room: {e}")),
@@ -338,6 +359,7 @@ fn receive(
             Kind::Stocked => (cargo::process(&body), Item::Stocked(std::mem::take(&mut body)), None),
             Kind::Dense => (cargo::process(&body), Item::Dense(std::mem::take(&mut body)), None),
             Kind::Later => (cargo::process(&body), Item::Later(std::mem::take(&mut body)), None),
+            Kind::Await => (cargo::process(&body), Item::Await(source.clone()), None),
             Kind::Message => match postcard::from_bytes(&body) {
                 Ok(ToRoom::LayOut { pid, stocked }) => {
                     (Some(pid), Item::LayOut { pid, stocked: stocked.then(|| source.clone()) }, None)

@@ -139,7 +139,7 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
             Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
             Kind::Message if obey(room, &body) => {}
             Kind::Message => break "home ended the room",
-            Kind::Applied | Kind::Packed => break "home sent what only a room sends",
+            Kind::Applied | Kind::Packed | Kind::Advance | Kind::Await => break "home sent what only a room sends",
         }
     };
     waiting.close();

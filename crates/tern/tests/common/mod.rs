@@ -1,7 +1,7 @@
 //! What the tests of the whole have in common.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test program uses a part; a test that cannot go on has failed")]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -55,17 +55,31 @@ pub fn lab_of(options: &Options) -> Lab {
 }
 
 /// Runs a command to its end with this on its standard input.
-pub fn run_with_input(mut command: Command, input: &[u8]) -> Output {
+pub fn run_with_input(command: Command, input: &[u8]) -> Output {
+    run_answering(command, "", input)
+}
+
+/// The same; the input comes when the `prompt` has been printed.
+pub fn run_answering(mut command: Command, prompt: &str, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut pipe = child.stdin.take().unwrap();
+    let (mut pipe, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut stdout = Vec::new();
+    let mut part = [0; 4096];
+    while !stdout.windows(prompt.len().max(1)).any(|printed| printed == prompt.as_bytes()) && !prompt.is_empty() {
+        match from.read(&mut part) {
+            Ok(0) | Err(_) => break,
+            Ok(bytes) => stdout.extend(&part[..bytes]),
+        }
+    }
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
             // A command need not read all of its input.
             let _ = pipe.write_all(input);
         });
+        scope.spawn(|| from.read_to_end(&mut stdout));
         child.wait_with_output().unwrap()
     });
-    Output { status: output.status, stdout: output.stdout, stderr: output.stderr }
+    Output { status: output.status, stdout, stderr: output.stderr }
 }
 
 /// `CC1` becomes the path of gcc's compiler proper.

@@ -8,6 +8,7 @@ mod early;
 mod exec;
 mod filtered;
 mod killed;
+mod queued;
 mod sharing;
 mod unseen;
 

@@ -1,6 +1,7 @@
 //! Running programs that are moved to another node and home again, started by a plain shell.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod advance;
 mod ahead;
 mod answers;
 mod clocks;

@@ -8,6 +8,8 @@ pub enum Input {
     Pipe(&'static str),
     /// A terminal, on which this is typed.
     Terminal(&'static str),
+    /// The same, when the first of these has been printed the second is typed.
+    Prompted(&'static str, &'static str),
 }
 
 /// A command and what it needs.
@@ -37,6 +39,15 @@ const fn piped(name: &'static str, file: &'static str, command: &'static [&'stat
 
 const fn typed(name: &'static str, text: &'static str, command: &'static [&'static str]) -> Case {
     Case { name, needs: &[], command, input: Input::Terminal(text), own_words: false }
+}
+
+const fn prompted(
+    name: &'static str,
+    prompt: &'static str,
+    text: &'static str,
+    command: &'static [&'static str],
+) -> Case {
+    Case { name, needs: &[], command, input: Input::Prompted(prompt, text), own_words: false }
 }
 
 const fn needing(needs: &'static [&'static str], case: Case) -> Case {
@@ -219,13 +230,14 @@ pub const CASES: &[Case] = &[
     ),
     typed("terminal: settings", "", &["stty", "-a"]),
     typed("terminal: name", "", &["tty", "-s"]),
-    typed(
+    prompted(
         "terminal: no echo",
+        "now\r\n",
         "secret\n",
         &[
             "python3",
             "-c",
-            "import termios, sys\na = termios.tcgetattr(0)\na[3] &= ~termios.ECHO\ntermios.tcsetattr(0, termios.TCSADRAIN, a)\nprint(len(sys.stdin.readline()), termios.tcgetattr(0)[3] & termios.ECHO)",
+            "import termios, sys\na = termios.tcgetattr(0)\na[3] &= ~termios.ECHO\ntermios.tcsetattr(0, termios.TCSADRAIN, a)\nprint('now', flush=True)\nprint(len(sys.stdin.readline()), termios.tcgetattr(0)[3] & termios.ECHO)",
         ],
     ),
     typed(

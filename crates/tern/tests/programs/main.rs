@@ -114,7 +114,7 @@ impl Bench {
         match case.input {
             Input::Nothing => {}
             Input::Pipe(file) => input = fs::read(self.lab.root("n1").unwrap().join("tmp/pantry").join(file)).unwrap(),
-            Input::Terminal(text) => {
+            Input::Terminal(text) | Input::Prompted(_, text) => {
                 input = text.into();
                 let line = words.iter().map(|w| quote(w)).collect::<Vec<_>>().join(" ");
                 words = vec!["script".into(), "-qec".into(), format!("exec {line}"), "/dev/null".into()];
@@ -127,7 +127,8 @@ impl Bench {
         let mut child = self.lab.in_node("n1", argv);
         child.env("PATH", "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         child.env("HOME", "/tmp").env("LC_ALL", "C.UTF-8").env("SHELL", "/bin/sh");
-        common::run_with_input(child, &input)
+        let prompt = if let Input::Prompted(prompt, _) = case.input { prompt } else { "" };
+        common::run_answering(child, prompt, &input)
     }
 }
 

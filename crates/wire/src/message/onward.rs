@@ -60,6 +60,8 @@ pub struct Ahead {
     pub pace: Pace,
     /// It is watched. Else it must be small enough to be compared at the stop with a copy of what was sent.
     pub watched: bool,
+    /// Only what cannot follow it goes ahead: pages of files' copies. They are compared.
+    pub files_alone: bool,
 }
 
 /// How the memory of a body that runs is to be sent home ([`Said::Sends`], an image with the areas that are laid out there, pages, [`Said::Ahead`]).
@@ -92,6 +94,8 @@ pub enum Wanted {
     Filled,
     /// None is missing any more: all are there, or whose they were has ended.
     Enough,
+    /// To [`crate::Kind::Await`].
+    InPlace,
     /// To [`crate::ToRoom::LayOut`]: pages that are there from an earlier stay, as in [`crate::ToHome::Stocked`].
     Stocked {
         /// They.
@@ -114,6 +118,13 @@ pub enum Order {
     Homeward(Homeward),
     /// To the same: no more of that.
     Enough,
+    /// To the same: send pages that can neither be laid out at home ahead nor follow, while it runs ([`crate::Kind::Advance`], then [`Said::Advanced`]).
+    Advance {
+        /// Of which try.
+        number: u32,
+        /// How they go.
+        pace: Pace,
+    },
     /// To the other: who shows this ticket, and is this node, brings it.
     Admit {
         /// Shown first.
@@ -141,6 +152,13 @@ pub enum Said {
     Sends {
         /// Bytes.
         own_bytes: u64,
+    },
+    /// To [`Order::Advance`]: all were sent, or why not.
+    Advanced {
+        /// In which try.
+        number: u32,
+        /// In words.
+        result: Result<(), String>,
     },
     /// Pages (start and bytes) that went home ahead, and are not there any more.
     Gone(Vec<(u64, u64)>),

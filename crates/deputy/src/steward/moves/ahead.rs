@@ -2,7 +2,7 @@
 
 use super::observe::Observed;
 use super::{Heard, Move, MoveError};
-use body::{Ahead, Copied, preliminary};
+use body::{Ahead, BodyError, Copied, preliminary};
 use image::Area;
 use os::inject::Memory;
 use os::pidfd::PidFd;
@@ -14,7 +14,7 @@ impl Move {
     /// Sends the memory while the process runs.
     pub fn send_ahead(&self, pidfd: &PidFd, observed: &Observed, rounds: Rounds) -> Result<Ahead, MoveError> {
         os::fault::at("ahead")?;
-        let areas = self.begin_layout(observed)?;
+        let areas = self.begin_layout(observed, true)?;
         let mut ahead = Ahead::new(self.track(pidfd)?, areas);
         self.done("track");
         self.await_layout()?;
@@ -33,28 +33,41 @@ impl Move {
     /// Sends the memory of a small process while it runs, and keeps a copy. `None`: it changes too quickly even for that.
     pub fn send_copy(&self, observed: &Observed) -> Result<Option<Ahead>, MoveError> {
         os::fault::at("ahead")?;
-        let areas = self.begin_layout(observed)?;
-        let copied = Copied::of(self.pid, &areas);
+        let areas = self.begin_layout(observed, true)?;
+        let sent = self.send_copied(Copied::of(self.pid, &areas), &areas)?;
+        Ok(sent.map(|copied| Ahead::copied(copied, areas)))
+    }
+
+    /// The same of the pages that cannot follow a process: those of files' copies.
+    pub fn send_files(&self, observed: &Observed) -> Result<Option<Ahead>, MoveError> {
+        os::fault::at("ahead")?;
+        // To look through what the room has from an earlier stay takes longer than to send these.
+        let areas = self.begin_layout(observed, false)?;
+        let sent = self.send_copied(Copied::of_files(self.pid, &areas), &areas)?;
+        Ok(sent.map(|copied| Ahead::of_files(copied, areas)))
+    }
+
+    fn send_copied(&self, copied: Result<Copied, BodyError>, areas: &[Area]) -> Result<Option<Copied>, MoveError> {
         self.await_layout()?;
         let Ok(copied) = copied else { return Ok(None) };
-        copied.each(&areas, || self.bulk.borrow().batch_bytes(), |runs, pages| self.send_pages(runs, pages))?;
+        copied.each(areas, || self.bulk.borrow().batch_bytes(), |runs, pages| self.send_pages(runs, pages))?;
         self.await_all_taken()?;
         self.done("copy");
-        Ok(Some(Ahead::copied(copied, areas)))
+        Ok(Some(copied))
     }
 
     /// Has the room lay out the memory of the empty body before the process is stopped. What changes until then is made to fit.
     pub fn lay_out_there(&self, observed: &Observed) -> Result<(), MoveError> {
-        self.begin_layout(observed)?;
+        self.begin_layout(observed, true)?;
         self.await_layout()
     }
 
-    /// The areas that are laid out.
-    fn begin_layout(&self, observed: &Observed) -> Result<Vec<Area>, MoveError> {
+    /// The areas that are laid out. `stocked`: the room says what it has of them from an earlier stay.
+    fn begin_layout(&self, observed: &Observed, stocked: bool) -> Result<Vec<Area>, MoveError> {
         let image = preliminary(self.pid, observed.image());
         self.send_image(&image)?;
         self.stocked.borrow_mut().clear();
-        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked: true });
+        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked });
         Ok(image.areas)
     }
 

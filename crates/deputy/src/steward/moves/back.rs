@@ -23,7 +23,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
-use wire::message::onward::Said;
+use wire::message::onward::{self, Said};
 use wire::message::{Family, LockedFile, MemoryId};
 
 /// SIGKILL and SIGSTOP.
@@ -57,7 +57,10 @@ impl Why {
 pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, why: Why, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
     must_be_away(room, pid)?;
     let this = Move::begin(room, pid, (Side::Room, false), wish.pace, gauge)?;
-    this.offer_leftover();
+    // What follows comes in any case.
+    if wish.how != How::Post {
+        this.offer_leftover();
+    }
     let mut come = this.come(wish, why);
     for _ in 1..TRIES_MAX {
         if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
@@ -80,6 +83,14 @@ impl Move {
     fn come(&self, wish: Wish, why: Why) -> Result<Leg, MoveError> {
         // Who waits for it has nothing of a shorter stop.
         let ahead = if why.must_come() { None } else { self.come_ahead(wish)? };
+        if !why.must_come()
+            && !matches!(wish.how, How::Stop | How::Flush)
+            && let Err(e) = self.come_in_advance(wish.pace)
+        {
+            self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Enough });
+            ahead.into_iter().for_each(|ahead| ahead.laid.undo());
+            return Err(e);
+        }
         let costs = || self.room.moves.costs("home", "stop", Parts::default()).limited(wish.pace.rate);
         let follow_bytes = match wish.how {
             How::Post => 0,

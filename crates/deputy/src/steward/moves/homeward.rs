@@ -129,6 +129,7 @@ impl Move {
             bytes_per_s,
             pace: wish.pace,
             watched,
+            files_alone: false,
         };
         let taken = os::areas::read(self.pid)?.iter().map(|a| (a.start, a.end)).collect();
         let order = Order::Homeward(onward::Homeward { ahead, taken });

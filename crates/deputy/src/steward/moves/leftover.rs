@@ -32,7 +32,7 @@ impl Move {
         let missing = || MoveError::Room("it takes pages for the same that are not here".into());
         for (part, pages) in leftover.as_ref().ok_or_else(missing)?.parts(runs) {
             write(&[part], &pages.ok_or_else(missing)?)?;
-            self.count_stocked(part.1);
+            self.count_stocked(leftover.as_ref().map_or(0, |leftover| leftover.left_bytes(part)));
         }
         Ok(())
     }

@@ -104,9 +104,8 @@ impl Move {
         let costs = |how| self.room.moves.costs(&self.room.args.host, how, parts).limited(wish.pace.rate);
         let chosen = costs("stop").choose(own_bytes, wish.max_freeze_us);
         match (wish.how, chosen) {
-            (How::Stop | How::Post | How::Flush, _) | (How::Auto, Way::Stop) => {
-                self.lay_out_there(&prepared.observed).map(|()| None)
-            }
+            (How::Stop, _) | (How::Auto, Way::Stop) => self.lay_out_there(&prepared.observed).map(|()| None),
+            (How::Post | How::Flush, _) => self.send_files(&prepared.observed),
             (How::Auto, Way::Copy) => self.send_copy(&prepared.observed),
             (How::Auto, Way::Pre) | (How::Pre, _) => {
                 let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs("pre"));

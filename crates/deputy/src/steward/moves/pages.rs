@@ -19,6 +19,13 @@ impl Pages {
         Some((pid, Pages { runs, body, at }))
     }
 
+    /// The same of pages that come in advance, and for which order.
+    pub fn advance(body: Vec<u8>) -> Option<(i32, u32, Pages)> {
+        let (number, pages) = wire::cargo::advance(&body)?;
+        let (pid, at, runs) = (pages.pid, body.len() - pages.bytes.len(), pages.runs);
+        Some((pid, number, Pages { runs, body, at }))
+    }
+
     /// What is in them.
     pub fn bytes(&self) -> &[u8] {
         &self.body[self.at..]

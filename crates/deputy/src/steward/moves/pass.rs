@@ -165,14 +165,15 @@ impl Move {
     /// Pre-copy, if it is wanted, or needed for the bound.
     fn pages_ahead(&self, to: &str, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
         let costs = |how| self.room.moves.costs(to, how, Parts::default()).limited(wish.pace.rate);
-        let watched = match (wish.how, costs("stop").choose(own_bytes, wish.max_freeze_us)) {
-            (How::Auto, Way::Copy) => false,
-            (How::Auto, Way::Pre) | (How::Pre, _) => true,
+        let (watched, files_alone) = match (wish.how, costs("stop").choose(own_bytes, wish.max_freeze_us)) {
+            (How::Auto, Way::Copy) => (false, false),
+            (How::Auto, Way::Pre) | (How::Pre, _) => (true, false),
+            (How::Post, _) => (false, true),
             _ => return Ok(None),
         };
         let (fixed_us, bytes_per_s) = costs("pre").parts();
         let (max_freeze_us, pace) = (wish.max_freeze_us, wish.pace);
-        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace, watched };
+        let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace, watched, files_alone };
         self.gauge.begin(Stage::Ahead, own_bytes);
         self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Ahead(order) });
         loop {
@@ -186,7 +187,7 @@ impl Move {
                     // What changes too quickly even for a copy gets another body: this one may have some of its pages.
                     let not_ahead = |why| if watched { MoveError::NotAhead(why) } else { MoveError::Changed };
                     let onward::Went { rounds, outrun } = result.map_err(not_ahead)?;
-                    return Ok(Some(Course { rounds, outrun }));
+                    return Ok(Some(Course { rounds, outrun }).filter(|_| !files_alone));
                 }
                 _ => {}
             }

@@ -105,8 +105,7 @@ impl Tracer {
         }
         let room = self.room.clone();
         let send = move || {
-            let mut pages =
-                Pages { room: &room, pid, way: &onward.way, bulk, stocked: body::Stocked::default(), sent_bytes: 0 };
+            let mut pages = Pages::new(&room, pid, &onward.way, bulk);
             let (mut image, mut ahead) = (image, onward.ahead);
             let sent = send(host, &mut image, (&mut ahead, follow_bytes), &mut pages);
             room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(refusal) });
@@ -141,7 +140,7 @@ fn send(
     if !fits {
         send_image(way, image)?;
     }
-    let follow = ahead.is_none() && os::process::anonymous_bytes(host.0)? >= follow_bytes;
+    let follow = ahead.may_follow() && os::process::anonymous_bytes(host.0)? >= follow_bytes;
     let Left { rest, bytes, later } = ahead.left(host.0, image, follow)?;
     // What is little goes at once, so that the other room wakes up once. Home, which only counts, is told then.
     let gathered = bytes.is_some().then(|| way.link.gather());
