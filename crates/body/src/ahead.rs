@@ -29,6 +29,8 @@ pub struct Ahead {
     course: Course,
     /// Only pages of files' copies were.
     files_alone: bool,
+    /// More takes too long while the process stands still, bytes: as far as it is known by what was sent.
+    rest_bytes_max: u64,
 }
 
 /// How it is known what was written.
@@ -95,18 +97,18 @@ impl Ahead {
     }
 
     fn with(watch: Watch, areas: Vec<Area>, sent: Vec<(u64, u64)>, course: Course) -> Ahead {
-        Ahead { watch, areas, sent, owed: Vec::new(), course, files_alone: false }
+        Ahead { watch, areas, sent, owed: Vec::new(), course, files_alone: false, rest_bytes_max: u64::MAX }
     }
 
-    /// All of this was sent of a process that has these areas.
-    pub fn copied(copied: Copied, areas: Vec<Area>) -> Ahead {
-        let sent = copied.ranges();
-        Ahead::with(Watch::Copied(copied), areas, sent, Course { rounds: 1, outrun: false })
+    /// All of this was sent of a process that has these areas. If more than `rest_bytes_max` is left, that takes too long while it stands still.
+    pub fn copied(copied: Copied, areas: Vec<Area>, rest_bytes_max: u64) -> Ahead {
+        let (sent, course) = (copied.ranges(), Course { rounds: 1, outrun: false });
+        Ahead { rest_bytes_max, ..Ahead::with(Watch::Copied(copied), areas, sent, course) }
     }
 
     /// The same, of pages of files' copies alone ([`Copied::of_files`]): they cannot follow a process, as all else may.
     pub fn of_files(copied: Copied, areas: Vec<Area>) -> Ahead {
-        Ahead { course: Course::default(), files_alone: true, ..Ahead::copied(copied, areas) }
+        Ahead { course: Course::default(), files_alone: true, ..Ahead::copied(copied, areas, u64::MAX) }
     }
 
     /// Has `send` send round after round, which says how many bytes went. Of a copy all was sent.
@@ -141,6 +143,7 @@ impl Ahead {
             let next = rounds.next(now.iter().map(|(start, end)| end - start).sum());
             if next != Next::Round {
                 self.course.outrun = next == Next::Outrun;
+                self.rest_bytes_max = rounds.rest_bytes_max();
                 self.owed = union(&self.owed, &now);
                 return Ok(());
             }
@@ -195,18 +198,19 @@ pub fn divide_behind_files(pid: i32, image: &Image, ahead: &Ahead) -> Result<(Re
     Ok((ahead.rest_now(&now, &image.areas)?, later))
 }
 
-/// What is sent of process `pid` at the stop, and what follows. `ahead`: what has gone ahead, and what is left then. `follow`: pages may, though none has.
+/// What is sent of process `pid` at the stop, and what follows. `ahead`: what has gone ahead, and what is left then; what is left follows if
+/// it is no less than `follow_bytes`.
 pub fn divide(
     pid: i32,
     image: &Image,
     ahead: Option<(&Ahead, Rest)>,
-    follow: bool,
+    follow_bytes: u64,
 ) -> Result<(Rest, Ranges), BodyError> {
     let memory = Memory::of(pid)?;
     let part_later = || part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
     let Some((ahead, rest)) = ahead else {
         let own = Own::of(pid)?;
-        let (runs, later) = match follow {
+        let (runs, later) = match is_much(pid, follow_bytes)? {
             true => {
                 let (now, later) = part_later();
                 (own_in(&own, &now)?, later)
@@ -215,8 +219,10 @@ pub fn divide(
         };
         return Ok((Rest { runs, gone: Vec::new() }, later));
     };
+    let rest_bytes = rest.runs.iter().map(|run| run.1).sum::<u64>();
+    let follows = ahead.course.outrun || rest_bytes > follow_bytes.min(ahead.rest_bytes_max);
     // Too many pieces would take long to be discarded there.
-    if !ahead.course.outrun || rest.runs.len() > GONE_MAX {
+    if !follows || rest.runs.len() > GONE_MAX {
         return Ok((rest, Ranges::default()));
     }
     let mut left: Ranges = rest.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
@@ -226,11 +232,17 @@ pub fn divide(
     Ok((Rest { runs, gone: rest.gone }, later))
 }
 
+/// Process `pid` has so much memory of its own.
+pub fn is_much(pid: i32, bytes: u64) -> Result<bool, BodyError> {
+    Ok(bytes < u64::MAX && os::process::anonymous_bytes(pid)? >= bytes)
+}
+
 impl Course {
     /// In words. `followed`: the rest was sent when it ran there.
     pub fn how(&self, followed: bool) -> String {
         let then = match (self.outrun, followed) {
-            (false, _) => "",
+            (false, false) => "",
+            (false, true) => ", then post: it wrote much at the end",
             (true, false) => ", then stop: it writes as fast as the link carries",
             (true, true) => ", then post: it writes as fast as the link carries",
         };

@@ -63,6 +63,11 @@ impl Copied {
         })
     }
 
+    /// How much was copied.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// Start and end of what was copied.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
         self.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect()

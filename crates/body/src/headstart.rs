@@ -1,6 +1,6 @@
 //! What of a process' memory has gone ahead, and what of it is left when it stands still: a thread of its own finds that out while the process is still being collected.
 
-use crate::ahead::{Ahead, Course, Rest, divide, divide_behind_files};
+use crate::ahead::{Ahead, Course, Rest, divide, divide_behind_files, is_much};
 use crate::error::BodyError;
 use image::{Area, Image};
 use os::inject::Memory;
@@ -78,14 +78,11 @@ impl Headstart {
         self.ahead.as_ref().and_then(|ahead| ahead.course())
     }
 
-    /// What has not gone ahead may follow.
-    pub fn may_follow(&self) -> bool {
-        self.ahead.as_ref().is_none_or(|ahead| ahead.is_of_files())
-    }
-
-    /// What is left of process `pid`. `follow`: pages may follow, though none has gone ahead, or only those of files.
-    pub fn left(&mut self, pid: i32, image: &Image, follow: bool) -> Result<Left, BodyError> {
-        if let Some(ahead) = self.ahead.as_ref().filter(|ahead| follow && ahead.is_of_files()) {
+    /// What is left of process `pid`, and stays behind to follow if it is no less than `follow_bytes`.
+    pub fn left(&mut self, pid: i32, image: &Image, follow_bytes: u64) -> Result<Left, BodyError> {
+        if let Some(ahead) = self.ahead.as_ref().filter(|ahead| ahead.is_of_files())
+            && is_much(pid, follow_bytes)?
+        {
             let (rest, later) = divide_behind_files(pid, image, ahead)?;
             return Ok(Left { rest, bytes: None, later });
         }
@@ -98,7 +95,7 @@ impl Headstart {
         };
         let (rest, bytes) = found;
         let ahead = self.ahead.as_deref().map(|ahead| (ahead, rest));
-        let (rest, later) = divide(pid, image, ahead, follow)?;
+        let (rest, later) = divide(pid, image, ahead, follow_bytes)?;
         Ok(Left { rest, bytes: bytes.filter(|_| later.is_empty()), later })
     }
 }
@@ -146,18 +143,20 @@ mod tests {
         let mut memory = vec![7u8; 16 * PAGE];
         let start = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);
         let areas = vec![Area::anonymous(start, start + 8 * PAGE as u64, 3)];
-        let ahead = Ahead::copied(Copied::of(pid, &areas).unwrap(), areas.clone());
+        let ahead = Ahead::copied(Copied::of(pid, &areas).unwrap(), areas.clone(), u64::MAX);
         let mut headstart = Headstart::of(pid, Some(ahead));
         let image = Image { areas: areas.clone(), ..Image::default() };
         assert!(headstart.fits(&image) && !headstart.is_none());
         let from = (start - memory.as_ptr() as u64) as usize;
         memory[from + PAGE] = 8;
         headstart.begin(&areas);
-        let left = headstart.left(pid, &image, false).unwrap();
+        let left = headstart.left(pid, &image, u64::MAX).unwrap();
         assert_eq!(left.rest.runs, [(start + PAGE as u64, PAGE as u64)]);
         assert_eq!(left.bytes.as_deref(), Some(&memory[from + PAGE..from + 2 * PAGE]));
-        // Asked again it looks itself.
-        assert_eq!(headstart.left(pid, &image, false).unwrap().rest.runs, left.rest.runs);
+        // Asked again it looks itself; what may follow does.
+        assert_eq!(headstart.left(pid, &image, u64::MAX).unwrap().rest.runs, left.rest.runs);
+        let left = headstart.left(pid, &image, 100).unwrap();
+        assert_eq!((left.rest.runs, left.later.iter().count()), (vec![], 1));
     }
 
     #[test]
@@ -171,11 +170,11 @@ mod tests {
         let copied = Copied::of_files(pid, &areas).unwrap();
         assert_eq!(copied.ranges(), [(start, file)]);
         let mut headstart = Headstart::of(pid, Some(Ahead::of_files(copied, areas.clone())));
-        assert!(headstart.may_follow() && !headstart.is_none() && headstart.course().is_none());
+        assert!(!headstart.is_none() && headstart.course().is_none());
         let from = (start - memory.as_ptr() as u64) as usize;
         (memory[from + PAGE], memory[from + 5 * PAGE]) = (8, 8);
         let image = Image { areas, ..Image::default() };
-        let left = headstart.left(pid, &image, true).unwrap();
+        let left = headstart.left(pid, &image, 0).unwrap();
         assert_eq!((left.rest.runs, left.rest.gone), (vec![(start + page, page)], vec![]));
         assert_eq!(left.later.iter().collect::<Vec<_>>(), [(file, end)]);
     }
@@ -187,7 +186,7 @@ mod tests {
         let areas = vec![Area::anonymous(start, start + 8 * PAGE as u64, 3)];
         let mut none = Headstart::default();
         none.begin(&areas);
-        let left = none.left(std::process::id() as i32, &Image { areas, ..Image::default() }, false).unwrap();
+        let left = none.left(std::process::id() as i32, &Image { areas, ..Image::default() }, u64::MAX).unwrap();
         assert!(none.is_none() && left.bytes.is_none() && !left.rest.runs.is_empty());
         assert_eq!(memory[0], 7);
     }

@@ -33,7 +33,7 @@ mod timers;
 mod visit;
 
 pub use again::as_it_was;
-pub use ahead::{Ahead, Course, Rest, Round, preliminary};
+pub use ahead::{Ahead, Course, Rest, Round, is_much, preliminary};
 pub use areas::{Memory, memory};
 pub use collect::{Collected, Known, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::{Copied, FILES_BYTES_MAX};

@@ -11,7 +11,7 @@ const LOOK_US_PER_BYTE: f64 = 0.012 / 4096.0;
 /// A move that is expected to take this part of what it may is risked: on a busy machine one of a hundred takes half as long again, or more.
 const RISKED: f64 = 0.6;
 /// Less is sent at once whatever has been seen of the link: while pages follow, the process is lost with either node.
-const FOLLOWS_FROM_BYTES: u64 = 1 << 20;
+const FOLLOWS_FROM_BYTES: u64 = 128 << 10;
 /// With more memory of its own than this, having the kernel watch a process is cheaper than comparing all of it.
 pub const COPIED_BYTES_MAX: u64 = 4 << 20;
 /// A stop that neither a user nor a peer notices, microseconds.

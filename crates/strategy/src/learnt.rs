@@ -201,7 +201,7 @@ mod tests {
         experience.moved("n2", "stop", SMALL, (MIB, 5_000_000));
         assert!(said_us(&experience, "n2", SMALL, 20 * MIB) < 2.0 * before);
         (0..100).for_each(|_| experience.moved("n2", "stop", SMALL, (MIB, 5_000_000)));
-        assert_eq!(experience.costs("n2", "stop", SMALL).stop_bytes_max(100_000), MIB);
+        assert_eq!(experience.costs("n2", "stop", SMALL).stop_bytes_max(100_000), MIB / 8);
     }
 
     #[test]

@@ -91,6 +91,11 @@ impl Rounds {
         self.sent_bytes = self.sent_bytes.saturating_add(bytes);
     }
 
+    /// If more is left when it stands still, it would do so for too long until that is sent, bytes.
+    pub fn rest_bytes_max(&self) -> u64 {
+        self.costs.stop_bytes_max(self.max_freeze_us)
+    }
+
     /// So much must be sent again. What now?
     pub fn next(&mut self, left_bytes: u64) -> Next {
         let before = self.left.replace(left_bytes);

@@ -12,7 +12,7 @@ use os::track::Tracker;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use strategy::{Costs, Rounds};
 use wire::message::onward::{self, Said, Went};
 use wire::{Kind, ToHome, ToRoom, cargo};
@@ -75,19 +75,21 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
     send_message(&way, &ToRoom::LayOut { pid, stocked: true })?;
     let stocked = lanes::hear_stocked(&way)?;
     let mut pages = Pages { stocked, ..Pages::new(room, pid, &way, Bulk::new(wish.pace)) };
+    let costs = Costs::of(wish.fixed_us, wish.bytes_per_s);
+    let mut rounds = Rounds::new(os::process::anonymous_bytes(begun.host.0)?, wish.max_freeze_us, costs);
     let uffd = match &begun.watch {
         Watch::Copy => {
             let copied = Copied::of(begun.host.0, &image.areas)?;
+            let sending = Instant::now();
             pages.send_copy(&copied, &image.areas)?;
             lanes::await_in_place(&way, pid)?;
-            return Ok(Ahead::copied(copied, image.areas));
+            rounds.sent(copied.bytes(), sending.elapsed().as_micros() as u64);
+            return Ok(Ahead::copied(copied, image.areas, rounds.rest_bytes_max()));
         }
         Watch::Kernel(uffd) => await_uffd(uffd)?,
     };
     let tracker = Tracker::new(uffd, begun.host.0)?;
     let mut ahead = Ahead::new(tracker, image.areas);
-    let costs = Costs::of(wish.fixed_us, wish.bytes_per_s);
-    let rounds = Rounds::new(os::process::anonymous_bytes(begun.host.0)?, wish.max_freeze_us, costs);
     let memory = Memory::of(begun.host.0)?;
     ahead.send(rounds, |round| {
         let before = pages.sent_bytes;

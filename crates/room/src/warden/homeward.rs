@@ -15,6 +15,7 @@ use os::track::Tracker;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use strategy::{COPIED_BYTES_MAX, Costs, Rounds};
 use wire::ToHome;
 use wire::message::onward::{self, Said, Ticket, Went};
@@ -103,31 +104,41 @@ fn send(
         sent.set(sent.get() + bytes.len() as u64);
         pages_within(room, pid, &bulk, runs, bytes)
     };
+    let costs = Costs::of(wish.ahead.fixed_us, wish.ahead.bytes_per_s);
+    let mut rounds = Rounds::new(own_bytes, wish.ahead.max_freeze_us, costs);
     let uffd = match watch {
         Watch::Copy => {
             let copied = Copied::of(host.0, &image.areas)?;
+            let begun = Instant::now();
             copied.each(&image.areas, batch_bytes, send_pages)?;
-            return Ok(Ahead::copied(copied, image.areas));
+            in_place(room, pid)?;
+            rounds.sent(copied.bytes(), begun.elapsed().as_micros() as u64);
+            return Ok(Ahead::copied(copied, image.areas, rounds.rest_bytes_max()));
         }
         Watch::Kernel(uffd) => await_uffd(&uffd)?,
     };
     let mut ahead = Ahead::new(Tracker::new(uffd, host.0)?, image.areas);
-    let costs = Costs::of(wish.ahead.fixed_us, wish.ahead.bytes_per_s);
     let memory = Memory::of(host.0)?;
-    ahead.send(Rounds::new(own_bytes, wish.ahead.max_freeze_us, costs), |round| {
+    ahead.send(rounds, |round| {
         let before = sent.get();
         let unreadable = Some(&mut round.unreadable);
         if round.fresh {
             send_dense(room, pid, host, round.runs, round.areas)?;
         }
         body::each_batch(round.runs, &memory, round.areas, round.fresh, unreadable, batch_bytes, send_pages)?;
-        if !room.windows.await_clear(pid) {
-            return Err(BodyError::Stays("home takes no more of its pages".into()));
-        }
+        in_place(room, pid)?;
         os::fault::at("round homeward there")?;
         Ok::<_, BodyError>(sent.get() - before)
     })?;
     Ok(ahead)
+}
+
+/// Until home has taken what was sent.
+fn in_place(room: &Shared, pid: i32) -> Result<(), BodyError> {
+    match room.windows.await_clear(pid) {
+        true => Ok(()),
+        false => Err(BodyError::Stays("home takes no more of its pages".into())),
+    }
 }
 
 /// Areas that can be laid out beside what its deputy has: anonymous, private, not locked, without protection keys.
@@ -162,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_went_in_another_try_counts_nothing() {
-        let ahead = || Ahead::copied(Copied::of(std::process::id() as i32, &[]).unwrap(), Vec::new());
+        let ahead = || Ahead::copied(Copied::of(std::process::id() as i32, &[]).unwrap(), Vec::new(), 0);
         let homeward = Homeward::default();
         homeward.begin(7, [1; 16]);
         homeward.keep(7, &[2; 16], ahead());

@@ -7,6 +7,7 @@ use image::Area;
 use os::inject::Memory;
 use os::pidfd::PidFd;
 use os::track::{Tracker, USERFAULTFD_FLAGS};
+use std::time::Instant;
 use strategy::Rounds;
 use wire::ToRoom;
 
@@ -31,11 +32,14 @@ impl Move {
     }
 
     /// Sends the memory of a small process while it runs, and keeps a copy. `None`: it changes too quickly even for that.
-    pub fn send_copy(&self, observed: &Observed) -> Result<Option<Ahead>, MoveError> {
+    pub fn send_copy(&self, observed: &Observed, mut rounds: Rounds) -> Result<Option<Ahead>, MoveError> {
         os::fault::at("ahead")?;
         let areas = self.begin_layout(observed, true)?;
         let sent = self.send_copied(Copied::of(self.pid, &areas), &areas)?;
-        Ok(sent.map(|copied| Ahead::copied(copied, areas)))
+        Ok(sent.map(|(copied, took_us)| {
+            rounds.sent(copied.bytes(), took_us);
+            Ahead::copied(copied, areas, rounds.rest_bytes_max())
+        }))
     }
 
     /// The same of the pages that cannot follow a process: those of files' copies.
@@ -44,16 +48,22 @@ impl Move {
         // To look through what the room has from an earlier stay takes longer than to send these.
         let areas = self.begin_layout(observed, false)?;
         let sent = self.send_copied(Copied::of_files(self.pid, &areas), &areas)?;
-        Ok(sent.map(|copied| Ahead::of_files(copied, areas)))
+        Ok(sent.map(|(copied, _)| Ahead::of_files(copied, areas)))
     }
 
-    fn send_copied(&self, copied: Result<Copied, BodyError>, areas: &[Area]) -> Result<Option<Copied>, MoveError> {
+    /// How long it took until they were in place, microseconds.
+    fn send_copied(
+        &self,
+        copied: Result<Copied, BodyError>,
+        areas: &[Area],
+    ) -> Result<Option<(Copied, u64)>, MoveError> {
         self.await_layout()?;
         let Ok(copied) = copied else { return Ok(None) };
+        let begun = Instant::now();
         copied.each(areas, || self.bulk.borrow().batch_bytes(), |runs, pages| self.send_pages(runs, pages))?;
         self.await_all_taken()?;
         self.done("copy");
-        Ok(Some(copied))
+        Ok(Some((copied, begun.elapsed().as_micros() as u64)))
     }
 
     /// Has the room lay out the memory of the empty body before the process is stopped. What changes until then is made to fit.

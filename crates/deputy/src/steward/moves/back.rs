@@ -94,8 +94,8 @@ impl Move {
         let costs = || self.room.moves.costs("home", "stop", Parts::default()).limited(wish.pace.rate);
         let follow_bytes = match wish.how {
             How::Post => 0,
-            How::Auto => costs().stop_bytes_max(wish.max_freeze_us),
-            How::Stop | How::Pre | How::Flush => u64::MAX,
+            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
+            How::Stop | How::Flush => u64::MAX,
         };
         // What comes at once takes long, and nobody waits for microseconds.
         let awake = ahead.is_some().then(Awake::now);

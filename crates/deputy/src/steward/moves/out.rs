@@ -12,7 +12,7 @@ use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{Ahead, BodyError, Collected, Headstart, Known, Left, Run};
-use ctl::moves::{How, Leg, Stage, Wish};
+use ctl::moves::{How, Leg, Parts, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
 use os::awake::Awake;
@@ -88,10 +88,15 @@ impl Move {
             }
             other => other,
         };
-        let follow = matches!(wish.how, How::Post | How::Flush);
+        let costs = || self.room.moves.costs(&self.room.args.host, "stop", Parts::default()).limited(wish.pace.rate);
+        let follow_bytes = match wish.how {
+            How::Post | How::Flush => 0,
+            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
+            How::Stop => u64::MAX,
+        };
         let headstart = ahead.map(|ahead| Headstart::of(self.pid, ahead));
         let left =
-            headstart.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow, carefully, witness.as_ref())));
+            headstart.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow_bytes, carefully, witness.as_ref())));
         let how = left.inspect_err(|_| self.call_off())?;
         Ok(self.leg(&self.room.args.host, &how))
     }
@@ -103,14 +108,12 @@ impl Move {
         let parts = prepared.observed.parts(self.pid);
         let costs = |how| self.room.moves.costs(&self.room.args.host, how, parts).limited(wish.pace.rate);
         let chosen = costs("stop").choose(own_bytes, wish.max_freeze_us);
+        let rounds = || Rounds::new(own_bytes, wish.max_freeze_us, costs("pre"));
         match (wish.how, chosen) {
             (How::Stop, _) | (How::Auto, Way::Stop) => self.lay_out_there(&prepared.observed).map(|()| None),
             (How::Post | How::Flush, _) => self.send_files(&prepared.observed),
-            (How::Auto, Way::Copy) => self.send_copy(&prepared.observed),
-            (How::Auto, Way::Pre) | (How::Pre, _) => {
-                let rounds = Rounds::new(own_bytes, wish.max_freeze_us, costs("pre"));
-                Ok(Some(self.send_ahead(pidfd, &prepared.observed, rounds)?))
-            }
+            (How::Auto, Way::Copy) => self.send_copy(&prepared.observed, rounds()),
+            (How::Auto, Way::Pre) | (How::Pre, _) => Ok(Some(self.send_ahead(pidfd, &prepared.observed, rounds())?)),
         }
     }
 
@@ -173,13 +176,13 @@ impl Move {
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
-    /// How it went, in words. `follow`: pages may follow when it runs there. `carefully`: what was seen before the stop does not count. The `witness` tells of restrictions.
+    /// How it went, in words. What is left and is no less than `follow_bytes` follows when it runs there. `carefully`: what was seen before the stop does not count. The `witness` tells of restrictions.
     fn leave(
         &self,
         pidfd: &PidFd,
         mut prepared: Prepared,
         mut headstart: Headstart,
-        (follow, carefully, witness): (bool, bool, Option<&Witness>),
+        (follow_bytes, carefully, witness): (u64, bool, Option<&Witness>),
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
@@ -201,6 +204,11 @@ impl Move {
             }
         };
         if !now.is_served_by(&prepared.observed) {
+            // What has gone ahead would have to be sent again while it stands still.
+            if !carefully && !headstart.is_none() && body::is_much(self.pid, follow_bytes).unwrap_or_default() {
+                frozen.thaw();
+                return Err(MoveError::Changed);
+            }
             // Another body, which has no pages yet.
             headstart = Headstart::default();
             self.call_off();
@@ -222,7 +230,7 @@ impl Move {
             e
         })?;
         self.done("collect");
-        let following = match self.send(&now, &mut collected, &mut headstart, follow) {
+        let following = match self.send(&now, &mut collected, &mut headstart, follow_bytes) {
             Ok(following) => following,
             Err(e) => return put_back(collected, e),
         };
@@ -245,7 +253,7 @@ impl Move {
         now: &Observed,
         collected: &mut Collected,
         headstart: &mut Headstart,
-        follow: bool,
+        follow_bytes: u64,
     ) -> Result<Option<Following>, MoveError> {
         os::fault::at("image")?;
         now.complete(&mut collected.process);
@@ -260,7 +268,7 @@ impl Move {
             self.send_image(&image)?;
             self.done("image");
         }
-        let left = headstart.left(self.pid, &image, follow)?;
+        let left = headstart.left(self.pid, &image, follow_bytes)?;
         self.done("look");
         // What is little goes at once, so that the room wakes up once.
         let _gathered = left.bytes.as_ref().and(self.room.downlink.get()).map(link::Sender::gather);

@@ -210,15 +210,11 @@ impl Move {
     fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<Option<u32>, MoveError> {
         os::fault::at("recall")?;
         let (pid, pace) = (self.pid, wish.pace);
+        let costs = || self.room.moves.costs(to, "stop", Parts::default()).limited(pace.rate);
         let follow_bytes = match wish.how {
-            How::Auto => self
-                .room
-                .moves
-                .costs(to, "stop", Parts::default())
-                .limited(pace.rate)
-                .stop_bytes_max(wish.max_freeze_us),
             How::Post => 0,
-            _ => u64::MAX,
+            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
+            How::Stop | How::Flush => u64::MAX,
         };
         self.hold_signals();
         self.decide(

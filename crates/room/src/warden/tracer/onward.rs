@@ -140,8 +140,7 @@ fn send(
     if !fits {
         send_image(way, image)?;
     }
-    let follow = ahead.may_follow() && os::process::anonymous_bytes(host.0)? >= follow_bytes;
-    let Left { rest, bytes, later } = ahead.left(host.0, image, follow)?;
+    let Left { rest, bytes, later } = ahead.left(host.0, image, follow_bytes)?;
     // What is little goes at once, so that the other room wakes up once. Home, which only counts, is told then.
     let gathered = bytes.is_some().then(|| way.link.gather());
     let mut passed = None;

@@ -92,8 +92,7 @@ pub(super) fn send(
     let image = &*image;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
     send_image(room, pid, &bytes)?;
-    let follow = ahead.is_none() && os::process::anonymous_bytes(host.0)? >= follow_bytes;
-    let Left { rest, bytes, later } = ahead.left(host.0, image, follow)?;
+    let Left { rest, bytes, later } = ahead.left(host.0, image, follow_bytes)?;
     if !rest.gone.is_empty() {
         room.tell(&ToHome::Onward { pid, said: Said::Gone(rest.gone) });
     }
