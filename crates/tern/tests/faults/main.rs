@@ -8,6 +8,7 @@ mod early;
 mod exec;
 mod filtered;
 mod killed;
+mod opened;
 mod queued;
 mod sharing;
 mod unseen;

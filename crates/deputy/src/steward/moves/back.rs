@@ -64,6 +64,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, why: Why, gauge: Arc<Gauge>
     let mut come = this.come(wish, why);
     for _ in 1..TRIES_MAX {
         if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
+            this.course.borrow_mut().again();
             come = this.come(wish, why);
         }
     }

@@ -50,9 +50,16 @@ impl Course {
     /// The threads run, since then.
     pub fn thaw(&mut self, then: Instant) {
         if let Some(since) = self.frozen.filter(|_| !self.thawed) {
-            self.leg.freeze_us = micros(then - since);
+            self.leg.freeze_us = self.leg.freeze_us.max(micros(then - since));
             self.thawed = true;
         }
+    }
+
+    /// The try was given up, and there is another: if the threads were stopped, they run again, and what was sent meanwhile was sent in vain.
+    pub fn again(&mut self) {
+        self.thaw(Instant::now());
+        self.frozen = None;
+        self.leg.frozen_bytes = 0;
     }
 
     /// So many bytes of pages have gone.
@@ -91,6 +98,7 @@ fn micros(time: std::time::Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn bytes_and_steps_count_where_they_belong() {
@@ -107,5 +115,21 @@ mod tests {
         let names: Vec<&str> = leg.phases.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["prepare", "frozen stop", "tidy"]);
         assert!(leg.freeze_us <= leg.total_us);
+    }
+
+    #[test]
+    fn what_a_try_in_vain_has_sent_at_its_stop_does_not_count_as_sent_at_the_last_one() {
+        let mut course = Course::default();
+        course.freeze(Instant::now() - Duration::from_millis(3));
+        course.count(2);
+        course.again();
+        assert!(!course.is_frozen());
+        course.count(4);
+        course.freeze(Instant::now());
+        course.count(1);
+        course.thaw(Instant::now());
+        let leg = course.leg("n2", "pre");
+        assert_eq!((leg.page_bytes, leg.frozen_bytes), (7, 1));
+        assert!(leg.freeze_us >= 3000, "as long as it stood still at once");
     }
 }

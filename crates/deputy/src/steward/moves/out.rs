@@ -51,6 +51,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     let mut moved = this.go_out(&pidfd, wish, false);
     for tried in 1..TRIES_MAX {
         if moved.as_ref().is_err_and(MoveError::is_fleeting) && !has_ended(pid) {
+            this.course.borrow_mut().again();
             moved = this.go_out(&pidfd, wish, tried >= TRIES_QUICK);
         }
     }

@@ -53,6 +53,7 @@ pub fn run(room: &Arc<Shared>, pid: i32, beyond: &Beyond, wish: Wish, gauge: Arc
     let (mut turn, mut wish) = (0, wish);
     loop {
         turn += 1;
+        this.course.borrow_mut().again();
         match this.pass(beyond, turn, wish) {
             Err(e) if e.is_fleeting() && this.has_stayed() && turn < TRIES_MAX => {}
             Err(MoveError::NotAhead(why)) if wish.how == How::Auto => {
