@@ -48,7 +48,7 @@ use super::shared::Shared;
 use back::Why;
 use body::{Leftover, PageHash, Stocked};
 use course::Course;
-use ctl::moves::{Leg, Wish};
+use ctl::moves::{How, Leg, Wish};
 use link::Bulk;
 use loans::Loans;
 use os::warm::Standby;
@@ -307,6 +307,16 @@ impl Move {
             protocol: Cell::new(Protocol::new(from_side)),
             talk: Cell::new(0),
         })
+    }
+
+    /// If no less than so much is left of it at the stop, that follows when it runs there, bytes.
+    fn follow_bytes(&self, to: &str, wish: Wish) -> u64 {
+        let costs = || self.room.moves.costs(to, "stop", Parts::default()).limited(wish.pace.rate);
+        match wish.how {
+            How::Post => 0,
+            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
+            How::Stop | How::Flush => u64::MAX,
+        }
     }
 
     /// Tells the room something that decides who runs.

@@ -11,6 +11,7 @@ mod killed;
 mod opened;
 mod queued;
 mod sharing;
+mod told;
 mod unseen;
 
 use std::os::unix::fs::PermissionsExt;

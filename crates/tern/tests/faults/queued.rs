@@ -1,9 +1,7 @@
 //! A node that is slow to take what goes ahead to it from another node.
 
 use crate::killed::eventually;
-use lab::{Lab, Options};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use crate::told::{self, Faults, Script};
 
 /// It says `more` all the time, and is to go from one node to the next.
 const SCRIPT: &str = r#"
@@ -24,26 +22,16 @@ kill $pid
 /// It runs on until what went ahead is in place: what is sent at the stop would queue behind that.
 #[test]
 fn what_goes_ahead_is_in_place_before_the_stop() {
-    use std::io::{Read, Write};
-    let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("faults").unwrap(), 3)).unwrap();
-    let there = lab.root("n3").unwrap().join("run/tern");
-    // Of a room's threads some are not the superuser there.
-    std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let mut script = lab.in_node("n1", ["timeout", "-s", "KILL", "120", "bash", "-c", SCRIPT]);
-    let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut next, mut said) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
-    let mut away = [0; 5];
-    said.read_exact(&mut away).unwrap();
-    std::fs::write(there.join("fault"), "pages there:hang").unwrap();
-    next.write_all(b"\n").unwrap();
-    eventually("pages", || there.join("fault.done").exists().then_some(()));
+    let lab = told::lab(3);
+    let (faults, mut script) = (Faults::of(&lab, "n3"), Script::start(&lab, SCRIPT));
+    assert_eq!(script.line(), "away");
+    faults.set("pages there:hang");
+    script.go_on();
+    faults.await_met();
     let lines = || std::fs::metadata(lab.root("n1").unwrap().join("tmp/said")).map_or(0, |said| said.len());
     let before = lines();
     // More than it says while what is sent waits in queues.
     eventually("what it says", || (lines() > before + 500).then_some(()));
-    std::fs::write(there.join("fault.over"), "").unwrap();
-    let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
-    script.wait().unwrap();
-    assert_eq!((&away, &*rest), (b"away\n", "\"detour\": null\n"));
+    faults.end();
+    assert_eq!(script.rest(), ["\"detour\": null"]);
 }

@@ -1,9 +1,8 @@
 //! What comes by a mapping of the kernel's own while pages go ahead.
 
 use crate::killed::eventually;
-use lab::{Lab, Options};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use crate::told::{self, Faults, Script};
+use lab::Lab;
 
 /// It reads into pages that it has written before, and looks at them when it has come home. The pages go home while it waits for what it reads, and what it reads
 /// comes before the next look at what was written.
@@ -39,24 +38,15 @@ fn is_in(lab: &Lab, call: i64) -> Option<()> {
 /// A page that was protected between the beginning of the read and its end was not known to be written, and came home as it had been before.
 #[test]
 fn pages_that_are_read_into_meanwhile() {
-    use std::io::{Read, Write};
-    let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("faults").unwrap(), 2)).unwrap();
-    let there = lab.root("n2").unwrap().join("run/tern");
-    // Of a room's threads some are not the superuser there.
-    std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let mut script = lab.in_node("n1", ["timeout", "-s", "KILL", "60", "bash", "-c", SCRIPT]);
-    let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut next = script.stdin.take().unwrap();
+    let lab = told::lab(2);
+    let (faults, mut script) = (Faults::of(&lab, "n2"), Script::start(&lab, SCRIPT));
     eventually("the read", || is_in(&lab, libc::SYS_readv));
-    std::fs::write(there.join("fault"), "round homeward there:hang").unwrap();
-    next.write_all(b"\n").unwrap();
-    eventually("the first round", || there.join("fault.done").exists().then_some(()));
-    next.write_all(b"\n").unwrap();
+    faults.set("round homeward there:hang");
+    script.go_on();
+    faults.await_met();
+    script.go_on();
     eventually("the next read", || is_in(&lab, libc::SYS_read));
-    std::fs::write(there.join("fault.over"), "").unwrap();
-    next.write_all(b"\n").unwrap();
-    let mut said = String::new();
-    script.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    script.wait().unwrap();
-    assert_eq!(said, "away\nhome\n8192 bytes, 8192 seen\n");
+    faults.end();
+    script.go_on();
+    assert_eq!(script.rest(), ["away", "home", "8192 bytes, 8192 seen"]);
 }

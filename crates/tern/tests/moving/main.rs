@@ -11,6 +11,7 @@ mod dense;
 mod families;
 mod following;
 mod heirs;
+mod holding;
 mod in_flight;
 mod inspected;
 mod kinds;

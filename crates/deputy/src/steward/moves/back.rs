@@ -14,7 +14,7 @@ use crate::steward::deputies::Deputy;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
-use ctl::moves::{How, Leg, Parts, Stage, Wish};
+use ctl::moves::{How, Leg, Stage, Wish};
 use image::Image;
 use os::areas::Area;
 use os::awake::Awake;
@@ -92,12 +92,7 @@ impl Move {
             ahead.into_iter().for_each(|ahead| ahead.laid.undo());
             return Err(e);
         }
-        let costs = || self.room.moves.costs("home", "stop", Parts::default()).limited(wish.pace.rate);
-        let follow_bytes = match wish.how {
-            How::Post => 0,
-            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
-            How::Stop | How::Flush => u64::MAX,
-        };
+        let follow_bytes = self.follow_bytes("home", wish);
         // What comes at once takes long, and nobody waits for microseconds.
         let awake = ahead.is_some().then(Awake::now);
         self.hold_signals();

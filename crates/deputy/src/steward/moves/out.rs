@@ -12,7 +12,7 @@ use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{Ahead, BodyError, Collected, Headstart, Known, Left, Run};
-use ctl::moves::{How, Leg, Parts, Stage, Wish};
+use ctl::moves::{How, Leg, Stage, Wish};
 use image::{Area, Image};
 use link::Bulk;
 use os::awake::Awake;
@@ -46,6 +46,8 @@ pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Resul
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
+    // It is at home's memory already.
+    let wish = if wish.how == How::Flush { Wish { how: How::Post, ..wish } } else { wish };
     let this = Move::begin(room, pid, (Side::Home, false), wish.pace, gauge)?;
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish, false);
@@ -89,12 +91,7 @@ impl Move {
             }
             other => other,
         };
-        let costs = || self.room.moves.costs(&self.room.args.host, "stop", Parts::default()).limited(wish.pace.rate);
-        let follow_bytes = match wish.how {
-            How::Post | How::Flush => 0,
-            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
-            How::Stop => u64::MAX,
-        };
+        let follow_bytes = self.follow_bytes(&self.room.args.host, wish);
         let headstart = ahead.map(|ahead| Headstart::of(self.pid, ahead));
         let left =
             headstart.and_then(|ahead| self.leave(pidfd, prepared, ahead, (follow_bytes, carefully, witness.as_ref())));

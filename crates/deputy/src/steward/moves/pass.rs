@@ -211,12 +211,7 @@ impl Move {
     fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<Option<u32>, MoveError> {
         os::fault::at("recall")?;
         let (pid, pace) = (self.pid, wish.pace);
-        let costs = || self.room.moves.costs(to, "stop", Parts::default()).limited(pace.rate);
-        let follow_bytes = match wish.how {
-            How::Post => 0,
-            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
-            How::Stop | How::Flush => u64::MAX,
-        };
+        let follow_bytes = self.follow_bytes(to, wish);
         self.hold_signals();
         self.decide(
             Told::Recall,
