@@ -25,6 +25,14 @@ pub(crate) fn slurp(pid: i32, what: &str) -> Result<Vec<u8>> {
     }
 }
 
+/// The mounts that a process sees, one a line (proc_pid_mountinfo(5)).
+///
+/// # Errors
+/// There is no such process, or it may not be looked at.
+pub fn mounts(pid: i32) -> Result<String> {
+    Ok(String::from_utf8_lossy(&slurp(pid, "mountinfo")?).into_owned())
+}
+
 fn odd(pid: i32, what: &str) -> Error {
     Error::new(format!("understanding /proc/{pid}/{what}"), std::io::Error::from(std::io::ErrorKind::InvalidData))
 }

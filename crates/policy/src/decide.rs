@@ -214,10 +214,9 @@ impl Offer<'_> {
         let asked = margin(params.rotate_margin_milli);
         let excess = weighted.min(weighted - plain) + pull - asked - cost;
         let rotates = (excess > 0.0).then_some((Cause::Rotate, weighted + pull, excess));
-        let slowness = (move_ms(self.process, params) as f64 / EXCHANGE_MOVE_MS).sqrt().max(1.0);
         rotates.or_else(|| {
             let gained = self.exchange(demand)? + pull;
-            let excess = gained - EXCHANGE_ASKED * asked * slowness - 2.0 * cost;
+            let excess = gained - EXCHANGE_ASKED * asked - 2.0 * cost;
             (excess > 0.0).then_some((Cause::Exchange, gained, excess))
         })
     }
@@ -251,10 +250,8 @@ impl Offer<'_> {
 /// Two nodes between which no move gains more than this, per core of demand, are even enough to exchange processes.
 const EXCHANGE_EVEN: f64 = 0.2;
 
-/// An exchange asks for so many times the gain for which one process is rotated, since both places stand empty while the two travel; ...
-const EXCHANGE_ASKED: f64 = 12.0;
-/// ... and for more by the root where a move takes longer than this, milliseconds (see [`SWIFT_MOVE_MS`]).
-const EXCHANGE_MOVE_MS: f64 = 120.0;
+/// An exchange asks for so many times the gain for which one process is rotated, since both places stand empty while the two travel.
+const EXCHANGE_ASKED: f64 = 8.0;
 
 /// Gain of a move, per core of demand, if all weigh the same.
 fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
@@ -263,7 +260,7 @@ fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
 }
 
 /// A move that takes this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
-const SWIFT_MOVE_MS: f64 = 1000.0;
+const SWIFT_MOVE_MS: f64 = 120.0;
 
 /// A node's load and rate count for at most so many times the middle one's: one that tells wrong values must not set the scale for all.
 const BEYOND: f64 = 4.0;
@@ -436,9 +433,9 @@ mod tests {
     fn where_moves_take_long_lags_may_grow() {
         let mut all = inputs(vec![process(1)], vec![node(2, 1.0)]);
         let shipped = lag_scale_ms(&all);
-        all.params.move_ms = 900;
+        all.params.move_ms = 100;
         assert_eq!(lag_scale_ms(&all), shipped);
-        all.params.move_ms = 4000;
+        all.params.move_ms = 480;
         assert_eq!(lag_scale_ms(&all), 2 * shipped);
     }
 

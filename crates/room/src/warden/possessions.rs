@@ -32,10 +32,8 @@ impl HomeFiles {
 
     /// As this process sees them.
     pub fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
-        let path = format!("/proc/{}/mountinfo", host.0);
-        let text = std::fs::read_to_string(&path).map_err(|e| os::Error::new(format!("reading {path}"), e))?;
         let mut found = HomeFiles { mounts: Vec::new(), devices: Vec::new() };
-        for line in text.lines() {
+        for line in process::mounts(host.0)?.lines() {
             // number parent major:minor ... - type source options (proc_pid_mountinfo(5))
             let Some((mount, super_block)) = line.split_once(" - ") else { continue };
             let mut fields = mount.split(' ');

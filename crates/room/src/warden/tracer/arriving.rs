@@ -11,6 +11,7 @@ use body::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
+use os::processor::Together;
 use os::ptrace::{Stopped, TraceError};
 use os::userfault::Userfault;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -292,6 +293,7 @@ impl Tracer {
         let rseq = stopped.rseq()?;
         stopped.suspend_filters()?;
         let mut inside = Inside::enter(stopped, memory, gate)?;
+        let _together = Together::with(host.0);
         inside.map_region(region)?;
         body::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
         let mut given = given(arrival);
