@@ -108,12 +108,15 @@ fn roots(authority: &CertificateDer<'static>) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
+/// Links keep the handshake's keys for themselves (crate `link`).
 fn without_resumption(mut config: ClientConfig) -> ClientConfig {
+    config.enable_secret_extraction = true;
     config.resumption = Resumption::disabled();
     config
 }
 
 fn without_tickets(mut config: ServerConfig) -> ServerConfig {
+    config.enable_secret_extraction = true;
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config

@@ -1,11 +1,13 @@
 //! One encrypted stream of frames over a TCP socket, for threads that block.
 //!
-//! A [`Sender`] may be shared by any number of threads; the [`Receiver`] belongs to one at a time. Sending never holds the lock that receiving needs while it
-//! waits for the network, so two ends that both send much cannot block each other. Who
-//! sends much ([`Bulk`]) lets others pass.
+//! A [`Sender`] may be shared by any number of threads; the [`Receiver`] belongs to one at a time. The two directions share nothing that is held while one waits for the network, so two
+//! ends that both send much cannot block each other. Who sends much ([`Bulk`]) lets others pass.
 
 mod bulk;
+mod handshake;
 mod receiver;
+mod records;
+mod schedule;
 mod sender;
 mod setup;
 
@@ -70,9 +72,6 @@ impl Counters {
         self.bytes.load(Ordering::Relaxed)
     }
 }
-
-/// The TLS state, shared by the two directions; held only to encrypt or decrypt, never while waiting.
-type Tls = Mutex<rustls::Connection>;
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A thread that panicked while encrypting leaves at worst a broken stream, which the peer refuses.

@@ -1,8 +1,9 @@
 //! The receiving direction.
 
+use crate::records::{HEAD_BYTES, Open, RECORD_BYTES_MAX};
 use crate::setup::least_round_trip;
-use crate::{Counters, LinkError, Tls, lock};
-use std::io::{BufRead, ErrorKind, Read};
+use crate::{Counters, LinkError};
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,16 +11,17 @@ use std::time::Duration;
 use wire::{Head, Kind, packed};
 use zstd::bulk::Decompressor;
 
-/// Encrypted bytes taken from the socket at once: from the first time on that there is more than little.
+/// Encrypted bytes taken from the socket at once: from the first time on that there is more than little. Each record fits.
 const CHUNK_BYTES: usize = 256 << 10;
-const FIRST_CHUNK_BYTES: usize = 16 << 10;
+const FIRST_CHUNK_BYTES: usize = RECORD_BYTES_MAX.next_multiple_of(1 << 10);
 
 /// Receives frames.
 pub struct Receiver {
     socket: TcpStream,
-    tls: Arc<Tls>,
-    /// Bytes of the socket's, of which these were not decrypted yet. What was, and no frame has taken, is kept by the TLS layer.
+    open: Open,
+    /// Bytes of the socket's. Of these, in one record, no frame has taken any yet; those behind it were not decrypted.
     chunk: Box<[u8]>,
+    plain: Range<usize>,
     encrypted: Range<usize>,
     /// For packed frames.
     packed: Vec<u8>,
@@ -28,9 +30,9 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Receiver {
+    pub(crate) fn new(socket: TcpStream, open: Open, counters: Arc<Counters>) -> Receiver {
         let chunk = vec![0; FIRST_CHUNK_BYTES].into_boxed_slice();
-        Receiver { socket, tls, chunk, encrypted: 0..0, packed: Vec::new(), unpacks: None, counters }
+        Receiver { socket, open, chunk, plain: 0..0, encrypted: 0..0, packed: Vec::new(), unpacks: None, counters }
     }
 
     /// How long the way there and back takes at least, whatever the other end does with what it gets; if the kernel says so.
@@ -68,53 +70,54 @@ impl Receiver {
     fn fill(&mut self, to: &mut Vec<u8>, bytes: usize) -> Result<(), LinkError> {
         to.clear();
         to.reserve(bytes);
-        while !self.take(to, bytes)? {
-            let n = match self.socket.read(&mut self.chunk) {
-                Ok(0) => return Err(LinkError::Closed),
-                Ok(n) => n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(source) => return Err(LinkError::Socket { doing: "receiving", source }),
-            };
-            self.encrypted = 0..n;
+        loop {
+            let n = self.plain.len().min(bytes - to.len());
+            to.extend_from_slice(&self.chunk[self.plain.start..][..n]);
+            self.plain.start += n;
+            if to.len() == bytes {
+                return Ok(());
+            }
+            self.decrypt()?;
         }
-        Ok(())
     }
 
-    /// Of what has come: whether `to` is as long now as it is to be. If not, nothing is left.
-    fn take(&mut self, to: &mut Vec<u8>, bytes: usize) -> Result<bool, LinkError> {
-        let failed = |source| LinkError::Socket { doing: "decrypting", source };
-        let mut tls = lock(&self.tls);
+    /// The next record; waits for it.
+    fn decrypt(&mut self) -> Result<(), LinkError> {
         loop {
-            // Only when nothing is left of it does the TLS layer take more.
-            while to.len() < bytes {
-                let mut reader = tls.reader();
-                let n = match reader.fill_buf() {
-                    Ok([]) => return Err(LinkError::Closed),
-                    Ok(plain) => {
-                        let n = plain.len().min(bytes - to.len());
-                        to.extend_from_slice(&plain[..n]);
-                        n
-                    }
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                    Err(e) => return Err(failed(e)),
-                };
-                reader.consume(n);
-            }
-            if to.len() >= bytes {
-                return Ok(true);
-            }
-            let mut rest = &self.chunk[self.encrypted.clone()];
-            if rest.is_empty() {
-                break;
-            }
-            self.encrypted.start += tls.read_tls(&mut rest).map_err(failed)?;
-            tls.process_new_packets()?;
+            let come = &mut self.chunk[self.encrypted.clone()];
+            let whole = Open::whole_bytes(come)?.filter(|bytes| *bytes <= come.len());
+            let Some(bytes) = whole else {
+                self.read()?;
+                continue;
+            };
+            let at = self.encrypted.start + HEAD_BYTES;
+            let plain_bytes = self.open.open(&mut come[..bytes])?;
+            self.encrypted.start += bytes;
+            self.plain = at..at + plain_bytes;
+            return Ok(());
         }
+    }
+
+    /// More from the socket, behind what is left of what came before.
+    fn read(&mut self) -> Result<(), LinkError> {
+        let left = self.encrypted.len();
+        self.chunk.copy_within(self.encrypted.clone(), 0);
+        (self.plain, self.encrypted) = (0..0, 0..left);
+        let n = loop {
+            match self.socket.read(&mut self.chunk[left..]) {
+                Ok(0) => return Err(LinkError::Closed),
+                Ok(n) => break n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(LinkError::Socket { doing: "receiving", source }),
+            }
+        };
+        self.encrypted.end += n;
         // All of it was taken: more is to be had at once from now on.
         if self.encrypted.end == self.chunk.len() && self.chunk.len() < CHUNK_BYTES {
-            self.chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+            let mut larger = vec![0; CHUNK_BYTES].into_boxed_slice();
+            larger[..self.encrypted.end].copy_from_slice(&self.chunk);
+            self.chunk = larger;
         }
-        self.encrypted = 0..0;
-        Ok(false)
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The sending direction.
 
-use crate::{Counters, LinkError, Tls, lock};
+use crate::records::Seal;
+use crate::{Counters, LinkError, lock};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +13,6 @@ const PATIENCE: usize = 64;
 
 /// Sends frames; shared by threads.
 pub struct Sender {
-    tls: Arc<Tls>,
     /// Held from encrypting to the end of writing, so that records reach the socket in the order of their numbers.
     out: Mutex<Out>,
     /// Threads that wait for `out` and are in a hurry.
@@ -22,6 +22,7 @@ pub struct Sender {
 
 struct Out {
     socket: TcpStream,
+    seal: Seal,
     /// What is not written yet.
     encrypted: Vec<u8>,
     /// So many want what is sent to be written together.
@@ -57,9 +58,9 @@ impl Out {
 }
 
 impl Sender {
-    pub(crate) fn new(socket: TcpStream, tls: Arc<Tls>, counters: Arc<Counters>) -> Sender {
-        let out = Mutex::new(Out { socket, encrypted: Vec::new(), gathering: 0 });
-        Sender { tls, out, hurried: AtomicUsize::new(0), counters }
+    pub(crate) fn new(socket: TcpStream, seal: Seal, counters: Arc<Counters>) -> Sender {
+        let out = Mutex::new(Out { socket, seal, encrypted: Vec::new(), gathering: 0 });
+        Sender { out, hurried: AtomicUsize::new(0), counters }
     }
 
     /// Keeps what is sent from now on, whoever sends it, until it is dropped; for the moment that it takes to send a little more. Who waits for an answer meanwhile waits in vain.
@@ -102,20 +103,9 @@ impl Sender {
         if bytes > FRAME_BYTES_MAX {
             return Err(LinkError::Frame(HeadError::Size(bytes as u32)));
         }
-        let failed = |doing| move |source| LinkError::Socket { doing, source };
         let head = Head { body_bytes: bytes as u32, kind, mount, seq }.encode();
-        {
-            let encrypted = &mut out.encrypted;
-            let mut tls = lock(&self.tls);
-            let mut plain = tls.writer();
-            plain.write_all(&head).map_err(failed("encrypting"))?;
-            for part in parts {
-                plain.write_all(part).map_err(failed("encrypting"))?;
-            }
-            while tls.wants_write() {
-                tls.write_tls(encrypted).map_err(failed("encrypting"))?;
-            }
-        }
+        let Out { seal, encrypted, .. } = &mut *out;
+        seal.seal(&head, parts, encrypted)?;
         if out.gathering == 0 || out.encrypted.len() > GATHERED_BYTES {
             out.write()?;
         }

@@ -1,11 +1,14 @@
 //! From a connected socket to a link.
 
+use crate::handshake::{Shaking, shake};
 use crate::{Counters, LOST_AFTER, LinkError, Receiver, Sender};
+use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::server::UnbufferedServerConnection;
+use rustls::{ClientConfig, ServerConfig};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The handshake may take so long, whatever the peer does.
@@ -20,35 +23,26 @@ pub fn connect(
     config: Arc<ClientConfig>,
     peer: ServerName<'static>,
 ) -> Result<Established, LinkError> {
-    establish(socket, ClientConnection::new(config, peer)?.into())
+    establish(socket, UnbufferedClientConnection::new(config, peer)?)
 }
 
 /// Speaks TLS as the accepting side.
 pub fn accept(socket: TcpStream, config: Arc<ServerConfig>) -> Result<Established, LinkError> {
-    establish(socket, ServerConnection::new(config)?.into())
+    establish(socket, UnbufferedServerConnection::new(config)?)
 }
 
-fn establish(mut socket: TcpStream, mut tls: Connection) -> Result<Established, LinkError> {
+fn establish(mut socket: TcpStream, tls: impl Shaking) -> Result<Established, LinkError> {
     let failed = |doing| move |source| LinkError::Socket { doing, source };
     socket.set_nodelay(true).map_err(failed("setting TCP_NODELAY"))?;
     socket.set_read_timeout(Some(HANDSHAKE_WITHIN)).map_err(failed("setting a time limit"))?;
     socket.set_write_timeout(Some(HANDSHAKE_WITHIN)).map_err(failed("setting a time limit"))?;
-    while tls.is_handshaking() {
-        tls.complete_io(&mut socket).map_err(failed("TLS handshake"))?;
-    }
-    while tls.wants_write() {
-        tls.write_tls(&mut socket).map_err(failed("TLS handshake"))?;
-    }
+    let (seal, open, certificates) = shake(&mut socket, tls)?;
     socket.set_read_timeout(None).map_err(failed("setting a time limit"))?;
     socket.set_write_timeout(None).map_err(failed("setting a time limit"))?;
     set_up(&socket).map_err(failed("setting TCP options"))?;
-    tls.set_buffer_limit(None);
-    let certificates =
-        tls.peer_certificates().map(|c| c.iter().map(|c| c.clone().into_owned()).collect()).unwrap_or_default();
-    let tls = Arc::new(Mutex::new(tls));
     let reading = socket.try_clone().map_err(failed("duplicating the socket"))?;
     let counters = Arc::new(Counters::default());
-    Ok((Sender::new(socket, tls.clone(), counters.clone()), Receiver::new(reading, tls, counters), certificates))
+    Ok((Sender::new(socket, seal, counters.clone()), Receiver::new(reading, open, counters), certificates))
 }
 
 /// Bytes that lie in the socket and were not sent yet: what others send waits behind them.

@@ -1,0 +1,325 @@
+//! Protected records of TLS 1.3 (RFC 8446, 5.2 to 5.5), with the keys that rustls has agreed on, by aws-lc's ciphers.
+//!
+//! rustls' own copies what goes through it once on the way out and three times on the way in, which took as long as all the rest of a move of much memory. What is secret stays with it: the
+//! handshake, the certificates, and which keys come next.
+
+use crate::LinkError;
+use crate::schedule::Schedule;
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use rustls::crypto::cipher::Iv;
+use rustls::{AlertDescription, ConnectionTrafficSecrets, ContentType, Error, InvalidMessage, PeerMisbehaved};
+use std::sync::Arc;
+
+/// Type, version and size stand before each.
+pub(crate) const HEAD_BYTES: usize = 5;
+/// Most that one carries, and most that it may be, whole.
+const PLAIN_BYTES_MAX: usize = 1 << 14;
+pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + PLAIN_BYTES_MAX + 256;
+
+/// So many are sealed with one key: AES-GCM bears 2^24.5 (RFC 8446, 5.5).
+const RENEWED_AFTER: u64 = 1 << 23;
+/// The message that the keys of who sends it are others from now on, and it asks for no others in return (RFC 8446, 4.6.3).
+const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
+
+/// The keys of one direction.
+pub(crate) struct Key {
+    aead: LessSafeKey,
+    iv: Iv,
+    /// Of the next record.
+    number: u64,
+}
+
+impl Key {
+    /// As rustls gives them.
+    pub(crate) fn new((number, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Key, Error> {
+        let (cipher, key, iv) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => return Err(Error::General("a cipher that was not asked for".into())),
+        };
+        let key = UnboundKey::new(cipher, key.as_ref()).map_err(|_| Error::EncryptError)?;
+        Ok(Key { aead: LessSafeKey::new(key), iv, number })
+    }
+
+    /// Each is used once.
+    fn nonce(&mut self) -> Nonce {
+        let nonce = rustls::crypto::cipher::Nonce::new(&self.iv, self.number);
+        self.number += 1;
+        Nonce::assume_unique_for_key(nonce.0)
+    }
+}
+
+/// Seals what is sent.
+pub(crate) struct Seal {
+    key: Key,
+    renewed_after: u64,
+    schedule: Arc<Schedule>,
+}
+
+impl Seal {
+    pub(crate) fn new(key: Key, schedule: Arc<Schedule>) -> Seal {
+        Seal { key, renewed_after: RENEWED_AFTER, schedule }
+    }
+
+    /// Appends the head and the parts, one after the other, as records.
+    pub(crate) fn seal(&mut self, head: &[u8], parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), LinkError> {
+        let mut left = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        out.reserve(left + left.div_ceil(PLAIN_BYTES_MAX) * (RECORD_BYTES_MAX - PLAIN_BYTES_MAX));
+        let mut parts = parts.iter().copied();
+        let mut part = head;
+        while left > 0 {
+            if self.key.number >= self.renewed_after {
+                self.renew(out)?;
+            }
+            let at = out.len();
+            let ends = at + HEAD_BYTES + left.min(PLAIN_BYTES_MAX);
+            out.extend_from_slice(&[0; HEAD_BYTES]);
+            while out.len() < ends {
+                if part.is_empty() {
+                    let Some(next) = parts.next() else { break };
+                    part = next;
+                }
+                let (now, later) = part.split_at(part.len().min(ends - out.len()));
+                out.extend_from_slice(now);
+                part = later;
+            }
+            left -= out.len() - at - HEAD_BYTES;
+            self.close(out, at, ContentType::ApplicationData)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a record of what stands behind the place for its head.
+    fn close(&mut self, out: &mut Vec<u8>, at: usize, kind: ContentType) -> Result<(), LinkError> {
+        out.push(kind.into());
+        let bytes = (out.len() - at - HEAD_BYTES + self.key.aead.algorithm().tag_len()) as u16;
+        let [high, low] = bytes.to_be_bytes();
+        let head = [ContentType::ApplicationData.into(), 3, 3, high, low];
+        let nonce = self.key.nonce();
+        let (start, body) = out[at..].split_at_mut(HEAD_BYTES);
+        start.copy_from_slice(&head);
+        let sealed = self.key.aead.seal_in_place_separate_tag(nonce, Aad::from(head), body);
+        let tag = sealed.map_err(|_| Error::EncryptError)?;
+        out.extend_from_slice(tag.as_ref());
+        Ok(())
+    }
+
+    fn renew(&mut self, out: &mut Vec<u8>) -> Result<(), LinkError> {
+        let at = out.len();
+        out.extend_from_slice(&[0; HEAD_BYTES]);
+        out.extend_from_slice(&KEY_UPDATE);
+        self.close(out, at, ContentType::Handshake)?;
+        self.key = self.schedule.next_sealing()?;
+        Ok(())
+    }
+}
+
+/// Opens what is received.
+pub(crate) struct Open {
+    key: Key,
+    schedule: Arc<Schedule>,
+}
+
+impl Open {
+    pub(crate) fn new(key: Key, schedule: Arc<Schedule>) -> Open {
+        Open { key, schedule }
+    }
+
+    /// How long the first record is, whole; `None` if its head is not there yet.
+    pub(crate) fn whole_bytes(come: &[u8]) -> Result<Option<usize>, LinkError> {
+        let Some(&[kind, _, _, high, low]) = come.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+        let bytes = HEAD_BYTES + usize::from(u16::from_be_bytes([high, low]));
+        if ContentType::from(kind) != ContentType::ApplicationData {
+            return Err(Error::InvalidMessage(InvalidMessage::InvalidContentType).into());
+        }
+        if bytes > RECORD_BYTES_MAX {
+            return Err(Error::PeerSentOversizedRecord.into());
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Opens one whole record where it lies: so many bytes behind its head were sent.
+    pub(crate) fn open(&mut self, record: &mut [u8]) -> Result<usize, LinkError> {
+        let nonce = self.key.nonce();
+        let (head, body) = record.split_at_mut(HEAD_BYTES.min(record.len()));
+        let opened = self.key.aead.open_in_place(nonce, Aad::from(&*head), body).map_err(|_| Error::DecryptError)?;
+        // Zeros may stand behind the type, which stands behind what was sent.
+        let bytes = opened.iter().rposition(|byte| *byte != 0);
+        let bytes = bytes.ok_or(Error::PeerMisbehaved(PeerMisbehaved::IllegalTlsInnerPlaintext))?;
+        if bytes > PLAIN_BYTES_MAX {
+            return Err(Error::PeerSentOversizedRecord.into());
+        }
+        match (ContentType::from(opened[bytes]), &opened[..bytes]) {
+            (ContentType::ApplicationData, _) => Ok(bytes),
+            (ContentType::Handshake, message) if *message == KEY_UPDATE => {
+                self.key = self.schedule.next_opening()?;
+                Ok(0)
+            }
+            (ContentType::Alert, [_, what]) => match AlertDescription::from(*what) {
+                AlertDescription::CloseNotify => Err(LinkError::Closed),
+                what => Err(Error::AlertReceived(what).into()),
+            },
+            _ => Err(Error::InvalidMessage(InvalidMessage::UnexpectedMessage("nothing of this kind is sent")).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+    use crate::handshake::shake;
+    use rustls::client::UnbufferedClientConnection;
+    use rustls::server::UnbufferedServerConnection;
+    use rustls::{ServerConnection, StreamOwned};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    fn ends() -> (TcpStream, TcpStream, identity::Identity, identity::NodeName) {
+        let dir = tempfile::tempdir().unwrap();
+        let name = identity::NodeName::new("n1").unwrap();
+        let node = identity::init(dir.path(), &name).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (here, listener.accept().unwrap().0, node, name)
+    }
+
+    fn connect(mut here: TcpStream, node: &identity::Identity, name: &identity::NodeName) -> (Seal, Open) {
+        let peer = identity::server_name(name).unwrap();
+        let (seal, open, certificates) =
+            shake(&mut here, UnbufferedClientConnection::new(node.client_config(), peer).unwrap()).unwrap();
+        assert_eq!(certificates.len(), 1);
+        (seal, open)
+    }
+
+    /// What one end seals the other opens.
+    fn pair() -> (Seal, Open) {
+        let (here, mut there, node, name) = ends();
+        let server = UnbufferedServerConnection::new(node.server_config()).unwrap();
+        let accepting = std::thread::spawn(move || shake(&mut there, server).unwrap());
+        let (seal, _) = connect(here, &node, &name);
+        (seal, accepting.join().unwrap().1)
+    }
+
+    /// All that is sent in these records.
+    fn opened(open: &mut Open, mut come: &mut [u8]) -> Result<Vec<u8>, LinkError> {
+        let mut all = Vec::new();
+        while let Some(bytes) = Open::whole_bytes(come)?.filter(|bytes| *bytes <= come.len()) {
+            let (record, rest) = come.split_at_mut(bytes);
+            let n = open.open(record)?;
+            all.extend_from_slice(&record[HEAD_BYTES..][..n]);
+            come = rest;
+        }
+        Ok(all)
+    }
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+    }
+
+    #[test]
+    fn what_is_sealed_in_parts_is_opened_whole() {
+        let (mut seal, mut open) = pair();
+        for sizes in [&[0, 1][..], &[PLAIN_BYTES_MAX - 3], &[PLAIN_BYTES_MAX - 2, 0, 1], &[100_000, 5, 40_000, 0]] {
+            let parts: Vec<Vec<u8>> = sizes.iter().map(|n| bytes(*n)).collect();
+            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            let mut out = Vec::new();
+            seal.seal(b"abc", &parts, &mut out).unwrap();
+            assert!(opened(&mut open, &mut out).unwrap() == [&b"abc"[..], &parts.concat()].concat(), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_renewed_on_the_way() {
+        let (mut seal, mut open) = pair();
+        seal.renewed_after = 3;
+        let (sent, mut out) = (bytes(200_000), Vec::new());
+        seal.seal(b"abc", &[&sent], &mut out).unwrap();
+        assert!(seal.key.number <= 3);
+        assert!(opened(&mut open, &mut out).unwrap() == [&b"abc"[..], &sent].concat());
+    }
+
+    #[test]
+    fn no_bit_may_be_changed() {
+        for bit in [0, 9, 25, 39, 40, 41, 100, 400] {
+            let (mut seal, mut open) = pair();
+            let mut out = Vec::new();
+            seal.seal(b"abc", &[&bytes(100)], &mut out).unwrap();
+            out[bit / 8] ^= 1 << (bit % 8);
+            let result = opened(&mut open, &mut out);
+            // A size that grew: it is waited for.
+            assert!(result.is_err() || (3..5).contains(&(bit / 8)) && result.unwrap().is_empty(), "bit {bit}");
+        }
+        let (mut seal, mut open) = pair();
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        seal.seal(b"abc", &[], &mut first).unwrap();
+        seal.seal(b"abc", &[], &mut second).unwrap();
+        assert!(opened(&mut open, &mut second).is_err(), "each has its place");
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        assert_eq!(Open::whole_bytes(&[23, 3, 3, 0]).unwrap(), None);
+        assert_eq!(Open::whole_bytes(&[23, 3, 3, 0x41, 0]).unwrap(), Some(RECORD_BYTES_MAX));
+        Open::whole_bytes(&[23, 3, 3, 0x41, 1]).unwrap_err();
+        Open::whole_bytes(&[22, 3, 3, 0, 40]).unwrap_err();
+        let (_, mut open) = pair();
+        for size in [HEAD_BYTES, HEAD_BYTES + 1, HEAD_BYTES + 16, HEAD_BYTES + 17, RECORD_BYTES_MAX] {
+            open.open(&mut vec![0; size]).unwrap_err();
+        }
+        // Messages after the handshake, but for one.
+        for (kind, message) in [
+            (ContentType::Handshake, &[24, 0, 0, 1, 1][..]),
+            (ContentType::Handshake, &[4, 0, 0, 0]),
+            (ContentType::ChangeCipherSpec, &[1]),
+            (ContentType::Alert, &[1]),
+            (ContentType::Unknown(0), &[0]),
+        ] {
+            let (mut seal, mut open) = pair();
+            let mut out = vec![0; HEAD_BYTES];
+            out.extend_from_slice(message);
+            seal.close(&mut out, 0, kind).unwrap();
+            open.open(&mut out).unwrap_err();
+        }
+    }
+
+    /// rustls itself is the other end: what is sealed here is TLS, keys that are renewed on the way too, and its alerts are understood.
+    #[test]
+    fn rustls_understands_and_is_understood() {
+        let (here, there, node, name) = ends();
+        let server = ServerConnection::new(node.server_config()).unwrap();
+        let mut reading = here.try_clone().unwrap();
+        let mut writing = here.try_clone().unwrap();
+        let echo = std::thread::spawn(move || {
+            let mut stream = StreamOwned::new(server, there);
+            let mut all = vec![0; 200_003];
+            stream.read_exact(&mut all).unwrap();
+            stream.write_all(&all).unwrap();
+            stream.conn.send_close_notify();
+            stream.flush().unwrap();
+            stream.sock
+        });
+        let (mut seal, mut open) = connect(here, &node, &name);
+        seal.renewed_after = 5;
+        let (sent, mut out) = (bytes(200_000), Vec::new());
+        seal.seal(b"abc", &[&sent], &mut out).unwrap();
+        assert!(seal.key.number < 5, "renewed twice");
+        writing.write_all(&out).unwrap();
+        let mut come = Vec::new();
+        let socket = echo.join().unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        reading.read_to_end(&mut come).unwrap();
+        let (mut rest, mut all) = (&mut come[..], Vec::new());
+        let end = loop {
+            let (record, later) = rest.split_at_mut(Open::whole_bytes(rest).unwrap().unwrap());
+            match open.open(record) {
+                Ok(n) => all.extend_from_slice(&record[HEAD_BYTES..][..n]),
+                Err(end) => break end,
+            }
+            rest = later;
+        };
+        assert!(matches!(end, LinkError::Closed), "{end}");
+        assert!(all == [&b"abc"[..], &sent].concat());
+    }
+}
