@@ -7,7 +7,8 @@ use crate::odd;
 use crate::rebuild::free_place;
 use crate::rewind::{RESTART_BLOCK, rewind};
 use crate::timers;
-use image::{Layout, Process, Rseq, Stack, Thread, Used};
+use crate::watches;
+use image::{Layout, Process, Rseq, Stack, Thread, Used, Watched};
 use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
@@ -24,6 +25,8 @@ pub struct Collected {
     /// The threads.
     pub threads: Vec<Thread>,
     taken: Vec<Taken>,
+    /// What its epoll instances would have told next, each by its descriptor ([`crate::watches`]).
+    pub(crate) untold: Vec<(i32, Watched)>,
 }
 
 #[derive(Debug)]
@@ -88,7 +91,8 @@ pub fn collect(
         Err(e) => return Err((e, threads)),
     };
     still();
-    let mut collected = Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new() };
+    let mut collected =
+        Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new(), untold: Vec::new() };
     let _together = threads.first().and_then(|first| Together::with(first.tid().0));
     let mut threads = threads.into_iter();
     for (stopped, seen) in threads.by_ref().zip(seen) {
@@ -450,7 +454,9 @@ impl Collected {
         const TRAP: usize = libc::SIGTRAP as usize - 1;
         let action = self.process.actions.get(TRAP).copied().unwrap_or_default();
         let (timers, posix_timers) = (self.process.itimers, std::mem::take(&mut self.process.timers));
+        let untold = std::mem::take(&mut self.untold);
         if let Some(first) = self.first() {
+            watches::watch_anew(first, &untold)?;
             let mut batch = first.batch();
             for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer[2..] != [0, 0]) {
                 let at = batch.put(&timer.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());

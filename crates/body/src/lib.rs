@@ -31,6 +31,7 @@ mod rewind;
 mod stocked;
 mod timers;
 mod visit;
+mod watches;
 
 pub use again::as_it_was;
 pub use ahead::{Ahead, Course, Rest, Round, is_much, preliminary};
@@ -56,7 +57,7 @@ pub use memories::{
     put as put_pages, removed_file, settle as settle_memories, shown as memory_shown,
 };
 pub use missing::{register, watch_missing};
-pub use objects::{Gathered, epoll_event, make_objects, watch_again, watched};
+pub use objects::{Gathered, make_objects};
 pub use odd::{OTHER_CODE, set_dumpable};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
@@ -71,3 +72,4 @@ pub use rewind::{may_time_out, rewind};
 pub use stocked::{Divided, PageHash, Stocked, page_hash};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
 pub use visit::{visit, visit_at_length};
+pub use watches::{epoll_event, may_be_told, watch_again, watch_anew, watched};

@@ -2,7 +2,8 @@
 
 use crate::error::{BodyError, stays};
 use crate::memories;
-use image::{Image, Made, MemoryKind, Object, Objects, Opened, Pipe, Watched};
+use crate::watches::watched;
+use image::{Image, Made, MemoryKind, Object, Objects, Pipe};
 use os::areas::Shown;
 use os::inject::{Batch, Inside};
 use os::pidfd::PidFd;
@@ -193,39 +194,12 @@ fn signals(text: &str) -> Option<Object> {
     Some(Object::Signals { mask: u64::from_str_radix(field(text, "sigmask")?, 16).ok()? })
 }
 
-/// What this epoll instance of process `pid` watches.
-pub fn watched(pid: i32, epoll: i32) -> Result<Vec<Watched>, BodyError> {
-    let text = process::fd_text(pid, epoll)?;
-    let mut watched = Vec::new();
-    for line in text.lines().filter(|l| l.starts_with("tfd:")) {
-        let Some(one) = watched_line(line) else {
-            return stays(format!("descriptor {epoll} is an epoll instance of which the kernel says {line:?}"));
-        };
-        if !os::objects::watches_open_file(pid, epoll, one.fd) {
-            return stays(format!("epoll instance {epoll} watches a file that was descriptor {}, and is not", one.fd));
-        }
-        watched.push(one);
-    }
-    // The kernel lists them in no order; what is ready already will be told in that of the descriptors.
-    watched.sort_by_key(|w| w.fd);
-    Ok(watched)
-}
-
-/// `tfd:        5 events:       19 data:                5  pos:0 ino:61af sdev:7` (proc_pid_fdinfo(5))
-fn watched_line(line: &str) -> Option<Watched> {
-    let mut words = line.split_whitespace();
-    let mut next = |name: &str| (words.next()? == name).then(|| words.next())?;
-    let fd = next("tfd:")?.parse().ok()?;
-    let events = u32::from_str_radix(next("events:")?, 16).ok()?;
-    Some(Watched { fd, events, data: u64::from_str_radix(next("data:")?, 16).ok()? })
-}
-
 fn oneself(pid: i32, fd: i32) -> Result<Option<Object>, BodyError> {
     let text = process::fd_text(pid, fd)?;
     Ok((field(&text, "Pid").and_then(|p| p.parse().ok()) == Some(pid)).then_some(Object::Oneself))
 }
 
-/// Makes all objects in the process; their descriptors, from number `from` on, or the lowest ones that are free. Watches are empty yet ([`watch_again`]).
+/// Makes all objects in the process; their descriptors, from number `from` on, or the lowest ones that are free. Epoll instances are empty yet ([`crate::watch_again`]).
 ///
 /// `theirs`: descriptors of memories that are another process' already, by their places; they are used.
 pub fn make_objects(
@@ -365,32 +339,6 @@ fn move_up(inside: &mut Inside, fds: &[i32], from: i32) -> Result<Vec<i32>, Body
     Ok(results.into_iter().take(fds.len()).map(|fd| fd as i32).collect())
 }
 
-/// `struct epoll_event`, which is packed here.
-pub fn epoll_event(watched: &Watched) -> Vec<u8> {
-    [&watched.events.to_le_bytes()[..], &watched.data.to_le_bytes()].concat()
-}
-
-/// Has the epoll instances watch what they watched, when all descriptors are at their numbers.
-pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<(), BodyError> {
-    let mut batch = inside.batch();
-    for (place, made) in (0..).zip(&image.objects.made) {
-        let Object::Watch(watched) = &made.object else { continue };
-        let at = image.descriptors.iter().find(|d| matches!(d.opened, Opened::Made(p) if p == place));
-        let Some(epoll) = at.map(|d| d.fd as u64) else { continue };
-        for one in watched {
-            let event = batch.put(&epoll_event(one));
-            let args = [epoll, libc::EPOLL_CTL_ADD as u64, one.fd as u64, event, 0, 0];
-            // Files of a room can be watched, others cannot: what is watched in vain makes no difference.
-            batch.may(libc::SYS_epoll_ctl, args);
-        }
-    }
-    if batch.is_empty() {
-        return Ok(());
-    }
-    inside.run(&batch)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -418,10 +366,6 @@ mod tests {
         assert_eq!(counter(text, Some(false)), Some(Object::Counter { count: 31, semaphore: true }));
         assert_eq!(counter("eventfd-count: 1", None), None);
         assert_eq!(counter("eventfd-count: 1", Some(false)), Some(Object::Counter { count: 1, semaphore: false }));
-        let line = "tfd:        5 events: 80000019 data: ffffffff00000007  pos:0 ino:61af sdev:7";
-        let watched = Watched { fd: 5, events: 0x8000_0019, data: 0xffff_ffff_0000_0007 };
-        assert_eq!(watched_line(line), Some(watched));
-        assert_eq!(watched_line("tfd: x"), None);
         assert_eq!(signals("sigmask:\t0000000000000a00"), Some(Object::Signals { mask: 0xa00 }));
     }
 }

@@ -100,6 +100,8 @@ pub struct Watched {
     pub events: u32,
     /// What the program has given with it.
     pub data: u64,
+    /// Of one that is told of once each time it becomes ready (EPOLLET): what it is ready for was told.
+    pub told: bool,
 }
 
 /// A pipe that only this process has.

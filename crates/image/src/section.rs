@@ -16,7 +16,7 @@ const THREADS: (u16, u16) = (2, 6);
 const AREAS: (u16, u16) = (3, 3);
 const FILES: (u16, u16) = (4, 2);
 const DESCRIPTORS: (u16, u16) = (5, 1);
-const OBJECTS: (u16, u16) = (6, 2);
+const OBJECTS: (u16, u16) = (6, 3);
 const ALL: [(u16, u16); 6] = [PROCESS, THREADS, AREAS, FILES, DESCRIPTORS, OBJECTS];
 
 /// Why bytes are no image.
@@ -129,7 +129,7 @@ mod tests {
         image.areas.push(Area { content, accounted: false, ..Area::anonymous(0x1000, 0x3000, 1) });
         image.descriptors.push(Descriptor { fd: 3, close_on_exec: true, opened: Opened::File { file: 0, offset: 9 } });
         image.descriptors.push(Descriptor { fd: 4, close_on_exec: false, opened: Opened::Made(1) });
-        let watched = Watched { fd: 3, events: 1, data: 7 };
+        let watched = Watched { fd: 3, events: 1, data: 7, told: true };
         for object in [Object::Watch(vec![watched]), Object::PipeEnd { pipe: 0, writes: true }] {
             image.objects.made.push(Made { object, flags: 0 });
         }

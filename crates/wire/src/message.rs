@@ -257,6 +257,8 @@ pub enum ToHome {
         pid: i32,
         /// Its threads.
         tids: Vec<i32>,
+        /// How many [`ToRoom::Readiness`] had come until then.
+        noticed: u64,
     },
     /// To [`ToRoom::Recall`]: the image and all pages were sent (but those that follow), and the body is stopped; or why it cannot leave (then it goes on).
     Whole {

@@ -36,7 +36,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Rebuilt { pid, result } => drop(room.moves.tell(pid, Heard::Rebuilt(result))),
         ToHome::Whole { pid, result } => drop(room.moves.tell(pid, Heard::Whole(result))),
         ToHome::Leaving { pid, own_bytes } => drop(room.moves.tell(pid, Heard::Leaving(own_bytes))),
-        ToHome::Standing { pid, tids } => drop(room.moves.tell(pid, Heard::Standing(tids))),
+        ToHome::Standing { pid, tids, noticed } => drop(room.moves.tell(pid, Heard::Standing(tids, noticed))),
         ToHome::Share { pid, files, pipes, pairs } => drop(room.moves.tell(pid, Heard::Share(files, pipes, pairs))),
         ToHome::Shares { pid, others, memories } => drop(room.moves.tell(pid, Heard::Shares(others, memories))),
         ToHome::Locked { pid, files } => drop(room.moves.tell(pid, Heard::Locked(files))),

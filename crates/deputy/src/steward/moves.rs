@@ -11,6 +11,7 @@ mod barred;
 mod called;
 mod course;
 mod early;
+mod edges;
 mod error;
 mod filling;
 mod following;
@@ -83,8 +84,8 @@ pub enum Heard {
     Rebuilt(Result<(), String>),
     /// The body is about to be stopped; so many bytes it has of its own.
     Leaving(u64),
-    /// The body, which has these threads, stands still, and nothing is under way for it here any more.
-    Standing(Vec<i32>),
+    /// The body, which has these threads, stands still, and nothing is under way for it here any more; so many notices had come there.
+    Standing(Vec<i32>, u64),
     /// Home is to have these open files from now on.
     Share(Vec<Common>, Vec<CommonPipe>, Vec<CommonPair>),
     /// It has memory in common with these, which have to come as well, and these are its memories.

@@ -26,17 +26,16 @@ pub enum Source {
         /// Process.
         pid: i32,
     },
-    /// Changes at a stand-in's open file.
-    Standin {
-        /// Which.
-        standin: StandinId,
-    },
+    /// Changes at stand-ins' open files.
+    Edges,
 }
 
 /// Sources and orders.
 pub struct Poller {
     epoll: OwnedFd,
     bell: OwnedFd,
+    /// Another that the first one waits for: what became ready first of stand-ins can so be asked for at any time.
+    edges: OwnedFd,
     state: Mutex<State>,
 }
 
@@ -48,6 +47,9 @@ struct State {
 }
 
 const BELL: u64 = 0;
+const EDGES: u64 = 1;
+/// What one look finds.
+const READY_MAX: usize = 64;
 
 impl Poller {
     /// Waits for nothing yet.
@@ -56,7 +58,10 @@ impl Poller {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         let bell = os::fds::event()?;
         epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN).map_err(failed)?;
-        Ok(Poller { epoll, bell, state: Mutex::default() })
+        let edges = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        epoll::add(&epoll, &edges, epoll::EventData::new_u64(EDGES), epoll::EventFlags::IN).map_err(failed)?;
+        let state = State { last: EDGES, ..State::default() };
+        Ok(Poller { epoll, bell, edges, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -77,10 +82,34 @@ impl Poller {
         Ok(key)
     }
 
-    /// Waits for this descriptor no more: its open file may live on elsewhere, and would still be told of.
-    pub fn remove(&self, fd: BorrowedFd<'_>, key: u64) {
-        let _ = epoll::delete(&self.epoll, fd);
-        self.forget(key);
+    /// Waits for changes at this stand-in's open file. What cannot be waited for (a regular file) is always ready.
+    pub fn watch(&self, fd: BorrowedFd<'_>, standin: StandinId) -> bool {
+        let events = epoll::EventFlags::from_bits_retain(u32::from(os::fds::POLLED)) | epoll::EventFlags::ET;
+        epoll::add(&self.edges, fd, epoll::EventData::new_u64(u64::from(standin.0)), events).is_ok()
+    }
+
+    /// Waits for this no more: the open file may live on elsewhere, and would still be told of.
+    pub fn unwatch(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.edges, fd);
+    }
+
+    /// Stand-ins at whose open files something has happened until now.
+    pub fn edges(&self) -> Vec<StandinId> {
+        let mut all = Vec::new();
+        loop {
+            let mut events: Vec<epoll::Event> = Vec::with_capacity(READY_MAX);
+            let found =
+                epoll::wait(&self.edges, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::default()));
+            if let Err(e) = found
+                && e != rustix::io::Errno::INTR
+            {
+                tracing::error!("waiting for stand-ins: {e}");
+            }
+            all.extend(events.iter().filter_map(|event| Some(StandinId(u32::try_from(event.data.u64()).ok()?))));
+            if events.len() < READY_MAX {
+                return all;
+            }
+        }
     }
 
     /// Waits no more for any source of a process, whose open files live on elsewhere.
@@ -99,7 +128,7 @@ impl Poller {
     /// Forgets all sources of a process.
     pub fn forget_process(&self, wanted: i32) {
         self.lock().sources.retain(|_, source| match source {
-            Source::Bell | Source::Standin { .. } => true,
+            Source::Bell | Source::Edges => true,
             Source::Channel { pid, .. } | Source::End { pid } => *pid != wanted,
         });
     }
@@ -122,7 +151,7 @@ impl Poller {
 
     /// Waits, at most so long if given; what is ready, with its key.
     pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<(u64, Source, epoll::EventFlags)>) {
-        let mut events = Vec::with_capacity(64);
+        let mut events = Vec::with_capacity(READY_MAX);
         let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
         ready.clear();
         if let Err(e) = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
@@ -138,6 +167,7 @@ impl Poller {
                     os::fds::drain(self.bell.as_fd());
                     ready.push((BELL, Source::Bell, event.flags));
                 }
+                (EDGES, _) => ready.push((EDGES, Source::Edges, event.flags)),
                 (_, Some(source)) => ready.push((key, *source, event.flags)),
                 (_, None) => {}
             }

@@ -73,6 +73,15 @@ pub enum Order {
         /// Which stand-in.
         standin: StandinId,
     },
+    /// Watch these from now on, if they are not yet.
+    Notices {
+        /// Stand-ins.
+        standins: Vec<StandinId>,
+        /// Told how many notices the room was sent of all that has happened until then.
+        done: Sender<u64>,
+    },
+    /// Something has happened to these, which the room may not know.
+    Notice(Vec<StandinId>),
     /// Look below /dev.
     LookAt {
         /// Number of the request.
@@ -111,7 +120,7 @@ pub fn run(room: Arc<Shared>) {
                 Source::Bell => {}
                 Source::Channel { pid, tid } => this.listen(*key, pid, tid),
                 Source::End { pid } => this.ended(*key, pid),
-                Source::Standin { standin } => this.room.changed(standin),
+                Source::Edges => this.room.tell_changes(),
             }
         }
         while let Some(order) = this.room.poller.next_order() {
@@ -151,6 +160,10 @@ impl Privileged {
             }
             Order::Cancel(id) => self.cancel(id),
             Order::Watch { id, pid, standin } => self.room.watch(id, pid, standin),
+            Order::Notices { standins, done } => {
+                let _ = done.send(self.room.count_notices(&standins));
+            }
+            Order::Notice(standins) => standins.into_iter().for_each(|standin| self.room.changed(standin)),
             Order::BringHome(called) => moves::bring_home(&self.room, called),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {

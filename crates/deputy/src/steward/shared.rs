@@ -51,6 +51,8 @@ pub struct Shared {
 pub struct Table {
     /// Processes whose bodies are in the room (or on their way).
     pub deputies: HashMap<i32, Deputy>,
+    /// How often the room was told that something has happened to a stand-in.
+    pub notices: u64,
     /// Open files of stand-ins, held as long as somebody in the room has them.
     pub anchors: HashMap<StandinId, Anchor>,
     /// Processes that are about to become deputies: the room's empty bodies open files with their rights already.

@@ -2,15 +2,12 @@
 //! from another body without home hearing of it; then its deputy takes the anchor when it first needs it.
 
 use super::deputies::{Deputy, Job, Phase, Purpose};
-use super::poller::Source;
 use super::privileged::Order;
 use super::shared::{Shared, Table};
 use super::{channel, closing};
-use os::fds::POLLED;
-use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use wire::ToRoom;
 use wire::message::{Call, CallId, StandinId};
 
@@ -18,8 +15,10 @@ use wire::message::{Call, CallId, StandinId};
 #[derive(Debug)]
 pub struct Anchor {
     file: Arc<OwnedFd>,
-    /// Its key at the poller, if it is watched.
-    watched: Option<u64>,
+    /// The poller watches it.
+    watched: bool,
+    /// The number of the last notice to the room of something that has happened to it.
+    noticed: u64,
 }
 
 impl Table {
@@ -113,14 +112,14 @@ impl Shared {
 
     /// Holds this open file. Before the room hears of the stand-in: a body that inherits it may ask for it at once, and its deputy have been made when nobody had it.
     pub fn hold(&self, standin: StandinId, file: OwnedFd) {
-        self.table().anchors.insert(standin, Anchor { file: Arc::new(file), watched: None });
+        self.table().anchors.insert(standin, Anchor { file: Arc::new(file), watched: false, noticed: 0 });
     }
 
     /// Holds it no more.
     pub fn release(&self, standin: StandinId) {
-        let Some(Anchor { file, watched }) = self.table().anchors.remove(&standin) else { return };
-        if let Some(key) = watched {
-            self.poller.remove(file.as_fd(), key);
+        let Some(Anchor { file, watched, .. }) = self.table().anchors.remove(&standin) else { return };
+        if watched {
+            self.poller.unwatch(file.as_fd());
         }
         if os::fds::is_pipe(file.as_fd()) {
             closing::briefly(move || drop(file));
@@ -133,32 +132,83 @@ impl Shared {
             let holder = self.table().holder(pid, standin);
             holder.into_iter().for_each(|(pid, fd)| self.anchor(pid, fd, standin));
         }
-        let found = self.table().anchors.get(&standin).map(|a| (a.file.clone(), a.watched));
-        let Some((file, watched)) = found else {
+        self.begin_watching(&[standin]);
+        let found = self.table().anchors.get(&standin).map(|a| a.file.clone());
+        let Some(file) = found else {
             return self.tell(&ToRoom::Return { id, result: i64::from(libc::POLLNVAL), out: Vec::new(), ready: None });
         };
-        if watched.is_none() {
-            let events = EventFlags::from_bits_retain(u32::from(POLLED)) | EventFlags::ET;
-            // What cannot be waited for (a regular file) is always ready.
-            let key = self.poller.add(file.as_fd(), Source::Standin { standin }, events).ok();
-            if let Some(anchor) = self.table().anchors.get_mut(&standin) {
-                anchor.watched = key;
-            }
-        }
         let ready = os::fds::ready(file.as_fd());
         self.tell(&ToRoom::Return { id, result: i64::from(ready), out: Vec::new(), ready: None });
     }
 
+    /// Watches these from now on, if it does not yet. What they are ready for already is told to who asks, and no change.
+    fn begin_watching(&self, standins: &[StandinId]) {
+        let mut begun = Vec::new();
+        for standin in standins {
+            if let Some(anchor) = self.table().anchors.get_mut(standin).filter(|anchor| !anchor.watched) {
+                anchor.watched = self.poller.watch(anchor.file.as_fd(), *standin);
+                begun.push(*standin);
+            }
+        }
+        if !begun.is_empty() {
+            self.poller
+                .edges()
+                .into_iter()
+                .filter(|standin| !begun.contains(standin))
+                .for_each(|standin| self.changed(standin));
+        }
+    }
+
     /// What a watched stand-in is ready for now.
     pub fn ready_now(&self, standin: StandinId) -> Option<(StandinId, u16)> {
-        let file = self.table().anchors.get(&standin).filter(|a| a.watched.is_some())?.file.clone();
+        let file = self.table().anchors.get(&standin).filter(|a| a.watched)?.file.clone();
         Some((standin, os::fds::ready(file.as_fd())))
+    }
+
+    /// Tells of all that has happened until now.
+    pub fn tell_changes(&self) {
+        self.poller.edges().into_iter().for_each(|standin| self.changed(standin));
     }
 
     /// Something happened to it.
     pub fn changed(&self, standin: StandinId) {
-        if let Some((standin, events)) = self.ready_now(standin) {
-            self.tell(&ToRoom::Readiness { standin, events });
+        let Some((standin, events)) = self.ready_now(standin) else { return };
+        {
+            let mut table = self.table();
+            table.notices += 1;
+            let number = table.notices;
+            table.anchors.get_mut(&standin).into_iter().for_each(|anchor| anchor.noticed = number);
         }
+        self.tell(&ToRoom::Readiness { standin, events });
+    }
+
+    /// Watches these from now on, and says how many notices the room was sent of all that has happened until now. For other threads than the poller's.
+    pub fn notices(&self, standins: Vec<StandinId>) -> Option<u64> {
+        let (done, is_done) = mpsc::channel();
+        self.poller.order(Order::Notices { standins, done });
+        is_done.recv().ok()
+    }
+
+    /// Tells the room that something has happened to these, which it may not know. For other threads than the poller's.
+    pub fn notice(&self, standins: Vec<StandinId>) {
+        if !standins.is_empty() {
+            self.poller.order(Order::Notice(standins));
+            // What is told next comes behind it.
+            self.notices(Vec::new());
+        }
+    }
+
+    /// As [`Shared::notices`], in its thread.
+    pub fn count_notices(&self, standins: &[StandinId]) -> u64 {
+        self.tell_changes();
+        self.begin_watching(standins);
+        self.table().notices
+    }
+}
+
+impl Table {
+    /// Whether the room was sent a notice of it behind so many; `None`: nobody watches it.
+    pub fn noticed_since(&self, number: u64, standin: StandinId) -> Option<bool> {
+        self.anchors.get(&standin).filter(|anchor| anchor.watched).map(|anchor| anchor.noticed > number)
     }
 }

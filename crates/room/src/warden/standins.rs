@@ -38,6 +38,8 @@ pub struct Device {
     mount_id: AtomicU64,
     /// What is ready, and who waits for it.
     readiness: Readiness,
+    /// How often home has said that something has happened.
+    noticed: AtomicU64,
     /// How often each is open: a guest may open one again by its name in /proc.
     opens: Mutex<HashMap<StandinId, u32>>,
     /// Sockets with a time limit: a call on one that a signal interrupts is over, whatever the handler's flags (sock_intr_errno in net/sock.h).
@@ -97,6 +99,7 @@ impl Device {
             device: Answers(device),
             mount_id: AtomicU64::new(0),
             readiness: Readiness::default(),
+            noticed: AtomicU64::new(0),
             opens: Mutex::default(),
             timed: Mutex::default(),
             serving: Mutex::default(),
@@ -200,6 +203,12 @@ impl Device {
     /// Something happened to a stand-in at home: whoever polls looks again.
     pub fn changed(&self, standin: StandinId, events: u16) {
         self.wake(self.readiness.changed(standin, events));
+        self.noticed.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often home has said so.
+    pub fn noticed(&self) -> u64 {
+        self.noticed.load(Ordering::Acquire)
     }
 
     /// What a stand-in is ready for after a call.

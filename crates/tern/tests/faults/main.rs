@@ -5,6 +5,7 @@
 
 mod cases;
 mod early;
+mod edges;
 mod exec;
 mod filtered;
 mod killed;

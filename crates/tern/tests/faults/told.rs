@@ -26,6 +26,8 @@ impl Faults {
 
     /// From now on whoever comes to it meets it, once.
     pub fn set(&self, fault: &str) {
+        // Of an earlier one.
+        let _ = fs::remove_file(self.0.join("fault.done"));
         fs::write(self.0.join("fault"), fault).unwrap();
     }
 
@@ -60,6 +62,11 @@ impl Script {
 
     pub fn go_on(&mut self) {
         self.to.write_all(b"\n").unwrap();
+    }
+
+    /// Says this to one that reads lines.
+    pub fn tell(&mut self, line: &str) {
+        self.to.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     /// The next line that it says.

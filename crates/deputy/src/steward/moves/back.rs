@@ -1,6 +1,7 @@
 //! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
 
 use super::early::Early;
+use super::edges::Edges;
 use super::filling::Filling;
 use super::homeward::Laid;
 use super::locks::Locks;
@@ -191,8 +192,11 @@ impl Move {
                     self.room.tell(&ToRoom::Shared { pid: self.pid, result });
                     self.done("share");
                 }
-                Ok(Heard::Standing(tids)) if filling.is_none() && early.is_none() => {
-                    early = self.stop_early(tids, laid.as_ref());
+                Ok(Heard::Standing(tids, noticed)) => {
+                    come.noticed = noticed;
+                    if filling.is_none() && early.is_none() {
+                        early = self.stop_early(tids, laid.as_ref());
+                    }
                 }
                 Ok(Heard::Locked(files)) => come.locked = files,
                 Ok(Heard::Shares(others, memories)) => (come.others, come.memories) = (others, memories),
@@ -302,7 +306,8 @@ impl Move {
         let is_ahead = |a: &Area| os::pages::subtract(&[(a.start, a.end)], &ahead).is_empty();
         let own: Vec<Area> = areas.iter().filter(|a| a.name != b"[vsyscall]" && !is_ahead(a)).cloned().collect();
         let ahead = laid.take().map(Laid::into_areas).unwrap_or_default();
-        let mut filling = Filling::new(image, deputy, (&own, ahead), locks);
+        let edges = Edges::of(&self.room, self.pid, come.noticed);
+        let mut filling = Filling::new(image, deputy, (&own, ahead), (locks, edges));
         let prepared = filling.prepare(&self.room, self.pid, &known.of(&come.memories));
         match prepared.and_then(|()| known.learn(&come.memories, |place| filling.memory(place))) {
             Ok(()) => Ok(filling),
@@ -375,7 +380,7 @@ impl Move {
         self.done("dismiss");
         os::fault::past("dismissed");
         let written = Written::of(&filling.image().files);
-        match filling.finish(self.pid, &signals) {
+        match filling.finish(&self.room, self.pid, &signals) {
             Ok(threads) => {
                 written.let_go(&self.room);
                 Some(Finished { threads, away: away.ok() })
@@ -414,6 +419,8 @@ pub struct Finished {
 struct Come {
     image: Vec<u8>,
     locked: Vec<LockedFile>,
+    /// Notices that had come to the room when it stood still.
+    noticed: u64,
     memories: Vec<MemoryId>,
     others: Vec<i32>,
     must_come: bool,

@@ -1,6 +1,7 @@
 //! A deputy that takes its program's state back. Until the commit point ([`Filling::prepare`], [`Filling::write`], [`Filling::take_descriptors`]) everything is laid beside what the deputy has, so
 //! that it can be undone; after it ([`Filling::finish`]) come only calls that do not fail for the program's sake.
 
+use super::edges::Edges;
 use super::locks::Locks;
 use super::{MoveError, names};
 use crate::steward::shared::Shared;
@@ -42,6 +43,8 @@ pub struct Filling {
     copies: Vec<(i32, i32)>,
     /// That the process took while it was away.
     locks: Locks,
+    /// What happens to what it watches.
+    edges: Edges,
 }
 
 /// An area of the deputy's.
@@ -75,11 +78,29 @@ fn understood(image: &Image, info: told::Info) -> told::Info {
 
 impl Filling {
     /// Of a deputy that is stopped, and was collected; nothing is done to it yet.
-    pub fn new(image: Image, deputy: Collected, (own, ahead): (&[Area], Vec<image::Area>), locks: Locks) -> Filling {
+    pub fn new(
+        image: Image,
+        deputy: Collected,
+        (own, ahead): (&[Area], Vec<image::Area>),
+        (locks, edges): (Locks, Edges),
+    ) -> Filling {
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
         let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
         let kept = kept(&image, &locks);
-        Filling { image, deputy, given, own, ahead, kept, cwd: None, later, dense: Dense::default(), copies, locks }
+        Filling {
+            image,
+            deputy,
+            given,
+            own,
+            ahead,
+            kept,
+            cwd: None,
+            later,
+            dense: Dense::default(),
+            copies,
+            locks,
+            edges,
+        }
     }
 
     /// What it is filled from.
@@ -314,7 +335,7 @@ impl Filling {
     }
 
     /// Every descriptor at its number; all else of the deputy is closed.
-    fn place_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+    fn place_descriptors(&mut self, room: &Shared, pid: i32) -> Result<(), BodyError> {
         let wanted: BTreeMap<i32, (Opened, bool)> =
             self.image.descriptors.iter().map(|d| (d.fd, (d.opened, d.close_on_exec))).collect();
         let last = os::process::descriptors(pid)?.into_iter().max().unwrap_or(0);
@@ -349,17 +370,24 @@ impl Filling {
             }
         }
         inside.run(&batch)?;
-        let Filling { image, deputy, .. } = self;
-        body::watch_again(deputy.first().ok_or(BodyError::Gone)?, image)
+        let Filling { image, deputy, edges, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let quiet = body::watch_again(inside, image)?;
+        body::watch_anew(inside, &edges.missed(room, image, quiet))
     }
 
     /// The rest: it is the program again, and is to be let go.
-    pub fn finish(mut self, pid: i32, signals: &[(Option<i32>, [u8; 128])]) -> Result<Vec<Stopped>, BodyError> {
+    pub fn finish(
+        mut self,
+        room: &Shared,
+        pid: i32,
+        signals: &[(Option<i32>, [u8; 128])],
+    ) -> Result<Vec<Stopped>, BodyError> {
         let (own, given, image) = (self.own.clone(), self.given.clone(), self.image.clone());
         if let Some(fd) = self.cwd {
             self.first()?.must("entering the working directory", libc::SYS_fchdir, [fd as u64, 0, 0, 0, 0, 0])?;
         }
-        self.place_descriptors(pid)?;
+        self.place_descriptors(room, pid)?;
         let locks = std::mem::take(&mut self.locks);
         locks.take_along(self.first()?, &image)?;
         // It is 2 if the kernel has set it so when the process became another user: no program can, and it means the same.

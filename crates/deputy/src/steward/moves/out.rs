@@ -1,5 +1,6 @@
 //! From home to the room: an empty body is made there while the process still runs; then it is stopped, sent, rebuilt, and the original becomes the deputy.
 
+use super::edges::Since;
 use super::following::Following;
 use super::implant;
 use super::names::Names;
@@ -228,12 +229,13 @@ impl Move {
             e
         })?;
         self.done("collect");
-        let following = match self.send(&now, &mut collected, &mut headstart, follow_bytes) {
-            Ok(following) => following,
+        let (following, since) = match self.send((&now, &prepared.place), &mut collected, &mut headstart, follow_bytes)
+        {
+            Ok(sent) => sent,
             Err(e) => return put_back(collected, e),
         };
         let kept = following.as_ref().map(Following::kept).unwrap_or_default();
-        if let Err(e) = self.hand_over(pidfd, &now, collected, &prepared.place, (ignored, kept, was_stopped)) {
+        if let Err(e) = self.hand_over(pidfd, &now, collected, &prepared.place, (ignored, kept, was_stopped), &since) {
             following.into_iter().for_each(|f| f.call_off(&self.room));
             return Err(e);
         }
@@ -248,17 +250,18 @@ impl Move {
 
     fn send(
         &self,
-        now: &Observed,
+        (now, place): (&Observed, &Place),
         collected: &mut Collected,
         headstart: &mut Headstart,
         follow_bytes: u64,
-    ) -> Result<Option<Following>, MoveError> {
+    ) -> Result<(Option<Following>, Since), MoveError> {
         os::fault::at("image")?;
         now.complete(&mut collected.process);
         let threads = collected.threads.clone();
         let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
         used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
+        let since = self.find_told(place, collected, &mut image)?;
         self.course.borrow_mut().describe(now.parts(self.pid));
         let fits = headstart.fits(&image);
         if !fits {
@@ -280,7 +283,7 @@ impl Move {
         let loan = following.as_ref().map_or(0, Following::loan);
         let image = if fits { self.image_at_once(&image)? } else { Vec::new() };
         self.room.tell(&ToRoom::Rebuild { pid: self.pid, gone: left.rest.gone, image, loan });
-        Ok(following)
+        Ok((following, since))
     }
 
     /// The image for the last message; empty if it is too large for that, and was sent before.
@@ -370,6 +373,7 @@ impl Move {
         mut collected: Collected,
         place: &Place,
         (ignored, kept, was_stopped): (u64, &[(u64, u64)], bool),
+        since: &Since,
     ) -> Result<(), MoveError> {
         const SIGCHLD: usize = libc::SIGCHLD as usize - 1;
         let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
@@ -393,6 +397,7 @@ impl Move {
             self.room.tell(&ToRoom::Stop { pid: self.pid });
         }
         flags.iter().for_each(|flags| self.room.tell(flags));
+        since.tell_missed(&self.room);
         // From here on only the end of the process can undo it.
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);

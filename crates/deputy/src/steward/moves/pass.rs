@@ -1,6 +1,7 @@
 //! From this room to another one of this home: an empty body is made there while the process still runs here; then it is stopped, goes straight from node to node, and stands there. The
 //! commit point: this steward gives the deputy, which is neither filled nor woken, to the other ([`super::receive`]). Until then the body can go on here.
 
+use super::edges;
 use super::out::must_be_away;
 use super::talk::{Handover, Talk, Word};
 use super::watch::Gauge;
@@ -107,8 +108,8 @@ impl Move {
                 let awake = ahead.is_some().then(Awake::now);
                 Ok((ahead, self.stop_and_send(&beyond.node, turn, wish)?, written, awake))
             })
-            .and_then(|(ahead, follows, written, _awake)| {
-                self.switch(&talk, turn, (follows, &written)).map(|()| (ahead, follows))
+            .and_then(|(ahead, (follows, noticed), written, _awake)| {
+                self.switch(&talk, turn, (follows, noticed, &written)).map(|()| (ahead, follows))
             });
         match gone {
             Ok((ahead, follows)) => {
@@ -207,8 +208,8 @@ impl Move {
         }
     }
 
-    /// The body stands still, and all of it is there but what follows: by which loan, if anything does.
-    fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<Option<u32>, MoveError> {
+    /// The body stands still, and all of it is there but what follows: by which loan, if anything does. And how many notices had come to its room.
+    fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<(Option<u32>, u64), MoveError> {
         os::fault::at("recall")?;
         let (pid, pace) = (self.pid, wish.pace);
         let follow_bytes = self.follow_bytes(to, wish);
@@ -217,7 +218,7 @@ impl Move {
             Told::Recall,
             &ToRoom::Recall { pid, follow_bytes, pace, onward: true, ahead: None, family: Family::Stays },
         )?;
-        let (mut whole, mut stands, mut changed, mut follows) = (false, false, false, None);
+        let (mut whole, mut stands, mut changed, mut follows, mut noticed) = (false, false, false, None, 0);
         while !whole || !stands {
             let heard = if whole { self.hear() } else { self.hear_within(QUIET_MAX) };
             match heard? {
@@ -226,6 +227,7 @@ impl Move {
                     self.gauge.begin(Stage::Still, own_bytes);
                     self.course.borrow_mut().freeze(Instant::now());
                 }
+                Heard::Standing(_, then) => noticed = then,
                 Heard::Share(files, pipes, pairs) => {
                     let result = self.share(&files, &pipes, &pairs).map_err(|e| e.refusal());
                     self.room.tell(&ToRoom::Shared { pid, result });
@@ -251,11 +253,16 @@ impl Move {
             }
         }
         self.done("rebuild there");
-        self.check_wanted().map(|()| follows)
+        self.check_wanted().map(|()| (follows, noticed))
     }
 
     /// The commit point.
-    fn switch(&self, talk: &Talk, turn: u32, (follows, written): (Option<u32>, &Written)) -> Result<(), MoveError> {
+    fn switch(
+        &self,
+        talk: &Talk,
+        turn: u32,
+        (follows, noticed, written): (Option<u32>, u64, &Written),
+    ) -> Result<(), MoveError> {
         os::fault::at("switch")?;
         self.has_room()?;
         self.wait_settled()?;
@@ -264,7 +271,8 @@ impl Move {
         self.room.poller.order(Order::Yield { pid: self.pid, done });
         let deputy = is_done.recv().ok().flatten().ok_or(BodyError::Gone)?;
         let signals = self.take_signals();
-        let (handover, channels) = Handover::of(&deputy, &signals, follows);
+        let changed = edges::changed(&self.room, &deputy, noticed);
+        let (handover, channels) = Handover::of(&deputy, &signals, (follows, changed));
         let given = talk.give(handover, &channels);
         drop(channels);
         if let Err(e) = given.and_then(|()| self.await_taken(turn)) {

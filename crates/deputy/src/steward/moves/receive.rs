@@ -9,7 +9,7 @@ use body::{BodyError, preliminary};
 use image::{File, Image, Object, Opened};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -211,6 +211,8 @@ impl Move {
         }
         let flags = place::changed_flags(self.pid, placed);
         flags.unwrap_or_default().iter().for_each(|flags| self.room.tell(flags));
+        let changed: BTreeSet<StandinId> = handover.changed.iter().filter_map(|fd| standins.get(fd)).copied().collect();
+        self.room.notice(changed.into_iter().collect());
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         if let Some(deputy) = self.room.table().deputies.get_mut(&self.pid) {

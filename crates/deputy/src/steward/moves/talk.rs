@@ -73,6 +73,8 @@ pub struct Handover {
     pub calls: u64,
     /// Some of the body's pages follow when it runs: by this loan.
     pub follows: Option<u32>,
+    /// Its descriptors to which something has happened since the body stood still.
+    pub changed: Vec<i32>,
     /// Signals that came while the body stood still, and the threads that they were for.
     pub signals: Vec<(Option<i32>, Vec<u8>)>,
 }
@@ -82,7 +84,7 @@ impl Handover {
     pub fn of<'a>(
         deputy: &'a Deputy,
         signals: &[(Option<i32>, [u8; 128])],
-        follows: Option<u32>,
+        (follows, changed): (Option<u32>, Vec<i32>),
     ) -> (Handover, Vec<BorrowedFd<'a>>) {
         let threads = deputy.threads.iter().map(|(tid, thread)| (*tid, thread.number)).collect();
         let channels = deputy.threads.values().map(|thread| thread.channel().as_fd());
@@ -94,6 +96,7 @@ impl Handover {
             unborn: deputy.unborn.clone(),
             calls: deputy.calls,
             follows,
+            changed,
             signals: signals.iter().map(|(tid, info)| (*tid, info.to_vec())).collect(),
         };
         let fds = [deputy.pidfd.as_fd()].into_iter().chain(channels).collect();

@@ -233,6 +233,7 @@ impl Tracer {
         (image, others, onward): (&Image, &[Thread], bool),
         kept: Kept,
     ) -> Result<Vec<Stopped>, BodyError> {
+        // What has happened meanwhile to what stays at home, home says once more before it runs.
         body::watch_again(inside, image)?;
         if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
             && let Some(guest) = self.room.guests().get_mut(image.process.pid)

@@ -549,14 +549,13 @@ fn take_apart(
     }
     let tids: HashMap<i32, i32> =
         room.guests().threads_of(pid).into_iter().map(|(host, who)| (host.0, who.tid)).collect();
-    if going.onward.is_none() {
-        // It can get ready meanwhile.
-        room.tell(&ToHome::Standing { pid, tids: tids.values().copied().collect() });
-    }
+    // Home can get ready meanwhile.
+    let noticed = room.standins.noticed();
+    room.tell(&ToHome::Standing { pid, tids: tids.values().copied().collect(), noticed });
     let at_home = |host| tids.get(&host).copied().map_or_else(|| Ok(os::process::inner_tid(host)?), Ok);
     let ahead = going.onward.as_ref().map_or(&going.ahead, |onward| &onward.ahead);
     let known = Known { areas: &areas, ignored: status.ignored, slept: &going.slept, witness: None };
-    let collected = body::collect(host.0, threads, known, at_home, || ahead.begin(&image.areas))?;
+    let mut collected = body::collect(host.0, threads, known, at_home, || ahead.begin(&image.areas))?;
     let mut image = image;
     if going.onward.is_some() {
         possessions::add_executable(&mut image, host);
@@ -570,5 +569,8 @@ fn take_apart(
     image.threads.iter_mut().filter(|t| t.processors == own).for_each(|t| t.processors = None);
     cpu_times::complete(room, &mut image);
     body::fire_again(&mut image);
-    Ok((image, memories, collected))
+    match collected.find_told(&mut image) {
+        Ok(()) => Ok((image, memories, collected)),
+        Err(e) => Err((e, collected.give_back().unwrap_or_default())),
+    }
 }
