@@ -107,7 +107,7 @@ fn calls_go_on_that_are_interrupted_by_a_move_and_a_signal() {
         r#"
         {reads} > said & pid=$!; lines said 1
         for i in $(seq 15); do tern move $pid n2; tern move $pid n3; tern move $pid home; done > moves 2>&1
-        touch enough; wait $pid; cat said; rm enough
+        touch enough; wait $pid; cat said; rm enough said
         tern run --on n2 {reads} fifo > said & pid=$!; lines said 1
         for i in $(seq 60); do tern move $pid n3; done 2>&1 | grep -c 'is a FIFO that was opened there'
         touch enough; wait $pid; cat said"#
