@@ -6,6 +6,7 @@ mod closing;
 mod control;
 mod deputies;
 mod devices;
+mod early;
 mod files;
 mod heir;
 mod messages;

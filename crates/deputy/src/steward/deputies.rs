@@ -328,6 +328,8 @@ pub struct Deputy {
     pub usage: Option<BodyUsage>,
     /// Signals that its program starts with blocked.
     pub blocked: u64,
+    /// What was told to it before the room knew of it.
+    pub early: super::early::Early,
     /// The room was told that it is stopped, and not that it was continued.
     pub stopped: bool,
     /// How many SIGCONTs it has told of.
@@ -365,6 +367,7 @@ impl Deputy {
             calls: 0,
             usage: None,
             blocked: 0,
+            early: Default::default(),
             stopped: false,
             continued: 0,
             stopping: false,

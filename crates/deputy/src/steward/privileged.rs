@@ -3,6 +3,7 @@
 use super::channel::{self, Said};
 use super::deputies::{Deputy, Job, Phase, Purpose, hear};
 use super::devices;
+use super::early::Early;
 use super::messages;
 use super::moves::{self, Called};
 use super::place;
@@ -174,7 +175,8 @@ impl Privileged {
     }
 
     fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
-        let deputy = Deputy { blocked, ..Deputy::new(pid, PidFd::open(pid)?, program, channel) };
+        let early = Early::begin();
+        let deputy = Deputy { blocked, early, ..Deputy::new(pid, PidFd::open(pid)?, program, channel) };
         self.room.adopt(pid, deputy)?;
         // Now, while the process turns into its deputy: the room makes the body meanwhile.
         self.describe(pid);
@@ -316,6 +318,9 @@ impl Privileged {
             && code > 0
             && self.room.table().deputies.get(&pid).is_some_and(|d| d.unborn.contains(&sender))
         {
+            return;
+        }
+        if self.room.table().deputies.get_mut(&pid).is_some_and(|deputy| deputy.early.keep((tid, info))) {
             return;
         }
         let tell = || self.room.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() });

@@ -175,7 +175,7 @@ impl Shared {
             RoomState::Making => table.waiting.push(place),
             RoomState::Ready => {
                 drop(table);
-                self.tell(&ToRoom::Place(Box::new(place)));
+                self.tell_place(place);
             }
             RoomState::Lost(why) => {
                 let words = format!("tern: cannot run on {}: {why}\n", self.args.host);
@@ -186,14 +186,25 @@ impl Shared {
         }
     }
 
+    /// Tells the room of a process, and then of the signals that have come for it.
+    fn tell_place(&self, place: Place) {
+        let pid = place.pid;
+        self.tell(&ToRoom::Place(Box::new(place)));
+        let early = || self.table().deputies.get_mut(&pid).map(|deputy| deputy.early.take()).filter(|early| !early.is_empty());
+        while let Some(early) = early() {
+            early.into_iter().for_each(|(tid, info)| self.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() }));
+        }
+    }
+
     /// The room stands.
     pub fn ready(&self) {
+        os::fault::past("room");
         let waiting = {
             let mut table = self.table();
             table.room = RoomState::Ready;
             std::mem::take(&mut table.waiting)
         };
-        waiting.into_iter().for_each(|place| self.tell(&ToRoom::Place(Box::new(place))));
+        waiting.into_iter().for_each(|place| self.tell_place(place));
     }
 
     /// The room is gone, or could not be made: every deputy ends, as if killed if its program ran.

@@ -13,6 +13,7 @@ mod opened;
 mod queued;
 mod sharing;
 mod told;
+mod unmade;
 mod unseen;
 
 use std::os::unix::fs::PermissionsExt;
