@@ -193,7 +193,9 @@ impl Offer<'_> {
     pub fn worth(&self, params: &Params, strictness: f64) -> Option<(Cause, f64, f64)> {
         let demand = f64::from(self.process.demand_milli) / 1e3;
         let margin = |milli: u32| f64::from(milli) / 1e3 * strictness;
-        let horizon_ms = self.process.age_ms.clamp(1, u64::from(params.lag_scale_ms) * 4) as f64;
+        // What is gained lasts the longer, the more seldom processes change places.
+        let lasts_ms = f64::from(params.lag_scale_ms) * slowness(params) * 4.0;
+        let horizon_ms = (self.process.age_ms.max(1) as f64).min(lasts_ms);
         let cost = move_ms(self.process, params) as f64 / horizon_ms;
         let pull = self.pull(params);
         let plain = plain_gain(self.from, self.to, demand);
@@ -262,6 +264,12 @@ fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
 /// A move that takes this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
 const SWIFT_MOVE_MS: f64 = 120.0;
 
+/// How much more seldom processes change places where moves take long: what that costs falls with the scale of lags, what it leaves uneven grows with it, and their sum is least where the scale
+/// goes with the root of the cost.
+fn slowness(params: &Params) -> f64 {
+    (f64::from(params.move_ms) / SWIFT_MOVE_MS).sqrt().max(1.0)
+}
+
 /// A node's load and rate count for at most so many times the middle one's: one that tells wrong values must not set the scale for all.
 const BEYOND: f64 = 4.0;
 
@@ -270,8 +278,7 @@ fn middle(mut values: Vec<f64>) -> f64 {
     if values.is_empty() { 1.0 } else { *values.select_nth_unstable_by(at, f64::total_cmp).1 }
 }
 
-/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater:
-/// what rotating costs falls with the scale, what it leaves uneven grows with it, and their sum is least where the scale goes with the root of the cost.
+/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater.
 pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
     let sites = inputs.known.iter().chain([&inputs.own]).map(Site::of).filter(|site| site.load > 0.0);
     let all: Vec<(f64, f64)> = sites.map(|site| (site.load, site.rate(site.load))).collect();
@@ -283,8 +290,7 @@ pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
         wanted += its_load;
     }
     let rate = if wanted > 0.0 { (done / wanted).clamp(0.01, 50.0) } else { 1.0 };
-    let slowness = (f64::from(inputs.params.move_ms) / SWIFT_MOVE_MS).sqrt().max(1.0);
-    (f64::from(inputs.params.lag_scale_ms) * rate * slowness).clamp(1.0, 3.6e6) as u32
+    (f64::from(inputs.params.lag_scale_ms) * rate * slowness(&inputs.params)).clamp(1.0, 3.6e6) as u32
 }
 
 pub(crate) fn weight(lag_ms: i32, base_ms: i32, scale_ms: u32) -> f64 {
