@@ -19,7 +19,12 @@ impl Early {
     /// Keeps a signal; false if the room is to be told of it.
     pub fn keep(&mut self, signal: Signal) -> bool {
         let kept = self.0.as_mut();
-        kept.map(|kept| if kept.len() < SIGNALS_MAX { kept.push(signal) }).is_some()
+        kept.map(|kept| {
+            if kept.len() < SIGNALS_MAX {
+                kept.push(signal)
+            }
+        })
+        .is_some()
     }
 
     /// The room knows the process: what it is to be told of first. When that is nothing, no more is kept.

@@ -190,7 +190,8 @@ impl Shared {
     fn tell_place(&self, place: Place) {
         let pid = place.pid;
         self.tell(&ToRoom::Place(Box::new(place)));
-        let early = || self.table().deputies.get_mut(&pid).map(|deputy| deputy.early.take()).filter(|early| !early.is_empty());
+        let early =
+            || self.table().deputies.get_mut(&pid).map(|deputy| deputy.early.take()).filter(|early| !early.is_empty());
         while let Some(early) = early() {
             early.into_iter().for_each(|(tid, info)| self.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() }));
         }
