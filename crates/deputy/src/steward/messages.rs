@@ -337,7 +337,11 @@ fn placed(room: &Shared, pid: i32, result: Result<(), (i32, String)>) {
         return;
     };
     match result {
-        Ok(()) if deputy.phase == Phase::Placing => deputy.phase = Phase::Away,
+        Ok(()) if deputy.phase == Phase::Placing => {
+            deputy.phase = Phase::Away;
+            // Whether it is stopped is looked at from now on.
+            room.poller.wake();
+        }
         Ok(()) => {}
         Err((errno, what)) => {
             // As env(1) does: 127 not found, 126 not executable; else the tool's own failure.

@@ -117,6 +117,8 @@ impl Shared {
             self.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: *tid }, EventFlags::IN)?;
         }
         self.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        // Whether it is stopped is looked at from now on.
+        self.poller.wake();
         Ok(())
     }
 

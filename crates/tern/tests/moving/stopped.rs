@@ -1,5 +1,6 @@
 //! Programs that are stopped by job control are moved as they are, and go on when they are continued, wherever that is.
 
+use crate::common::eventually;
 use crate::{at_home, program, shared};
 
 /// Says a line every few milliseconds, from two threads; says when it was continued.
@@ -76,4 +77,39 @@ fn a_stopped_job_is_moved_and_continued_by_its_shell() {
     )
     .text();
     assert_eq!(text, "Stopped\nstill stopped\nRunning\n143");
+}
+
+/// What processes of this command line do, at home and away, as this machine sees them.
+fn states(command: &[u8]) -> String {
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let of = |path: std::path::PathBuf| {
+        (std::fs::read(path.join("cmdline")).ok()? == command).then_some(())?;
+        std::fs::read_to_string(path.join("stat")).ok()?.rsplit_once(") ")?.1.chars().next()
+    };
+    all.filter_map(of).collect()
+}
+
+/// It says nothing that would have home look: neither when it was placed nor when it had come from another node.
+#[test]
+fn one_that_does_nothing_is_seen_to_be_stopped() {
+    let lab = shared();
+    let tell = |words: &str| {
+        let script = format!("pid=$(tern ps | awk '/sleep 1777/ {{ print $1 }}'); {words}");
+        let done = lab.exec("n1", ["sh", "-c", &script]).unwrap();
+        assert!(done.status.success(), "{words}: {}", done.errors());
+    };
+    let are = |wanted: &str| {
+        let states = || states(b"sleep\x001777\0").to_uppercase();
+        eventually(&format!("both are {wanted}"), || states() == wanted.repeat(2));
+    };
+    for first in ["true", "tern move $pid n3"] {
+        let mut run = lab.spawn("n1", ["tern", "run", "--on", "n2", "--", "sleep", "1777"]).unwrap();
+        are("S");
+        tell(first);
+        are("S");
+        tell("kill -STOP $pid");
+        are("T");
+        tell("kill -KILL $pid");
+        run.wait().unwrap();
+    }
 }
