@@ -22,39 +22,30 @@ pub(crate) trait Shaking {
     fn keys(self) -> Result<(ExtractedSecrets, Schedule), Error>;
 }
 
-impl Shaking for UnbufferedClientConnection {
-    type Data = ClientConnectionData;
+/// rustls has the two ends say the same by methods of their own.
+macro_rules! shaking {
+    ($connection:ty, $data:ty, $schedule:path) => {
+        impl Shaking for $connection {
+            type Data = $data;
 
-    fn process<'c, 'i>(&'c mut self, come: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
-        self.process_tls_records(come)
-    }
+            fn process<'c, 'i>(&'c mut self, come: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+                self.process_tls_records(come)
+            }
 
-    fn state(&self) -> &CommonState {
-        self
-    }
+            fn state(&self) -> &CommonState {
+                self
+            }
 
-    fn keys(self) -> Result<(ExtractedSecrets, Schedule), Error> {
-        let (secrets, rest) = self.dangerous_into_kernel_connection()?;
-        Ok((secrets, Schedule::Client(Mutex::new(rest))))
-    }
+            fn keys(self) -> Result<(ExtractedSecrets, Schedule), Error> {
+                let (secrets, rest) = self.dangerous_into_kernel_connection()?;
+                Ok((secrets, $schedule(Mutex::new(rest))))
+            }
+        }
+    };
 }
 
-impl Shaking for UnbufferedServerConnection {
-    type Data = ServerConnectionData;
-
-    fn process<'c, 'i>(&'c mut self, come: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
-        self.process_tls_records(come)
-    }
-
-    fn state(&self) -> &CommonState {
-        self
-    }
-
-    fn keys(self) -> Result<(ExtractedSecrets, Schedule), Error> {
-        let (secrets, rest) = self.dangerous_into_kernel_connection()?;
-        Ok((secrets, Schedule::Server(Mutex::new(rest))))
-    }
-}
+shaking!(UnbufferedClientConnection, ClientConnectionData, Schedule::Client);
+shaking!(UnbufferedServerConnection, ServerConnectionData, Schedule::Server);
 
 /// Both directions, and the certificates that the peer proved to hold.
 pub(crate) type Shaken = (Seal, Open, Vec<CertificateDer<'static>>);
