@@ -114,7 +114,10 @@ fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32>
 /// Signals that are the command's.
 const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
-/// While this lives, they wait: the command may ask for one before it is known whom to pass it on to.
+/// Signals of keys, which reach both: it is the command's matter what comes of them.
+const OF_KEYS: [i32; 2] = [libc::SIGINT, libc::SIGQUIT];
+
+/// While this lives, all of these wait: the command may ask for one before it is known whom to pass it on to.
 struct Held {
     before: libc::sigset_t,
 }
@@ -125,7 +128,7 @@ impl Held {
         unsafe {
             let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigemptyset(&mut held);
-            for signal in FORWARDED {
+            for signal in FORWARDED.into_iter().chain(OF_KEYS) {
                 libc::sigaddset(&mut held, signal);
             }
             libc::sigprocmask(libc::SIG_BLOCK, &held, &mut before);
@@ -215,8 +218,9 @@ fn forward_signals(pid: i32) {
     let handler: extern "C" fn(libc::c_int) = forward;
     // SAFETY: the handler calls only async-signal-safe functions.
     unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+        for signal in OF_KEYS {
+            libc::signal(signal, libc::SIG_IGN);
+        }
         for signal in FORWARDED {
             libc::signal(signal, handler as libc::sighandler_t);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -146,6 +146,28 @@ fn commands_end_as_they_ended() {
 }
 
 /// Is a port of `to` that nobody listens on refused (reachable), or does the connection just hang (cut)?
+/// Once it ended who had started the command, which does not care for the key.
+#[test]
+fn a_key_that_is_pressed_at_once_is_the_commands_alone() {
+    let lab = up(&bare(1));
+    for _ in 0..100 {
+        let mut command = lab.in_node("n1", ["sh", "-c", "trap '' INT; kill -INT 0; exit 7"]);
+        // SAFETY: system calls between fork and exec, on a set of this call's own. With one processor the command often comes first.
+        unsafe {
+            command.process_group(0).pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                let mut here: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(libc::sched_getcpu() as usize, &mut here);
+                match libc::sched_setaffinity(0, size_of_val(&here), &here) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        assert_eq!(command.status().unwrap().code(), Some(7));
+    }
+}
+
 fn reaches(lab: &Lab, from: &str, to: &str, limit: Duration) -> bool {
     let target = address(lab, to, 9);
     let error = lab.in_network(from, || TcpStream::connect_timeout(&target, limit).unwrap_err()).unwrap();
