@@ -3,6 +3,7 @@
 //! A [`Sender`] may be shared by any number of threads; the [`Receiver`] belongs to one at a time. The two directions share nothing that is held while one waits for the network, so two
 //! ends that both send much cannot block each other. Who sends much ([`Bulk`]) lets others pass.
 
+mod bodies;
 mod bulk;
 mod handshake;
 mod receiver;
@@ -11,6 +12,7 @@ mod schedule;
 mod sender;
 mod setup;
 
+pub use bodies::{Bodies, Body};
 pub use bulk::Bulk;
 pub use receiver::Receiver;
 pub use sender::{Gathered, Sender};

@@ -1,7 +1,7 @@
 //! The receiving direction.
 
 use crate::records::{HEAD_BYTES, Open, RECORD_BYTES_MAX};
-use crate::setup::least_round_trip;
+use crate::setup::{await_at_least, least_round_trip};
 use crate::{Counters, LinkError};
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -13,6 +13,8 @@ use zstd::bulk::Decompressor;
 
 /// Encrypted bytes taken from the socket at once: from the first time on that there is more than little. Each record fits.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Of a frame that has more to come so much is waited for at once: else each segment wakes up who waits.
+const AWAITED_BYTES: u32 = 64 << 10;
 const FIRST_CHUNK_BYTES: usize = RECORD_BYTES_MAX.next_multiple_of(1 << 10);
 
 /// Receives frames.
@@ -23,6 +25,8 @@ pub struct Receiver {
     chunk: Box<[u8]>,
     plain: Range<usize>,
     encrypted: Range<usize>,
+    /// What the socket waits for.
+    awaited_bytes: u32,
     /// For packed frames.
     packed: Vec<u8>,
     unpacks: Option<Decompressor<'static>>,
@@ -32,7 +36,17 @@ pub struct Receiver {
 impl Receiver {
     pub(crate) fn new(socket: TcpStream, open: Open, counters: Arc<Counters>) -> Receiver {
         let chunk = vec![0; FIRST_CHUNK_BYTES].into_boxed_slice();
-        Receiver { socket, open, chunk, plain: 0..0, encrypted: 0..0, packed: Vec::new(), unpacks: None, counters }
+        Receiver {
+            socket,
+            open,
+            chunk,
+            plain: 0..0,
+            encrypted: 0..0,
+            awaited_bytes: 1,
+            packed: Vec::new(),
+            unpacks: None,
+            counters,
+        }
     }
 
     /// How long the way there and back takes at least, whatever the other end does with what it gets; if the kernel says so.
@@ -69,7 +83,8 @@ impl Receiver {
     /// Takes so many decrypted bytes.
     fn fill(&mut self, to: &mut Vec<u8>, bytes: usize) -> Result<(), LinkError> {
         to.clear();
-        to.reserve(bytes);
+        // What is opened there has its type behind it at first.
+        to.reserve(bytes + 1);
         loop {
             let n = self.plain.len().min(bytes - to.len());
             to.extend_from_slice(&self.chunk[self.plain.start..][..n]);
@@ -77,30 +92,32 @@ impl Receiver {
             if to.len() == bytes {
                 return Ok(());
             }
-            self.decrypt()?;
+            self.decrypt(to, bytes - to.len())?;
         }
     }
 
-    /// The next record; waits for it.
-    fn decrypt(&mut self) -> Result<(), LinkError> {
-        loop {
-            let come = &mut self.chunk[self.encrypted.clone()];
-            let whole = Open::whole_bytes(come)?.filter(|bytes| *bytes <= come.len());
-            let Some(bytes) = whole else {
-                self.read()?;
-                continue;
-            };
-            let at = self.encrypted.start + HEAD_BYTES;
-            let plain_bytes = self.open.open(&mut come[..bytes])?;
-            self.encrypted.start += bytes;
-            self.plain = at..at + plain_bytes;
-            return Ok(());
+    /// Opens the next record, and waits for it: into `to`, if so much is wanted there as it may carry.
+    fn decrypt(&mut self, to: &mut Vec<u8>, wanted: usize) -> Result<(), LinkError> {
+        let record = loop {
+            let come = &self.chunk[self.encrypted.clone()];
+            match Open::whole_bytes(come)?.filter(|bytes| *bytes <= come.len()) {
+                Some(bytes) => break self.encrypted.start..self.encrypted.start + bytes,
+                None => self.read(wanted)?,
+            }
+        };
+        self.encrypted.start = record.end;
+        if self.open.carries_bytes_max(record.len()) <= wanted {
+            return self.open.open_to(&self.chunk[record], to);
         }
+        let at = record.start + HEAD_BYTES;
+        self.plain = at..at + self.open.open(&mut self.chunk[record])?;
+        Ok(())
     }
 
-    /// More from the socket, behind what is left of what came before.
-    fn read(&mut self) -> Result<(), LinkError> {
+    /// More from the socket, behind what is left of what came before; at least so much is on its way.
+    fn read(&mut self, coming: usize) -> Result<(), LinkError> {
         let left = self.encrypted.len();
+        self.wait_for(coming.saturating_sub(left))?;
         self.chunk.copy_within(self.encrypted.clone(), 0);
         (self.plain, self.encrypted) = (0..0, 0..left);
         let n = loop {
@@ -117,6 +134,17 @@ impl Receiver {
             let mut larger = vec![0; CHUNK_BYTES].into_boxed_slice();
             larger[..self.encrypted.end].copy_from_slice(&self.chunk);
             self.chunk = larger;
+        }
+        Ok(())
+    }
+
+    fn wait_for(&mut self, coming: usize) -> Result<(), LinkError> {
+        // A call that has taken less than that, and waits, is woken when as much again is there (tcp_data_ready in net/ipv4/tcp_input.c).
+        let bytes = if coming < 2 * AWAITED_BYTES as usize { 1 } else { AWAITED_BYTES };
+        if bytes != self.awaited_bytes {
+            await_at_least(&self.socket, bytes)
+                .map_err(|source| LinkError::Socket { doing: "waiting for more at once", source })?;
+            self.awaited_bytes = bytes;
         }
         Ok(())
     }

@@ -50,18 +50,25 @@ const UNSENT_BYTES: u32 = 256 << 10;
 
 /// A peer that vanished is noticed after [`LOST_AFTER`], whether something is sent or not (tcp(7)); not much waits in the socket.
 fn set_up(socket: &TcpStream) -> std::io::Result<()> {
-    let set = |level, name, value: u32| {
-        // SAFETY: passes the address and size of a live u32.
-        let done = unsafe {
-            libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size_of::<u32>() as u32)
-        };
-        if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-    };
+    let set = |level, name, value| set(socket, level, name, value);
     set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)?;
     set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LOST_AFTER.as_millis() as u32)?;
     set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 5)?;
     set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)
+}
+
+/// Who waits for something to read wakes up when so many bytes are there, not before.
+pub(crate) fn await_at_least(socket: &TcpStream, bytes: u32) -> std::io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+fn set(socket: &TcpStream, level: i32, name: i32, value: u32) -> std::io::Result<()> {
+    // SAFETY: passes the address and size of a live u32.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), size_of::<u32>() as u32)
+    };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// The quickest that the kernel has seen an answer of the peer's kernel (`tcpi_min_rtt` of linux/tcp.h), if this kernel says so.

@@ -7,6 +7,7 @@ use super::privileged::Order;
 use super::processes::Inquiry;
 use super::shared::{Shared, Table};
 use super::standins;
+use link::Body;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 use wire::message::onward::Said;
@@ -112,7 +113,7 @@ pub fn image_part(room: &Shared, body: &[u8]) {
 }
 
 /// Pages of a process that comes home.
-pub fn image_pages(room: &Shared, body: Vec<u8>, wire_bytes: u32) {
+pub fn image_pages(room: &Shared, body: Body, wire_bytes: u32) {
     if let Some((pid, pages)) = Pages::of(body) {
         room.moves.count_wire(pid, wire_bytes.into());
         room.moves.tell(pid, Heard::Pages(pages));
@@ -127,7 +128,7 @@ pub fn pages_stocked(room: &Shared, body: &[u8]) {
 }
 
 /// Pages of a process that may be the same when it stops.
-pub fn pages_advance(room: &Shared, body: Vec<u8>, wire_bytes: u32) {
+pub fn pages_advance(room: &Shared, body: Body, wire_bytes: u32) {
     if let Some((pid, number, pages)) = Pages::advance(body) {
         room.moves.count_wire(pid, wire_bytes.into());
         room.moves.tell(pid, Heard::Advance(number, pages));

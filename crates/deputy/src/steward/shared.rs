@@ -37,6 +37,8 @@ pub struct Shared {
     pub lenders: body::Lenders,
     /// Pages of those that left.
     pub leftovers: body::Leftovers,
+    /// Memory for frames of pages.
+    pub bodies: link::Bodies,
     pagers: Mutex<HashMap<i32, Arc<body::Pager>>>,
     /// Over programs that begin in the room.
     pub vigil: Vigil,
@@ -93,6 +95,7 @@ impl Shared {
             moves: Moves::default(),
             lenders: body::Lenders::default(),
             leftovers: body::Leftovers::of_machine(),
+            bodies: link::Bodies::default(),
             pagers: Mutex::default(),
             vigil: Vigil::default(),
             inquiries: OnceLock::new(),

@@ -7,6 +7,7 @@ use super::shared::Shared;
 use super::tracer::Order;
 use body::{Dense, Leftover, Window};
 use image::Image;
+use link::Body;
 use os::apart::Apart;
 use os::inject::Memory;
 use os::userfault::Userfault;
@@ -24,7 +25,7 @@ pub enum Item {
     /// The body of an image's frame.
     Part(Vec<u8>),
     /// The body of a frame of pages.
-    Pages(Vec<u8>),
+    Pages(Body),
     /// The body of a frame of runs of pages that are here from an earlier stay.
     Stocked(Vec<u8>),
     /// The body of a frame of runs that come, and are full.
@@ -70,8 +71,8 @@ pub enum Item {
 impl Item {
     fn bytes(&self) -> usize {
         match self {
+            Item::Pages(body) => body.len(),
             Item::Part(body)
-            | Item::Pages(body)
             | Item::Stocked(body)
             | Item::Dense(body)
             | Item::Later(body)
@@ -198,13 +199,12 @@ pub fn serve(room: &Arc<Shared>) {
                     let _ = last.then(|| one.map(room, pid));
                 }
             }
-            Item::Pages(mut body) => {
+            Item::Pages(body) => {
                 let of = wire::cargo::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
                 if let Some((pid, bytes)) = of {
-                    incoming
-                        .get_mut(&pid)
-                        .into_iter()
-                        .for_each(|one| one.write(room, &apart, pid, std::mem::take(&mut body)));
+                    if let Some(one) = incoming.get_mut(&pid) {
+                        one.write(room, &apart, pid, body);
+                    }
                     taken.add(room, pid, bytes);
                 }
             }
@@ -265,7 +265,7 @@ impl Incoming {
         self.mapped.get_or_insert_with(|| Err("no image came".into()))
     }
 
-    fn write(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, body: Vec<u8>) {
+    fn write(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, body: Body) {
         let Ok(laid) = self.map(room, pid) else { return };
         let needs_no_file =
             wire::cargo::pages(&body).is_some_and(|pages| are_anonymous(&pages.runs, &laid.image.areas));
@@ -307,7 +307,7 @@ impl Incoming {
         let leftover = self.leftover.take().unwrap_or_default();
         for (part, pages) in leftover.parts(runs) {
             match pages {
-                Some(pages) => self.write(room, apart, pid, [wire::cargo::pages_head(pid, &[part]), pages].concat()),
+                Some(pages) => self.write(room, apart, pid, [wire::cargo::pages_head(pid, &[part]), pages].concat().into()),
                 None => self.mapped = Some(Err("pages that were said to be here are not".into())),
             }
         }

@@ -5,7 +5,7 @@ use super::cargo::Item;
 use super::shared::Shared;
 use super::tracer::Order;
 use body::{BodyError, Pager};
-use link::Sender as Link;
+use link::{Body, Sender as Link};
 use os::pidfd::PidFd;
 use os::userfault::Userfault;
 use std::collections::HashMap;
@@ -90,7 +90,7 @@ pub enum Followed {
     /// A frame of pages.
     Pushed {
         /// Its body.
-        body: Vec<u8>,
+        body: Body,
         /// Who sends it.
         source: Source,
     },

@@ -328,15 +328,15 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), LaneError> {
 
 /// Pages that follow, until the other end closes the way: there it is known when none is needed.
 fn follow(room: &Shared, pid: i32, ticket: &Ticket, (from, source): (&mut Receiver, &Source)) -> Result<(), LaneError> {
+    let mut body = Vec::new();
     loop {
-        let mut body = Vec::new();
         let head = from.receive(&mut body)?;
         if cargo::process(&body) != Some(pid) {
             return Err(LaneError::Odd("it sends another process"));
         }
         let followed = match head.kind {
-            Kind::Pushed => Followed::Pushed { body, source: source.clone() },
-            Kind::Vacant => Followed::Vacant { body, source: source.clone() },
+            Kind::Pushed => Followed::Pushed { body: room.bodies.hand_on(&mut body), source: source.clone() },
+            Kind::Vacant => Followed::Vacant { body: std::mem::take(&mut body), source: source.clone() },
             _ => return Err(LaneError::Odd("it sends something else than what follows")),
         };
         room.lanes.if_coming(pid, ticket, |_| room.following.give(followed))?;
@@ -355,7 +355,7 @@ fn receive(
         let head = from.receive(&mut body)?;
         let (whose, item, lends) = match head.kind {
             Kind::Image => (cargo::process(&body), Item::Part(std::mem::take(&mut body)), None),
-            Kind::Pages => (cargo::process(&body), Item::Pages(std::mem::take(&mut body)), None),
+            Kind::Pages => (cargo::process(&body), Item::Pages(room.bodies.hand_on(&mut body)), None),
             Kind::Stocked => (cargo::process(&body), Item::Stocked(std::mem::take(&mut body)), None),
             Kind::Dense => (cargo::process(&body), Item::Dense(std::mem::take(&mut body)), None),
             Kind::Later => (cargo::process(&body), Item::Later(std::mem::take(&mut body)), None),

@@ -47,6 +47,8 @@ pub struct Shared {
     pub following: super::following::Following,
     /// Pages on their way home.
     pub windows: super::windows::Windows,
+    /// Memory for frames of pages.
+    pub bodies: link::Bodies,
     /// Bodies that went on at home, whose pages follow.
     pub lenders: body::Lenders,
     /// What bodies used.
@@ -223,6 +225,7 @@ impl Shared {
             homeward: super::homeward::Homeward::default(),
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
+            bodies: link::Bodies::default(),
             lenders: body::Lenders::default(),
             leftovers: body::Leftovers::of_machine(),
             stocked: super::stocked::AtHome::default(),

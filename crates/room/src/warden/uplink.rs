@@ -126,7 +126,7 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
                 Err(_) => break "home sent an offer that is none",
             },
             Kind::Image => room.cargo.give(Item::Part(std::mem::take(&mut body))),
-            Kind::Pages => room.cargo.give(Item::Pages(std::mem::take(&mut body))),
+            Kind::Pages => room.cargo.give(Item::Pages(room.bodies.hand_on(&mut body))),
             Kind::Stocked => room.cargo.give(Item::Stocked(std::mem::take(&mut body))),
             Kind::Dense => room.cargo.give(Item::Dense(std::mem::take(&mut body))),
             Kind::Later => room.cargo.give(Item::Later(std::mem::take(&mut body))),
@@ -134,7 +134,7 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
                 room.following.give(Followed::Vacant { body: std::mem::take(&mut body), source: Source::Home });
             }
             Kind::Pushed => {
-                room.following.give(Followed::Pushed { body: std::mem::take(&mut body), source: Source::Home });
+                room.following.give(Followed::Pushed { body: room.bodies.hand_on(&mut body), source: Source::Home });
             }
             Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
             Kind::Message if obey(room, &body) => {}
