@@ -1,5 +1,6 @@
 //! One who sends much: pages. It is packed where that is quicker, keeps to a rate, and lets others' frames pass.
 
+use crate::setup::UNSENT_BYTES;
 use crate::{LinkError, Sender};
 use std::time::{Duration, Instant};
 use strategy::{Flow, Pace};
@@ -59,7 +60,13 @@ impl Bulk {
             std::thread::sleep(Duration::from_micros(wait_us));
         }
         let sending = Instant::now();
-        if is_packed { link.send_patiently(Kind::Packed, &[&self.packed]) } else { link.send_patiently(kind, parts) }?;
+        // Somebody may wait for what is not among what follows a process.
+        let unsent_bytes = if kind == Kind::Pushed { UNSENT_BYTES } else { self.flow.unsent_bytes() as u32 };
+        if is_packed {
+            link.send_patiently(Kind::Packed, &[&self.packed], unsent_bytes)
+        } else {
+            link.send_patiently(kind, parts, unsent_bytes)
+        }?;
         self.flow.sent(plain_bytes, wire_bytes, micros(sending), micros(begun));
         Ok(wire_bytes)
     }

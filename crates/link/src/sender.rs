@@ -1,6 +1,7 @@
 //! The sending direction.
 
 use crate::records::Seal;
+use crate::setup::{UNSENT_BYTES, let_lie};
 use crate::{Counters, LinkError, lock};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -23,6 +24,8 @@ pub struct Sender {
 struct Out {
     socket: TcpStream,
     seal: Seal,
+    /// What may lie in it unsent.
+    unsent_bytes: u32,
     /// What is not written yet.
     encrypted: Vec<u8>,
     /// So many want what is sent to be written together.
@@ -59,7 +62,7 @@ impl Out {
 
 impl Sender {
     pub(crate) fn new(socket: TcpStream, seal: Seal, counters: Arc<Counters>) -> Sender {
-        let out = Mutex::new(Out { socket, seal, encrypted: Vec::new(), gathering: 0 });
+        let out = Mutex::new(Out { socket, seal, unsent_bytes: UNSENT_BYTES, encrypted: Vec::new(), gathering: 0 });
         Sender { out, hurried: AtomicUsize::new(0), counters }
     }
 
@@ -77,8 +80,8 @@ impl Sender {
         self.send_with(out, kind, mount, seq, parts)
     }
 
-    /// The same, behind all who wait to send something else.
-    pub(crate) fn send_patiently(&self, kind: Kind, parts: &[&[u8]]) -> Result<(), LinkError> {
+    /// The same, behind all who wait to send something else; so many bytes may lie in the socket unsent.
+    pub(crate) fn send_patiently(&self, kind: Kind, parts: &[&[u8]], unsent_bytes: u32) -> Result<(), LinkError> {
         let mut out = lock(&self.out);
         for _ in 0..PATIENCE {
             if self.hurried.load(Ordering::Relaxed) == 0 {
@@ -87,6 +90,11 @@ impl Sender {
             drop(out);
             std::thread::yield_now();
             out = lock(&self.out);
+        }
+        if out.unsent_bytes != unsent_bytes {
+            let_lie(&out.socket, unsent_bytes)
+                .map_err(|source| LinkError::Socket { doing: "letting more wait", source })?;
+            out.unsent_bytes = unsent_bytes;
         }
         self.send_with(out, kind, 0, 0, parts)
     }

@@ -11,6 +11,9 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Bytes that lie in the socket and were not sent yet, but for who sends much: what others send waits behind them.
+pub(crate) const UNSENT_BYTES: u32 = *strategy::UNSENT_BYTES.start() as u32;
+
 /// The handshake may take so long, whatever the peer does.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -45,17 +48,19 @@ fn establish(mut socket: TcpStream, tls: impl Shaking) -> Result<Established, Li
     Ok((Sender::new(socket, seal, counters.clone()), Receiver::new(reading, open, counters), certificates))
 }
 
-/// Bytes that lie in the socket and were not sent yet: what others send waits behind them.
-const UNSENT_BYTES: u32 = 256 << 10;
-
 /// A peer that vanished is noticed after [`LOST_AFTER`], whether something is sent or not (tcp(7)); not much waits in the socket.
 fn set_up(socket: &TcpStream) -> std::io::Result<()> {
     let set = |level, name, value| set(socket, level, name, value);
-    set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)?;
+    let_lie(socket, UNSENT_BYTES)?;
     set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LOST_AFTER.as_millis() as u32)?;
     set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 5)?;
     set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)
+}
+
+/// So many bytes may lie in the socket that were not sent yet.
+pub(crate) fn let_lie(socket: &TcpStream, bytes: u32) -> std::io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
 /// Who waits for something to read wakes up when so many bytes are there, not before.

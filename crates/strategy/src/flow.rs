@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 const BATCH_BYTES: std::ops::RangeInclusive<u64> = (32 << 10)..=(512 << 10);
 /// What goes at once should take no longer, microseconds: what others send on the same link waits so long behind it.
 const BATCH_US: f64 = 10_000.0;
+/// What may lie in a socket unsent: what others send waits behind it. Less than this has who sends wait for the link so often that fast ones run dry; ...
+pub const UNSENT_BYTES: std::ops::RangeInclusive<u64> = (256 << 10)..=(2 << 20);
+/// ... more, if it is gone as soon as this, microseconds.
+const UNSENT_US: f64 = 1500.0;
 /// With a given rate, what goes at once is what may go in this time, microseconds ...
 const PACED_US: f64 = 50_000.0;
 /// ... a page at least.
@@ -130,6 +134,13 @@ impl Flow {
     fn fitting_bytes(&self) -> u64 {
         let batch = self.whole.cost().map_or(*BATCH_BYTES.end(), |cost| (BATCH_US / cost) as u64);
         batch.clamp(*BATCH_BYTES.start(), *BATCH_BYTES.end()) & !(PAGE_BYTES - 1)
+    }
+
+    /// What may lie in the socket unsent, bytes: a power of two, for to change it is a system call.
+    pub fn unsent_bytes(&self) -> u64 {
+        let gone_soon = self.sending.cost().map_or(0, |cost| (UNSENT_US / cost) as u64);
+        let power = gone_soon.clamp(*UNSENT_BYTES.start(), *UNSENT_BYTES.end());
+        1 << power.ilog2()
     }
 
     /// Shall the next batch be packed?
@@ -311,6 +322,16 @@ mod tests {
         assert_eq!([0, 1, 3500, 5000, (1 << 20) + 1, u64::MAX].map(wished), [1024, 1024, 3072, 4096, 1 << 20, 1 << 20]);
         let both = Pace { rate: Some(1_000_000), buffer_bytes: Some(1 << 20) };
         assert_eq!(Flow::new(both).batch_bytes(), 49152);
+    }
+
+    #[test]
+    fn what_lies_unsent_is_gone_soon() {
+        assert_eq!(Flow::new(Pace::default()).unsent_bytes(), 256 << 10);
+        for (link, unsent) in [(3000.0, 2 << 20), (800.0, 1 << 20), (125.0, 256 << 10), (0.1, 256 << 10)] {
+            let mut flow = Flow::new(Pace::default());
+            simulate(&mut flow, 64 << 20, link, 1.0);
+            assert_eq!(flow.unsent_bytes(), unsent, "{link}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod ranges;
 
 pub use absent::{Absent, Place};
 pub use costs::{COPIED_BYTES_MAX, Costs};
-pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST};
+pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST, UNSENT_BYTES};
 pub use learnt::{Experience, Parts};
 pub use own::Whose;
 pub use push::Push;

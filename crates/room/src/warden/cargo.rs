@@ -307,7 +307,9 @@ impl Incoming {
         let leftover = self.leftover.take().unwrap_or_default();
         for (part, pages) in leftover.parts(runs) {
             match pages {
-                Some(pages) => self.write(room, apart, pid, [wire::cargo::pages_head(pid, &[part]), pages].concat().into()),
+                Some(pages) => {
+                    self.write(room, apart, pid, [wire::cargo::pages_head(pid, &[part]), pages].concat().into())
+                }
                 None => self.mapped = Some(Err("pages that were said to be here are not".into())),
             }
         }
