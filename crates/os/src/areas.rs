@@ -47,14 +47,29 @@ impl Area {
     }
 }
 
+/// So often a list is read again in which areas overlap. The kernel gives it in pieces of a page, and where two become one between two of them it gives that behind the first.
+const AGAIN_MAX: usize = 20;
+
 /// The areas in the order of their addresses, without flags.
 pub fn read(pid: i32) -> Result<Vec<Area>> {
-    parse(pid, "maps")
+    in_order(|| parse(pid, "maps"))
 }
 
 /// The areas with their flags: the kernel walks all pages for it.
 pub fn read_with_flags(pid: i32) -> Result<Vec<Area>> {
-    parse(pid, "smaps")
+    in_order(|| parse(pid, "smaps"))
+}
+
+/// Of a process that changes them all the time the last list may still be out of order.
+fn in_order(mut list: impl FnMut() -> Result<Vec<Area>>) -> Result<Vec<Area>> {
+    let mut areas = list()?;
+    for _ in 0..AGAIN_MAX {
+        if areas.windows(2).all(|two| two[0].end <= two[1].start) {
+            break;
+        }
+        areas = list()?;
+    }
+    Ok(areas)
 }
 
 /// These as [`read`] lists them.
@@ -173,6 +188,36 @@ mod tests {
         assert!(areas.iter().any(|a| a.name == b"[stack]" && a.has(b"gd")));
         assert!(areas.iter().any(|a| a.name.starts_with(b"/") && a.executable && a.inode != 0));
         assert!(areas.windows(2).all(|w| w[0].end <= w[1].start));
+    }
+
+    #[test]
+    fn areas_that_become_one_meanwhile_are_listed_once() {
+        const PAGE: usize = 4096;
+        const PAGES: usize = 128;
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let (rw, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh mapping, that nobody else knows.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), PAGES * PAGE, rw, flags, -1, 0) } as usize;
+        let protect = |page: usize, protection| {
+            // SAFETY: changes a page of that mapping, which nobody touches.
+            unsafe { libc::mprotect((at + page * PAGE) as *mut libc::c_void, PAGE, protection) };
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    (1..PAGES).step_by(2).for_each(|page| protect(page, libc::PROT_READ));
+                    (1..PAGES).step_by(2).for_each(|page| protect(page, rw));
+                }
+            });
+            let me = std::process::id() as i32;
+            let in_order = |areas: &[Area]| areas.windows(2).all(|w| w[0].end <= w[1].start);
+            let lists = (0..200).map(|n| if n % 2 == 0 { read(me) } else { read_with_flags(me) });
+            let odd = lists.filter(|list| !in_order(list.as_ref().unwrap())).count();
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(odd, 0);
+        });
+        // SAFETY: the same mapping; nobody uses it any more.
+        unsafe { libc::munmap(at as *mut libc::c_void, PAGES * PAGE) };
     }
 
     #[test]
