@@ -58,7 +58,7 @@ pub(crate) fn ps(rows: &[PsRow]) -> String {
             g.pid.to_string(),
             users.get(&g.uid).cloned().unwrap_or_else(|| g.uid.to_string()),
             if r.connected { r.node.clone() } else { format!("{} (cut off)", r.node) },
-            g.state.to_string(),
+            g.shown_state().to_string(),
             cpu_time(g.cpu_us),
             mib(g.rss_bytes >> 20),
             g.threads.to_string(),

@@ -194,7 +194,7 @@ pub struct Guest {
     pub pid: i32,
     /// Real user id.
     pub uid: u32,
-    /// `running`, `sleeping`, `stopped`, ... as the hosting kernel says (one letter as in /proc/PID/stat).
+    /// `running`, `sleeping`, ... as the hosting kernel says (one letter as in /proc/PID/stat), or [`UNTOLD`](Guest::UNTOLD); `stopped` as home does.
     pub state: char,
     /// CPU time used by the body, microseconds.
     pub cpu_us: u64,
@@ -206,6 +206,18 @@ pub struct Guest {
     pub calls: u64,
     /// Command line, arguments joined by spaces.
     pub command: String,
+}
+
+impl Guest {
+    /// It has just come: its room has not told yet.
+    pub const UNTOLD: char = '?';
+    /// tern holds it for a moment: nothing that a user would call stopped.
+    pub const HELD: char = 't';
+
+    /// Its state in the words of ps(1).
+    pub fn shown_state(&self) -> char {
+        if matches!(self.state, Guest::UNTOLD | Guest::HELD) { 'S' } else { self.state }
+    }
 }
 
 /// What is to be run, as `tern run` resolved it at home.

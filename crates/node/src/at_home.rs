@@ -40,7 +40,12 @@ fn look(pid: i32) -> Option<Guest> {
     // Behind the name, in parentheses, come the state (field 3) and so on.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let number = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u64>().ok());
-    let state = fields.first()?.chars().next().filter(|state| !"ZX".contains(*state))?;
+    // One that a debugger holds is stopped.
+    let state = match fields.first()?.chars().next()? {
+        'Z' | 'X' => return None,
+        't' => 'T',
+        state => state,
+    };
     Some(Guest {
         pid,
         uid,

@@ -87,8 +87,8 @@ impl Tracked {
         // After a move its new body counts from what it has used there.
         let used_ms = guest.cpu_us.saturating_sub(self.cpu_us) as f64 / 1e3 * pace;
         let runs = match (self.going, guest.state) {
-            // It stands still because it is moved, not because it wants nothing: else who is moved often would seem to lack nothing, and be moved more.
-            (Some(_), _) => self.demand.min(f64::from(guest.threads.max(1))),
+            // It stands still because it is moved or was until now, not because it wants nothing: else who is moved often would seem to lack nothing, and be moved more.
+            (Some(_), _) | (None, Guest::UNTOLD | Guest::HELD) => self.demand.min(f64::from(guest.threads.max(1))),
             (None, 'R') => 1.0,
             (None, _) => 0.0,
         };
@@ -153,6 +153,11 @@ mod tests {
         let mut waiting = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
         waiting.look(&guest('R', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
         assert_eq!((moving.demand_milli(), moving.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()));
+        for state in [Guest::UNTOLD, Guest::HELD] {
+            let mut come = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+            come.look(&guest(state, 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+            assert_eq!((come.demand_milli(), come.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()), "{state}");
+        }
         let mut idle = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
         idle.look(&guest('S', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
         assert!(idle.demand_milli() < 200 && idle.lag.ms() == 0, "{}", idle.lag.ms());

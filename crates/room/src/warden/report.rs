@@ -17,7 +17,5 @@ pub fn tell(room: &Shared) {
 fn usage(pid: i32, host: i32) -> Option<BodyUsage> {
     let status = os::process::status(host).ok()?;
     let cpu_us = os::process::cpu_us(host).ok()?;
-    // A tracee that waits for its tracer shows `t`; to the home that is sleeping.
-    let state = if status.state == 't' { 'S' } else { status.state };
-    Some(BodyUsage { pid, state, cpu_us, rss_bytes: status.rss_bytes, threads: status.threads })
+    Some(BodyUsage { pid, state: status.state, cpu_us, rss_bytes: status.rss_bytes, threads: status.threads })
 }

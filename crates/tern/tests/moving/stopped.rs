@@ -109,6 +109,7 @@ fn one_that_does_nothing_is_seen_to_be_stopped() {
         are("S");
         tell("kill -STOP $pid");
         are("T");
+        tell("tern ps | grep 'sleep 1777' | grep -w T");
         tell("kill -KILL $pid");
         run.wait().unwrap();
     }
