@@ -211,7 +211,7 @@ fn table(rows: &[Row]) -> String {
         "still ms",
         "on disk"
     );
-    let each = |r: &Rates| format!("{:.0} ({:.0}..{:.0})", r.median, r.least, r.most);
+    let each = |r: &Rates| format!("{} ({}..{})", digits(r.median), digits(r.least), digits(r.most));
     for r in rows {
         let _ = writeln!(
             text,
@@ -223,7 +223,7 @@ fn table(rows: &[Row]) -> String {
             r.way,
             buffer_in_words(r.buffer_bytes),
             each(&r.moves),
-            r.bound_mb_s.map_or_else(|| "-".into(), |mb_s| format!("{mb_s:.1}")),
+            r.bound_mb_s.map_or_else(|| "-".into(), digits),
             r.moves.all,
             each(&r.streams),
             r.streams.all,
@@ -236,12 +236,22 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
+/// A rate, to a hundredth of it.
+fn digits(mb_s: f64) -> String {
+    match mb_s {
+        100.0.. => format!("{mb_s:.0}"),
+        10.0.. => format!("{mb_s:.1}"),
+        _ => format!("{mb_s:.2}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn words() {
+        assert_eq!([1.953, 15.62, 810.4].map(digits), ["1.95", "15.6", "810"]);
         assert_eq!([bits(100_000_000), bits(2_500_000_000)], ["100 Mbit/s", "2.5 Gbit/s"]);
         assert_eq!(buffer_in_words(buffer("1M").unwrap().0), "1024 KiB");
         assert!(buffer("auto").unwrap().0.is_none() && buffer("7M").is_err());
