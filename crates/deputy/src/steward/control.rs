@@ -164,7 +164,7 @@ fn list(room: &Shared) -> FromSteward {
         Guest {
             pid: *pid,
             uid: deputy.credentials.uid[0],
-            // The room tells what they use now and then, and nothing of one that uses nothing.
+            // A body that is stopped shows a tracee's stop where it is.
             state: if deputy.stopped { 'T' } else { usage.map_or(Guest::UNTOLD, |u| u.state) },
             // What it has used at home before it left, and its deputy for it, is its own too.
             cpu_us: usage.map_or(0, |u| u.cpu_us) + os::process::cpu_us(*pid).unwrap_or(0),
