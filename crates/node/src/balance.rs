@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::policy::{Ask, Earned, Entry, Mover, NodeView, ProcessView, Refusal, Settings, Verdict};
+use ::policy::{Ask, Earned, Entry, Mean, Mover, NodeView, ProcessView, Refusal, Settings, Verdict, mean_rate};
 use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
@@ -96,6 +96,8 @@ struct Rounds {
     movers: HashMap<u64, Mover>,
     orders: Orders,
     took: Took,
+    /// What all of them have missed and get, as of the last round.
+    mean: Mean,
 }
 
 /// What a round goes by.
@@ -115,6 +117,7 @@ impl Rounds {
             movers: HashMap::new(),
             orders: Orders::new(Arc::clone(&daemon)),
             took: Took::default(),
+            mean: Mean::default(),
             daemon,
         }
     }
@@ -147,6 +150,7 @@ impl Rounds {
         nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
         self.track(&movable, &nodes, &settings);
         self.correct(&mut nodes);
+        self.mean = Mean { lag_ms: self.mean_lag_ms(), rate: mean_rate(nodes.values()) };
         self.fill_in_lags(&mut nodes);
         let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
         sources.sort_unstable();
@@ -198,20 +202,19 @@ impl Rounds {
         let now = Instant::now();
         // Between two places a process is on no list.
         self.tracked.retain(|pid, tracked| tracked.going.is_some() || away.contains_key(pid));
-        let mean_ms = self.mean_lag_ms();
         let scale_ms = f64::from(settings.params.lag_scale_ms);
         let home = self.daemon.me().id;
         for (pid, (node, guest)) in away {
             let speed = nodes.get(node).map_or(1.0, |n| f64::from(n.speed_milli) / 1e3);
             // What runs at home has not begun just now: what waits there need not be about to work.
             let waits = *node == home && guest.state != 'R';
-            let begin = || Tracked::new(*node, guest, if waits { 0.0 } else { 1.0 }, mean_ms, now);
+            let begin = || Tracked::new(*node, guest, if waits { 0.0 } else { 1.0 }, self.mean.lag_ms, now);
             let tracked = self.tracked.entry(*pid).or_insert_with(begin);
             // An order takes it through home, which is no place where it is.
             if tracked.node != *node && tracked.going.is_none() {
                 tracked.has_moved(*node, now);
             }
-            tracked.look(guest, speed, (mean_ms, scale_ms), f64::from(self.daemon.options.pace), now);
+            tracked.look(guest, speed, (self.mean, scale_ms), f64::from(self.daemon.options.pace), now);
         }
     }
 
@@ -251,12 +254,11 @@ impl Rounds {
 
     /// A node's lag is that of this home's processes there; the mean if it has none.
     fn fill_in_lags(&self, nodes: &mut HashMap<u64, NodeView>) {
-        let mean_ms = self.mean_lag_ms();
         for (id, node) in nodes {
             let here = self.tracked.values().filter(|t| t.expected() == *id);
             let (sum, demand) =
                 here.fold((0.0, 0.0), |(sum, demand), t| (sum + t.demand * f64::from(t.lag.ms()), demand + t.demand));
-            node.lag_ms = if demand > 0.0 { sum / demand } else { mean_ms } as i32;
+            node.lag_ms = if demand > 0.0 { sum / demand } else { self.mean.lag_ms } as i32;
         }
     }
 

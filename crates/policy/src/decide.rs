@@ -252,8 +252,9 @@ impl Offer<'_> {
 /// Two nodes between which no move gains more than this, per core of demand, are even enough to exchange processes.
 const EXCHANGE_EVEN: f64 = 0.2;
 
-/// An exchange asks for so many times the gain for which one process is rotated, since both places stand empty while the two travel.
-const EXCHANGE_ASKED: f64 = 8.0;
+/// An exchange asks for so many times the gain for which one process is rotated: of two moves the second waits until the first is seen, and the fast place stands
+/// empty meanwhile. (As gains grow with e to the lag, that is five times the lag.)
+const EXCHANGE_ASKED: f64 = 64.0;
 
 /// Gain of a move, per core of demand, if all weigh the same.
 fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
@@ -262,7 +263,7 @@ fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
 }
 
 /// A move that takes this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
-const SWIFT_MOVE_MS: f64 = 120.0;
+const SWIFT_MOVE_MS: f64 = 400.0;
 
 /// How much more seldom processes change places where moves take long: what that costs falls with the scale of lags, what it leaves uneven grows with it, and their sum is least where the scale
 /// goes with the root of the cost.
@@ -278,9 +279,9 @@ fn middle(mut values: Vec<f64>) -> f64 {
     if values.is_empty() { 1.0 } else { *values.select_nth_unstable_by(at, f64::total_cmp).1 }
 }
 
-/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater.
-pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
-    let sites = inputs.known.iter().chain([&inputs.own]).map(Site::of).filter(|site| site.load > 0.0);
+/// What a process gets that wants a core, on these nodes, in the mean: reference seconds a second.
+pub fn mean_rate<'a>(nodes: impl Iterator<Item = &'a NodeView>) -> f64 {
+    let sites = nodes.map(Site::of).filter(|site| site.load > 0.0);
     let all: Vec<(f64, f64)> = sites.map(|site| (site.load, site.rate(site.load))).collect();
     let (load, rate) = (middle(all.iter().map(|a| a.0).collect()), middle(all.iter().map(|a| a.1).collect()));
     let (mut done, mut wanted) = (0.0, 0.0);
@@ -289,7 +290,12 @@ pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
         done += its_rate.clamp(rate / BEYOND, rate * BEYOND) * its_load;
         wanted += its_load;
     }
-    let rate = if wanted > 0.0 { (done / wanted).clamp(0.01, 50.0) } else { 1.0 };
+    if wanted > 0.0 { (done / wanted).clamp(0.01, 50.0) } else { 1.0 }
+}
+
+/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater.
+pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
+    let rate = mean_rate(inputs.known.iter().chain([&inputs.own]));
     (f64::from(inputs.params.lag_scale_ms) * rate * slowness(&inputs.params)).clamp(1.0, 3.6e6) as u32
 }
 
@@ -407,14 +413,14 @@ mod tests {
         let slow = |lag_ms| NodeView { speed_milli: 333, lag_ms, ..node(2, 1.0) };
         let mut all = inputs(vec![process(1), process(2)], vec![slow(7000)]);
         assert_eq!(moved(&all), None, "the one there has not missed enough for what the change costs");
-        all.known = vec![slow(25_000)];
+        all.known = vec![slow(35_000)];
         assert_eq!(moved(&all).map(|m| (m.1, m.2)), Some((2, Cause::Exchange)));
         // Until one has gone in exchange, nobody follows.
         all.known[0].load_milli = 2000;
         all.own.load_milli = 1000;
         all.processes.pop();
         assert_eq!(moved(&all), None);
-        all.known = vec![NodeView { lag_ms: 25_000, ..node(2, 1.0) }];
+        all.known = vec![NodeView { lag_ms: 35_000, ..node(2, 1.0) }];
         assert_eq!(moved(&all), None, "its place is as good");
         all.known = vec![NodeView { load_milli: 0, ..slow(25_000) }];
         assert_eq!(moved(&all), None, "nobody is there");
@@ -441,7 +447,7 @@ mod tests {
         let shipped = lag_scale_ms(&all);
         all.params.move_ms = 100;
         assert_eq!(lag_scale_ms(&all), shipped);
-        all.params.move_ms = 480;
+        all.params.move_ms = 1600;
         assert_eq!(lag_scale_ms(&all), 2 * shipped);
     }
 

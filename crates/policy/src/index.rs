@@ -75,11 +75,27 @@ impl MemoryIndex {
     }
 }
 
-/// What a process has missed: the time it wanted to run, less the work it got done in reference seconds. Only differences between
-/// processes mean something. A newcomer starts at the mean of those that are there; what is long ago is forgotten.
+/// What a process has missed, in reference seconds: what one gets in the mean for the time that it wanted to run, less the work it got done. So who pauses neither
+/// misses nor gains anything, and how old a reading is matters little. Only differences between processes mean something. A newcomer starts at the mean of those
+/// that are there; what is long ago is forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lag {
     lag_ms: f64,
+}
+
+/// What is known of all processes together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// Of their lags, milliseconds.
+    pub lag_ms: f64,
+    /// What one gets that wants a core, reference seconds a second.
+    pub rate: f64,
+}
+
+impl Default for Mean {
+    fn default() -> Mean {
+        Mean { lag_ms: 0.0, rate: 1.0 }
+    }
 }
 
 /// Time after which 63% of a difference is forgotten, in units of the lag's scale.
@@ -91,11 +107,10 @@ impl Lag {
         Lag { lag_ms: f64::from(mean_ms) }
     }
 
-    /// Over `elapsed_ms` it wanted a core for `wanted_ms` and did `done_ms` of work; `mean_ms` is the mean of all that are known, `scale_ms`
-    /// the lag's scale.
-    pub fn advance(&mut self, elapsed_ms: f64, wanted_ms: f64, done_ms: f64, mean_ms: f64, scale_ms: f64) {
-        self.lag_ms += wanted_ms - done_ms;
-        self.lag_ms += (mean_ms - self.lag_ms) * (1.0 - (-elapsed_ms / (MEMORY * scale_ms)).exp());
+    /// Over `elapsed_ms` it wanted a core for `wanted_ms` and did `done_ms` of work, while the others were as `all` says; `scale_ms` is the lag's scale.
+    pub fn advance(&mut self, elapsed_ms: f64, wanted_ms: f64, done_ms: f64, all: Mean, scale_ms: f64) {
+        self.lag_ms += wanted_ms * all.rate - done_ms;
+        self.lag_ms += (all.lag_ms - self.lag_ms) * (1.0 - (-elapsed_ms / (MEMORY * scale_ms)).exp());
     }
 
     /// Milliseconds.
@@ -138,10 +153,24 @@ mod tests {
     #[test]
     fn who_waits_lags() {
         let (mut half, mut full) = (Lag::default(), Lag::default());
+        let all = Mean { lag_ms: 2500.0, rate: 0.75 };
         for _ in 0..10 {
-            half.advance(1000.0, 1000.0, 500.0, 2500.0, 8000.0);
-            full.advance(1000.0, 1000.0, 1000.0, 2500.0, 8000.0);
+            half.advance(1000.0, 1000.0, 500.0, all, 8000.0);
+            full.advance(1000.0, 1000.0, 1000.0, all, 8000.0);
         }
         assert!((4500..=5200).contains(&(half.ms() - full.ms())), "{} {}", half.ms(), full.ms());
+    }
+
+    #[test]
+    fn who_pauses_neither_misses_nor_gains() {
+        // On nodes of a tenth of a core each gets that.
+        let (mut runs, mut pauses) = (Lag::default(), Lag::default());
+        for second in 0..60 {
+            let all = Mean { lag_ms: f64::from(runs.ms()), rate: 0.1 };
+            let wanted_ms = if second % 30 < 15 { 1000.0 } else { 0.0 };
+            pauses.advance(1000.0, wanted_ms, wanted_ms / 10.0, all, 10_000.0);
+            runs.advance(1000.0, 1000.0, 100.0, all, 10_000.0);
+        }
+        assert!((runs.ms() - pauses.ms()).abs() < 500, "{} and {}", runs.ms(), pauses.ms());
     }
 }

@@ -23,9 +23,9 @@ mod utility;
 mod view;
 
 pub use admit::{Ask, Refusal, admit};
-pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, move_cost_ms};
+pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, mean_rate, move_cost_ms};
 pub use earned::Earned;
-pub use index::{Lag, LoadIndex, MemoryIndex};
+pub use index::{Lag, LoadIndex, Mean, MemoryIndex};
 pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay};
 pub use mover::Mover;
 pub use params::{Mode, Params};

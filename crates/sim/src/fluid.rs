@@ -55,8 +55,11 @@ impl Fluid {
     fn new(scenario: &Scenario, seed: u64) -> Fluid {
         let mut cores: Vec<f64> = Vec::new();
         for nodes in &scenario.nodes {
-            let count = (f64::from(nodes.count) * nodes.cores).ceil() as usize;
-            cores.extend(std::iter::repeat_n(nodes.speed * (nodes.cores / nodes.cores.ceil()), count));
+            // What is left beyond whole cores is one that is slower.
+            let whole = nodes.cores.floor();
+            let count = nodes.count as usize;
+            cores.extend(std::iter::repeat_n(nodes.speed, count * whole as usize));
+            cores.extend(std::iter::repeat_n(nodes.speed * (nodes.cores - whole), count));
         }
         cores.sort_by(|a, b| b.total_cmp(a));
         let mut speeds = vec![0.0];
@@ -224,6 +227,18 @@ mod tests {
         }
         let alone = table1(17);
         assert!((fluid_beside_s(&alone, 1, 0.0) - fluid_s(&alone, 1)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn parts_of_cores_count() {
+        let of_cores = |cores| {
+            let mut scenario = table1(17);
+            scenario.nodes[0].cores = cores;
+            fluid_s(&scenario, 1)
+        };
+        for (cores, fluid) in [(0.1, 3187.5), (1.5, 309.0909), (0.5, 637.5)] {
+            assert!((of_cores(cores) - fluid).abs() < 1e-3, "{cores}: {}", of_cores(cores));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The daemon of a simulated node: its tick, and how processes are placed and moved.
 
-use policy::{Earned, NodeView, ProcessView, Refusal, Verdict, move_cost_ms, place};
+use policy::{Earned, Mean, NodeView, ProcessView, Refusal, Verdict, mean_rate, move_cost_ms, place};
 
 use crate::event::Event;
 use crate::machine::Asked;
@@ -44,7 +44,8 @@ impl World {
         let load = node.runnable_s / elapsed_s;
         node.index.sample(load, now_ms);
         (node.runnable_s, node.ticked_us) = (0.0, self.now_us);
-        let mean_ms = mean_lag_ms(node.window.fresh(now_ms).map(|(_, _, view)| view));
+        let known: Vec<NodeView> = node.window.fresh(now_ms).map(|(_, _, view)| view).collect();
+        let all = Mean { lag_ms: mean_lag_ms(known.iter().copied()), rate: mean_rate(known.iter()) };
         let scale_ms = f64::from(node.mover.params().lag_scale_ms);
         let (mut sum, mut weights) = (0.0, 0.0);
         let (mut wanted_s, mut got_s) = (0.0, 0.0);
@@ -54,12 +55,12 @@ impl World {
             if Earned::counts((process.demand * 1e3) as u32, resident_ms) {
                 (wanted_s, got_s) = (wanted_s + process.wanted_s, got_s + process.done_s / node.speed);
             }
-            process.tick(self.now_us, mean_ms, scale_ms);
+            process.tick(self.now_us, all, scale_ms);
             sum += process.demand * f64::from(process.lag.ms());
             weights += process.demand;
         }
         node.earned.note(elapsed_s * 1e3, wanted_s * 1e3, got_s * 1e3, load, node.cores);
-        node.lag_ms = if weights > 0.0 { sum / weights } else { mean_ms } as i32;
+        node.lag_ms = if weights > 0.0 { sum / weights } else { all.lag_ms } as i32;
     }
 
     /// The node for its own decisions, and as it tells others.

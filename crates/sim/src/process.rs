@@ -1,6 +1,6 @@
 //! A simulated process.
 
-use policy::{Lag, NodeView, ProcessView, Tie};
+use policy::{Lag, Mean, NodeView, ProcessView, Tie};
 
 /// Where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Process {
     }
 
     /// Takes over what happened since the last tick.
-    pub fn tick(&mut self, now_us: u64, mean_lag_ms: f64, scale_ms: f64) {
+    pub fn tick(&mut self, now_us: u64, all: Mean, scale_ms: f64) {
         let elapsed_s = (now_us - self.ticked_us) as f64 / 1e6;
         if elapsed_s <= 0.0 {
             return;
@@ -115,7 +115,7 @@ impl Process {
         let wanted = (self.wanted_s / elapsed_s).min(1.0);
         let step = 1.0 - (-elapsed_s / 2.0).exp();
         self.demand += (wanted - self.demand) * step;
-        self.lag.advance(elapsed_s * 1e3, self.wanted_s * 1e3, self.done_s * 1e3, mean_lag_ms, scale_ms);
+        self.lag.advance(elapsed_s * 1e3, self.wanted_s * 1e3, self.done_s * 1e3, all, scale_ms);
         self.wanted_in_all_s += self.wanted_s;
         self.done_in_all_s += self.done_s;
         (self.wanted_s, self.done_s, self.ticked_us) = (0.0, 0.0, now_us);

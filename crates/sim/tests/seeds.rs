@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sim::{Scenario, Strategy, check, random_scenario, run};
+use sim::{Scenario, Setting, Strategy, Work, check, random_scenario, run};
 
 const SEEDS: u64 = 1000;
 
@@ -48,10 +48,13 @@ fn scenario(text: &str) -> Scenario {
 #[test]
 fn seventeen_on_sixteen_come_near_the_fluid_bound() {
     let text = include_str!("../../../scenarios/table1.toml");
-    let table1 = Scenario::parse(text).unwrap().with_jobs(17);
-    let outcome = run(&table1, Strategy::Tern, 1).unwrap();
-    assert!(outcome.makespan_s < 318.75 * 1.1, "{}", outcome.makespan_s);
-    assert!(check(&table1, &outcome).is_empty());
+    for move_ms in [20, 1300, 5200] {
+        let mut table1 = Scenario::parse(text).unwrap().with_jobs(17);
+        table1.policy.insert("move_ms".into(), Setting::Number(move_ms));
+        let outcome = run(&table1, Strategy::Tern, 1).unwrap();
+        assert!(outcome.makespan_s < 318.75 * 1.1, "moves of {move_ms} ms: {}", outcome.makespan_s);
+        assert!(check(&table1, &outcome).is_empty());
+    }
 }
 
 #[test]
@@ -76,13 +79,19 @@ fn places_that_go_from_hand_to_hand_are_found() {
 }
 
 #[test]
-fn what_runs_beside_gets_less_than_the_fluid_bound_gives_it() {
+fn what_pauses_has_its_share_and_parts_of_cores_change_little() {
     let mut fig3 = Scenario::parse(include_str!("../../../scenarios/fig3.toml")).unwrap();
-    (fig3.runs, fig3.rows, fig3.columns) = (2, vec![16, 20, 36], sim::Columns(vec![Strategy::Tern]));
-    for row in &sim::experiment(&fig3, 1, |_| ()).unwrap().rows {
-        let cell = &row.cells[0];
-        assert!(cell.over_fluid < 1.0, "not beaten any more: {cell:?}");
-        assert!((0.995..1.03).contains(&cell.over_beside), "{cell:?}");
+    (fig3.runs, fig3.rows, fig3.columns) = (4, vec![16, 20, 36], sim::Columns(vec![Strategy::Tern]));
+    let mut of_parts = fig3.clone();
+    of_parts.nodes[0].cores = 0.08;
+    of_parts.jobs[0].work = Work::Fixed(300.0 * 0.08);
+    let rows = |scenario| sim::experiment(scenario, 1, |_| ()).unwrap().rows;
+    for (row, in_parts) in rows(&fig3).iter().zip(rows(&of_parts)) {
+        let (cell, in_parts) = (&row.cells[0], &in_parts.cells[0]);
+        assert!((0.995..1.04).contains(&cell.over_fluid), "{cell:?}");
+        assert!((cell.over_beside - cell.over_fluid).abs() < 0.015, "what pauses has more or less than its share: {cell:?}");
+        assert!(in_parts.over_fluid < cell.over_fluid + 0.03, "{in_parts:?} instead of {cell:?}");
+        assert!(in_parts.moves < cell.moves * 1.6, "{in_parts:?} instead of {cell:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ::policy::{Lag, ProcessView, Tie};
+use ::policy::{Lag, Mean, ProcessView, Tie};
 use ctl::steward::Guest;
 use ctl::tool::{Hint, Pin};
 
@@ -78,7 +78,7 @@ impl Tracked {
     }
 
     /// Takes over what the room says of it now. Who waits for a core is runnable as who has one.
-    pub fn look(&mut self, guest: &Guest, speed: f64, (mean_ms, scale_ms): (f64, f64), pace: f64, now: Instant) {
+    pub fn look(&mut self, guest: &Guest, speed: f64, (all, scale_ms): (Mean, f64), pace: f64, now: Instant) {
         let elapsed_ms = now.duration_since(self.seen).as_secs_f64() * 1e3 * pace;
         (self.wanted_ms, self.got_ms) = (0.0, 0.0);
         if elapsed_ms < 1.0 {
@@ -95,7 +95,7 @@ impl Tracked {
         let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
         self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.wanted_ms, self.got_ms) = (wanted * elapsed_ms, used_ms);
-        self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, mean_ms, scale_ms);
+        self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, all, scale_ms);
         let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
         self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.seen, self.cpu_us, self.calls) = (now, guest.cpu_us, guest.calls);
@@ -149,17 +149,17 @@ mod tests {
         let at = |s: u64| begin + Duration::from_secs(s);
         let mut moving = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
         moving.going = Some(2);
-        moving.look(&guest('t', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        moving.look(&guest('t', 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
         let mut waiting = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
-        waiting.look(&guest('R', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        waiting.look(&guest('R', 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
         assert_eq!((moving.demand_milli(), moving.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()));
         for state in [Guest::UNTOLD, Guest::HELD] {
             let mut come = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
-            come.look(&guest(state, 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+            come.look(&guest(state, 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
             assert_eq!((come.demand_milli(), come.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()), "{state}");
         }
         let mut idle = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
-        idle.look(&guest('S', 0), 1.0, (0.0, 10_000.0), 1.0, at(4));
+        idle.look(&guest('S', 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
         assert!(idle.demand_milli() < 200 && idle.lag.ms() == 0, "{}", idle.lag.ms());
     }
 
