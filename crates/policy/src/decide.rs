@@ -199,7 +199,7 @@ impl Offer<'_> {
         let cost = move_ms(self.process, params) as f64 / horizon_ms;
         let pull = self.pull(params);
         let plain = plain_gain(self.from, self.to, demand);
-        let spare = self.to.site.load + demand <= self.to.site.cores * 1.05;
+        let spare = self.to.site.load + demand <= self.to.site.cores.max(1.0) * 1.05;
         let asked = margin(if spare { params.idle_margin_milli } else { params.balance_margin_milli })
             / self.from.site.crowding().max(1.0);
         let weighted = gain(self.from, self.to, demand, self.weight) / (demand * self.weight);
@@ -274,23 +274,25 @@ fn slowness(params: &Params) -> f64 {
 /// A node's load and rate count for at most so many times the middle one's: one that tells wrong values must not set the scale for all.
 const BEYOND: f64 = 4.0;
 
-fn middle(mut values: Vec<f64>) -> f64 {
+fn middle(mut values: Vec<f64>) -> Option<f64> {
     let at = values.len() / 2;
-    if values.is_empty() { 1.0 } else { *values.select_nth_unstable_by(at, f64::total_cmp).1 }
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(at, f64::total_cmp).1)
 }
 
-/// What a process gets that wants a core, on these nodes, in the mean: reference seconds a second.
+/// What a process gets that wants a core, on these nodes, in the mean: reference seconds a second. If none wants one, what it would get.
 pub fn mean_rate<'a>(nodes: impl Iterator<Item = &'a NodeView>) -> f64 {
-    let sites = nodes.map(Site::of).filter(|site| site.load > 0.0);
-    let all: Vec<(f64, f64)> = sites.map(|site| (site.load, site.rate(site.load))).collect();
-    let (load, rate) = (middle(all.iter().map(|a| a.0).collect()), middle(all.iter().map(|a| a.1).collect()));
+    let all: Vec<(f64, f64)> = nodes.map(Site::of).map(|site| (site.load, site.rate(site.load.max(1.0)))).collect();
+    let busy = |of: fn(&(f64, f64)) -> f64| middle(all.iter().filter(|site| site.0 > 0.0).map(of).collect());
+    let Some((load, rate)) = busy(|site| site.0).zip(busy(|site| site.1)) else {
+        return middle(all.iter().map(|site| site.1).collect()).unwrap_or(1.0);
+    };
     let (mut done, mut wanted) = (0.0, 0.0);
     for (its_load, its_rate) in &all {
         let its_load = its_load.min(load * BEYOND);
         done += its_rate.clamp(rate / BEYOND, rate * BEYOND) * its_load;
         wanted += its_load;
     }
-    if wanted > 0.0 { (done / wanted).clamp(0.01, 50.0) } else { 1.0 }
+    (done / wanted).clamp(0.01, 50.0)
 }
 
 /// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater.

@@ -89,7 +89,10 @@ fn what_pauses_has_its_share_and_parts_of_cores_change_little() {
     for (row, in_parts) in rows(&fig3).iter().zip(rows(&of_parts)) {
         let (cell, in_parts) = (&row.cells[0], &in_parts.cells[0]);
         assert!((0.995..1.04).contains(&cell.over_fluid), "{cell:?}");
-        assert!((cell.over_beside - cell.over_fluid).abs() < 0.015, "what pauses has more or less than its share: {cell:?}");
+        assert!(
+            (cell.over_beside - cell.over_fluid).abs() < 0.015,
+            "what pauses has more or less than its share: {cell:?}"
+        );
         assert!(in_parts.over_fluid < cell.over_fluid + 0.03, "{in_parts:?} instead of {cell:?}");
         assert!(in_parts.moves < cell.moves * 1.6, "{in_parts:?} instead of {cell:?}");
     }
