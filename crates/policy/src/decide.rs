@@ -215,7 +215,7 @@ impl Offer<'_> {
         // What is due to lags alone must exceed the margin, too: else noise in loads would rotate.
         let asked = margin(params.rotate_margin_milli);
         let excess = weighted.min(weighted - plain) + pull - asked - cost;
-        let rotates = (excess > 0.0).then_some((Cause::Rotate, weighted + pull, excess));
+        let rotates = (excess > 0.0 && !self.comes_back(params)).then_some((Cause::Rotate, weighted + pull, excess));
         rotates.or_else(|| {
             let gained = self.exchange(demand)? + pull;
             let excess = gained - EXCHANGE_ASKED * asked - 2.0 * cost;
@@ -230,6 +230,14 @@ impl Offer<'_> {
         let faster = from.ln_rate(from.load) - to.ln_rate(to.load);
         let waits = to.load >= demand * 0.5;
         (faster > 0.0 && waits && self.is_even()).then(|| (self.to.weight / to.load / self.weight - 1.0) * faster)
+    }
+
+    /// Would another come from there, for balance, as soon as it is there? Then both would have moved for nothing, or they exchange places.
+    fn comes_back(&self, params: &Params) -> bool {
+        let demand = f64::from(self.process.demand_milli) / 1e3;
+        let with = |crowd: Crowd, load: f64| Crowd { site: Site { load: load.max(0.0), ..crowd.site }, ..crowd };
+        let (left, there) = (with(self.from, self.from.site.load - demand), with(self.to, self.to.site.load + demand));
+        plain_gain(there, left, demand) > f64::from(params.balance_margin_milli) / 1e3 / there.site.crowding().max(1.0)
     }
 
     /// Nobody would come from there anyway: with one more, and one less here, somebody will.
@@ -411,6 +419,17 @@ mod tests {
     }
 
     #[test]
+    fn who_would_be_sent_back_for_balance_does_not_rotate() {
+        let mut ahead = process(1);
+        ahead.lag_ms = -5000;
+        let mut all = inputs(vec![ahead, process(2), process(3)], vec![NodeView { lag_ms: -6000, ..node(2, 3.0) }]);
+        all.own.lag_ms = -1600;
+        assert_eq!(moved(&all), None, "there are four then, and two here");
+        all.known[0].load_milli = 2000;
+        assert_eq!(moved(&all), Some((1, 2, Cause::Rotate)), "they only change places");
+    }
+
+    #[test]
     fn who_has_a_slow_place_and_who_has_a_fast_one_change_places() {
         let slow = |lag_ms| NodeView { speed_milli: 333, lag_ms, ..node(2, 1.0) };
         let mut all = inputs(vec![process(1), process(2)], vec![slow(7000)]);
@@ -441,6 +460,17 @@ mod tests {
             let told = f64::from(lag_scale_ms(&all));
             assert!((honest / 2.5..honest * 2.5).contains(&told), "{told} instead of {honest}: {forged:?}");
         }
+    }
+
+    #[test]
+    fn what_one_gets_does_not_depend_on_whether_one_is_there() {
+        let part = |load| NodeView { cores_milli: 80, ..node(2, load) };
+        for load in [0.0, 0.01, 0.5, 1.0] {
+            let rate = mean_rate([part(load), part(load / 2.0)].iter());
+            assert!((rate - 0.08).abs() < 1e-9, "{rate} at {load}");
+        }
+        assert!((mean_rate([part(2.0), part(0.0)].iter()) - 0.04).abs() < 1e-9);
+        assert!((mean_rate(std::iter::empty()) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Process {
     pub done_in_all_s: f64,
     /// Share of time for which it wants a core, smoothed.
     pub demand: f64,
+    /// The same, between the last two ticks.
+    pub wanted_lately: f64,
     /// The node it left last, and when.
     pub left: Option<(usize, u64)>,
     /// Longest run and pause, seconds, if it is of the background.
@@ -74,6 +76,7 @@ impl Process {
             wanted_in_all_s: 0.0,
             done_in_all_s: 0.0,
             demand: 1.0,
+            wanted_lately: 1.0,
             left: None,
             rhythm: None,
         }
@@ -94,7 +97,7 @@ impl Process {
             home: self.home as u64,
             age_ms: (now_us - self.begun_us) / 1000,
             resident_ms: (now_us - self.came_us) / 1000,
-            demand_milli: (self.demand * 1000.0) as u32,
+            demand_milli: (self.demand.min(self.wanted_lately) * 1000.0) as u32,
             lag_ms: self.lag.ms(),
             memory_mib: self.memory_mib,
             carried_mib: self.memory_mib,
@@ -115,6 +118,7 @@ impl Process {
         let wanted = (self.wanted_s / elapsed_s).min(1.0);
         let step = 1.0 - (-elapsed_s / 2.0).exp();
         self.demand += (wanted - self.demand) * step;
+        self.wanted_lately = wanted;
         self.lag.advance(elapsed_s * 1e3, self.wanted_s * 1e3, self.done_s * 1e3, all, scale_ms);
         self.wanted_in_all_s += self.wanted_s;
         self.done_in_all_s += self.done_s;

@@ -58,6 +58,18 @@ fn seventeen_on_sixteen_come_near_the_fluid_bound() {
 }
 
 #[test]
+fn what_is_even_stays_on_parts_of_cores_too() {
+    let mut table1 = Scenario::parse(include_str!("../../../scenarios/table1.toml")).unwrap().with_jobs(48);
+    table1.nodes[0].cores = 0.08;
+    table1.jobs[0].work = Work::Fixed(300.0 * 0.08);
+    table1.policy.insert("move_ms".into(), Setting::Number(1300));
+    assert_eq!(run(&table1, Strategy::Tern, 1).unwrap().counts.moves, 0);
+    // All begin on one node: what they miss until they are spread makes nobody move any more when they are.
+    let spread = run(&table1, Strategy::Moved, 1).unwrap().counts;
+    assert!(spread.moves < 100, "{spread:?}");
+}
+
+#[test]
 fn slow_places_and_fast_ones_are_shared_near_the_fluid_bound() {
     let mut speeds = Scenario::parse(include_str!("../../../scenarios/speeds.toml")).unwrap();
     (speeds.runs, speeds.columns) = (10, sim::Columns(vec![Strategy::Tern]));

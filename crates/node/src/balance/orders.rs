@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ::policy::{Ask, Move};
-use ctl::moves::Wish;
+use ctl::moves::{Leg, Wish};
 use ctl::peer::PeerRequest;
 
 use crate::daemon::Daemon;
@@ -20,7 +20,7 @@ pub(super) struct Done {
     /// Where it was decided for.
     pub source: u64,
     pub order: Move,
-    /// How long the move took.
+    /// For how long the process stood still.
     pub result: Result<Duration, Error>,
 }
 
@@ -72,10 +72,8 @@ impl Orders {
 fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask) -> Result<Duration, Error> {
     let pid = i32::try_from(order.process).unwrap_or(0);
     let target = daemon.table().iter().find(|k| k.member.id == order.to).map(|k| k.member.clone());
-    let start = Instant::now();
     let Some(target) = target else {
-        moving::relocate_unasked(daemon, pid, None, Wish::default())?;
-        return Ok(start.elapsed());
+        return Ok(freeze(&moving::relocate_unasked(daemon, pid, None, Wish::default())?));
     };
     let mut session = daemon.runtime.block_on(async {
         let mut session = Session::open(daemon, &target).await?;
@@ -89,7 +87,12 @@ fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask) -> Result<Duration, E
     if let Err(e) = daemon.runtime.block_on(session.ask(&settle)) {
         tracing::debug!("{} keeps its promise for process {pid} in mind: {}", target.name, e.chain());
     }
-    moved?;
-    tracing::info!("process {pid} moved to {} in {took:?} ({:?})", target.name, order.cause);
-    Ok(took)
+    let freeze = freeze(&moved?);
+    let cause = order.cause;
+    tracing::info!("process {pid} moved to {} in {took:?}, standing still for {freeze:?} ({cause:?})", target.name);
+    Ok(freeze)
+}
+
+fn freeze(legs: &[Leg]) -> Duration {
+    Duration::from_micros(legs.iter().fold(0, |sum, leg| sum.saturating_add(leg.freeze_us)))
 }

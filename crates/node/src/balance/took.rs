@@ -1,4 +1,4 @@
-//! What moves of this home's processes take.
+//! For how long this home's processes stand still when they are moved.
 
 use policy::{Mode, Params};
 

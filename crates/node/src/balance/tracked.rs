@@ -26,7 +26,9 @@ pub(super) struct Tracked {
     /// Share of time for which it wants a core, all threads together, smoothed.
     pub demand: f64,
     pub lag: Lag,
-    /// Between the last two looks: for how long it wanted a core, and had one, the policy's milliseconds.
+    /// The same, between the last two looks.
+    wanted_lately: f64,
+    /// Between these: for how long it wanted a core, and had one, the policy's milliseconds.
     pub wanted_ms: f64,
     pub got_ms: f64,
     /// What it occupies, MiB.
@@ -68,6 +70,7 @@ impl Tracked {
             calls: guest.calls,
             calls_per_s: 0.0,
             demand,
+            wanted_lately: demand,
             lag: Lag::of_newcomer(mean_ms as i32),
             wanted_ms: 0.0,
             got_ms: 0.0,
@@ -93,6 +96,7 @@ impl Tracked {
             (None, _) => 0.0,
         };
         let wanted = (used_ms / elapsed_ms).clamp(runs, f64::from(guest.threads.max(1)));
+        self.wanted_lately = wanted;
         self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.wanted_ms, self.got_ms) = (wanted * elapsed_ms, used_ms);
         self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, all, scale_ms);
@@ -111,7 +115,8 @@ impl Tracked {
             home,
             age_ms: ms(self.began),
             resident_ms: ms(self.came),
-            demand_milli: self.demand_milli(),
+            // It rises slowly and falls at once: a move comes too late for one that has just gone to sleep.
+            demand_milli: (self.demand.min(self.wanted_lately) * 1000.0) as u32,
             lag_ms: self.lag.ms(),
             memory_mib,
             carried_mib: memory_mib,
@@ -161,6 +166,18 @@ mod tests {
         let mut idle = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
         idle.look(&guest('S', 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
         assert!(idle.demand_milli() < 200 && idle.lag.ms() == 0, "{}", idle.lag.ms());
+    }
+
+    #[test]
+    fn who_has_just_gone_to_sleep_is_not_moved() {
+        let begin = Instant::now();
+        let at = |s: u64| begin + Duration::from_secs(s);
+        let mut tracked = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
+        let wants = |tracked: &Tracked| tracked.view(7, 1, &guest('S', 0), Pin::default(), |_| 0).demand_milli;
+        for (second, state, told, moved) in [(1, 'R', 1000, 1000), (2, 'S', 606, 0), (3, 'R', 761, 761)] {
+            tracked.look(&guest(state, 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(second));
+            assert_eq!((tracked.demand_milli(), wants(&tracked)), (told, moved), "{second}");
+        }
     }
 
     #[test]
