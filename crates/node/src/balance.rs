@@ -150,7 +150,7 @@ impl Rounds {
         nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
         self.track(&movable, &nodes, &settings);
         self.correct(&mut nodes);
-        self.mean = Mean { lag_ms: self.mean_lag_ms(), rate: mean_rate(nodes.values()) };
+        self.mean = Mean { lag_ms: self.mean_lag_ms(), rate: self.mean_rate(&nodes) };
         self.fill_in_lags(&mut nodes);
         let mut sources: Vec<u64> = self.tracked.values().map(|t| t.node).collect();
         sources.sort_unstable();
@@ -250,6 +250,13 @@ impl Rounds {
     fn mean_lag_ms(&self) -> f64 {
         let sum: f64 = self.tracked.values().map(|t| f64::from(t.lag.ms())).sum();
         sum / self.tracked.len().max(1) as f64
+    }
+
+    /// What one of them gets that wants a core.
+    fn mean_rate(&self, nodes: &HashMap<u64, NodeView>) -> f64 {
+        let mut there: HashMap<u64, f64> = HashMap::new();
+        self.tracked.values().for_each(|t| *there.entry(t.node).or_default() += t.demand);
+        mean_rate(nodes.values().map(|node| (node, there.get(&node.id).copied().unwrap_or(0.0))))
     }
 
     /// A node's lag is that of this home's processes there; the mean if it has none.

@@ -287,25 +287,27 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(at, f64::total_cmp).1)
 }
 
-/// What a process gets that wants a core, on these nodes, in the mean: reference seconds a second. If none wants one, what it would get.
-pub fn mean_rate<'a>(nodes: impl Iterator<Item = &'a NodeView>) -> f64 {
-    let all: Vec<(f64, f64)> = nodes.map(Site::of).map(|site| (site.load, site.rate(site.load.max(1.0)))).collect();
-    let busy = |of: fn(&(f64, f64)) -> f64| middle(all.iter().filter(|site| site.0 > 0.0).map(of).collect());
-    let Some((load, rate)) = busy(|site| site.0).zip(busy(|site| site.1)) else {
-        return middle(all.iter().map(|site| site.1).collect()).unwrap_or(1.0);
+/// What a process gets that wants a core, in the mean, where so many of those that are asked about want one on each node: reference seconds a second. If none
+/// wants one, what it would get.
+pub fn mean_rate<'a>(nodes: impl Iterator<Item = (&'a NodeView, f64)>) -> f64 {
+    let rate = |site: Site| site.rate(site.load.max(1.0));
+    let all: Vec<(f64, f64)> = nodes.map(|(node, there)| (there, rate(Site::of(node)))).collect();
+    let busy = |of: fn(&(f64, f64)) -> f64| middle(all.iter().filter(|node| node.0 > 0.0).map(of).collect());
+    let Some((there, rate)) = busy(|node| node.0).zip(busy(|node| node.1)) else {
+        return middle(all.iter().map(|node| node.1).collect()).unwrap_or(1.0);
     };
     let (mut done, mut wanted) = (0.0, 0.0);
-    for (its_load, its_rate) in &all {
-        let its_load = its_load.min(load * BEYOND);
-        done += its_rate.clamp(rate / BEYOND, rate * BEYOND) * its_load;
-        wanted += its_load;
+    for (its, its_rate) in &all {
+        let its = its.min(there * BEYOND);
+        done += its_rate.clamp(rate / BEYOND, rate * BEYOND) * its;
+        wanted += its;
     }
     (done / wanted).clamp(0.01, 50.0)
 }
 
 /// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater.
 pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
-    let rate = mean_rate(inputs.known.iter().chain([&inputs.own]));
+    let rate = mean_rate(inputs.known.iter().chain([&inputs.own]).map(|node| (node, Site::of(node).load)));
     (f64::from(inputs.params.lag_scale_ms) * rate * slowness(&inputs.params)).clamp(1.0, 3.6e6) as u32
 }
 
@@ -466,10 +468,12 @@ mod tests {
     fn what_one_gets_does_not_depend_on_whether_one_is_there() {
         let part = |load| NodeView { cores_milli: 80, ..node(2, load) };
         for load in [0.0, 0.01, 0.5, 1.0] {
-            let rate = mean_rate([part(load), part(load / 2.0)].iter());
+            let rate = mean_rate([part(load), part(load / 2.0)].iter().map(|node| (node, load)));
             assert!((rate - 0.08).abs() < 1e-9, "{rate} at {load}");
         }
-        assert!((mean_rate([part(2.0), part(0.0)].iter()) - 0.04).abs() < 1e-9);
+        // Where none of those run that are asked about, what others get does not count.
+        let crowded = [part(2.0), part(8.0)];
+        assert!((mean_rate(crowded.iter().zip([1.0, 0.0])) - 0.04).abs() < 1e-9);
         assert!((mean_rate(std::iter::empty()) - 1.0).abs() < 1e-9);
     }
 

@@ -45,7 +45,10 @@ impl World {
         node.index.sample(load, now_ms);
         (node.runnable_s, node.ticked_us) = (0.0, self.now_us);
         let known: Vec<NodeView> = node.window.fresh(now_ms).map(|(_, _, view)| view).collect();
-        let all = Mean { lag_ms: mean_lag_ms(known.iter().copied()), rate: mean_rate(known.iter()) };
+        let all = Mean {
+            lag_ms: mean_lag_ms(known.iter().copied()),
+            rate: mean_rate(known.iter().map(|n| (n, f64::from(n.load_milli) / 1e3))),
+        };
         let scale_ms = f64::from(node.mover.params().lag_scale_ms);
         let (mut sum, mut weights) = (0.0, 0.0);
         let (mut wanted_s, mut got_s) = (0.0, 0.0);
