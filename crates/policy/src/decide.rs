@@ -270,11 +270,11 @@ fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
     gain(plain(from), plain(to), demand, 1.0) / demand
 }
 
-/// A move that takes this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
+/// A move for which a process stands still this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
 const SWIFT_MOVE_MS: f64 = 400.0;
 
-/// How much more seldom processes change places where moves take long: what that costs falls with the scale of lags, what it leaves uneven grows with it, and their sum is least where the scale
-/// goes with the root of the cost.
+/// How much more seldom processes change places where moves take long: what that costs falls with the scale of lags, what it leaves uneven grows with it, and
+/// their sum is least where the scale goes with the root of the cost.
 fn slowness(params: &Params) -> f64 {
     (f64::from(params.move_ms) / SWIFT_MOVE_MS).sqrt().max(1.0)
 }
