@@ -221,13 +221,7 @@ impl Rounds {
     /// Loads are what others want by the newest readings, and what this home's own processes want by where they are or will be. Speeds are what these get there.
     fn correct(&mut self, nodes: &mut HashMap<u64, NodeView>) {
         let now = Instant::now();
-        let sum = |place: fn(&Tracked) -> u64| {
-            self.tracked.values().fold(Demands::new(), |mut sums, tracked| {
-                *sums.entry(place(tracked)).or_default() += tracked.demand_milli();
-                sums
-            })
-        };
-        let (present, expected) = (sum(|t| t.node), sum(Tracked::expected));
+        let (present, expected) = (self.demands(|t| t.node), self.demands(Tracked::expected));
         self.standing.note(now, present.clone());
         let pace = self.daemon.options.pace.max(1);
         let read = |node: &NodeView| now.checked_sub(Duration::from_millis(node.age_ms.into()) / pace).unwrap_or(now);
@@ -254,9 +248,16 @@ impl Rounds {
 
     /// What one of them gets that wants a core.
     fn mean_rate(&self, nodes: &HashMap<u64, NodeView>) -> f64 {
-        let mut there: HashMap<u64, f64> = HashMap::new();
-        self.tracked.values().for_each(|t| *there.entry(t.node).or_default() += t.demand);
-        mean_rate(nodes.values().map(|node| (node, there.get(&node.id).copied().unwrap_or(0.0))))
+        let there = self.demands(|t| t.node);
+        mean_rate(nodes.values().map(|node| (node, f64::from(there.get(&node.id).copied().unwrap_or(0)) / 1e3)))
+    }
+
+    /// What they want by place.
+    fn demands(&self, place: fn(&Tracked) -> u64) -> Demands {
+        self.tracked.values().fold(Demands::new(), |mut sums, tracked| {
+            *sums.entry(place(tracked)).or_default() += tracked.demand_milli();
+            sums
+        })
     }
 
     /// A node's lag is that of this home's processes there; the mean if it has none.
