@@ -1,0 +1,1 @@
+//! Who asks for a placement must be who is placed.
