@@ -4,4 +4,5 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod caller;
+mod lying_deputy;
 mod support;
