@@ -64,7 +64,9 @@ fn watch_nested_epolls() {
         });
         std::thread::spawn(move || {
             while beats.recv_timeout(NESTED_WITHIN).is_ok() {}
-            eprintln!("a nested epoll_ctl(2) of this machine took over {NESTED_WITHIN:?}: something of tern holds it up");
+            eprintln!(
+                "a nested epoll_ctl(2) of this machine took over {NESTED_WITHIN:?}: something of tern holds it up"
+            );
             std::process::abort();
         });
     });
