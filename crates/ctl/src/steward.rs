@@ -131,7 +131,11 @@ pub enum ToSteward {
         from: String,
         /// What it holds, as its room says.
         outline: Vec<u8>,
+        /// Whose processes the room has that it leaves.
+        owner: u32,
     },
+    /// Whose processes does the room have? Answered by [`FromSteward::Owner`].
+    Owner,
 }
 
 /// Another room, to which a process goes.
@@ -184,6 +188,11 @@ pub enum FromSteward {
         frames: u64,
         /// Bytes before encryption.
         bytes: u64,
+    },
+    /// To [`ToSteward::Owner`].
+    Owner {
+        /// User id.
+        uid: u32,
     },
 }
 

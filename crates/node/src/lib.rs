@@ -12,6 +12,7 @@ mod error;
 mod facts;
 mod forecast;
 mod hosted;
+mod hosting;
 mod load;
 mod local;
 mod log;

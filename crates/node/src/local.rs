@@ -204,7 +204,9 @@ fn place(
     client::check_process(peer.pid).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    let (node, steward) = choice::choose(daemon, wish.on, wish.any_cpu)?;
+    let status = os::process::status(peer.pid).map_err(|e| stays(e.to_string()))?;
+    let owner = os::process::owner(&status.uid[..3]);
+    let (node, steward) = choice::choose(daemon, owner, wish.on, wish.any_cpu)?;
     match steward.place(socket.as_fd(), program.as_fd()) {
         Ok(FromSteward::Ok) => {
             if wish.on.is_none() || wish.movable {

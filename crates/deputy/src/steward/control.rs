@@ -45,7 +45,11 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
         // What has become of a process is said, whatever else ends.
         let _awaited = is_move.then(|| Awaited::begin(room));
         let answer = match message {
-            Ok(ToSteward::Receive { pid, ticket, from, outline }) => {
+            Ok(ToSteward::Receive { owner, .. }) if owner != room.args.owner => {
+                tracing::warn!("a process of user {owner}'s room does not come to user {}'s", room.args.owner);
+                return;
+            }
+            Ok(ToSteward::Receive { pid, ticket, from, outline, .. }) => {
                 return moves::receive(room, socket, pid, (ticket, from), &outline);
             }
             Ok(message) => obey(room, message, fds).unwrap_or_else(|reason| FromSteward::Failed { reason }),
@@ -91,6 +95,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             })
         }
         ToSteward::Receive { .. } => Err("that is no order of a daemon's".into()),
+        ToSteward::Owner => Ok(FromSteward::Owner { uid: room.args.owner }),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());
@@ -121,6 +126,8 @@ fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, 
 }
 
 fn arrange(room: &Shared, pid: i32, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
+    let status = os::process::status(pid).map_err(|e| e.to_string())?;
+    room.args.check_owner(pid, &status.uid[..3])?;
     refuse_restricted(room, pid)?;
     let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
     let placing = ctl::tool::placing(&room.args.host).map_err(|e| e.to_string())?;

@@ -119,6 +119,7 @@ impl Move {
     /// Has the room make an empty body. `observed`: what the process holds, if it is known already.
     fn prepare(&self, observed: Option<Observed>) -> Result<Prepared, MoveError> {
         os::fault::at("prepare")?;
+        self.check_owner()?;
         let observed = match observed {
             Some(observed) => observed,
             None => Observed::of_running(self.pid, false)?,
@@ -154,6 +155,12 @@ impl Move {
             (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Fleeting(why),
             (e, _) => e,
         }
+    }
+
+    /// The room has one user's processes.
+    fn check_owner(&self) -> Result<(), MoveError> {
+        let status = os::process::status(self.pid).map_err(MoveError::from)?;
+        self.room.args.check_owner(self.pid, &status.uid[..3]).map_err(MoveError::Stranger)
     }
 
     /// What the process watches, the body asks about as soon as it watches it again: before it has a deputy.
@@ -218,6 +225,11 @@ impl Move {
                     return Err(e);
                 }
             }
+        }
+        // It may have executed a program that gave it another user.
+        if let Err(e) = self.check_owner() {
+            frozen.thaw();
+            return Err(e);
         }
         self.done("observe");
         let was_stopped = frozen.stopped;
