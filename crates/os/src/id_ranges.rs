@@ -65,7 +65,7 @@ impl IdRange {
     pub fn inside(&self, outside: u32) -> Option<u32> {
         self.extents().iter().find_map(|extent| {
             let at = outside.checked_sub(extent.outside)?;
-            (at < extent.count).then_some(extent.inside + at)
+            (at < extent.count).then(|| extent.inside + at)
         })
     }
 }
