@@ -4,4 +4,5 @@
 mod caller;
 #[path = "../common/mod.rs"]
 mod common;
+mod lying_deputy;
 mod support;

@@ -34,9 +34,6 @@ pub enum MoveError {
     /// It is not there.
     #[error("it is not away in this room")]
     NotAway,
-    /// It is not of the user whose room it is.
-    #[error("{0}")]
-    Stranger(String),
     /// Who writes what of its memory cannot be told there.
     #[error("its memory cannot be sent ahead: {0}")]
     NotAhead(String),
