@@ -4,5 +4,6 @@
 mod caller;
 #[path = "../common/mod.rs"]
 mod common;
+mod fairness;
 mod lying_deputy;
 mod support;
