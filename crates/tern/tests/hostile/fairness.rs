@@ -146,7 +146,7 @@ fn a_flood_is_the_flooding_users_own() {
 fn users_share_no_room() {
     let _alone = alone();
     let lab = shared();
-    let users = [2003, 2004, 0];
+    let users = [2003, 2004, 2009];
     let _sleepers = users.map(|user| sleeper(&lab, user));
     let wardens = users.map(|user| serving(&lab, "n2", "__warden", user));
     let ids: Vec<BTreeSet<u64>> = wardens.iter().map(|wardens| ids(wardens[0])).collect();
