@@ -61,6 +61,11 @@ impl IdRange {
         if around == 0 { vec![lowest] } else { vec![lowest, owners] }
     }
 
+    /// Whether one of the home's ids is in the map.
+    pub fn has(&self, inside: u32) -> bool {
+        self.extents().iter().any(|extent| inside.checked_sub(extent.inside).is_some_and(|at| at < extent.count))
+    }
+
     /// Returns the room's number of an id of this machine, if it has one.
     pub fn inside(&self, outside: u32) -> Option<u32> {
         self.extents().iter().find_map(|extent| {
@@ -119,7 +124,7 @@ mod tests {
                 found.map(|e| e.outside + (id - e.inside))
             };
             for id in [0, 1, 65_534, owner] {
-                assert_eq!(range.inside(outside(id).unwrap()), Some(id), "{owner}");
+                assert_eq!((range.has(id), range.inside(outside(id).unwrap())), (true, Some(id)), "{owner}");
             }
             assert_eq!((outside(0), range.inside(0), range.inside(u32::MAX)), (Some(range.first()), None, None));
         }

@@ -16,6 +16,11 @@ pub(crate) fn root() -> u32 {
     OWN.get().map_or(0, IdRange::first)
 }
 
+/// Whether one of the home's ids is the room's too.
+pub(crate) fn has(id: u32) -> bool {
+    OWN.get().is_some_and(|ids| ids.has(id))
+}
+
 /// Returns the room's number of an id here; 0 for one that the room has not.
 pub(crate) fn inside(id: u32) -> u32 {
     OWN.get().and_then(|ids| ids.inside(id)).unwrap_or(0)

@@ -187,6 +187,8 @@ fn fork_porter(devices: usize, ids: &IdRange) -> Result<Forked, WardenError> {
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;
     let (spares, their_spares) = os::socket::pair()?;
+    // The porter knows them too.
+    crate::ids::set(*ids);
     // SAFETY: this process has one thread yet.
     let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
         os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd(), their_spares.as_raw_fd()]);
@@ -200,7 +202,6 @@ fn fork_porter(devices: usize, ids: &IdRange) -> Result<Forked, WardenError> {
     };
     let devices = numbers.iter().map(|n| pidfd.get_fd(*n)).collect::<os::Result<Vec<_>>>()?;
     os::namespace::map_ids(pid, &ids.extents())?;
-    crate::ids::set(*ids);
     Ok((HostTid(pid), Channels { commands, notices, spares }, numbers, devices))
 }
 

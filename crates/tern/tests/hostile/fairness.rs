@@ -219,3 +219,16 @@ fn rooms_have_bounded_memory_together() {
     assert!(limit <= machine / 10 * 9 && rooms >= 2, "{limit} of {machine} bytes for {rooms} rooms");
     [2007, 2008].into_iter().for_each(|user| end_all(&lab, user));
 }
+
+/// A room's range has the owner's id, however large; a group outside of it does not keep the program from running.
+#[test]
+fn large_ids_are_the_owners() {
+    let _alone = alone();
+    let lab = shared();
+    let placed = at_home(
+        &lab,
+        "setpriv --reuid 1234567890 --regid 1234567890 --groups 3000000000,7 -- tern run --on n2 -- sh -c 'id -ru; id -rg; : > made'
+        stat -c '%u %g' made",
+    );
+    assert_eq!(placed.text(), "1234567890\n1234567890\n1234567890 1234567890", "{}", placed.errors());
+}
