@@ -48,9 +48,10 @@ static void child(int number, pid_t parent, long until) {
 static int guest(long seconds) {
     long until = now_us() + seconds * 1000000;
     signal(SIGUSR1, take);
-    // Real-time signals pile up where they are blocked.
+    // Real-time signals pile up where they are blocked. Of standard ones each waits once.
     sigset_t set;
     sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
     sigaddset(&set, SIGRTMIN + 3);
     sigprocmask(SIG_BLOCK, &set, NULL);
     fprintf(stderr, "floods\n");
