@@ -334,7 +334,7 @@ mod tests {
             signals.may_wait((7, None, 15)) && !signals.may_wait((7, Some(7), 15)) && !signals.may_wait((8, None, 15))
         );
         assert!(signals.redeem(7, &first).is_some() && !signals.may_wait((7, None, 15)));
-        (0..1000).for_each(|_| drop(signals.ticket(7, None, info(15, 0))));
+        (0..1000).for_each(|_| assert_ne!(signals.ticket(7, None, info(15, 0)), first));
         assert_eq!(signals.tickets.len(), TICKETS_OF_ONE_MAX);
         let sent: Vec<_> = (0..TICKETS_MAX).map(|_| signals.ticket(7, None, info(34, 0))).collect();
         assert_eq!(signals.tickets.len(), TICKETS_MAX);
