@@ -5,5 +5,6 @@ mod caller;
 #[path = "../common/mod.rs"]
 mod common;
 mod fairness;
+mod leases;
 mod lying_deputy;
 mod support;
