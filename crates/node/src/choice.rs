@@ -129,22 +129,27 @@ fn middle(candidates: &[Candidate]) -> Load {
     known.get(known.len() / 2).copied().unwrap_or(unknown)
 }
 
-/// The node, and a connection to the steward of the room there.
-pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>, any_cpu: bool) -> Result<(String, Steward), Error> {
+/// Returns the node, and a connection to the steward of this user's room there.
+pub(crate) fn choose(
+    daemon: &Arc<Daemon>,
+    owner: u32,
+    on: Option<&str>,
+    any_cpu: bool,
+) -> Result<(String, Steward), Error> {
     let me = daemon.me().name;
     match on {
         Some(name) if name == me => Err(Refusal::Here { name: me }.into()),
         Some(name) => {
             let member = daemon.living_soon(name)?;
-            let steward = rooms::steward_on(daemon, &member, any_cpu)?;
+            let steward = rooms::steward_on(daemon, &member, owner, any_cpu)?;
             daemon.choices.add(name);
             Ok((member.name, steward))
         }
-        None => choose_best(daemon, &me),
+        None => choose_best(daemon, owner, &me),
     }
 }
 
-fn choose_best(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Error> {
+fn choose_best(daemon: &Arc<Daemon>, owner: u32, me: &str) -> Result<(String, Steward), Error> {
     while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -152,7 +157,7 @@ fn choose_best(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Erro
     let params = daemon.policy.params();
     while let Some((best, placement)) = daemon.choices.take_best(&candidates, &params, daemon.uptime_ms()) {
         let member = daemon.living(&best).map_err(Error::from);
-        let steward = member.and_then(|member| rooms::steward_on(daemon, &member, false));
+        let steward = member.and_then(|member| rooms::steward_on(daemon, &member, owner, false));
         match steward {
             Ok(steward) => {
                 daemon.policy.log(::policy::Entry::Placement(placement));

@@ -103,6 +103,11 @@ impl Error {
         Error::Socket { what: what.into(), source }
     }
 
+    /// A node that hosts rooms hosts no more of them, as far as it says.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Error::Refused { .. } | Error::Placement(crate::placement::Refusal::Full { .. }))
+    }
+
     /// The whole chain, as one line.
     pub(crate) fn chain(&self) -> String {
         let mut line = self.to_string();

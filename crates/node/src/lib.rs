@@ -13,6 +13,7 @@ mod error;
 mod facts;
 mod forecast;
 mod hosted;
+mod hosting;
 mod load;
 mod local;
 mod log;

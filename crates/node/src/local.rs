@@ -211,7 +211,7 @@ fn place(
     client::check_process(caller.pid()).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    let (node, steward) = choice::choose(daemon, wish.on, wish.any_cpu)?;
+    let (node, steward) = choice::choose(daemon, caller.named().uid, wish.on, wish.any_cpu)?;
     match steward.place(&caller, socket.as_fd(), program.as_fd()) {
         Ok(FromSteward::Ok) => {
             if wish.on.is_none() || wish.movable {

@@ -74,7 +74,9 @@ fn on(
 ) -> Result<Vec<Leg>, Error> {
     let failed = |why: String| Error::NotMoved { pid, why };
     // The room there is made while it still runs.
-    let (_, there) = choice::choose(daemon, Some(to), wish.any_cpu)?;
+    // The user with whom it entered counts, whatever it has become. A steward of an older tern does not know.
+    let owner = from.owner().or_else(|_| owner(pid))?;
+    let (_, there) = choice::choose(daemon, owner, Some(to), wish.any_cpu)?;
     let why = if wish.by_home {
         "it was asked for".to_owned()
     } else {
@@ -101,7 +103,7 @@ fn limited(wish: Wish, kb_s: u32) -> Wish {
 }
 
 fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
-    let (_, steward) = choice::choose(daemon, Some(to), wish.any_cpu)?;
+    let (_, steward) = choice::choose(daemon, owner(pid)?, Some(to), wish.any_cpu)?;
     let left = steward
         .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool)
         .map_err(|why| Error::NotMoved { pid, why });
@@ -111,6 +113,12 @@ fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -
             daemon.has_moved(pid, leg)
         }
     })
+}
+
+/// Returns the user in whose room a process of this home belongs.
+fn owner(pid: i32) -> Result<u32, Error> {
+    let status = os::process::status(pid).map_err(|e| Error::NotMoved { pid, why: e.to_string() })?;
+    Ok(os::process::owner(&status.uid[..3]))
 }
 
 /// Users move their own processes: what they may signal and trace.

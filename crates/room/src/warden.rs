@@ -16,6 +16,7 @@ mod home;
 mod homeward;
 mod lanes;
 mod ledger;
+mod limits;
 mod locked;
 mod marshal;
 mod message;
@@ -39,7 +40,6 @@ pub mod wall;
 mod windows;
 
 pub use args::{ArgsError, WardenArgs};
-pub(crate) use setup::ID_BASE;
 
 use std::process::ExitCode;
 use thiserror::Error;

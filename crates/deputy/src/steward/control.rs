@@ -46,7 +46,11 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
         // What has become of a process is said, whatever else ends.
         let _awaited = is_move.then(|| Awaited::begin(room));
         let answer = match message {
-            Ok(ToSteward::Receive { pid, ticket, from, outline }) => {
+            Ok(ToSteward::Receive { owner, .. }) if owner != room.args.owner => {
+                tracing::warn!("a process of user {owner}'s room does not come to user {}'s", room.args.owner);
+                return;
+            }
+            Ok(ToSteward::Receive { pid, ticket, from, outline, .. }) => {
                 return moves::receive(room, socket, pid, (ticket, from), &outline);
             }
             Ok(message) => obey(room, message, fds).unwrap_or_else(|reason| FromSteward::Failed { reason }),
@@ -95,6 +99,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             })
         }
         ToSteward::Receive { .. } => Err("that is no order of a daemon's".into()),
+        ToSteward::Owner => Ok(FromSteward::Owner { uid: room.args.owner }),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());
@@ -125,7 +130,10 @@ fn place(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Resu
 }
 
 fn arrange(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
-    refuse_restricted(room, coming.proof.pid())?;
+    let pid = coming.proof.pid();
+    let status = os::process::status(pid).map_err(|e| e.to_string())?;
+    room.args.check_owner(pid, &status.uid[..3])?;
+    refuse_restricted(room, pid)?;
     // From here on each packet must be the process' own.
     packet::name_senders(&socket, packet::Naming::ByNumber).map_err(|e| format!("preparing its channel: {e}"))?;
     let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;

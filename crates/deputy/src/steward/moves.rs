@@ -52,6 +52,7 @@ use course::Course;
 use ctl::moves::{How, Leg, Wish};
 use link::Bulk;
 use loans::Loans;
+use os::signals::{Signal, Waiting};
 use os::warm::Standby;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -147,7 +148,7 @@ struct UnderWay {
     /// Its body waits to come home.
     wanted_home: Option<Called>,
     gauge: Arc<Gauge>,
-    signals: Vec<(Option<i32>, [u8; 128])>,
+    signals: Waiting,
 }
 
 impl Moves {
@@ -173,7 +174,7 @@ impl Moves {
     pub fn keep_signal(&self, pid: i32, tid: Option<i32>, info: [u8; 128], tell: impl FnOnce()) {
         let mut all = self.lock();
         match all.get_mut(&pid).filter(|u| u.returning) {
-            Some(returning) => returning.signals.push((tid, info)),
+            Some(returning) => drop(returning.signals.add((tid, info))),
             None => tell(),
         }
     }
@@ -293,7 +294,14 @@ impl Move {
         room.moves.running.fetch_add(1, Ordering::AcqRel);
         all.insert(
             pid,
-            UnderWay { to, returning, drains: false, wanted_home: None, signals: Vec::new(), gauge: gauge.clone() },
+            UnderWay {
+                to,
+                returning,
+                drains: false,
+                wanted_home: None,
+                signals: Waiting::of(pid),
+                gauge: gauge.clone(),
+            },
         );
         Ok(Move {
             room: room.clone(),
@@ -461,10 +469,9 @@ impl Move {
     }
 
     /// These came before those that wait.
-    fn put_signals_back(&self, mut signals: Vec<(Option<i32>, [u8; 128])>) {
+    fn put_signals_back(&self, signals: Vec<Signal>) {
         if let Some(under_way) = self.room.moves.lock().get_mut(&self.pid) {
-            signals.append(&mut under_way.signals);
-            under_way.signals = signals;
+            under_way.signals.put_back(signals);
         }
     }
 
@@ -473,13 +480,13 @@ impl Move {
         let mut all = self.room.moves.lock();
         let Some(under_way) = all.get_mut(&self.pid) else { return };
         under_way.returning = false;
-        for (tid, info) in under_way.signals.drain(..) {
+        for (tid, info) in under_way.signals.take() {
             self.room.tell(&ToRoom::Signal { pid: self.pid, tid, info: info.to_vec() });
         }
     }
 
-    fn take_signals(&self) -> Vec<(Option<i32>, [u8; 128])> {
-        self.room.moves.lock().get_mut(&self.pid).map(|u| std::mem::take(&mut u.signals)).unwrap_or_default()
+    fn take_signals(&self) -> Vec<Signal> {
+        self.room.moves.lock().get_mut(&self.pid).map(|u| u.signals.take()).unwrap_or_default()
     }
 }
 

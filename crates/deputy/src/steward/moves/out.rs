@@ -127,6 +127,7 @@ impl Move {
     /// Has the room make an empty body. `observed`: what the process holds, if it is known already.
     fn prepare(&self, observed: Option<Observed>) -> Result<Prepared, MoveError> {
         os::fault::at("prepare")?;
+        self.check_owner()?;
         let observed = match observed {
             Some(observed) => observed,
             None => Observed::of_running(self.pid, false)?,
@@ -174,11 +175,14 @@ impl Move {
         Ok(())
     }
 
-    /// Checks that the process is still that of the user who wants it: under its number a program may run by now that gives rights.
+    /// Checks that the process is still that of the user who wants it, and of the user whose room it is: under its number a program may run by now that gives rights.
     fn check_owner(&self) -> Result<(), BodyError> {
-        let owned = ProcessIdentity::of(self.pid)?.belongs_to(self.asker_uid.get());
-        let why = "it runs, or ran, a program with other rights than those of the user who wants it moved";
-        if owned { Ok(()) } else { Err(BodyError::Stays(why.into())) }
+        let identity = ProcessIdentity::of(self.pid)?;
+        if !identity.belongs_to(self.asker_uid.get()) {
+            let why = "it runs, or ran, a program with other rights than those of the user who wants it moved";
+            return Err(BodyError::Stays(why.into()));
+        }
+        self.room.args.check_owner(self.pid, &identity.uid[..3]).map_err(BodyError::Stays)
     }
 
     /// The body that was prepared is not needed.
