@@ -24,6 +24,7 @@ pub mod placed;
 mod placement;
 mod policy;
 mod policy_answers;
+mod root_trust;
 mod rooms;
 mod seal;
 mod serve;
