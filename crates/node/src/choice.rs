@@ -10,8 +10,8 @@ use ctl::facts::Load;
 use crate::Error;
 use crate::daemon::{Daemon, lock};
 use crate::placement::Refusal;
-use crate::root_trust::Hosts;
 use crate::rooms;
+use crate::root_trust::Hosts;
 use crate::steward::Steward;
 
 /// A choice counts as load at most for so long, ...

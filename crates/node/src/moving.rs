@@ -11,8 +11,8 @@ use packet::Peer;
 use strategy::Pace;
 
 use crate::daemon::Daemon;
-use crate::steward::{Passed, Steward};
 use crate::root_trust::Hosts;
+use crate::steward::{Passed, Steward};
 use crate::{Error, choice, rooms, root_trust};
 
 /// The superuser, for whom no process is another user's.

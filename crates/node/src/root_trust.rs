@@ -29,11 +29,6 @@ impl Hosts {
         Ok(Hosts { pid, power, trusted })
     }
 
-    /// Whether this node is one of them.
-    pub(crate) fn admit(&self, node: &str) -> bool {
-        self.power.is_none() || self.trusted.includes(node)
-    }
-
     /// Whether this node may host it whatever rights it takes.
     pub(crate) fn trust_root(&self, node: &str) -> bool {
         self.trusted.includes(node)

@@ -63,7 +63,9 @@ impl Confinement {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Confinement::Ended | Confinement::Unknown { .. } => None,
-            _ => Some("tern takes nobody out of a sandbox: start the program without tern, or use tern outside of the sandbox"),
+            _ => Some(
+                "tern takes nobody out of a sandbox: start the program without tern, or use tern outside of the sandbox",
+            ),
         }
     }
 }
@@ -174,9 +176,8 @@ fn label_of(who: &str, file: &str) -> io::Result<String> {
 /// whatever else is not known to be harmless.
 fn is_confining(label: &str, own: &str) -> bool {
     let is_free = |kind: &str| matches!(kind, "unconfined_t" | "unconfined_service_t");
-    let is_unconfined = label == "unconfined"
-        || label.ends_with(" (unconfined)")
-        || label.split(':').nth(2).is_some_and(is_free);
+    let is_unconfined =
+        label == "unconfined" || label.ends_with(" (unconfined)") || label.split(':').nth(2).is_some_and(is_free);
     !label.is_empty() && label != own && !is_unconfined
 }
 
@@ -293,15 +294,26 @@ mod tests {
     #[test]
     fn labels_are_understood() {
         let free = [
-            "", "unconfined", "tern (enforce)", "firefox (unconfined)",
-            "unconfined_u:unconfined_r:unconfined_t:s0-s0:c0.c1023", "system_u:system_r:unconfined_service_t:s0",
+            "",
+            "unconfined",
+            "tern (enforce)",
+            "firefox (unconfined)",
+            "unconfined_u:unconfined_r:unconfined_t:s0-s0:c0.c1023",
+            "system_u:system_r:unconfined_service_t:s0",
         ];
         for label in free {
             assert!(!is_confining(label, "tern (enforce)"), "{label}");
         }
         let confined = [
-            "snap.x (enforce)", "snap.x (complain)", "docker-default (enforce)", "x (unconfined) (enforce)", "kiosk",
-            "user_u:user_r:user_t:s0", "system_u:system_r:container_t:s0:c1,c2", "a:b:xunconfined_t:s0", "_",
+            "snap.x (enforce)",
+            "snap.x (complain)",
+            "docker-default (enforce)",
+            "x (unconfined) (enforce)",
+            "kiosk",
+            "user_u:user_r:user_t:s0",
+            "system_u:system_r:container_t:s0:c1,c2",
+            "a:b:xunconfined_t:s0",
+            "_",
         ];
         for label in confined {
             assert!(is_confining(label, "tern (enforce)"), "{label}");

@@ -29,6 +29,7 @@ mod pairs;
 mod pass;
 mod picture;
 mod receive;
+mod reopened;
 mod sharing;
 mod talk;
 mod together;

@@ -38,12 +38,20 @@ fn what_was_closed_stays_closed() {
         placed cat <&- 2> /dev/null; echo $?"#,
     )
     .text();
-    let pairs: Vec<&str> = text.split(".
-").collect();
+    let pairs: Vec<&str> = text
+        .split(
+            ".
+",
+        )
+        .collect();
     for pair in &pairs[..3] {
-        let (away, native) = pair.split_once("
+        let (away, native) = pair
+            .split_once(
+                "
 
-").unwrap();
+",
+            )
+            .unwrap();
         assert_eq!(away, native.trim_end(), "{text}");
     }
     assert_eq!(pairs[3], "1", "{text}");

@@ -5,4 +5,6 @@ mod caller;
 #[path = "../common/mod.rs"]
 mod common;
 mod lying_deputy;
+mod root;
+mod sandbox;
 mod support;

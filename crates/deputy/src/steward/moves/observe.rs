@@ -13,7 +13,7 @@ use os::process::{self, FdInfo};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wire::message::{Arrival, Place, Program, StandinId};
 
 /// Below it lie what the room's porter has open.
