@@ -249,7 +249,7 @@ mod tests {
             ("--cgroup", "cgroup"),
             ("--user", "user"),
             ("--pid", "PID (for children)"),
-            ("--time", "time (for children)"),
+            ("--time", "time"),
         ];
         for (option, namespace) in kinds {
             assert_eq!(verdict(&["unshare", option, "cat"]), Err(Confinement::Namespace { namespace }), "{option}");

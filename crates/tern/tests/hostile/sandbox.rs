@@ -94,16 +94,11 @@ fn root_directories_hold() {
 fn a_promise_to_gain_no_rights_holds() {
     let _alone = alone();
     let lab = shared();
-    let promising = format!("as_user 1000 {PYTHON} {} promise", script("confined.py"));
-    let text = at_home(
-        &lab,
-        &format!(
-            "cp /usr/bin/id giving; chown 0:0 giving; chmod 4755 giving
-            as_user 1000 tern run --on n2 -- sh -c './giving -u; echo'
-            {promising} tern run --on n2 -- sh -c './giving -u; grep NoNewPrivs /proc/self/status' 2>&1"
-        ),
-    )
-    .text();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
-    assert_eq!(lines, ["0", "1000", "NoNewPrivs:\t1"], "{text}");
+    let promising = format!("as_nobody {PYTHON} {} promise", script("confined.py"));
+    let asks = "sh -c 'passwd -S nobody; echo \"status $?\"; grep NoNewPrivs /proc/self/status'";
+    let text = |words: &str| at_home(&lab, &format!("{words} tern run --on n2 -- {asks} 2>&1")).text();
+    let (free, promised) = (text("as_nobody"), text(&promising));
+    assert!(free.contains("nobody L") && free.contains("status 0"), "{free}");
+    assert!(!promised.contains("nobody L") && !promised.contains("status 0"), "{promised}");
+    assert!(promised.contains("NoNewPrivs:\t1"), "{promised}");
 }
