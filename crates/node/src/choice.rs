@@ -141,8 +141,8 @@ pub(crate) fn choose(
     match on {
         Some(name) if name == me => Err(Refusal::Here { name: me }.into()),
         Some(name) => {
-            hosts.check(name)?;
             let member = daemon.living_soon(name)?;
+            hosts.check(name)?;
             let steward = rooms::steward_on(daemon, &member, any_cpu)?;
             daemon.choices.add(name);
             Ok((member.name, steward))
@@ -152,11 +152,13 @@ pub(crate) fn choose(
 }
 
 fn choose_best(daemon: &Arc<Daemon>, me: &str, hosts: &Hosts) -> Result<(String, Steward), Error> {
-    hosts.check_any()?;
     while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let (mut candidates, mut reasons) = candidates(daemon, hosts);
+    if !candidates.is_empty() || !reasons.is_empty() {
+        hosts.check_any()?;
+    }
     let params = daemon.policy.params();
     while let Some((best, placement)) = daemon.choices.take_best(&candidates, &params, daemon.uptime_ms()) {
         let member = daemon.living(&best).map_err(Error::from);
