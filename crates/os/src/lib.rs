@@ -11,6 +11,7 @@ pub mod confinement;
 pub mod fault;
 pub mod fds;
 pub mod inject;
+pub mod leases;
 pub mod mount;
 pub mod namespace;
 pub mod objects;

@@ -4,6 +4,7 @@
 mod caller;
 #[path = "../common/mod.rs"]
 mod common;
+mod leases;
 mod lying_deputy;
 mod root;
 mod sandbox;

@@ -218,7 +218,7 @@ impl Move {
         let latest = latest.as_ref().unwrap_or(&prepared.observed);
         os::fault::at("freeze")?;
         // What goes at once takes long, and nobody waits for microseconds.
-        let _awake = (!headstart.is_none()).then(Awake::now);
+        let awake = (!headstart.is_none()).then(Awake::now);
         let frozen = body::freeze(self.pid)?;
         self.course.borrow_mut().freeze(frozen.since);
         self.done("stop");
@@ -276,6 +276,8 @@ impl Move {
             (Some(_), None) => "post".to_owned(),
             (None, None) => "stop".to_owned(),
         };
+        // It runs there: what follows can wait for a processor to wake up.
+        drop(awake);
         following.into_iter().for_each(|f| self.send_rest(f));
         Ok(how)
     }
