@@ -26,6 +26,7 @@ mod placement;
 mod policy;
 mod policy_answers;
 mod rooms;
+mod root_trust;
 mod seal;
 mod serve;
 mod spawn;

@@ -29,6 +29,7 @@ mod pairs;
 mod pass;
 mod picture;
 mod receive;
+mod reopened;
 mod sharing;
 mod talk;
 mod together;
@@ -273,6 +274,8 @@ struct Move {
     talk: Cell<u32>,
     /// Of one that leaves home: the user who wants it; 0 if that is root, or the policy.
     asker_uid: Cell<u32>,
+    /// The node there may host it even with root's rights.
+    as_root: Cell<bool>,
 }
 
 impl Move {
@@ -318,6 +321,7 @@ impl Move {
             protocol: Cell::new(Protocol::new(from_side)),
             talk: Cell::new(0),
             asker_uid: Cell::default(),
+            as_root: Cell::default(),
         })
     }
 

@@ -7,4 +7,6 @@ mod common;
 mod fairness;
 mod leases;
 mod lying_deputy;
+mod root;
+mod sandbox;
 mod support;
