@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use identity::NodeName;
@@ -16,6 +17,13 @@ pub struct Dirs {
     /// Directory of sockets and logs
     #[arg(long, global = true, env = ctl::paths::RUN_ENV, default_value = ctl::paths::RUN_DIR, value_name = "DIR")]
     pub run_dir: PathBuf,
+    /// For how long ternd may say nothing before it is given up, as 500ms, 60s; a move tells each second how far it is
+    #[arg(long, global = true, env = "TERN_TIMEOUT", value_parser = timeout, default_value = "60s", value_name = "TIME")]
+    pub timeout: Duration,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    duration_us(text).map(Duration::from_micros)
 }
 
 /// What the tool can be asked.
@@ -204,6 +212,9 @@ pub struct Run {
     /// With --on: the CPU there may lack features that this one has. For programs that look for them when they start, and not ones built for this very CPU
     #[arg(long, requires = "on")]
     pub any_cpu: bool,
+    /// With --on: also where memory is short. Others there may be killed for want of it
+    #[arg(long, requires = "on")]
+    pub force: bool,
     /// Program and arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -236,6 +247,9 @@ pub struct Move {
     /// From a node to another by way of home, and not straight there
     #[arg(long)]
     pub by_home: bool,
+    /// Also where memory, descriptors or processes are short for it. It, or others there, may be killed for want of memory
+    #[arg(long)]
+    pub force: bool,
     /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,

@@ -31,11 +31,14 @@ pub struct Wish {
     pub by_home: bool,
     /// How its pages go.
     pub pace: Pace,
+    /// Also where memory, descriptors or processes are short.
+    pub force: bool,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, by_home: false, pace: Pace::default() }
+        let pace = Pace::default();
+        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, by_home: false, pace, force: false }
     }
 }
 

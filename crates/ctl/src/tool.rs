@@ -41,6 +41,8 @@ pub enum Request {
         movable: bool,
         /// The node's CPU may lack what this one's has.
         any_cpu: bool,
+        /// Also where memory, descriptors or processes are short.
+        force: bool,
     },
     /// Test the pair of this node and another.
     Doctor {

@@ -13,7 +13,7 @@ use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
 use packet::Peer;
 
 use crate::daemon::{Daemon, lock};
-use crate::{Error, answers, choice, client, steward};
+use crate::{Error, answers, choice, client, reserve, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -144,8 +144,8 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         return;
     }
     let answer = match decode::<Request>(&packet.bytes) {
-        Ok(Request::Run { on, movable, any_cpu }) => {
-            let wish = Wish { on: on.as_deref(), movable, any_cpu };
+        Ok(Request::Run { on, movable, any_cpu, force }) => {
+            let wish = Wish { on: on.as_deref(), movable, any_cpu, force };
             match place(daemon, socket, peer, &packet.descriptors, &wish) {
                 // The steward speaks on this socket from now on.
                 Ok(()) => return,
@@ -183,6 +183,8 @@ struct Wish<'a> {
     movable: bool,
     /// The node's CPU may lack what this one's has.
     any_cpu: bool,
+    /// Also where memory is short.
+    force: bool,
 }
 
 /// Hands the client and its program to the steward of the chosen node.
@@ -204,6 +206,7 @@ fn place(
     client::check_process(peer.pid).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
+    let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, peer.pid, on, wish.force)).transpose()?;
     let (node, steward) = choice::choose(daemon, wish.on, wish.any_cpu)?;
     match steward.place(socket.as_fd(), program.as_fd()) {
         Ok(FromSteward::Ok) => {

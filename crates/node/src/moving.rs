@@ -5,12 +5,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use ctl::moves::{Leg, Wish};
-use ctl::steward::{Onward, ToSteward};
+use ctl::steward::{Guest, Onward, RoomId, ToSteward};
 use packet::Peer;
 use strategy::Pace;
 
 use crate::daemon::Daemon;
 use crate::steward::{Passed, Steward};
+use crate::reserve::{self, Kept};
 use crate::{Error, choice, rooms};
 
 /// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is told how far that is, and may call it off.
@@ -49,12 +50,13 @@ fn go(
     let at = room_of(daemon, pid);
     match (at, to) {
         (None, None) => Err(failed(format!("it runs on {me} already"))),
-        (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
-        (Some((_, steward)), None) => {
+        (Some((node, ..)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
+        (Some((_, steward, guest)), None) => {
+            let _kept = kept(daemon, tool, None, (pid, Some(&guest), wish))?;
             Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, tool).map_err(failed)?])
         }
         (None, Some(to)) => Ok(vec![out(daemon, tool, pid, to, wish)?]),
-        (Some((_, steward)), Some(to)) => on(daemon, tool, pid, (&steward, to), wish),
+        (Some((_, steward, guest)), Some(to)) => on(daemon, tool, &guest, (&steward, to), wish),
     }
 }
 
@@ -62,13 +64,15 @@ fn go(
 fn on(
     daemon: &Arc<Daemon>,
     tool: Option<BorrowedFd<'_>>,
-    pid: i32,
+    guest: &Guest,
     (from, to): (&Steward, &str),
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
+    let pid = guest.pid;
     let failed = |why: String| Error::NotMoved { pid, why };
     // The room there is made while it still runs.
     let (_, there) = choice::choose(daemon, Some(to), wish.any_cpu)?;
+    let _kept = kept(daemon, tool, Some((to, there.room())), (pid, Some(guest), wish))?;
     let why = if wish.by_home {
         "it was asked for".to_owned()
     } else {
@@ -87,6 +91,20 @@ fn on(
     Ok(vec![Leg { detour: Some(why), ..back }, out])
 }
 
+/// Room that is kept for a process where it goes, home or to a room, on a user's word; what the policy moves has its target's promise already.
+fn kept(
+    daemon: &Arc<Daemon>,
+    tool: Option<BorrowedFd<'_>>,
+    to: Option<(&str, RoomId)>,
+    (pid, away, wish): (i32, Option<&Guest>, Wish),
+) -> Result<Option<Kept>, Error> {
+    if tool.is_none() {
+        return Ok(None);
+    }
+    let to = to.map(|(node, room)| (node, Some(room)));
+    reserve::keep(daemon, to, reserve::need_of(pid, away), wish.force).map(Some)
+}
+
 /// The lesser of the user's rate and the owner's.
 fn limited(wish: Wish, kb_s: u32) -> Wish {
     let owner = Some(u64::from(kb_s) * 1000).filter(|rate| *rate > 0);
@@ -96,6 +114,7 @@ fn limited(wish: Wish, kb_s: u32) -> Wish {
 
 fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
     let (_, steward) = choice::choose(daemon, Some(to), wish.any_cpu)?;
+    let _kept = kept(daemon, tool, Some((to, steward.room())), (pid, None, wish))?;
     let left = steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why });
     // A pace that was set says nothing about the next one.
     left.inspect(|leg| {
@@ -125,10 +144,10 @@ fn room_less(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("[heap]"))
 }
 
-/// The node where the process is, and the steward of the room there.
-fn room_of(daemon: &Daemon, pid: i32) -> Option<(String, Steward)> {
+/// The node where the process is, the steward of the room there, and what it uses there.
+fn room_of(daemon: &Daemon, pid: i32) -> Option<(String, Steward, Guest)> {
     rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {
         let (node, _, guests) = steward.list().ok()?;
-        guests.iter().any(|g| g.pid == pid).then_some((node, steward))
+        guests.into_iter().find(|g| g.pid == pid).map(|guest| (node, steward, guest))
     })
 }

@@ -492,6 +492,16 @@ fn limits_by_call(pid: i32) -> Result<Vec<(u64, u64)>> {
         .collect()
 }
 
+/// Is process `pid` on its way out? The first process of a namespace waits there for all others to end.
+pub fn is_exiting(pid: i32) -> bool {
+    const PF_EXITING: u64 = 0x4;
+    let Ok(stat) = slurp(pid, "stat") else { return true };
+    // Behind the name, in parentheses, come the state (field 3) and so on; the flags are field 9.
+    let text = String::from_utf8_lossy(&stat).into_owned();
+    let flags = text.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & PF_EXITING != 0)
+}
+
 /// Lets process `pid` have so many descriptors, as far as its hard limit goes (getrlimit(2)).
 pub fn limit_descriptors(pid: i32, most: u64) -> Result<()> {
     let what = || format!("limiting the descriptors of {pid}");

@@ -487,6 +487,13 @@ impl Deputy {
         }
     }
 
+    /// Has it write words to its standard error.
+    pub fn say(&mut self, words: &str) {
+        if let Some(packet) = channel::call(&message(words)) {
+            self.give_any(Job::new(packet, Purpose::Nothing));
+        }
+    }
+
     /// Remembers what was refused.
     pub fn refused(&mut self, line: String) {
         if self.refusals.back() == Some(&line) {

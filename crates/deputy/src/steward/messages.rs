@@ -11,7 +11,7 @@ use link::Body;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 use wire::message::onward::Said;
-use wire::message::{Birth, Call, CallId, Ending};
+use wire::message::{Birth, Call, CallId, Cause, Ending};
 use wire::{Refusal, ToHome, ToRoom};
 
 /// Obeys one message. `Err`: why the room is to end.
@@ -69,7 +69,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
                 deputy.end_thread(tid);
             }
         }
-        ToHome::Exited { pid, how, .. } => exited(room, pid, how),
+        ToHome::Exited { pid, how, cause, .. } => exited(room, pid, how, words_for(room, pid, cause)),
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { id, pid, standin } => room.poller.order(Order::Watch { id, pid, standin }),
         ToHome::LookAt { id, path, look } => room.poller.order(Order::LookAt { id, path, look }),
@@ -364,7 +364,27 @@ fn with_reason(what: &str, errno: i32) -> String {
     if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-fn exited(room: &Shared, pid: i32, how: Ending) {
+/// What the user is told of the end of a body that was not the program's own doing.
+fn words_for(room: &Shared, pid: i32, cause: Cause) -> Option<String> {
+    let host = &room.args.host;
+    let what = match cause {
+        Cause::Own => return None,
+        Cause::Memory => "whose kernel killed it for want of memory",
+        Cause::Room => "where the first process of its room ended: it ends as if killed",
+        // The kernel kills who has used up a hard limit of processor time, there as here.
+        Cause::There if has_hard_limit_of_time(pid) => return None,
+        Cause::There => "where it was killed, and not from here",
+    };
+    tracing::warn!("process {pid} ran on {host}, {what}");
+    Some(format!("tern: process {pid} ran on {host}, {what}\n"))
+}
+
+fn has_hard_limit_of_time(pid: i32) -> bool {
+    let limits = os::process::limits(pid);
+    limits.is_ok_and(|limits| limits.get(libc::RLIMIT_CPU as usize).is_some_and(|(_, hard)| *hard != u64::MAX))
+}
+
+fn exited(room: &Shared, pid: i32, how: Ending, words: Option<String>) {
     room.leftovers.forget(pid);
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
         let packet = match how {
@@ -383,8 +403,11 @@ fn exited(room: &Shared, pid: i32, how: Ending) {
         };
         match deputy.lends {
             // Its children may miss pages that it has.
-            true => deputy.ends_with = Some(packet),
-            false => deputy.end(packet, None),
+            true => {
+                deputy.ends_with = Some(packet);
+                words.into_iter().for_each(|words| deputy.say(&words));
+            }
+            false => deputy.end(packet, words.as_deref()),
         }
     }
 }

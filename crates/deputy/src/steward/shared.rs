@@ -215,6 +215,8 @@ impl Shared {
 
     /// The room is gone, or could not be made: every deputy ends, as if killed if its program ran.
     pub fn lost(&self, why: &str) {
+        // Another node may have said it, and terminals obey what is no text.
+        let why: &str = &why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
         let mut table = self.table();
         if matches!(table.room, RoomState::Lost(_)) {
             return;

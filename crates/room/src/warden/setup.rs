@@ -35,6 +35,8 @@ const PIDS_MAX: u64 = 4096;
 const CPU_WEIGHT: u64 = 50;
 /// How long the kernel may take to end the guests of a room.
 const EMPTY_WITHIN: Duration = Duration::from_secs(5);
+/// Why a room ends whose porter did: nobody can live there without it.
+const PORTER_ENDED: &str = "the first process of its room ended";
 /// How long a home may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -54,6 +56,9 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
     let _ = room.shared.home_ahead_ns.set(home.monotonic_ns - here_monotonic_ns);
+    if let Ok(watched) = cgroup::Group::open(&group_name(RoomId(args.room))) {
+        let _ = room.shared.group.set(watched);
+    }
     let lanes = take_lanes(args, &room.shared, identity)?;
     let wall = Wall::needed(clocks.ahead_ns, clocks.doubt_ns);
     if wall.is_some() || home.vdso != os::vdso::own() {
@@ -79,6 +84,9 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     // The first thread to end, ends the room: the kernel kills the guests with their tracer, and the group is empty soon.
     let why: &str = ended.recv().unwrap_or("all threads ended");
     tracing::info!("room ends: {why}");
+    if why == PORTER_ENDED {
+        room.shared.tell(&ToHome::RoomFailed { reason: why.into() });
+    }
     // SAFETY: the porter is this process' child and not waited for: the number is its own.
     unsafe { libc::kill(porter.0, libc::SIGKILL) };
     let _ = std::fs::remove_file(lanes);
@@ -221,12 +229,17 @@ fn memory_max_bytes() -> u64 {
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) / 10 * 9
 }
 
+/// Of the room's control group; the daemon looks there as well.
+fn group_name(room: RoomId) -> String {
+    format!("tern-{room}")
+}
+
 /// A control group for the room. A machine that has none to give still hosts, without the limits.
 fn limit(room: RoomId, porter: HostTid) -> Option<cgroup::Group> {
     let pids = cgroup::Limits { pids: Some(PIDS_MAX), ..cgroup::Limits::default() };
     let all = cgroup::Limits { memory_bytes: Some(memory_max_bytes()), cpu_weight: Some(CPU_WEIGHT), ..pids };
     let make = |limits: &cgroup::Limits| {
-        let group = cgroup::Group::create(&format!("tern-{room}"), limits)?;
+        let group = cgroup::Group::create(&group_name(room), limits)?;
         group.attach(porter.0)?;
         Ok::<_, os::Error>(group)
     };
@@ -327,7 +340,7 @@ fn trace(
             if let Err(e) = tracer::run(parts) {
                 tracing::error!("{e}");
             }
-            let _ = end.send("the porter ended");
+            let _ = end.send(PORTER_ENDED);
         })
         .map(drop)
         .map_err(|e| os::Error::new("starting a thread", e).into())

@@ -4,4 +4,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod caller;
+mod reserve;
+mod silence;
 mod support;

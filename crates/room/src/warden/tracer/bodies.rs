@@ -325,7 +325,19 @@ impl Tracer {
         self.room.following.give(Followed::Ended);
         // What it had open is closed at home before its parent hears of its end.
         self.room.standins.settle();
-        self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us });
+        let cause = self.cause(how);
+        self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us, cause });
+    }
+
+    /// Whose doing an end was. What home's processes kill ends at home, and nothing of this is told of it.
+    fn cause(&self, how: Ending) -> Cause {
+        if how != Ending::Signal(libc::SIGKILL as u8) {
+            return Cause::Own;
+        }
+        if os::process::is_exiting(self.porter.tid().0) {
+            return Cause::Room;
+        }
+        if self.room.kernel_killed_for_memory() { Cause::Memory } else { Cause::There }
     }
 
     /// The porter reaped a body: its number is free.
