@@ -40,10 +40,9 @@ pub(crate) fn begin(dirs: &Dirs, request: &Request, descriptors: &[BorrowedFd<'_
 /// Nothing came of it: the time is over, or something else went wrong.
 pub(crate) fn silent(dirs: &Dirs, source: io::Error) -> Error {
     match source.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent {
-            within: dirs.timeout,
-            log: log_dir(&dirs.run_dir).join("tern.log"),
-        },
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            Error::Silent { within: dirs.timeout, log: log_dir(&dirs.run_dir).join("tern.log") }
+        }
         _ => Error::NoAnswer { source },
     }
 }

@@ -1,9 +1,8 @@
 //! `tern policy`, `tern pin`, `tern replay`.
 
-use std::path::Path;
 use std::fs::File;
 use std::io::{self, Read};
-
+use std::path::Path;
 
 use ::policy::{Entry, Replayed, Settings};
 use ctl::tool::{Answer, Hint, Pin, Request, SettingRow};

@@ -10,8 +10,8 @@ use packet::Peer;
 use strategy::Pace;
 
 use crate::daemon::Daemon;
-use crate::steward::{Passed, Steward};
 use crate::reserve::{self, Kept};
+use crate::steward::{Passed, Steward};
 use crate::{Error, choice, rooms};
 
 /// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is told how far that is, and may call it off.

@@ -79,7 +79,8 @@ mod tests {
         let strangers = Arc::new(Strangers::default());
         let (_other, mut other) = strangers.take_in(address(2));
         let mut taken: Vec<_> = (0..=OF_ADDRESS_MAX).map(|_| strangers.take_in(address(1))).collect();
-        let evicted: Vec<bool> = taken.iter_mut().map(|(_, evicted)| evicted.try_recv().is_err_and(is_closed)).collect();
+        let evicted: Vec<bool> =
+            taken.iter_mut().map(|(_, evicted)| evicted.try_recv().is_err_and(is_closed)).collect();
         assert!(evicted[0] && evicted[1..].iter().all(|evicted| !evicted));
         assert!(!other.try_recv().is_err_and(is_closed), "it is older, and of another address");
     }

@@ -64,6 +64,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
     match message {
         ToSteward::Warden => setup::connect(room, TcpStream::from(next(&mut fds)?)).map(|()| FromSteward::Ok),
         ToSteward::Place => {
+            room.heir.is_there()?;
             let (socket, memfd) = (next(&mut fds)?, next(&mut fds)?);
             place(room, socket, memfd)
         }
@@ -79,7 +80,10 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
                 bytes: counters.map_or(0, link::Counters::bytes),
             })
         }
-        ToSteward::Move { pid, wish } => moves::out(room, pid, wish, fds.next()).map(FromSteward::Moved),
+        ToSteward::Move { pid, wish } => {
+            room.heir.is_there()?;
+            moves::out(room, pid, wish, fds.next()).map(FromSteward::Moved)
+        }
         ToSteward::Recall { pid, wish, family } => {
             moves::home(room, pid, (wish, family), fds.next()).map(FromSteward::Moved)
         }

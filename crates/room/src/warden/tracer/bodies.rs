@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 use wire::ToHome;
-use wire::message::{Ending, Place};
+use wire::message::{Cause, Ending, Place};
 
 /// Where each body is in its life.
 #[derive(Debug, Default)]
@@ -334,7 +334,7 @@ impl Tracer {
         if how != Ending::Signal(libc::SIGKILL as u8) {
             return Cause::Own;
         }
-        if os::process::is_exiting(self.porter.tid().0) {
+        if os::process::is_exiting(self.porter.host.0) {
             return Cause::Room;
         }
         if self.room.kernel_killed_for_memory() { Cause::Memory } else { Cause::There }
