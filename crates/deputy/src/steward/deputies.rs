@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 use wire::message::{BodyUsage, CallId, Credentials, StandinId};
 
 /// The most refusals that are remembered of one process.
@@ -340,6 +341,8 @@ pub struct Deputy {
     pub lends: bool,
     /// ... and if the body has ended, ends with this then.
     pub ends_with: Option<Vec<u8>>,
+    /// Its standard error, which nobody in the room has any more, and since when: perhaps the body has been killed, and there is something to say.
+    pub stderr: Option<(Instant, OwnedFd)>,
     /// Its body misses pages that lie in this process' memory.
     pub misses: Option<i32>,
     /// Whether it is stopped, since that was looked at first.
@@ -373,6 +376,7 @@ impl Deputy {
             stopping: false,
             lends: false,
             ends_with: None,
+            stderr: None,
             misses: None,
             state: None,
         }

@@ -384,9 +384,21 @@ fn has_hard_limit_of_time(pid: i32) -> bool {
     limits.is_ok_and(|limits| limits.get(libc::RLIMIT_CPU as usize).is_some_and(|(_, hard)| *hard != u64::MAX))
 }
 
+/// Writes what a process is told to its standard error, which its deputy has closed already with those of the body.
+fn said_to_the_last(room: &Shared, pid: i32, words: &str) -> bool {
+    let stderr = room.table().deputies.get_mut(&pid).and_then(|deputy| deputy.stderr.take());
+    let Some((_, stderr)) = stderr else { return false };
+    let words = words.to_owned();
+    // Who reads it may make it wait.
+    super::closing::briefly(move || drop(rustix::io::write(&stderr, words.as_bytes())));
+    true
+}
+
 fn exited(room: &Shared, pid: i32, how: Ending, words: Option<String>) {
     room.leftovers.forget(pid);
+    let words = words.filter(|words| !said_to_the_last(room, pid, words));
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
+        deputy.stderr = None;
         let packet = match how {
             Ending::Exit(status) => channel::order(abi::OP_EXIT, [u64::from(status), 0], &[]),
             Ending::Signal(signal) => {

@@ -128,13 +128,6 @@ fn want_of_memory_is_told_of() {
 }
 
 #[test]
-fn a_node_that_is_cut_off_is_told_of() {
-    let lab = common::lab_of(&common::options(2));
-    let said = told(&lab, |lab| lab.cut("n1", "n2").unwrap());
-    assert_told(&said, "ran on n2, which is lost");
-}
-
-#[test]
 fn an_heir_that_dies_is_replaced_and_ends_what_the_steward_leaves_behind() {
     let lab = common::lab_of(&common::options(2));
     let said = told(&lab, |lab| {

@@ -9,6 +9,7 @@ use body::{Batch, BodyError, Collected, Dense, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
+use os::process::MoreDescriptors;
 use os::ptrace::Stopped;
 use os::told;
 use os::userfault::Userfault;
@@ -45,6 +46,8 @@ pub struct Filling {
     locks: Locks,
     /// What happens to what it watches.
     edges: Edges,
+    /// Its files are open beside the deputy's, until all are at their numbers.
+    more: Option<MoreDescriptors>,
 }
 
 /// An area of the deputy's.
@@ -100,6 +103,7 @@ impl Filling {
             copies,
             locks,
             edges,
+            more: None,
         }
     }
 
@@ -115,6 +119,7 @@ impl Filling {
     /// Opens the files with the deputy's own rights, and lays the memory out. `theirs`: memories, by their places, that another process here has already.
     pub fn prepare(&mut self, room: &Shared, pid: i32, theirs: &[Option<&OwnedFd>]) -> Result<(), BodyError> {
         os::fault::at("fill")?;
+        self.more = MoreDescriptors::give(pid);
         keeps_its_locks(room, pid, &self.image)?;
         self.suits_the_processor()?;
         let Filling { image, deputy, given, locks, kept, .. } = self;
