@@ -390,7 +390,9 @@ fn said_to_the_last(room: &Shared, pid: i32, words: &str) -> bool {
     let Some((_, stderr)) = stderr else { return false };
     let words = words.to_owned();
     // Who reads it may make it wait.
-    super::closing::briefly(move || drop(rustix::io::write(&stderr, words.as_bytes())));
+    super::closing::briefly(move || {
+        let _ = rustix::io::write(&stderr, words.as_bytes());
+    });
     true
 }
 
