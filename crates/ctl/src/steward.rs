@@ -80,10 +80,12 @@ impl Preamble {
 pub enum ToSteward {
     /// The warden's TCP connection; one descriptor comes with the message (the socket after its preamble, before the TLS handshake).
     Warden,
-    /// Place the process at the other end of the socket that comes with the message (first descriptor; its peer credentials say who it
-    /// is), running what the second descriptor holds (a sealed memfd with a postcard [`Program`]).
+    /// Place the caller. Three descriptors come with the message: the caller's socket, a sealed memfd with a postcard [`Program`], and the caller's pidfd.
     /// The steward tells the process by [`crate::tool::placing`] before it answers; nobody else writes there any more.
-    Place,
+    Place {
+        /// The process that sent the request to the daemon.
+        caller: Caller,
+    },
     /// Say who is away: answered by [`FromSteward::Guests`].
     List,
     /// Why is this process where it is, and what was refused to it? Answered by [`FromSteward::Why`].
@@ -102,6 +104,8 @@ pub enum ToSteward {
         pid: i32,
         /// How its memory shall go.
         wish: Wish,
+        /// User who wants it; the process must still be that user's when it stands still. 0: root, or the policy.
+        asker_uid: u32,
     },
     /// Bring this process home. Answered likewise.
     Recall {
@@ -132,6 +136,20 @@ pub enum ToSteward {
         /// What it holds, as its room says.
         outline: Vec<u8>,
     },
+}
+
+/// The process that asked to be placed, as the kernel described it when its request came (SCM_CREDENTIALS). The steward places it only
+/// while all of its ids are these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// PID at home.
+    pub pid: i32,
+    /// Start time, clock ticks since boot.
+    pub began: u64,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
 }
 
 /// Another room, to which a process goes.

@@ -16,6 +16,7 @@ mod place;
 mod poller;
 mod privileged;
 mod processes;
+mod proof;
 mod setup;
 mod shared;
 mod standins;

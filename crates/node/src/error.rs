@@ -96,6 +96,9 @@ pub enum Error {
         /// What was asked.
         what: &'static str,
     },
+    /// A request whose sender is not served.
+    #[error(transparent)]
+    Caller(#[from] crate::caller::CallerError),
     /// A message that is none.
     #[error(transparent)]
     Codec(#[from] ctl::codec::CodecError),
@@ -132,6 +135,7 @@ impl Error {
                 Some(format!("`tern log` here and on {node} says more; `tern doctor {node}` tests the pair"))
             }
             Error::Unreachable { node, .. } => Some(format!("`tern doctor {node}` tests the pair")),
+            Error::Caller(_) => Some("run `tern` itself, from a program that gives no rights (not set-user-ID)".into()),
             Error::Identity(identity::Error::NoAuthority) => {
                 Some("run `tern invite` on a node that was not invited --without-authority".into())
             }

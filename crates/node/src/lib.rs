@@ -4,6 +4,7 @@ mod admit;
 mod answers;
 mod at_home;
 mod balance;
+mod caller;
 mod choice;
 mod client;
 mod daemon;

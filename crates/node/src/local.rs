@@ -10,8 +10,9 @@ use std::time::Duration;
 use ctl::codec::{decode, encode};
 use ctl::steward::FromSteward;
 use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
-use packet::Peer;
+use packet::{FromSender, Peer, Sender};
 
+use crate::caller::{self, ProvenCaller};
 use crate::daemon::{Daemon, lock};
 use crate::{Error, answers, choice, client, reserve, steward};
 
@@ -139,21 +140,26 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
     if packet::set_timeout(socket, Some(CLIENT_WITHIN)).is_err() {
         return;
     }
-    let Ok(packet) = packet::receive(socket, REQUEST_BYTES) else { return };
-    if packet.bytes.is_empty() {
+    let mut buffer = vec![0; REQUEST_BYTES];
+    let Ok(FromSender { bytes, sender, descriptors }) = packet::receive_from(socket, &mut buffer, 0) else { return };
+    if bytes == 0 {
         return;
     }
-    let answer = match decode::<Request>(&packet.bytes) {
-        Ok(Request::Run { on, movable, any_cpu, force }) => {
+    let request = match caller::check_sender(sender.as_ref(), peer) {
+        Ok(()) => decode::<Request>(&buffer[..bytes]).map_err(Error::from),
+        Err(e) => Err(e.into()),
+    };
+    let answer = match (request, sender) {
+        (Ok(Request::Run { on, movable, any_cpu, force }), Some(sender)) => {
             let wish = Wish { on: on.as_deref(), movable, any_cpu, force };
-            match place(daemon, socket, peer, &packet.descriptors, &wish) {
+            match place(daemon, socket, sender, &descriptors, &wish) {
                 // The steward speaks on this socket from now on.
                 Ok(()) => return,
                 Err(e) => Err(e),
             }
         }
-        Ok(request) => answers::answer(daemon, peer, socket.as_fd(), request),
-        Err(e) => Err(e.into()),
+        (Ok(request), _) => answers::answer(daemon, peer, socket.as_fd(), request),
+        (Err(e), _) => Err(e),
     };
     let answer = answer.unwrap_or_else(|e| {
         tracing::info!(uid = peer.uid, "refused: {}", e.chain());
@@ -191,7 +197,7 @@ struct Wish<'a> {
 fn place(
     daemon: &Arc<Daemon>,
     socket: &OwnedFd,
-    peer: Peer,
+    sender: Sender,
     descriptors: &[OwnedFd],
     wish: &Wish<'_>,
 ) -> Result<(), Error> {
@@ -203,15 +209,16 @@ fn place(
     };
     let stays = |why| Error::StaysHome { why };
     client::check_program(program).map_err(stays)?;
-    client::check_process(peer.pid).map_err(stays)?;
+    let caller = ProvenCaller::prove(sender)?;
+    client::check_process(caller.pid()).map_err(stays)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, peer.pid, on, wish.force)).transpose()?;
+    let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, caller.pid(), on, wish.force)).transpose()?;
     let (node, steward) = choice::choose(daemon, wish.on, wish.any_cpu)?;
-    match steward.place(socket.as_fd(), program.as_fd()) {
+    match steward.place(&caller, socket.as_fd(), program.as_fd()) {
         Ok(FromSteward::Ok) => {
             if wish.on.is_none() || wish.movable {
-                daemon.balance.placed.add(peer.pid);
+                daemon.balance.placed.add(caller.pid());
             }
             Ok(())
         }

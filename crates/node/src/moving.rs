@@ -14,6 +14,18 @@ use crate::reserve::{self, Kept};
 use crate::steward::{Passed, Steward};
 use crate::{Error, choice, rooms};
 
+/// The superuser, for whom no process is another user's.
+const ROOT: u32 = 0;
+
+/// On whose behalf a process is moved.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    /// The user.
+    uid: u32,
+    /// Socket of the tool that waits; `None` for the policy.
+    tool: Option<BorrowedFd<'a>>,
+}
+
 /// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is told how far that is, and may call it off.
 pub(crate) fn relocate(
     daemon: &Arc<Daemon>,
@@ -23,7 +35,7 @@ pub(crate) fn relocate(
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
     check(peer, pid)?;
-    go(daemon, Some(tool), pid, to, wish)
+    go(daemon, Asker { uid: peer.uid, tool: Some(tool) }, pid, to, wish)
 }
 
 /// The same, on the policy's word.
@@ -33,16 +45,10 @@ pub(crate) fn relocate_unasked(
     to: Option<&str>,
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
-    go(daemon, None, pid, to, wish)
+    go(daemon, Asker { uid: ROOT, tool: None }, pid, to, wish)
 }
 
-fn go(
-    daemon: &Arc<Daemon>,
-    tool: Option<BorrowedFd<'_>>,
-    pid: i32,
-    to: Option<&str>,
-    wish: Wish,
-) -> Result<Vec<Leg>, Error> {
+fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: Wish) -> Result<Vec<Leg>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
@@ -52,18 +58,18 @@ fn go(
         (None, None) => Err(failed(format!("it runs on {me} already"))),
         (Some((node, ..)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
         (Some((_, steward, guest)), None) => {
-            let _kept = kept(daemon, tool, None, (pid, Some(&guest), wish))?;
-            Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, tool).map_err(failed)?])
+            let _kept = kept(daemon, asker.tool, None, (pid, Some(&guest), wish))?;
+            Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, asker.tool).map_err(failed)?])
         }
-        (None, Some(to)) => Ok(vec![out(daemon, tool, pid, to, wish)?]),
-        (Some((_, steward, guest)), Some(to)) => on(daemon, tool, &guest, (&steward, to), wish),
+        (None, Some(to)) => Ok(vec![out(daemon, asker, pid, to, wish)?]),
+        (Some((_, steward, guest)), Some(to)) => on(daemon, asker, &guest, (&steward, to), wish),
     }
 }
 
 /// From node to node: straight there, or by way of home if that cannot be.
 fn on(
     daemon: &Arc<Daemon>,
-    tool: Option<BorrowedFd<'_>>,
+    asker: Asker<'_>,
     guest: &Guest,
     (from, to): (&Steward, &str),
     wish: Wish,
@@ -72,22 +78,22 @@ fn on(
     let failed = |why: String| Error::NotMoved { pid, why };
     // The room there is made while it still runs.
     let (_, there) = choice::choose(daemon, Some(to), wish.any_cpu)?;
-    let _kept = kept(daemon, tool, Some((to, there.room())), (pid, Some(guest), wish))?;
+    let _kept = kept(daemon, asker.tool, Some((to, there.room())), (pid, Some(guest), wish))?;
     let why = if wish.by_home {
         "it was asked for".to_owned()
     } else {
         let address = daemon.living_soon(to)?.address;
         let beyond = Onward { room: there.room(), node: to.to_owned(), address, ticket: rand::random() };
-        match from.pass((pid, wish), beyond, tool).map_err(failed)? {
+        match from.pass((pid, wish), beyond, asker.tool).map_err(failed)? {
             Passed::There(leg) => return Ok(vec![leg]),
             Passed::Detour(why) => why,
         }
     };
     tracing::info!("process {pid} goes to {to} through home: {why}");
     // Who shares memory cannot go on from there.
-    let back = from.relocate(&ToSteward::Recall { pid, wish, family: false }, tool).map_err(failed)?;
+    let back = from.relocate(&ToSteward::Recall { pid, wish, family: false }, asker.tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
-    let out = there.relocate(&ToSteward::Move { pid, wish }, tool).map_err(half)?;
+    let out = there.relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool).map_err(half)?;
     Ok(vec![Leg { detour: Some(why), ..back }, out])
 }
 
@@ -112,10 +118,12 @@ fn limited(wish: Wish, kb_s: u32) -> Wish {
     Wish { pace: Pace { rate, ..wish.pace }, ..wish }
 }
 
-fn out(daemon: &Arc<Daemon>, tool: Option<BorrowedFd<'_>>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
+fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
     let (_, steward) = choice::choose(daemon, Some(to), wish.any_cpu)?;
-    let _kept = kept(daemon, tool, Some((to, steward.room())), (pid, None, wish))?;
-    let left = steward.relocate(&ToSteward::Move { pid, wish }, tool).map_err(|why| Error::NotMoved { pid, why });
+    let _kept = kept(daemon, asker.tool, Some((to, steward.room())), (pid, None, wish))?;
+    let left = steward
+        .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool)
+        .map_err(|why| Error::NotMoved { pid, why });
     // A pace that was set says nothing about the next one.
     left.inspect(|leg| {
         if wish.pace == Pace::default() {

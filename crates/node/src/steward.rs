@@ -9,6 +9,8 @@ use ctl::moves::{Leg, Wish};
 use ctl::paths::steward_socket;
 use ctl::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
 
+use crate::caller::ProvenCaller;
+
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Bound on the answer to who waits for a program to start: this machine may have little of a core, and many who want the same.
@@ -71,10 +73,15 @@ impl Steward {
         postcard::from_bytes(&answer.bytes).map_err(io::Error::other)
     }
 
-    /// Hands a client over, which becomes the deputy of `program`.
-    pub(crate) fn place(&self, client: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<FromSteward> {
+    /// Hands a caller over, which becomes the deputy of `program`. `socket`: the caller's.
+    pub(crate) fn place(
+        &self,
+        caller: &ProvenCaller,
+        socket: BorrowedFd<'_>,
+        program: BorrowedFd<'_>,
+    ) -> io::Result<FromSteward> {
         packet::set_timeout(&self.socket, Some(PLACED_WITHIN))?;
-        self.ask(&ToSteward::Place, &[client, program])
+        self.ask(&ToSteward::Place { caller: caller.named() }, &[socket, program, caller.pidfd()])
     }
 
     /// Asks for something that is answered by yes or a reason.

@@ -19,6 +19,7 @@ pub mod pairs;
 pub mod pidfd;
 pub mod probe;
 pub mod process;
+pub mod process_identity;
 pub mod processor;
 pub mod ptrace;
 pub mod sample;

@@ -1,5 +1,9 @@
 //! SOCK_SEQPACKET over Unix sockets: one send is one receive, descriptors come along (unix(7), SCM_RIGHTS), the kernel says who asks.
 
+mod sender;
+
+pub use sender::{FromSender, Naming, Sender, name_senders, receive_from};
+
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -32,7 +36,8 @@ pub struct Packet {
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Listens at `path` with these permission bits; an old socket there is replaced.
+/// Listens at `path` with these permission bits; an old socket there is replaced. Accepted sockets name the senders of packets
+/// ([`receive_from`]).
 ///
 /// # Errors
 /// As socket(2), bind(2), listen(2).
@@ -43,6 +48,8 @@ pub fn listen(path: &Path, mode: u32, backlog: i32) -> io::Result<OwnedFd> {
         _ => {}
     }
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    // Before listen: else the first packets would name nobody.
+    name_senders(&socket, Naming::ByPidfd)?;
     // Between bind and chmod nobody can connect: listen comes last.
     rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(mode))?;
     rustix::net::listen(&socket, backlog)?;

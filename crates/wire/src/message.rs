@@ -376,8 +376,6 @@ pub enum Cause {
     Memory,
     /// The first process of the room ended, and all others with it.
     Room,
-    /// Somebody on the hosting node killed it.
-    There,
 }
 
 /// Home to room.

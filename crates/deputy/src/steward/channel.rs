@@ -123,9 +123,17 @@ pub fn said(packet: &[u8]) -> Option<Said> {
             Some(Said::Ready { tid, number })
         }
         abi::REPLY => Some(Said::Reply { result, out: data.to_vec() }),
-        abi::SIGNAL => Some(Said::Signal(data.try_into().ok()?)),
+        abi::SIGNAL => signal(data),
         _ => None,
     }
+}
+
+/// A signal's information; `None` if there is no such signal.
+fn signal(info: &[u8]) -> Option<Said> {
+    const LAST: i32 = 64;
+    let info: [u8; 128] = info.try_into().ok()?;
+    let number = i32::from_le_bytes([info[0], info[1], info[2], info[3]]);
+    (1..=LAST).contains(&number).then_some(Said::Signal(info))
 }
 
 #[cfg(test)]
@@ -163,5 +171,10 @@ mod tests {
         assert_eq!(said(&packet), Some(Said::Ready { tid: 9, number: 4 }));
         packet[4] = 1;
         assert_eq!(said(&packet), None);
+        for (number, is_one) in [(0u32, false), (1, true), (64, true), (65, false), (u32::MAX, false)] {
+            let info = [&number.to_le_bytes()[..], &[0; 124]].concat();
+            let told = [&abi::SIGNAL.to_le_bytes()[..], &128u32.to_le_bytes(), &[0; 8], &info].concat();
+            assert_eq!(said(&told).is_some(), is_one, "{number}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The steward's socket: what the local daemon wants.
 
-use super::moves::{self, Awaited, Beyond, Passed};
-use super::privileged::Order;
+use super::moves::{self, Awaited, Beyond, OutwardRequest, Passed};
+use super::privileged::{Coming, Order};
 use super::setup;
 use super::shared::{RoomState, Shared};
 use ctl::steward::{FromSteward, Guest, ToSteward};
+use os::pidfd::PidFd;
 use os::witness;
 use std::io::{IoSlice, Read, Seek};
 use std::net::TcpStream;
@@ -63,10 +64,11 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
     let mut fds = fds.into_iter();
     match message {
         ToSteward::Warden => setup::connect(room, TcpStream::from(next(&mut fds)?)).map(|()| FromSteward::Ok),
-        ToSteward::Place => {
+        ToSteward::Place { caller } => {
             room.heir.is_there()?;
             let (socket, memfd) = (next(&mut fds)?, next(&mut fds)?);
-            place(room, socket, memfd)
+            let coming = Coming::prove(caller, PidFd::from(next(&mut fds)?)).map_err(|e| e.to_string())?;
+            place(room, coming, socket, memfd)
         }
         ToSteward::List => {
             room.refresh_usage();
@@ -80,9 +82,9 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
                 bytes: counters.map_or(0, link::Counters::bytes),
             })
         }
-        ToSteward::Move { pid, wish } => {
+        ToSteward::Move { pid, wish, asker_uid } => {
             room.heir.is_there()?;
-            moves::out(room, pid, wish, fds.next()).map(FromSteward::Moved)
+            moves::out(room, pid, OutwardRequest { wish, asker_uid }, fds.next()).map(FromSteward::Moved)
         }
         ToSteward::Recall { pid, wish, family } => {
             moves::home(room, pid, (wish, family), fds.next()).map(FromSteward::Moved)
@@ -109,28 +111,30 @@ fn next(fds: &mut impl Iterator<Item = OwnedFd>) -> Result<OwnedFd, String> {
     fds.next().ok_or_else(|| "a descriptor is missing".to_owned())
 }
 
-fn place(room: &Shared, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, String> {
+fn place(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, String> {
     if let RoomState::Lost(why) = &room.table().room {
         return Err(why.clone());
     }
-    let (pid, _, _) = os::socket::peer(&socket).map_err(|e| e.to_string())?;
+    let pid = coming.proof.pid();
     room.vigil.over_beginning();
     // The room makes its process meanwhile.
     room.expect(pid);
-    let arranged = arrange(room, pid, socket, memfd);
+    let arranged = arrange(room, coming, socket, memfd);
     if arranged.is_err() {
         room.tell(&ToRoom::Kill { pid });
     }
     arranged.map(|()| FromSteward::Ok)
 }
 
-fn arrange(room: &Shared, pid: i32, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
-    refuse_restricted(room, pid)?;
+fn arrange(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
+    refuse_restricted(room, coming.proof.pid())?;
+    // From here on each packet must be the process' own.
+    packet::name_senders(&socket, packet::Naming::ByNumber).map_err(|e| format!("preparing its channel: {e}"))?;
     let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
     let placing = ctl::tool::placing(&room.args.host).map_err(|e| e.to_string())?;
     os::socket::send(socket.as_fd(), &[IoSlice::new(&placing)], &[], 0)
         .map_err(|e| format!("the process has gone: {e}"))?;
-    room.poller.order(Order::Arrive { pid, channel: socket, program, blocked });
+    room.poller.order(Order::Arrive { coming, channel: socket, program, blocked });
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The deputies of a room, and what each of their threads is doing. No I/O but packets on their channels.
 
 use super::channel::{self, Said};
+use super::proof::{DeputyProof, ProofError};
 use os::pidfd::PidFd;
 use os::socket;
 use os::stopped::State;
@@ -309,6 +310,8 @@ pub struct Deputy {
     pub pidfd: Arc<PidFd>,
     /// Life.
     pub phase: Phase,
+    /// What it is known by.
+    pub proof: DeputyProof,
     /// Who it is, as the kernel says.
     pub credentials: Credentials,
     /// Effective capabilities.
@@ -356,9 +359,11 @@ pub fn is_job_stop(signal: i32) -> bool {
 
 impl Deputy {
     /// A process that is about to become a deputy; its first thread's channel.
-    pub fn new(pid: i32, pidfd: PidFd, program: wire::message::Program, channel: OwnedFd) -> Deputy {
+    pub fn new(pidfd: PidFd, proof: DeputyProof, program: wire::message::Program, channel: OwnedFd) -> Deputy {
+        let pid = proof.pid();
         Deputy {
             pidfd: Arc::new(pidfd),
+            proof,
             phase: Phase::Arriving,
             credentials: Credentials { uid: [u32::MAX; 3], gid: [u32::MAX; 3], groups: Vec::new() },
             capabilities: 0,
@@ -383,9 +388,8 @@ impl Deputy {
     }
 
     /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2) wants.
-    pub fn child(&self, pid: i32, pidfd: PidFd, channel: OwnedFd) -> Deputy {
-        let mut child = Deputy::new(pid, pidfd, self.program.clone(), channel);
-        child.threads.values_mut().for_each(Thread::ready);
+    pub fn child(&self, pidfd: PidFd, proof: DeputyProof, channel: OwnedFd) -> Deputy {
+        let child = Deputy::new(pidfd, proof, self.program.clone(), channel);
         Deputy {
             phase: Phase::Away,
             credentials: self.credentials.clone(),
@@ -419,6 +423,11 @@ impl Deputy {
     pub fn business(&self) -> String {
         let of = |(tid, thread): (&i32, &Thread)| thread.business().map(|what| format!("its thread {tid} {what}"));
         self.threads.iter().find_map(of).unwrap_or_else(|| "its threads are not those of its body".into())
+    }
+
+    /// The thread that stands for the body's thread `tid`.
+    pub fn own_thread(&mut self, tid: i32) -> Option<&mut Thread> {
+        self.threads.get_mut(&tid).filter(|thread| !thread.leaving)
     }
 
     /// A thread that runs this call for `tid`; any other if that is not known.
@@ -517,14 +526,30 @@ fn message(words: &str) -> wire::message::Call {
     wire::message::Call { pointers: 0b10, data, ..wire::message::Call::new(libc::SYS_write, args) }
 }
 
-/// Takes what a thread says now; `None` when there is nothing more. `Err`: its end is closed, or it spoke nonsense.
-pub fn hear(channel: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Said>, ()> {
-    match socket::receive(channel.as_fd(), buffer, libc::MSG_DONTWAIT) {
-        Ok((0, _)) => Err(()),
-        Ok((n, _)) => channel::said(&buffer[..n]).map(Some).ok_or(()),
-        Err(e) if e.errno() == libc::EAGAIN => Ok(None),
-        Err(_) => Err(()),
+/// Why nothing more is heard on a channel.
+#[derive(Debug)]
+pub enum HearError {
+    /// The deputy's end is closed.
+    Closed,
+    /// What came is not the deputy's, or makes no sense.
+    NotTrusted(ProofError),
+}
+
+/// Takes what a thread of deputy `pid` says now; `None` when there is nothing more.
+pub fn hear(pid: i32, channel: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Said>, HearError> {
+    let nonsense = || HearError::NotTrusted(ProofError::Nonsense { pid, what: "what no deputy says" });
+    let received = match packet::receive_from(channel, buffer, libc::MSG_DONTWAIT) {
+        Ok(received) if received.bytes == 0 => return Err(HearError::Closed),
+        Ok(received) => received,
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
+        Err(e) if e.kind() == std::io::ErrorKind::InvalidData => return Err(nonsense()),
+        Err(_) => return Err(HearError::Closed),
+    };
+    let sender = received.sender.map_or(0, |sender| sender.pid);
+    if sender != pid {
+        return Err(HearError::NotTrusted(ProofError::NotSender { pid, sender }));
     }
+    channel::said(&buffer[..received.bytes]).map(Some).ok_or_else(nonsense)
 }
 
 #[cfg(test)]
@@ -535,7 +560,8 @@ mod tests {
         let pid = std::process::id() as i32;
         let (ours, theirs) = socket::pair().unwrap();
         let program = wire::message::Program { path: vec![], argv: vec![], envp: vec![] };
-        let mut deputy = Deputy::new(pid, PidFd::open(pid).unwrap(), program, ours);
+        let proof = DeputyProof::of_coming(os::process_identity::ProcessIdentity::of(pid).unwrap());
+        let mut deputy = Deputy::new(PidFd::open(pid).unwrap(), proof, program, ours);
         deputy.threads.values_mut().for_each(Thread::ready);
         (deputy, theirs)
     }

@@ -1,6 +1,6 @@
 //! The home's files for this room: with whose rights, and which way the answers go.
 
-use super::shared::Shared;
+use super::shared::{Shared, Table};
 use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;
 use homefs::server::{Callers, Credentials, Outlet};
@@ -39,6 +39,8 @@ pub struct Hosted(pub Weak<Shared>);
 
 /// Who owns nothing: for the porter, which only finds the places to mount on.
 const NOBODY: u32 = 65534;
+/// The number that the kernel gives for nobody in particular, and for processes outside of the room: its warden.
+const KERNEL: u32 = 0;
 /// The porter's number in its room.
 const PORTER: u32 = 1;
 
@@ -46,21 +48,38 @@ impl Callers for Hosted {
     fn credentials(&self, tid: u32, uid: u32, gid: u32) -> Option<Credentials> {
         let shared = self.0.upgrade()?;
         let table = shared.table();
-        let matches = |d: &&super::deputies::Deputy| d.credentials.uid[1] == uid && d.credentials.gid[1] == gid;
-        let by_thread = table.deputies.values().find(|d| d.threads.contains_key(&(tid as i32))).filter(matches);
-        let found = by_thread.or_else(|| table.deputies.values().find(matches));
-        let coming = table.coming.get(&(tid as i32)).filter(|(c, _)| c.uid[1] == uid && c.gid[1] == gid);
-        if let (None, Some((credentials, caps))) = (found, coming) {
-            return Some(Credentials { uid, gid, groups: Arc::from(credentials.groups.as_slice()), caps: *caps });
+        match tid {
+            KERNEL => table.of_kernel(uid, gid).or_else(|| Some(nobody())),
+            PORTER => Some(nobody()),
+            tid => table.of_thread(i32::try_from(tid).ok()?, uid, gid),
         }
-        if found.is_none() && (tid == PORTER || tid == 0) {
-            return Some(Credentials { uid: NOBODY, gid: NOBODY, groups: Arc::from([]), caps: 0 });
+    }
+}
+
+/// Rights that reach nothing but what everybody may reach.
+fn nobody() -> Credentials {
+    Credentials { uid: NOBODY, gid: NOBODY, groups: Arc::from([]), caps: 0 }
+}
+
+impl Table {
+    /// The rights of the process that has this thread, or will have it, if it has these effective ids.
+    fn of_thread(&self, tid: i32, uid: u32, gid: u32) -> Option<Credentials> {
+        let deputy = self.deputies.values().find(|d| d.threads.contains_key(&tid));
+        let of_deputy = deputy.map(|d| (&d.credentials, d.capabilities));
+        let coming = || self.coming.get(&tid).map(|(credentials, caps)| (credentials, *caps));
+        let (of, caps) = of_deputy.or_else(coming).filter(|(of, _)| (of.uid[1], of.gid[1]) == (uid, gid))?;
+        Some(Credentials { uid, gid, groups: Arc::from(of.groups.as_slice()), caps })
+    }
+
+    /// What all processes with these effective ids may do: the room's kernel asks on its own behalf (it writes back what several have written), and does not say for which.
+    fn of_kernel(&self, uid: u32, gid: u32) -> Option<Credentials> {
+        let mut all = self.deputies.values().filter(|d| (d.credentials.uid[1], d.credentials.gid[1]) == (uid, gid));
+        let first = all.next()?;
+        let (mut groups, mut caps) = (first.credentials.groups.clone(), first.capabilities);
+        for other in all {
+            groups.retain(|group| other.credentials.groups.contains(group));
+            caps &= other.capabilities;
         }
-        found.map(|d| Credentials {
-            uid,
-            gid,
-            groups: Arc::from(d.credentials.groups.as_slice()),
-            caps: d.capabilities,
-        })
+        Some(Credentials { uid, gid, groups: Arc::from(groups), caps })
     }
 }

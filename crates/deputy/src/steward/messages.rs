@@ -224,7 +224,8 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
         }
         Err(missing) => standins::take(anchors, missing, id, tid, call)?,
     };
-    deputy.thread(tid).ok_or(libc::ESRCH)?.give(job);
+    // On no other: what a thread may do (its user, its blocked signals, what it waits for) is its own.
+    deputy.own_thread(tid).ok_or(libc::ESRCH)?.give(job);
     calls.insert(id, (pid, tid));
     Ok(())
 }
@@ -247,7 +248,7 @@ fn surroundings(room: &Shared, (pid, tid): (i32, i32), cwd: Vec<u8>, inode: Opti
     let enter = Call { pointers: 1, data: [path, vec![0]].concat(), ..Call::new(libc::SYS_chdir, [0; 6]) };
     let mask = Call::new(libc::SYS_umask, [u64::from(umask & 0o777), 0, 0, 0, 0, 0]);
     let mut table = room.table();
-    let Some(thread) = table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) else { return };
+    let Some(thread) = table.deputies.get_mut(&pid).and_then(|d| d.own_thread(tid)) else { return };
     let stays = is_there && thread.rests();
     if let Some(packet) = channel::call(&mask) {
         thread.give(Job::new(packet, Purpose::Nothing));
@@ -290,6 +291,9 @@ fn make(room: &Shared, id: CallId, pid: i32, tid: i32, birth: Birth) {
     let refuse =
         |errno: i32| room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });
     let Ok((channel, theirs)) = os::socket::pair() else { return refuse(libc::EAGAIN) };
+    if packet::name_senders(&channel, packet::Naming::ByNumber).is_err() {
+        return refuse(libc::EAGAIN);
+    }
     let mut table = room.table();
     let (order, purpose) = match birth {
         Birth::Thread => (channel::order(abi::OP_THREAD, [0; 2], &[]), Purpose::Thread { id, channel }),
@@ -300,7 +304,7 @@ fn make(room: &Shared, id: CallId, pid: i32, tid: i32, birth: Birth) {
         }
     };
     let job = Job::with_fd(order, theirs, purpose);
-    match table.deputies.get_mut(&pid).and_then(|d| d.thread(tid)) {
+    match table.deputies.get_mut(&pid).and_then(|d| d.own_thread(tid)) {
         Some(thread) => thread.give(job),
         None => {
             drop(table);
@@ -371,17 +375,9 @@ fn words_for(room: &Shared, pid: i32, cause: Cause) -> Option<String> {
         Cause::Own => return None,
         Cause::Memory => "whose kernel killed it for want of memory",
         Cause::Room => "where the first process of its room ended: it ends as if killed",
-        // The kernel kills who has used up a hard limit of processor time, there as here.
-        Cause::There if has_hard_limit_of_time(pid) => return None,
-        Cause::There => "where it was killed, and not from here",
     };
     tracing::warn!("process {pid} ran on {host}, {what}");
     Some(format!("tern: process {pid} ran on {host}, {what}\n"))
-}
-
-fn has_hard_limit_of_time(pid: i32) -> bool {
-    let limits = os::process::limits(pid);
-    limits.is_ok_and(|limits| limits.get(libc::RLIMIT_CPU as usize).is_some_and(|(_, hard)| *hard != u64::MAX))
 }
 
 /// Writes what a process is told to its standard error, which its deputy has closed already with those of the body.

@@ -270,6 +270,8 @@ struct Move {
     protocol: Cell<Protocol>,
     /// Of one that comes from another room: the number of the talk with the steward there.
     talk: Cell<u32>,
+    /// Of one that leaves home: the user who wants it; 0 if that is root, or the policy.
+    asker_uid: Cell<u32>,
 }
 
 impl Move {
@@ -307,6 +309,7 @@ impl Move {
             leftover: RefCell::default(),
             protocol: Cell::new(Protocol::new(from_side)),
             talk: Cell::new(0),
+            asker_uid: Cell::default(),
         })
     }
 
@@ -501,10 +504,19 @@ impl Drop for Move {
     }
 }
 
+/// What is asked for with a move out of home.
+#[derive(Clone, Copy, Debug)]
+pub struct OutwardRequest {
+    /// How its memory shall go.
+    pub wish: Wish,
+    /// The user who wants it; 0: root, or the policy.
+    pub asker_uid: u32,
+}
+
 /// Moves a process of this home, which runs here, to the room. `tool`: who waits for it.
-pub fn out(room: &Arc<Shared>, pid: i32, wish: Wish, tool: Option<OwnedFd>) -> Result<Leg, String> {
-    let left = in_a_thread(room, &room.args.host, tool, move |room, gauge| out::run(room, pid, wish, gauge));
-    learn(room, wish, left.map_err(|e| e.to_string()))
+pub fn out(room: &Arc<Shared>, pid: i32, request: OutwardRequest, tool: Option<OwnedFd>) -> Result<Leg, String> {
+    let left = in_a_thread(room, &room.args.host, tool, move |room, gauge| out::run(room, pid, request, gauge));
+    learn(room, request.wish, left.map_err(|e| e.to_string()))
 }
 
 /// How a process was passed on.

@@ -1,16 +1,19 @@
 //! The poller's thread: what deputies say is carried to the room, and what needs privilege is done.
 
 use super::channel::{self, Said};
-use super::deputies::{Deputy, Job, Phase, Purpose, hear};
+use super::deputies::{Deputy, HearError, Job, Phase, Purpose, Thread, hear};
 use super::devices;
 use super::early::Early;
 use super::messages;
 use super::moves::{self, Called};
 use super::place;
 use super::poller::Source;
+use super::proof::{DeputyProof, ProofError};
 use super::shared::{RoomState, Shared};
 use super::stops::Stops;
+use ctl::steward::Caller;
 use os::pidfd::PidFd;
+use os::process_identity::{IdentityError, ProcessIdentity};
 use rustix::event::epoll::EventFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -25,7 +28,7 @@ pub enum Order {
     /// A process comes.
     Arrive {
         /// It.
-        pid: i32,
+        coming: Coming,
         /// Its channel.
         channel: OwnedFd,
         /// What it wants to be.
@@ -98,6 +101,48 @@ pub enum Order {
     Release(StandinId),
 }
 
+/// A process that asked to be placed: proven to be the one that the daemon heard.
+#[derive(Debug)]
+pub struct Coming {
+    /// Holds it.
+    pub pidfd: PidFd,
+    /// What it is known by.
+    pub proof: DeputyProof,
+}
+
+impl Coming {
+    /// Of the process that this daemon's word is about.
+    ///
+    /// # Errors
+    /// It has ended, or has other rights than those of its user.
+    pub fn prove(caller: Caller, pidfd: PidFd) -> Result<Coming, ProofError> {
+        let pid = caller.pid;
+        let unseen = |source| ProofError::Unseen { pid, source };
+        let identity = ProcessIdentity::of(pid).map_err(unseen)?;
+        // It lives: so what was read under its number was read of it.
+        pidfd.kill(0).map_err(unseen)?;
+        if identity.began != caller.began {
+            return Err(IdentityError::Reused { pid }.into());
+        }
+        identity.is_of_sender(caller.uid, caller.gid)?;
+        Ok(Coming { pidfd, proof: DeputyProof::of_coming(identity) })
+    }
+}
+
+/// Why a child is not taken over.
+enum ChildError {
+    /// Its parent lies.
+    NotTrusted(ProofError),
+    /// It cannot be watched, or has ended.
+    NotWatched(os::Error),
+}
+
+impl From<os::Error> for ChildError {
+    fn from(e: os::Error) -> ChildError {
+        ChildError::NotWatched(e)
+    }
+}
+
 /// How often a deputy thread that should leave its call is told so, until it has: the signal may come just before the call.
 const NUDGE: Duration = Duration::from_millis(2);
 
@@ -138,8 +183,9 @@ pub fn run(room: Arc<Shared>) {
 impl Privileged {
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Arrive { pid, channel, program, blocked } => {
-                if let Err(e) = self.arrive(pid, channel, program, blocked) {
+            Order::Arrive { coming, channel, program, blocked } => {
+                let pid = coming.proof.pid();
+                if let Err(e) = self.arrive(coming, channel, program, blocked) {
                     tracing::warn!("process {pid} cannot be placed: {e}");
                     self.room.tell(&ToRoom::Kill { pid });
                 }
@@ -174,9 +220,10 @@ impl Privileged {
         }
     }
 
-    fn arrive(&mut self, pid: i32, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
+    fn arrive(&mut self, coming: Coming, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
         let early = Early::begin();
-        let deputy = Deputy { blocked, early, ..Deputy::new(pid, PidFd::open(pid)?, program, channel) };
+        let pid = coming.proof.pid();
+        let deputy = Deputy { blocked, early, ..Deputy::new(coming.pidfd, coming.proof, program, channel) };
         self.room.adopt(pid, deputy)?;
         // Now, while the process turns into its deputy: the room makes the body meanwhile.
         self.describe(pid);
@@ -232,13 +279,47 @@ impl Privileged {
             let said = {
                 let table = self.room.table();
                 let Some(thread) = table.deputies.get(&pid).and_then(|d| d.threads.get(&tid)) else { return false };
-                hear(thread.channel(), &mut self.buffer)
+                hear(pid, thread.channel(), &mut self.buffer)
             };
             match said {
                 Ok(Some(said)) => self.said(pid, tid, said),
                 Ok(None) => return true,
-                Err(()) => return false,
+                Err(HearError::Closed) => return false,
+                Err(HearError::NotTrusted(why)) => {
+                    self.expel(pid, &why);
+                    return false;
+                }
             }
+        }
+    }
+
+    /// The process is no deputy, whatever it says: its body ends, and nothing is done for it any more. The process itself
+    /// ends with it while it is still its user's; a program that gives rights is not the steward's to kill.
+    fn expel(&mut self, pid: i32, why: &ProofError) {
+        tracing::warn!(pid, "a deputy is not trusted any more: {why}");
+        let gone = self.room.table().deputies.remove(&pid);
+        self.room.poller.forget_process(pid);
+        self.room.heir.dismiss(pid);
+        if let Some(deputy) = gone
+            && deputy.proof.check_unchanged().is_ok()
+        {
+            let _ = deputy.pidfd.kill(libc::SIGKILL);
+        }
+        self.forget_calls(pid);
+        self.room.tell(&ToRoom::Kill { pid });
+    }
+
+    /// Nothing answers the calls of a deputy that has gone. Its body must not wait in the hosting kernel for what will not come, or it could not even be killed.
+    fn forget_calls(&self, pid: i32) {
+        let unanswered: Vec<CallId> = {
+            let mut table = self.room.table();
+            let unanswered = table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
+            table.calls.retain(|_, (p, _)| *p != pid);
+            table.waiting.retain(|w| w.pid != pid);
+            unanswered
+        };
+        for id in unanswered {
+            self.room.tell(&returned(id, -i64::from(libc::EINTR)));
         }
     }
 
@@ -258,7 +339,11 @@ impl Privileged {
         }
     }
 
-    fn ready(&self, pid: i32, tid: i32, number: i32) {
+    fn ready(&mut self, pid: i32, tid: i32, number: i32) {
+        let proven = self.room.table().deputies.get_mut(&pid).filter(|_| tid == pid).map(|d| d.proof.begin());
+        if let Some(Err(why)) = proven {
+            return self.expel(pid, &why);
+        }
         if let Some(thread) = self.room.table().deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)) {
             thread.number = Some(number);
             thread.ready();
@@ -280,6 +365,11 @@ impl Privileged {
         let described = place::describe(pid, program, next);
         table.last_standin = last;
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
+        // What was read is its own only if it is still who it was.
+        if let Err(why) = deputy.proof.check_unchanged() {
+            drop(table);
+            return self.expel(pid, &why);
+        }
         match described {
             Ok((place, capabilities)) => {
                 let place = wire::message::Place { blocked: deputy.blocked, ..place };
@@ -350,6 +440,9 @@ impl Privileged {
             Purpose::Thread { id, channel } => {
                 let (tid, number) = channel::with_channel(result);
                 let result = if result < 0 { result } else { i64::from(tid) };
+                if result > 0 && !self.may_be_new_thread(pid, tid) {
+                    return self.expel(pid, &ProofError::Nonsense { pid, what: "that another's thread is its own" });
+                }
                 if result > 0 {
                     let added = self.room.poller.add(channel.as_fd(), Source::Channel { pid, tid }, EventFlags::IN);
                     if let Some(deputy) = self.room.table().deputies.get_mut(&pid).filter(|_| added.is_ok()) {
@@ -360,9 +453,14 @@ impl Privileged {
             }
             Purpose::Fork { id, channel } => {
                 let result = match i32::try_from(result) {
-                    Ok(child) if child > 0 => {
-                        self.child(pid, child, channel).map_or(-i64::from(libc::EAGAIN), |()| result)
-                    }
+                    Ok(child) if child > 0 => match self.child(pid, child, channel) {
+                        Ok(()) => result,
+                        Err(ChildError::NotTrusted(why)) => return self.expel(pid, &why),
+                        Err(ChildError::NotWatched(e)) => {
+                            tracing::warn!(pid, child, "a child cannot be watched: {e}");
+                            -i64::from(libc::EAGAIN)
+                        }
+                    },
                     _ => result,
                 };
                 self.room.tell(&ToRoom::Return { id, result, out, ready: None });
@@ -377,24 +475,44 @@ impl Privileged {
         }
     }
 
-    /// A deputy has forked: its child is a deputy too.
-    fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> os::Result<()> {
-        let pidfd = PidFd::open(pid)?;
-        let child =
-            self.room.table().deputies.get(&parent).map(|p| Deputy {
-                misses: if p.lends { Some(parent) } else { p.misses },
-                ..p.child(pid, pidfd, channel)
-            });
-        let Some(mut child) = child else { return Ok(()) };
-        // Another thread of the parent's may have got a descriptor since the fork.
-        child.standins.retain(|_, fds| fds.iter().all(|fd| os::process::same_in_both(parent, pid, *fd)));
-        self.room.adopt(pid, child)
+    /// Whether a deputy may say that it has made this thread: the kernel knows it as the deputy's, and nobody else does.
+    fn may_be_new_thread(&self, pid: i32, tid: i32) -> bool {
+        let is_known = self.room.table().deputies.get(&pid).is_some_and(|d| d.threads.contains_key(&tid));
+        !is_known && std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
     }
 
-    fn read_ids(&self, pid: i32) {
-        if let (Ok((credentials, capabilities)), Some(deputy)) =
-            (place::credentials(pid), self.room.table().deputies.get_mut(&pid))
-        {
+    /// A deputy has forked: its child is a deputy too, once it has said so itself.
+    fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> Result<(), ChildError> {
+        // Held before it is looked at, so that the one is the other.
+        let pidfd = PidFd::open(pid);
+        let child = {
+            let table = self.room.table();
+            let Some(p) = table.deputies.get(&parent).filter(|_| !table.deputies.contains_key(&pid)) else {
+                return Err(ChildError::NotTrusted(ProofError::NoChild { pid, parent }));
+            };
+            let proof = match p.proof.child(pid) {
+                Ok(proof) => proof,
+                // Its parent made it, and somebody has killed it since.
+                Err(ProofError::Unseen { source, .. }) => return Err(ChildError::NotWatched(source)),
+                Err(why) => return Err(ChildError::NotTrusted(why)),
+            };
+            let misses = if p.lends { Some(parent) } else { p.misses };
+            Deputy { misses, ..p.child(pidfd?, proof, channel) }
+        };
+        let mut child = child;
+        // Another thread of the parent's may have got a descriptor since the fork.
+        child.standins.retain(|_, fds| fds.iter().all(|fd| os::process::same_in_both(parent, pid, *fd)));
+        Ok(self.room.adopt(pid, child)?)
+    }
+
+    fn read_ids(&mut self, pid: i32) {
+        let read = place::credentials(pid);
+        // After that: a program that the process has executed since has not been read.
+        let proven = self.room.table().deputies.get_mut(&pid).map(|deputy| deputy.proof.check());
+        if let Some(Err(why)) = proven {
+            return self.expel(pid, &why);
+        }
+        if let (Ok((credentials, capabilities)), Some(deputy)) = (read, self.room.table().deputies.get_mut(&pid)) {
             deputy.credentials = credentials;
             deputy.capabilities = capabilities;
         }
@@ -402,18 +520,8 @@ impl Privileged {
 
     fn ended(&mut self, key: u64, pid: i32) {
         self.room.poller.forget(key);
-        let (gone, unanswered) = {
-            let mut table = self.room.table();
-            let unanswered: Vec<CallId> =
-                table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
-            table.calls.retain(|_, (p, _)| *p != pid);
-            table.waiting.retain(|w| w.pid != pid);
-            (table.deputies.remove(&pid), unanswered)
-        };
-        // The body must not wait in the hosting kernel for what will not come, or it could not even be killed.
-        for id in unanswered {
-            self.room.tell(&returned(id, -i64::from(libc::EINTR)));
-        }
+        let gone = self.room.table().deputies.remove(&pid);
+        self.forget_calls(pid);
         if gone.is_some_and(|d| matches!(d.phase, Phase::Arriving | Phase::Placing | Phase::Away)) {
             self.room.tell(&ToRoom::Kill { pid });
         }
@@ -432,9 +540,14 @@ impl Privileged {
 
     /// Interrupts the threads that are to leave their calls; whether there are any.
     fn nudge(&self) -> bool {
-        let table = self.room.table();
+        let mut table = self.room.table();
         let mut any = false;
-        for (pid, deputy) in &table.deputies {
+        for (pid, deputy) in &mut table.deputies {
+            let interrupts = deputy.threads.values().any(Thread::is_to_be_interrupted);
+            // To another program the signal would be no such word.
+            if interrupts && deputy.proof.check().is_err() {
+                continue;
+            }
             for (tid, _) in deputy.threads.iter().filter(|(_, t)| t.is_to_be_interrupted()) {
                 any = true;
                 // SAFETY: the process is held by its pidfd and has not been reaped by us; a reused TID inside it is its own thread.

@@ -131,6 +131,31 @@ impl Shared {
         Ok(())
     }
 
+    /// Checks that process `pid` is still the deputy that it was.
+    ///
+    /// # Errors
+    /// It is not, or is none of this room's.
+    pub fn check_deputy(&self, pid: i32) -> Result<(), body::BodyError> {
+        let mut table = self.table();
+        let deputy = table.deputies.get_mut(&pid).ok_or(body::BodyError::Gone)?;
+        Ok(deputy.proof.check()?)
+    }
+
+    /// Makes calls in a deputy, as [`body::visit_at_length`] does in any process, once it stands still and is proven to be one.
+    ///
+    /// # Errors
+    /// Those of the visit, or it is no deputy any more.
+    pub fn visit_deputy<T>(
+        &self,
+        pid: i32,
+        work: impl FnOnce(&mut body::Inside) -> Result<T, body::BodyError>,
+    ) -> Result<T, body::BodyError> {
+        body::visit_at_length(pid, |inside| {
+            self.check_deputy(pid)?;
+            work(inside)
+        })
+    }
+
     /// Processes that came home, and whose pages follow.
     pub fn pagers(&self) -> MutexGuard<'_, HashMap<i32, Arc<body::Pager>>> {
         self.pagers.lock().unwrap_or_else(PoisonError::into_inner)

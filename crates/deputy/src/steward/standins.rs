@@ -107,10 +107,13 @@ impl Shared {
     /// Holds the open file.
     fn anchor(&self, pid: i32, fd: i32, standin: StandinId) {
         let Some(pidfd) = self.table().deputies.get(&pid).map(|d| d.pidfd.clone()) else { return };
-        match pidfd.get_fd(fd) {
-            Ok(file) => self.hold(standin, file),
-            // The process has ended.
-            Err(e) => tracing::debug!("{e}"),
+        let file = pidfd.get_fd(fd);
+        // After that: what a program holds that the deputy has executed is not the body's.
+        match (file, self.check_deputy(pid)) {
+            (Ok(file), Ok(())) => self.hold(standin, file),
+            // The process has ended, most often.
+            (Err(e), _) => tracing::debug!("{e}"),
+            (_, Err(e)) => tracing::debug!("{e}"),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use lab::{Lab, Output};
@@ -22,6 +22,12 @@ pub(crate) fn shared() -> Arc<Lab> {
     })
 }
 
+/// Keeps the other attacks that look at all processes away from the shared lab as long as it is held.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Waits for a condition; panics after [`DEADLINE`].
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -34,7 +40,8 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 /// Runs a shell script as root on n1, in a fresh directory that everybody may enter. `as_user N CMD` in it runs CMD as user N.
 pub(crate) fn at_home(lab: &Lab, script: &str) -> Output {
     const PRELUDE: &str = "cd $(mktemp -d) && chmod 777 .\n\
-        as_user() { user=$1; shift; setpriv --reuid $user --regid $user --clear-groups -- \"$@\"; }\n";
+        as_user() { user=$1; shift; setpriv --reuid $user --regid $user --clear-groups -- \"$@\"; }\n\
+        as_nobody() { setpriv --reuid nobody --regid nogroup --clear-groups -- \"$@\"; }\n";
     let script = format!("{PRELUDE}{script}");
     lab.exec("n1", ["timeout", "60", "sh", "-c", &script]).unwrap()
 }
@@ -58,4 +65,47 @@ pub(crate) fn attacker(name: &str) -> Vec<u8> {
     let bytes = std::fs::read(&program).unwrap();
     std::fs::remove_file(program).unwrap();
     bytes
+}
+
+/// Not the interpreter of a version manager, which is a script that forks.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
+
+/// The path of an attacker's script, which the home sees too.
+pub(crate) fn script(name: &str) -> String {
+    let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/hostile/attackers");
+    scripts.join(name).to_str().unwrap().to_owned()
+}
+
+/// Whether `tern ps` at home shows no process that is away.
+pub(crate) fn nobody_is_away(lab: &Lab) -> bool {
+    let listed = lab.exec("n1", ["tern", "ps", "--json"]).unwrap();
+    let rows: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+    rows.as_array().is_some_and(Vec::is_empty)
+}
+
+/// Another user's process at home, which sleeps; it ends with this.
+pub(crate) struct Victim {
+    lab: Arc<Lab>,
+    /// Its number on n1.
+    pub(crate) pid: i32,
+}
+
+impl Victim {
+    /// Starts one of user `user` on n1.
+    pub(crate) fn start(lab: &Arc<Lab>, user: u32) -> Victim {
+        let begun = at_home(lab, &format!("as_user {user} sh -c 'sleep 10000 > /dev/null 2>&1 & echo $!'"));
+        Victim { lab: Arc::clone(lab), pid: begun.text().trim().parse().unwrap() }
+    }
+
+    /// Whether it sleeps, with no tracer.
+    pub(crate) fn is_well(&self) -> bool {
+        let status = self.lab.exec("n1", ["cat", &format!("/proc/{}/status", self.pid)]).unwrap().text();
+        status.contains("Name:\tsleep\n") && status.contains("State:\tS") && status.contains("TracerPid:\t0")
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.lab.exec("n1", ["kill", "-KILL", &self.pid.to_string()]);
+    }
 }

@@ -304,6 +304,10 @@ impl Move {
         let ahead: Vec<(u64, u64)> =
             laid.iter().flat_map(|laid| laid.areas()).map(|area| (area.start, area.end)).collect();
         let is_ahead = |a: &Area| os::pages::subtract(&[(a.start, a.end)], &ahead).is_empty();
+        if let Err(why) = self.check_memory(&areas, &ahead) {
+            deputy.give_back()?.into_iter().for_each(|t| drop(t.detach(0)));
+            return Err(why.into());
+        }
         let own: Vec<Area> = areas.iter().filter(|a| a.name != b"[vsyscall]" && !is_ahead(a)).cloned().collect();
         let ahead = laid.take().map(Laid::into_areas).unwrap_or_default();
         let edges = Edges::of(&self.room, self.pid, come.noticed);
@@ -318,12 +322,23 @@ impl Move {
         }
     }
 
+    /// Checks that the stopped deputy has nothing in its memory but the blob and what was `laid` out. One whose body still fetches pages from it has these, too.
+    fn check_memory(&self, areas: &[Area], laid: &[(u64, u64)]) -> Result<(), BodyError> {
+        let table = self.room.table();
+        let deputy = table.deputies.get(&self.pid).ok_or(BodyError::Gone)?;
+        if deputy.lends { Ok(()) } else { Ok(deputy.proof.check_memory(areas, laid)?) }
+    }
+
     /// Stops the deputy, but not while it tells of a signal: nobody else knows of that.
     pub(super) fn stop_idle(&self, tids: &[i32], within: Duration) -> Result<Frozen, MoveError> {
         let begun = Instant::now();
         loop {
             self.wait_idle(tids, within)?;
             let frozen = body::freeze(self.pid)?;
+            if let Err(why) = self.room.check_deputy(self.pid) {
+                frozen.thaw();
+                return Err(why.into());
+            }
             // While it handles a signal, and then alone, it blocks all (blobs/deputy/src/signals.rs).
             let busy = frozen.threads.iter().any(|t| t.mask().is_ok_and(|mask| mask | NEVER_BLOCKED == u64::MAX));
             if !busy {

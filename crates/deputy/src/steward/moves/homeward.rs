@@ -1,6 +1,7 @@
 //! Pre-copy homeward: memory of a body that runs in the room comes ahead, and is laid out in its deputy beside what that needs, while it still does what the body wants done.
 
 use super::{Heard, Move, MoveError};
+use crate::steward::shared::Shared;
 use body::{BodyError, Course, Dense, Run};
 use ctl::moves::{How, Parts, Stage, Wish};
 use image::{Area, Image};
@@ -18,10 +19,10 @@ pub struct Laid {
 
 impl Laid {
     /// Lays these areas out, empty. Children of the deputy do not get them.
-    fn out(pid: i32, areas: Vec<Area>) -> Result<Laid, BodyError> {
+    fn out(room: &Shared, pid: i32, areas: Vec<Area>) -> Result<Laid, BodyError> {
         os::fault::at("lay out ahead")?;
         let memory = Memory::of(pid)?;
-        body::visit_at_length(pid, |inside| body::map_beside(inside, &areas))?;
+        room.visit_deputy(pid, |inside| body::map_beside(inside, &areas))?;
         Ok(Laid { pid, areas, memory })
     }
 
@@ -61,14 +62,18 @@ pub struct Ahead {
 }
 
 /// Comes ahead now.
-#[derive(Default)]
-struct Coming {
+struct Coming<'a> {
+    room: &'a Shared,
     image: Vec<u8>,
     laid: Option<Laid>,
     dense: Dense,
 }
 
-impl Coming {
+impl<'a> Coming<'a> {
+    fn new(room: &'a Shared) -> Coming<'a> {
+        Coming { room, image: Vec::new(), laid: None, dense: Dense::default() }
+    }
+
     /// Its place in the deputy; the image is whole when anything else comes.
     fn laid(&mut self, pid: i32) -> Result<&Laid, MoveError> {
         if self.laid.is_none() {
@@ -77,7 +82,7 @@ impl Coming {
             if image.process.pid != pid || image.areas.iter().any(lies_wrong) {
                 return Err(MoveError::Room("what it sends ahead is not the process' own".into()));
             }
-            self.laid = Some(Laid::out(pid, image.areas)?);
+            self.laid = Some(Laid::out(self.room, pid, image.areas)?);
         }
         self.laid.as_ref().ok_or(MoveError::Body(BodyError::Gone))
     }
@@ -134,7 +139,7 @@ impl Move {
         let taken = os::areas::read(self.pid)?.iter().map(|a| (a.start, a.end)).collect();
         let order = Order::Homeward(onward::Homeward { ahead, taken });
         self.room.tell(&ToRoom::Onward { pid: self.pid, order });
-        let mut coming = Coming::default();
+        let mut coming = Coming::new(&self.room);
         match self.take_ahead(&mut coming, ticket) {
             Ok(course) => {
                 coming.laid(self.pid)?;
@@ -151,7 +156,7 @@ impl Move {
     }
 
     /// Takes what comes until the room says that this is all. Whatever fails meanwhile, it is heard to the end.
-    fn take_ahead(&self, coming: &mut Coming, ticket: Ticket) -> Result<Course, MoveError> {
+    fn take_ahead(&self, coming: &mut Coming<'_>, ticket: Ticket) -> Result<Course, MoveError> {
         let mut outcome: Result<(), MoveError> = Ok(());
         loop {
             match self.hear()? {

@@ -75,7 +75,12 @@ pub fn implant(
     let base = body::free_place_for(size, taken.iter().map(|a| (a.start, a.end)).chain(injected))?;
     let region = Region::at(base, blob.image.len() as u64, tids.len() as u64);
     let channels = map(first, &region, &tids)?;
-    let fetch = |channel: &Channel| Ok::<_, BodyError>((channel.tid, pidfd.get_fd(channel.ours)?));
+    let fetch = |channel: &Channel| {
+        let ours = pidfd.get_fd(channel.ours)?;
+        let named = packet::name_senders(&ours, packet::Naming::ByNumber);
+        named.map_err(|e| os::Error::new("preparing the deputy's channel", e))?;
+        Ok::<_, BodyError>((channel.tid, ours))
+    };
     let ours = channels.iter().map(fetch).collect::<Result<Vec<_>, _>>()?;
     let numbers: Vec<i32> = channels.iter().map(|channel| channel.theirs).collect();
     let start = write(first, &region, &blob, (&numbers, &comm), layout, ignored, keeps)?;

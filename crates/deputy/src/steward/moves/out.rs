@@ -7,9 +7,10 @@ use super::names::Names;
 use super::observe::Observed;
 use super::used;
 use super::watch::Gauge;
-use super::{Heard, Move, MoveError};
+use super::{Heard, Move, MoveError, OutwardRequest};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
+use crate::steward::proof::DeputyProof;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{Ahead, BodyError, Collected, Headstart, Known, Left, Run};
@@ -20,6 +21,7 @@ use os::awake::Awake;
 use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
+use os::process_identity::ProcessIdentity;
 use os::witness::{self, Witness};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -43,13 +45,19 @@ struct Prepared {
 }
 
 /// Moves process `pid` to the room.
-pub fn run(room: &Arc<Shared>, pid: i32, wish: Wish, gauge: Arc<Gauge>) -> Result<Leg, MoveError> {
+pub fn run(
+    room: &Arc<Shared>,
+    pid: i32,
+    OutwardRequest { wish, asker_uid }: OutwardRequest,
+    gauge: Arc<Gauge>,
+) -> Result<Leg, MoveError> {
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
     // It is at home's memory already.
     let wish = if wish.how == How::Flush { Wish { how: How::Post, ..wish } } else { wish };
     let this = Move::begin(room, pid, (Side::Home, false), wish.pace, gauge)?;
+    this.asker_uid.set(asker_uid);
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish, false);
     for tried in 1..TRIES_MAX {
@@ -137,6 +145,7 @@ impl Move {
         let standins = at_home.iter().map(standin).collect::<os::Result<Vec<_>>>()?;
         let names = Names::of_removed(&self.room, self.pid, &observed.files, &observed.removed())?;
         let place = observed.place(self.pid, &standins, &names)?;
+        self.check_owner()?;
         self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
@@ -165,6 +174,13 @@ impl Move {
         Ok(())
     }
 
+    /// Checks that the process is still that of the user who wants it: under its number a program may run by now that gives rights.
+    fn check_owner(&self) -> Result<(), BodyError> {
+        let owned = ProcessIdentity::of(self.pid)?.belongs_to(self.asker_uid.get());
+        let why = "it runs, or ran, a program with other rights than those of the user who wants it moved";
+        if owned { Ok(()) } else { Err(BodyError::Stays(why.into())) }
+    }
+
     /// The body that was prepared is not needed.
     fn call_off(&self) {
         self.stocked.borrow_mut().clear();
@@ -190,12 +206,16 @@ impl Move {
         let latest = latest.as_ref().unwrap_or(&prepared.observed);
         os::fault::at("freeze")?;
         // What goes at once takes long, and nobody waits for microseconds.
-        let _awake = (!headstart.is_none()).then(Awake::now);
+        let awake = (!headstart.is_none()).then(Awake::now);
         let frozen = body::freeze(self.pid)?;
         self.course.borrow_mut().freeze(frozen.since);
         self.done("stop");
         let before = Some(latest).filter(|_| !carefully);
-        let now = match Observed::of(self.pid, before, !headstart.is_none()) {
+        let observed = || {
+            self.check_owner()?;
+            Observed::of(self.pid, before, !headstart.is_none())
+        };
+        let now = match observed() {
             Ok(now) => now,
             Err(e) => {
                 frozen.thaw();
@@ -244,6 +264,8 @@ impl Move {
             (Some(_), None) => "post".to_owned(),
             (None, None) => "stop".to_owned(),
         };
+        // It runs there: what follows can wait for a processor to wake up.
+        drop(awake);
         following.into_iter().for_each(|f| self.send_rest(f));
         Ok(how)
     }
@@ -461,7 +483,8 @@ impl Move {
         let first = channels.remove(&self.pid).ok_or(BodyError::Gone)?;
         let Program { path, argv, envp } = place.program.clone();
         let program = Program { path, argv, envp };
-        let mut deputy = Deputy::new(self.pid, PidFd::open(self.pid)?, program, first);
+        let proof = DeputyProof::of_coming(ProcessIdentity::of(self.pid)?);
+        let mut deputy = Deputy::new(PidFd::open(self.pid)?, proof, program, first);
         deputy.phase = Phase::Away;
         (deputy.credentials, deputy.capabilities) = place::credentials(self.pid)?;
         for descriptor in &place.descriptors {

@@ -2,6 +2,7 @@
 
 use super::sharing::make_two;
 use super::{Move, MoveError};
+use crate::steward::shared::Shared;
 use body::BodyError;
 use os::pairs;
 use os::pidfd::PidFd;
@@ -22,7 +23,7 @@ impl Move {
             return Err(MoveError::Room("more messages wait in a socket than it may tell".into()));
         }
         let by = maker.filter(|pid| self.is_away(*pid)).unwrap_or(self.pid);
-        let made = make(by, *kind)?;
+        let made = make(&self.room, by, *kind)?;
         let [first, second] = made.each_ref().map(AsFd::as_fd);
         for (end, other, told) in [(first, second, &ends[0]), (second, first, &ends[1])] {
             told.as_ref().map_or(Ok(()), |told| fill(end, other, told))?;
@@ -34,9 +35,9 @@ impl Move {
     }
 }
 
-fn make(by: i32, kind: i32) -> Result<Pair, BodyError> {
+fn make(room: &Shared, by: i32, kind: i32) -> Result<Pair, BodyError> {
     let pidfd = PidFd::open(by)?;
-    body::visit_at_length(by, |inside| {
+    room.visit_deputy(by, |inside| {
         let kind = (kind | libc::SOCK_CLOEXEC) as u64;
         let made = |at| (libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, at, 0, 0]);
         make_two(inside, &pidfd, "making a pair of sockets", made)

@@ -3,6 +3,7 @@
 use super::talk::{Given, Handover, Talk, Word};
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
+use crate::steward::proof::DeputyProof;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};
 use body::{BodyError, preliminary};
@@ -337,7 +338,9 @@ fn deputy(
         handover.threads.iter().zip(channels).map(|((tid, number), channel)| (*tid, (channel, *number))).collect();
     let (first, number) = threads.remove(&pid).ok_or(BodyError::Gone)?;
     let again = first.as_fd().try_clone_to_owned().map_err(|e| os::Error::new("duplicating a channel", e))?;
-    let mut deputy = Deputy::new(pid, pidfd, program, again);
+    // The steward that gives it away has proven it; here it is only found again.
+    let proof = DeputyProof::of_deputy(pid).map_err(BodyError::from)?;
+    let mut deputy = Deputy::new(pidfd, proof, program, again);
     deputy.phase = Phase::Away;
     (deputy.credentials, deputy.capabilities) = place::credentials(pid)?;
     deputy.add_thread(pid, first, number);

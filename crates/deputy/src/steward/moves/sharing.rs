@@ -29,7 +29,8 @@ impl Move {
         os::fault::at("share")?;
         let pairs = pairs.iter().map(|pair| self.make_pair(pair)).collect::<Result<Vec<_>, _>>()?;
         let pidfd = PidFd::open(self.pid)?;
-        let opened = body::visit_at_length(self.pid, |inside| open_all(self, inside, &pidfd, files, (pipes, &pairs)))?;
+        let opened =
+            self.room.visit_deputy(self.pid, |inside| open_all(self, inside, &pidfd, files, (pipes, &pairs)))?;
         let mut given: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (n, common) in files.iter().enumerate() {
             common.holders.iter().for_each(|pid| given.entry(*pid).or_default().push(n));
@@ -38,7 +39,7 @@ impl Move {
         for (pid, list) in given {
             let pidfd = PidFd::open(pid)?;
             let all: Vec<_> = list.iter().filter_map(|n| opened.get(*n)).map(AsFd::as_fd).collect();
-            let fds = body::visit_at_length(pid, |inside| body::give(inside, &pidfd, &all))?;
+            let fds = self.room.visit_deputy(pid, |inside| body::give(inside, &pidfd, &all))?;
             numbers.extend(list.iter().zip(fds).map(|(n, fd)| (pid, files[*n].standin, fd)));
         }
         for (pid, standin, fd) in &numbers {

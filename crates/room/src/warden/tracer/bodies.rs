@@ -337,7 +337,8 @@ impl Tracer {
         if os::process::is_exiting(self.porter.host.0) {
             return Cause::Room;
         }
-        if self.room.kernel_killed_for_memory() { Cause::Memory } else { Cause::There }
+        // Else by itself, or by somebody on this node: its kernel does not say.
+        if self.room.kernel_killed_for_memory() { Cause::Memory } else { Cause::Own }
     }
 
     /// The porter reaped a body: its number is free.
