@@ -1,15 +1,19 @@
-// Has all descriptors open but four (RLIMIT_NOFILE is 64), and writes a line to standard output again and again: how many of its files show what they should, and how many
+// Has all descriptors open but four (the soft limit of RLIMIT_NOFILE is 64, the hard one its argument), and writes a line to standard output again and again: how many of its files show what they should, and how many
 // descriptors it can still open.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 enum { LIMIT = 64, OPEN = 60 };
 
-int main(void) {
-    struct rlimit limit = {LIMIT, LIMIT};
+int main(int count, char **words) {
+    if (count != 2) return 3;
+    struct rlimit limit = {LIMIT, strtoul(words[1], 0, 10)};
+    close_range(3, ~0u, 0);
     if (setrlimit(RLIMIT_NOFILE, &limit)) return 1;
     for (int fd = 3; fd < OPEN; fd++) {
         char name[32];

@@ -98,22 +98,27 @@ fn no_program_begins_where_memory_is_short() {
 fn who_has_nearly_all_descriptors_open_moves() {
     let lab = crate::support::shared();
     put(&lab, "n1", "full", &attacker("full"));
+    let hard = if may_raise_limits() { 64 } else { 4096 };
     let text = run(
         &lab,
-        r#"
-        setpriv --reuid 1000 --regid 1000 --clear-groups -- /tmp/full > lines 2> said & pid=$!
+        &format!(
+            r#"
+        setpriv --reuid 1000 --regid 1000 --clear-groups -- /tmp/full {hard} > lines 2> said & pid=$!
         while [ ! -s lines ]; do sleep 0.02; done; works lines
-        for node in n2 n3; do
-            for how in stop auto; do
-                tern move $pid $node --how $how 2>&1 && echo moved; works lines
-                tern move $pid home 2>&1; works lines
-            done
-        done
-        tern move $pid n2 2>&1 && tern move $pid n3 2>&1; works lines
-        kill -9 $pid; cat said; sort lines | uniq -c | sort -n"#,
+        for node in n2 home n3 n2 home; do tern move $pid $node 2>&1 || echo "not to $node"; works lines; done
+        kill -9 $pid; cat said; sort lines | uniq -c"#
+        ),
     )
     .text();
-    let lines: Vec<&str> = text.lines().filter(|line| *line != "moved").collect();
+    let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 1, "{text}");
-    assert!(lines[0].ends_with("57 right, 4 more, full, 64 64"), "{text}");
+    assert!(lines[0].ends_with(&format!("57 right, 4 more, full, 64 {hard}")), "{text}");
+}
+
+/// In many containers root may not (CAP_SYS_RESOURCE).
+fn may_raise_limits() -> bool {
+    const CAP_SYS_RESOURCE: u32 = 24;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    u64::from_str_radix(effective.trim(), 16).unwrap() & 1 << CAP_SYS_RESOURCE != 0
 }
