@@ -1,6 +1,7 @@
 //! A move must not kill a stranger: a node that is short of what a process needs refuses it in words, and those who run there live.
 
 use std::os::unix::process::ExitStatusExt as _;
+use std::sync::OnceLock;
 
 use lab::{Lab, Output};
 
@@ -16,12 +17,18 @@ const HELPERS: &str = r#"
     works() { lines=$(wc -l < $1); while [ $(wc -l < $1) -le $((lines + 2)) ]; do sleep 0.02; done; }
 "#;
 
+/// Compiled once: the tests of this module run side by side.
+fn heavy() -> &'static [u8] {
+    static HEAVY: OnceLock<Vec<u8>> = OnceLock::new();
+    HEAVY.get_or_init(|| attacker("heavy"))
+}
+
 fn small_lab() -> Lab {
     let mut options = crate::common::options(3);
     options.memory_bytes = Some(NODE_BYTES);
     let lab = crate::common::lab_of(&options);
     for node in ["n1", "n2", "n3"] {
-        put(&lab, node, "heavy", &attacker("heavy"));
+        put(&lab, node, "heavy", heavy());
     }
     lab
 }

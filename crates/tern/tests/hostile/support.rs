@@ -59,7 +59,11 @@ pub(crate) fn put(lab: &Lab, node: &str, name: &str, content: &[u8]) -> String {
 /// Compiles the attacker `guests/attacks/NAME.c` into a static program.
 pub(crate) fn attacker(name: &str) -> Vec<u8> {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../guests/attacks/{name}.c"));
-    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!(
+        "{name}-{:?}-{}",
+        std::thread::current().id(),
+        std::process::id()
+    ));
     let done = Command::new("cc").args(["-static", "-O1", "-o"]).arg(&program).arg(&source).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let bytes = std::fs::read(&program).unwrap();
