@@ -21,6 +21,8 @@ const POWER_AGE: Duration = Duration::from_secs(10);
 
 /// The open file, until it is closed: by its owner, or in its time.
 type Asked = Mutex<Option<File>>;
+/// To the thread that closes each in its time.
+type Ends = Sender<(Instant, Weak<Asked>)>;
 
 /// While it lives, but no longer than [`AWAKE_MAX`], idle processors of this machine wait awake.
 #[derive(Debug)]
@@ -55,8 +57,8 @@ fn close(asked: &Asked) {
 }
 
 /// To the thread that ends requests in their time; `None` if there can be none.
-fn ends() -> Option<&'static Sender<(Instant, Weak<Asked>)>> {
-    static ENDS: OnceLock<Option<Sender<(Instant, Weak<Asked>)>>> = OnceLock::new();
+fn ends() -> Option<&'static Ends> {
+    static ENDS: OnceLock<Option<Ends>> = OnceLock::new();
     let begin = || {
         let (ends, all) = channel();
         std::thread::Builder::new().name("awake".into()).spawn(move || end_all(&all)).ok().map(|_| ends)

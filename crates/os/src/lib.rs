@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod fault;
 pub mod fds;
 pub mod inject;
+pub mod leases;
 pub mod mount;
 pub mod namespace;
 pub mod objects;
