@@ -8,6 +8,7 @@ pub const MMAP: u64 = 9;
 pub const MUNMAP: u64 = 11;
 pub const RT_SIGACTION: u64 = 13;
 pub const RT_SIGPROCMASK: u64 = 14;
+pub const NANOSLEEP: u64 = 35;
 pub const SENDTO: u64 = 44;
 pub const SCHED_YIELD: u64 = 24;
 pub const RECVMSG: u64 = 47;

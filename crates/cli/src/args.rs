@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use identity::NodeName;
@@ -16,6 +17,13 @@ pub struct Dirs {
     /// Directory of sockets and logs
     #[arg(long, global = true, env = ctl::paths::RUN_ENV, default_value = ctl::paths::RUN_DIR, value_name = "DIR")]
     pub run_dir: PathBuf,
+    /// For how long ternd may say nothing before it is given up, as 500ms, 60s; a move tells each second how far it is
+    #[arg(long, global = true, env = "TERN_TIMEOUT", value_parser = timeout, default_value = "60s", value_name = "TIME")]
+    pub timeout: Duration,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    duration_us(text).map(Duration::from_micros)
 }
 
 /// What the tool can be asked.
@@ -207,6 +215,9 @@ pub struct Run {
     /// Root's processes, too: the node gets root's rights over this one's files (for good: `tern policy set root-on=NODE`)
     #[arg(long)]
     pub as_root: bool,
+    /// With --on: also where memory is short. Others there may be killed for want of it
+    #[arg(long, requires = "on")]
+    pub force: bool,
     /// Program and arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -242,6 +253,9 @@ pub struct Move {
     /// Root's processes, too: the node gets root's rights over this one's files (for good: `tern policy set root-on=NODE`)
     #[arg(long)]
     pub as_root: bool,
+    /// Also where memory, descriptors or processes are short for it. It, or others there, may be killed for want of memory
+    #[arg(long)]
+    pub force: bool,
     /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,

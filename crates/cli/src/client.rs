@@ -2,54 +2,58 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::time::Duration;
 
 use ctl::codec::encode;
-use ctl::paths::daemon_socket;
+use ctl::paths::{daemon_socket, log_dir};
 use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
 
-use crate::Error;
-
-/// Bound on an answer: a placement may have to wait for a room (10 s) on each of several nodes.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+use crate::{Dirs, Error};
 
 /// Asks, and takes the answer; a refusal is an error.
-pub(crate) fn ask(run_dir: &Path, request: &Request) -> Result<Answer, Error> {
-    ask_with(run_dir, request, &[]).map(|(answer, _)| answer)
+pub(crate) fn ask(dirs: &Dirs, request: &Request) -> Result<Answer, Error> {
+    ask_with(dirs, request, &[]).map(|(answer, _)| answer)
 }
 
 /// Asks with descriptors; also gives the socket, which after [`Answer::Placing`] is a deputy's.
 pub(crate) fn ask_with(
-    run_dir: &Path,
+    dirs: &Dirs,
     request: &Request,
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(Answer, OwnedFd), Error> {
-    let silent = |source| Error::NoAnswer { source };
-    let socket = begin(run_dir, request, descriptors)?;
-    let answer = receive(&socket)?;
-    packet::set_timeout(&socket, None).map_err(silent)?;
+    let socket = begin(dirs, request, descriptors)?;
+    let answer = receive(dirs, &socket)?;
+    packet::set_timeout(&socket, None).map_err(|source| Error::NoAnswer { source })?;
     Ok((answer, socket))
 }
 
-/// Asks; answers come on the socket ([`receive`]).
-pub(crate) fn begin(run_dir: &Path, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<OwnedFd, Error> {
-    let path = daemon_socket(run_dir);
-    let socket = packet::connect(&path).map_err(|source| Error::NoDaemon { path, source })?;
-    let silent = |source| Error::NoAnswer { source };
-    packet::set_timeout(&socket, Some(ANSWER_WITHIN)).map_err(silent)?;
-    packet::send(&socket, &encode(request, REQUEST_BYTES)?, descriptors).map_err(silent)?;
+/// Asks; whatever waits on the socket is bounded by [`Dirs::timeout`]. Answers come on it ([`receive`]).
+pub(crate) fn begin(dirs: &Dirs, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<OwnedFd, Error> {
+    let path = daemon_socket(&dirs.run_dir);
+    let socket = packet::connect_within(&path, dirs.timeout).map_err(|source| match source.kind() {
+        io::ErrorKind::WouldBlock => silent(dirs, source),
+        _ => Error::NoDaemon { path, source },
+    })?;
+    packet::send(&socket, &encode(request, REQUEST_BYTES)?, descriptors).map_err(|e| silent(dirs, e))?;
     Ok(socket)
 }
 
+/// Nothing came of it: the time is over, or something else went wrong.
+pub(crate) fn silent(dirs: &Dirs, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            Error::Silent { within: dirs.timeout, log: log_dir(&dirs.run_dir).join("tern.log") }
+        }
+        _ => Error::NoAnswer { source },
+    }
+}
+
 /// Waits for an answer; a refusal is an error.
-pub(crate) fn receive(socket: &OwnedFd) -> Result<Answer, Error> {
-    let silent = |source| Error::NoAnswer { source };
+pub(crate) fn receive(dirs: &Dirs, socket: &OwnedFd) -> Result<Answer, Error> {
     let mut assembly = Assembly::default();
     loop {
-        let packet = packet::receive(socket, PACKET_BYTES).map_err(silent)?;
+        let packet = packet::receive(socket, PACKET_BYTES).map_err(|e| silent(dirs, e))?;
         if packet.bytes.is_empty() {
-            return Err(silent(io::ErrorKind::UnexpectedEof.into()));
+            return Err(silent(dirs, io::ErrorKind::UnexpectedEof.into()));
         }
         match assembly.take(&packet.bytes)? {
             Some(Answer::Failed { reason, hint }) => return Err(Error::Refused { reason, hint }),

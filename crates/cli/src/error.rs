@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,14 @@ pub enum Error {
     NoAnswer {
         /// Why.
         source: io::Error,
+    },
+    /// The daemon hangs.
+    #[error("ternd does not answer: it has said nothing for {} s", within.as_secs_f64())]
+    Silent {
+        /// How long was waited.
+        within: Duration,
+        /// The daemon's log.
+        log: PathBuf,
     },
     /// Message that cannot be read.
     #[error("ternd's answer cannot be read")]
@@ -72,6 +81,10 @@ impl Error {
         match self {
             Error::NoDaemon { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some("may this user use tern here?".into()),
             Error::NoDaemon { .. } => Some("is ternd running? (as root: ternd, after tern init or tern join TOKEN)".into()),
+            Error::Silent { log, .. } => Some(format!(
+                "is ternd stopped, or this machine overloaded? `tern doctor` looks at this machine; ternd's log is {}; --timeout and TERN_TIMEOUT say how long to wait",
+                log.display()
+            )),
             Error::Refused { hint, .. } => hint.clone(),
             Error::Join { .. } => Some("is ternd running there, and its TCP port open? Invitations can be redeemed only where they were issued".into()),
             Error::Local { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some("try as root".into()),

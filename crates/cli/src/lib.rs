@@ -51,11 +51,11 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
 }
 
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
-    let ask = |request| client::ask(&dirs.run_dir, &request);
+    let ask = |request| client::ask(dirs, &request);
     match command {
         Command::Run(args) => {
             (host.restore_inheritance)();
-            let (channel, program) = run::place(&dirs.run_dir, args, host.begins_at_home)?;
+            let (channel, program) = run::place(dirs, args, host.begins_at_home)?;
             (host.become_deputy)(channel, &program)
         }
         Command::Init(args) => {
@@ -83,7 +83,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             _ => Err(client::unexpected()),
         },
         Command::Move(args) => {
-            let legs = moving::relocate(&dirs.run_dir, args, host)?;
+            let legs = moving::relocate(dirs, args, host)?;
             Ok(show(args.output, &legs, String::new))
         }
         Command::Doctor { node: None, output } => Ok(examined(*output, &(host.probe)())),
@@ -92,11 +92,11 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             _ => Err(client::unexpected()),
         },
         Command::Policy { what: args::Policy::Show(output) } => {
-            let rows = policy::settings(&dirs.run_dir)?;
+            let rows = policy::settings(dirs)?;
             Ok(show(*output, &rows, || policy::shown(&rows)))
         }
-        Command::Policy { what: args::Policy::Set { changes } } => policy::set(&dirs.run_dir, changes).map(|()| 0),
-        Command::Pin(args) => policy::pin(&dirs.run_dir, args).map(|()| 0),
+        Command::Policy { what: args::Policy::Set { changes } } => policy::set(dirs, changes).map(|()| 0),
+        Command::Pin(args) => policy::pin(dirs, args).map(|()| 0),
         Command::Replay { file, output } => policy::replay(file, *output),
         Command::Log { lines, decisions: true } => match ask(Request::Decisions { lines: *lines })? {
             Answer::Log { lines } => Ok(print_lines(&lines)),
@@ -137,7 +137,7 @@ fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
         count: args.count,
         authority: !args.without_authority,
     };
-    match client::ask(&dirs.run_dir, &request)? {
+    match client::ask(dirs, &request)? {
         Answer::Invited { tokens, expires_s } => {
             if !args.output.json && std::io::stderr().is_terminal() {
                 eprintln!(
@@ -153,7 +153,7 @@ fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
 }
 
 fn ps(dirs: &Dirs, output: Output) -> Result<u8, Error> {
-    let Answer::Ps { rows, failures } = client::ask(&dirs.run_dir, &Request::Ps)? else {
+    let Answer::Ps { rows, failures } = client::ask(dirs, &Request::Ps)? else {
         return Err(client::unexpected());
     };
     failures.iter().for_each(|f| eprintln!("tern: {f}"));

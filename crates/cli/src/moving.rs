@@ -2,32 +2,32 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
 
 use ctl::moves::{Leg, Pace, Progress, Stage, Wish};
 use ctl::tool::{Answer, Request};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
-use crate::{Error, Host, args, client};
+use crate::{Dirs, Error, Host, args, client};
 
 /// Where a process was started, whatever its node is called.
 const HOME: &str = "home";
 
 /// Moves a process, and waits until nothing is left to do.
-pub(crate) fn relocate(run_dir: &Path, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
+pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
-    let (any_cpu, by_home, as_root) = (args.any_cpu, args.by_home, args.as_root);
+    let args::Move { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, .. } = *args;
     let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
-    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze, any_cpu, by_home, as_root, pace };
+    let wish = Wish { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
-    let socket = client::begin(run_dir, &Request::Move { pid: args.pid, to, wish }, &[])?;
+    let socket = client::begin(dirs, &Request::Move { pid: args.pid, to, wish }, &[])?;
     let mut display = Display::new(args.progress);
     let mut interrupts = Some(interrupts);
     let mut stage = Stage::Prepares;
     loop {
-        if let Some(watched) = interrupts.take_if(|watched| interrupted_first(&socket, watched)) {
-            drop(watched);
+        let came = interrupts.as_ref().map_or(Ok(First::Answer), |watched| wait(dirs, &socket, watched))?;
+        if came == First::Interrupt {
+            interrupts = None;
             display.clear();
             if stage == Stage::Follows {
                 eprintln!("tern: process {} runs on {} already; its memory goes on following it", args.pid, args.node);
@@ -36,7 +36,7 @@ pub(crate) fn relocate(run_dir: &Path, args: &args::Move, host: Host) -> Result<
             eprintln!("tern: calling it off: waiting to hear where process {} runs", args.pid);
             rustix::net::shutdown(&socket, Shutdown::Write).map_err(|e| Error::NoAnswer { source: e.into() })?;
         }
-        match client::receive(&socket) {
+        match client::receive(dirs, &socket) {
             Ok(Answer::Progress(progress)) => {
                 stage = progress.stage;
                 display.show(&progress);
@@ -57,10 +57,24 @@ pub(crate) fn relocate(run_dir: &Path, args: &args::Move, host: Host) -> Result<
     }
 }
 
-/// Waits for either.
-fn interrupted_first(socket: &OwnedFd, interrupts: &OwnedFd) -> bool {
+/// What comes first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Interrupt,
+    Answer,
+}
+
+/// Waits for either, as long as the daemon may say nothing.
+fn wait(dirs: &Dirs, socket: &OwnedFd, interrupts: &OwnedFd) -> Result<First, Error> {
     let mut both = [PollFd::new(interrupts, PollFlags::IN), PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
-    rustix::io::retry_on_intr(|| poll(&mut both, None)).is_ok() && !both[0].revents().is_empty()
+    let timeout = Timespec::try_from(dirs.timeout).ok();
+    let came = rustix::io::retry_on_intr(|| poll(&mut both, timeout.as_ref()));
+    match came {
+        Ok(0) => Err(client::silent(dirs, std::io::ErrorKind::TimedOut.into())),
+        Ok(_) if !both[0].revents().is_empty() => Ok(First::Interrupt),
+        Ok(_) => Ok(First::Answer),
+        Err(e) => Err(Error::NoAnswer { source: e.into() }),
+    }
 }
 
 /// One line that is written again and again on a terminal; elsewhere nothing, or lines of JSON.

@@ -10,7 +10,7 @@ use identity::Identity;
 use serde::Serialize;
 
 use crate::args::{self, Output};
-use crate::{Error, client, show};
+use crate::{Dirs, Error, client, show};
 
 /// Most that is read of a log, bytes.
 const LOG_BYTES: u64 = 256 << 20;
@@ -25,18 +25,18 @@ struct Summary<'a> {
     different: Vec<&'a Replayed>,
 }
 
-pub(crate) fn settings(run_dir: &Path) -> Result<Vec<SettingRow>, Error> {
-    match client::ask(run_dir, &Request::Policy)? {
+pub(crate) fn settings(dirs: &Dirs) -> Result<Vec<SettingRow>, Error> {
+    match client::ask(dirs, &Request::Policy)? {
         Answer::Policy(rows) => Ok(rows),
         _ => Err(client::unexpected()),
     }
 }
 
-pub(crate) fn set(run_dir: &Path, changes: &[(String, String)]) -> Result<(), Error> {
-    done(client::ask(run_dir, &Request::SetPolicy { changes: changes.to_vec() })?)
+pub(crate) fn set(dirs: &Dirs, changes: &[(String, String)]) -> Result<(), Error> {
+    done(client::ask(dirs, &Request::SetPolicy { changes: changes.to_vec() })?)
 }
 
-pub(crate) fn pin(run_dir: &Path, args: &args::Pin) -> Result<(), Error> {
+pub(crate) fn pin(dirs: &Dirs, args: &args::Pin) -> Result<(), Error> {
     let hint = match args.hint {
         None => Hint::None,
         Some(args::Hint::Cpu) => Hint::Cpu,
@@ -44,7 +44,7 @@ pub(crate) fn pin(run_dir: &Path, args: &args::Pin) -> Result<(), Error> {
     };
     let stay = !args.prefer_home && args.hint.is_none();
     let pin = (!args.off).then_some(Pin { stay, prefer_home: args.prefer_home, hint });
-    done(client::ask(run_dir, &Request::Pin { pid: args.pid, pin })?)
+    done(client::ask(dirs, &Request::Pin { pid: args.pid, pin })?)
 }
 
 fn done(answer: Answer) -> Result<(), Error> {

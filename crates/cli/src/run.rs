@@ -11,7 +11,7 @@ use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
 
-use crate::{Error, args, client};
+use crate::{Dirs, Error, args, client};
 
 /// Where execvp(3) looks if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -21,7 +21,7 @@ const MORE_TRIES: u32 = 2;
 
 /// Asks for a place; on success the socket is the deputy's channel. What only home can execute runs here, and this does not return.
 pub(crate) fn place(
-    run_dir: &Path,
+    dirs: &Dirs,
     args: &args::Run,
     begins_at_home: fn(&Path) -> bool,
 ) -> Result<(OwnedFd, Program), Error> {
@@ -44,9 +44,9 @@ pub(crate) fn place(
         blocked: blocked_signals(),
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
-    let args::Run { movable, any_cpu, as_root, .. } = *args;
-    let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root };
-    let ask = || client::ask_with(run_dir, &request, &[sealed.as_fd()]);
+    let args::Run { movable, any_cpu, as_root, force, .. } = *args;
+    let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root, force };
+    let ask = || client::ask_with(dirs, &request, &[sealed.as_fd()]);
     // A room that ends while this process is handed to it takes it along only if it has said so: an end without a word is one of the room.
     let again = |e: &Error| matches!(e, Error::NoAnswer { source } if source.kind() == io::ErrorKind::UnexpectedEof);
     let mut asked = ask();

@@ -33,6 +33,8 @@ pub struct Wish {
     pub as_root: bool,
     /// How its pages go.
     pub pace: Pace,
+    /// Also where memory, descriptors or processes are short.
+    pub force: bool,
 }
 
 impl Default for Wish {
@@ -44,6 +46,7 @@ impl Default for Wish {
             by_home: false,
             as_root: false,
             pace: Pace::default(),
+            force: false,
         }
     }
 }

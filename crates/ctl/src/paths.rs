@@ -35,3 +35,11 @@ pub fn warden_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
 pub fn log_dir(run_dir: &Path) -> PathBuf {
     run_dir.join("log")
 }
+
+/// The control group of all rooms that a node hosts.
+pub const ROOMS_GROUP: &str = "tern-rooms";
+
+/// The control group of one room, below [`ROOMS_GROUP`].
+pub fn room_group(room: crate::steward::RoomId) -> String {
+    format!("{ROOMS_GROUP}/tern-{room}")
+}

@@ -25,6 +25,19 @@ pub struct Member {
     pub generation: u64,
 }
 
+/// What a process needs where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// Its number at home.
+    pub process: u64,
+    /// Memory, MiB.
+    pub memory_mib: u32,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Threads.
+    pub tasks: u64,
+}
+
 /// Member to member, over mutual TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PeerRequest {
@@ -60,7 +73,17 @@ pub enum PeerRequest {
         /// Which, from where, and why.
         ask: policy::Ask,
     },
-    /// What came of a promise to [`PeerRequest::Admit`].
+    /// A user wants a process of mine to come: keep so much for it for some seconds, or refuse in words. Asked again for the same process, it is kept for longer. It
+    /// ends with [`PeerRequest::Settle`].
+    Reserve {
+        /// How much.
+        need: Need,
+        /// The room that it comes to, if that is known.
+        room: Option<RoomId>,
+        /// Keep it whatever there is.
+        force: bool,
+    },
+    /// What came of a promise to [`PeerRequest::Admit`] or [`PeerRequest::Reserve`].
     Settle {
         /// The process that was to come.
         process: u64,

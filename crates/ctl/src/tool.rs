@@ -43,6 +43,8 @@ pub enum Request {
         any_cpu: bool,
         /// Root accepts that the node gets root's rights over this home.
         as_root: bool,
+        /// Also where memory, descriptors or processes are short.
+        force: bool,
     },
     /// Test the pair of this node and another.
     Doctor {

@@ -9,7 +9,7 @@ mod deputies;
 mod devices;
 mod early;
 mod files;
-mod heir;
+pub mod heir;
 mod messages;
 mod mounts;
 mod moves;

@@ -34,7 +34,7 @@ fn all() -> Vec<i32> {
 }
 
 /// What /proc says of it; `None` if it has ended.
-fn look(pid: i32) -> Option<Guest> {
+pub(crate) fn look(pid: i32) -> Option<Guest> {
     let uid = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // Behind the name, in parentheses, come the state (field 3) and so on.

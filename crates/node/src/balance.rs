@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::policy::{Ask, Earned, Entry, Mean, Mover, NodeView, ProcessView, Refusal, RootOn, Settings, Verdict, mean_rate};
+use ::policy::{
+    Ask, Earned, Entry, Mean, Mover, NodeView, ProcessView, Refusal, Reservation, RootOn, Settings, Verdict, mean_rate,
+};
 use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
@@ -24,7 +26,7 @@ use self::took::Took;
 use self::tracked::Tracked;
 use crate::daemon::{Daemon, lock};
 use crate::placed::Placed;
-use crate::{Error, at_home, choice, rooms};
+use crate::{Error, at_home, choice, load, rooms};
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(1);
@@ -63,6 +65,16 @@ impl Balance {
         // Promises are kept by who asks and the process, whatever the request says of its source.
         let ask = Ask { from: NodeView { id: from, ..ask.from }, ..ask.clone() };
         mover.admit(daemon.uptime_ms(), own, &ask, PROMISE_MS)
+    }
+
+    /// A user of another node, or of this one, wants a process to come. Refused with how much memory can be given, MiB.
+    pub(crate) fn reserve(&self, daemon: &Daemon, wanted: Reservation) -> Result<(), u32> {
+        // What was measured a second ago may have been taken.
+        let own = daemon.own_view();
+        let own = NodeView { free_mib: own.free_mib.min(load::available_mib()), ..own };
+        let mut mover = lock(&self.guests);
+        mover.set(daemon.policy.settings());
+        mover.reserve(daemon.uptime_ms(), own, wanted, PROMISE_MS)
     }
 
     /// What that node asked for has come, or will not.

@@ -98,6 +98,16 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A node that is short of what a process needs.
+    #[error("{node} is short for process {pid}: {why}")]
+    Short {
+        /// The node.
+        node: String,
+        /// The process.
+        pid: i32,
+        /// What is needed, and what there is.
+        why: String,
+    },
     /// Not allowed to this user.
     #[error("{what} is for root")]
     NotAllowed {
@@ -147,6 +157,9 @@ impl Error {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Error::Placement(refusal) => refusal.hint(),
+            Error::Short { .. } => {
+                Some("`--force` tries it all the same, and others there may be killed for want of memory".into())
+            }
             Error::Room { node, .. } => {
                 Some(format!("`tern log` here and on {node} says more; `tern doctor {node}` tests the pair"))
             }

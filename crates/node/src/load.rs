@@ -139,6 +139,11 @@ impl Seen {
     }
 }
 
+/// Memory that programs could get at this moment, MiB.
+pub(crate) fn available_mib() -> u32 {
+    memory(&Share::find()).1
+}
+
 /// In all, and what programs could still get, MiB: of the machine, or of the group that holds this node if that is less.
 fn memory(share: &Share) -> (u32, u32) {
     let (mut all, mut available) = facts::memory_kib();

@@ -15,7 +15,7 @@ use packet::{FromSender, Peer, Sender};
 use crate::caller::{self, ProvenCaller};
 use crate::daemon::{Daemon, lock};
 use crate::root_trust::Hosts;
-use crate::{Error, answers, choice, client, root_trust, steward};
+use crate::{Error, answers, choice, client, reserve, root_trust, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -151,8 +151,8 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         Err(e) => Err(e.into()),
     };
     let answer = match (request, sender) {
-        (Ok(Request::Run { on, movable, any_cpu, as_root }), Some(sender)) => {
-            let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root };
+        (Ok(Request::Run { on, movable, any_cpu, as_root, force }), Some(sender)) => {
+            let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root, force };
             match place(daemon, socket, sender, &descriptors, &wish) {
                 // The steward speaks on this socket from now on.
                 Ok(()) => return,
@@ -192,6 +192,8 @@ struct Wish<'a> {
     any_cpu: bool,
     /// Root accepts that the node gets root's rights.
     as_root: bool,
+    /// Also where memory is short.
+    force: bool,
 }
 
 /// Finds the nodes that may host the caller's program. A caller in a sandbox is refused.
@@ -222,6 +224,7 @@ fn place(
     let hosts = hosts_of(daemon, &caller, wish)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
+    let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, caller.pid(), on, wish.force)).transpose()?;
     let (node, steward) = choice::choose(daemon, caller.named().uid, wish.on, wish.any_cpu, &hosts)?;
     match steward.place(&caller, socket.as_fd(), program.as_fd()) {
         Ok(FromSteward::Ok) => {

@@ -5,12 +5,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use ctl::moves::{Leg, Wish};
-use ctl::steward::{Onward, ToSteward};
+use ctl::steward::{Guest, Onward, RoomId, ToSteward};
 use os::confinement::{self, Confinement};
 use packet::Peer;
 use strategy::Pace;
 
 use crate::daemon::Daemon;
+use crate::reserve::{self, Kept};
 use crate::root_trust::Hosts;
 use crate::steward::{Passed, Steward};
 use crate::{Error, choice, rooms, root_trust};
@@ -58,12 +59,13 @@ fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: 
     let at = room_of(daemon, pid);
     match (at, to) {
         (None, None) => Err(failed(format!("it runs on {me} already"))),
-        (Some((node, _)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
-        (Some((_, steward)), None) => {
+        (Some((node, ..)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
+        (Some((_, steward, guest)), None) => {
+            let _kept = kept(daemon, asker.tool, None, (pid, Some(&guest), wish))?;
             Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, asker.tool).map_err(failed)?])
         }
         (None, Some(to)) => Ok(vec![out(daemon, asker, pid, to, wish)?]),
-        (Some((_, steward)), Some(to)) => on(daemon, asker, pid, (&steward, to), wish),
+        (Some((_, steward, guest)), Some(to)) => on(daemon, asker, &guest, (&steward, to), wish),
     }
 }
 
@@ -71,10 +73,11 @@ fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: 
 fn on(
     daemon: &Arc<Daemon>,
     asker: Asker<'_>,
-    pid: i32,
+    guest: &Guest,
     (from, to): (&Steward, &str),
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
+    let pid = guest.pid;
     let failed = |why: String| Error::NotMoved { pid, why };
     // The room there is made while it still runs.
     // The user with whom it entered counts, whatever it has become. A steward of an older tern does not know.
@@ -82,6 +85,7 @@ fn on(
     let hosts = Hosts::of(daemon, pid, wish.as_root)?;
     let (_, there) = choice::choose(daemon, owner, Some(to), wish.any_cpu, &hosts)?;
     let wish = Wish { as_root: hosts.trust_root(to), ..wish };
+    let _kept = kept(daemon, asker.tool, Some((to, there.room())), (pid, Some(guest), wish))?;
     let why = if wish.by_home {
         "it was asked for".to_owned()
     } else {
@@ -98,6 +102,20 @@ fn on(
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
     let out = there.relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool).map_err(half)?;
     Ok(vec![Leg { detour: Some(why), ..back }, out])
+}
+
+/// Room that is kept for a process where it goes, home or to a room, on a user's word; what the policy moves has its target's promise already.
+fn kept(
+    daemon: &Arc<Daemon>,
+    tool: Option<BorrowedFd<'_>>,
+    to: Option<(&str, RoomId)>,
+    (pid, away, wish): (i32, Option<&Guest>, Wish),
+) -> Result<Option<Kept>, Error> {
+    if tool.is_none() {
+        return Ok(None);
+    }
+    let to = to.map(|(node, room)| (node, Some(room)));
+    reserve::keep(daemon, to, reserve::need_of(pid, away), wish.force).map(Some)
 }
 
 /// The lesser of the user's rate and the owner's.
@@ -117,6 +135,7 @@ fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -
     let (_, steward) = choice::choose(daemon, owner(pid)?, Some(to), wish.any_cpu, &hosts)?;
     // The steward checks again when the process stands still: it may have become root's meanwhile.
     let wish = Wish { as_root: hosts.trust_root(to), ..wish };
+    let _kept = kept(daemon, asker.tool, Some((to, steward.room())), (pid, None, wish))?;
     let left = steward
         .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool)
         .map_err(|why| Error::NotMoved { pid, why });
@@ -154,10 +173,10 @@ fn room_less(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("[heap]"))
 }
 
-/// The node where the process is, and the steward of the room there.
-fn room_of(daemon: &Daemon, pid: i32) -> Option<(String, Steward)> {
+/// The node where the process is, the steward of the room there, and what it uses there.
+fn room_of(daemon: &Daemon, pid: i32) -> Option<(String, Steward, Guest)> {
     rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {
         let (node, _, guests) = steward.list().ok()?;
-        guests.iter().any(|g| g.pid == pid).then_some((node, steward))
+        guests.into_iter().find(|g| g.pid == pid).map(|guest| (node, steward, guest))
     })
 }

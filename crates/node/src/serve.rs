@@ -10,17 +10,19 @@ use ctl::steward::{PREAMBLE_BYTES, Preamble, RoomId};
 use identity::{NodeId, NodeName};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::daemon::Daemon;
 use crate::hosting::Wanted;
+use crate::strangers::{Stranger, Strangers};
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::Command;
-use crate::{admit, hosting, rooms};
+use crate::{admit, hosting, reserve, rooms};
 
-/// Connections served at once; more wait in the kernel's queue.
-const CONNECTIONS_MAX: usize = 512;
+/// Members' connections served at once. Strangers have no part in them.
+const MEMBERS_SERVED_MAX: usize = 512;
 /// Bound on the preamble and on the handshake, each.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// A connection on which nothing is asked for so long is closed.
@@ -28,17 +30,17 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// Accepts until the daemon ends.
 pub(crate) async fn run(daemon: Arc<Daemon>, listener: TcpListener) {
-    let room_for = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room_for_members = Arc::new(Semaphore::new(MEMBERS_SERVED_MAX));
+    let strangers = Arc::new(Strangers::default());
     loop {
-        let Ok(permit) = Arc::clone(&room_for).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, from)) => {
-                let daemon = Arc::clone(&daemon);
+                let (daemon, members) = (Arc::clone(&daemon), Arc::clone(&room_for_members));
+                let admitted = strangers.take_in(from.ip());
                 tokio::spawn(async move {
-                    if let Err(e) = connection(&daemon, stream).await {
+                    if let Err(e) = connection(&daemon, stream, admitted, &members).await {
                         tracing::debug!(%from, "connection closed: {e}");
                     }
-                    drop(permit);
                 });
             }
             Err(e) => {
@@ -50,23 +52,52 @@ pub(crate) async fn run(daemon: Arc<Daemon>, listener: TcpListener) {
     }
 }
 
-async fn connection(daemon: &Arc<Daemon>, mut stream: TcpStream) -> Result<(), StreamError> {
+/// A member's control connection, both ends verified.
+struct Verified {
+    stream: TlsStream<TcpStream>,
+    peer: (NodeName, NodeId),
+}
+
+/// Learns who is there, as long as it is not evicted for others; then serves a member without that bound.
+async fn connection(
+    daemon: &Arc<Daemon>,
+    stream: TcpStream,
+    (stranger, evicted): (Stranger, oneshot::Receiver<()>),
+    room_for_members: &Semaphore,
+) -> Result<(), StreamError> {
+    let crowded = |why: &'static str| std::io::Error::new(std::io::ErrorKind::QuotaExceeded, why);
+    let member = tokio::select! {
+        greeted = greet(daemon, stream) => greeted?,
+        _ = evicted => return Err(crowded("others came that said as little").into()),
+    };
+    drop(stranger);
+    let Some(member) = member else { return Ok(()) };
+    let _permit = room_for_members.try_acquire().map_err(|_| crowded("too many members ask at once"))?;
+    serve_member(daemon, member).await
+}
+
+/// Does what a stranger may ask for; a member's connection is given back.
+async fn greet(daemon: &Arc<Daemon>, mut stream: TcpStream) -> Result<Option<Verified>, StreamError> {
     stream.set_nodelay(true)?;
     let mut preamble = [0; PREAMBLE_BYTES];
     within(HELLO_WITHIN, stream.read_exact(&mut preamble)).await?;
     match Preamble::decode(&preamble) {
-        Some(Preamble::Control) => member(daemon, stream).await,
-        Some(Preamble::Join) => newcomer(daemon, stream).await,
-        Some(Preamble::Room(room)) => warden(daemon, stream, room),
-        Some(Preamble::Lane(room)) => lane(daemon, stream, room),
+        Some(Preamble::Control) => verify(daemon, stream).await.map(Some),
+        Some(Preamble::Join) => newcomer(daemon, stream).await.map(|()| None),
+        Some(Preamble::Room(room)) => warden(daemon, stream, room).map(|()| None),
+        Some(Preamble::Lane(room)) => lane(daemon, stream, room).map(|()| None),
         None => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "not a daemon's preamble").into()),
     }
 }
 
-async fn member(daemon: &Arc<Daemon>, stream: TcpStream) -> Result<(), StreamError> {
+async fn verify(daemon: &Arc<Daemon>, stream: TcpStream) -> Result<Verified, StreamError> {
     let acceptor = TlsAcceptor::from(daemon.identity.server_config());
-    let mut stream = within(HELLO_WITHIN, acceptor.accept(stream)).await?;
+    let stream = within(HELLO_WITHIN, acceptor.accept(stream)).await?;
     let peer = identity::peer(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
+    Ok(Verified { stream, peer })
+}
+
+async fn serve_member(daemon: &Arc<Daemon>, Verified { mut stream, peer }: Verified) -> Result<(), StreamError> {
     while let Some(request) = within(IDLE, read_message::<PeerRequest>(&mut stream)).await? {
         let received_us = daemon.wall_clock_us();
         let answer = answer(daemon, &peer, request, received_us).await;
@@ -103,6 +134,10 @@ async fn answer(
         PeerRequest::Admit { ask } => match daemon.balance.admit(daemon, id.0, &ask) {
             Ok(()) => PeerAnswer::Done,
             Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },
+        },
+        PeerRequest::Reserve { need, room, force } => match reserve::judge(daemon, id.0, &need, (room, force)) {
+            Ok(()) => PeerAnswer::Done,
+            Err(reason) => PeerAnswer::Failed { reason },
         },
         PeerRequest::Settle { process, has_come } => {
             daemon.balance.settle(daemon, id.0, process, has_come);

@@ -205,6 +205,22 @@ impl Group {
         }
     }
 
+    /// How many processes and threads may still be made in the group, as it and those above it are limited. `None`: nothing limits them.
+    pub fn free_tasks(&self) -> Option<u64> {
+        let part = self.parts.iter().find(|part| part.has("pids"))?;
+        let number = |file: PathBuf| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+        let free = |dir: &Path| Some(number(dir.join("pids.max"))?.saturating_sub(number(dir.join("pids.current"))?));
+        part.dir.ancestors().filter_map(free).min()
+    }
+
+    /// How many processes of the group the kernel has killed for want of memory. `None`: no controller counts them.
+    pub fn killed_for_memory(&self) -> Option<u64> {
+        let part = self.parts.iter().find(|part| part.has("memory"))?;
+        let file = part.dir.join(if part.unified { "memory.events" } else { "memory.oom_control" });
+        let text = std::fs::read_to_string(file).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    }
+
     /// The processes in the group, by the numbers of this PID namespace (0: of another).
     pub fn processes(&self) -> Vec<i32> {
         let Some(part) = self.parts.first() else { return Vec::new() };

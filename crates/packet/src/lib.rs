@@ -74,6 +74,17 @@ pub fn connect(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// As [`connect`], bounded; so are later sends and receives on the socket ([`set_timeout`]).
+///
+/// # Errors
+/// As connect(2); `WouldBlock`: somebody serves it, and has so many waiting that none more is taken.
+pub fn connect_within(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    set_timeout(&socket, Some(timeout))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
 /// A connected pair.
 ///
 /// # Errors

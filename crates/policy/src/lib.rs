@@ -28,7 +28,7 @@ pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, mean_rate, move_cos
 pub use earned::Earned;
 pub use index::{Lag, LoadIndex, Mean, MemoryIndex};
 pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay};
-pub use mover::Mover;
+pub use mover::{Mover, Reservation};
 pub use params::{Mode, Params};
 pub use place::place;
 pub use root_on::RootOn;

@@ -22,6 +22,19 @@ struct Promise {
     until_ms: u64,
 }
 
+/// What is to be kept for a process that comes because its user says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Node that asks.
+    pub from: u64,
+    /// The process there.
+    pub process: u64,
+    /// Memory, MiB.
+    pub memory_mib: u32,
+    /// Whatever there is.
+    pub force: bool,
+}
+
 /// The policy's state on one node.
 #[derive(Clone, Debug, Default)]
 pub struct Mover {
@@ -148,6 +161,30 @@ impl Mover {
         Ok(())
     }
 
+    /// Keeps memory for a process for `within_ms`, in the same account as promises. Asked again for the same process, it is kept for longer.
+    ///
+    /// # Errors
+    /// Too little is left: how much the node can give, MiB, when it keeps what it needs itself (`low_memory_milli`) and has promised.
+    pub fn reserve(&mut self, now_ms: u64, own: NodeView, wanted: Reservation, within_ms: u64) -> Result<(), u32> {
+        let Reservation { from, process, memory_mib, force } = wanted;
+        let own = self.with_promises(now_ms, own);
+        let until_ms = now_ms + within_ms;
+        if let Some(promise) = self.promises.get_mut(&(from, process)) {
+            promise.until_ms = promise.until_ms.max(until_ms);
+            return Ok(());
+        }
+        let kept_mib = u64::from(own.memory_mib) * u64::from(self.settings.params.low_memory_milli) / 1000;
+        let to_give_mib = own.free_mib.saturating_sub(u32::try_from(kept_mib).unwrap_or(u32::MAX));
+        let is_full = self.promises.len() >= PROMISES_MAX;
+        if !force && (memory_mib > to_give_mib || is_full) {
+            return Err(if is_full { 0 } else { to_give_mib });
+        }
+        if !is_full {
+            self.promises.insert((from, process), Promise { demand_milli: 0, memory_mib, until_ms });
+        }
+        Ok(())
+    }
+
     /// The process has come, or will not: it is no promise any more. What has come wants so much, thousandths of a core.
     pub fn settle(&mut self, now_ms: u64, from: u64, process: u64, has_come: bool) -> Option<u32> {
         let promise = self.promises.remove(&(from, process)).filter(|_| has_come)?;
@@ -253,6 +290,20 @@ mod tests {
         }
         let told = mover.with_promises(0, node(2, 0)).load_milli;
         assert!(told <= 4000, "{told}");
+    }
+
+    #[test]
+    fn what_is_reserved_is_not_given_twice() {
+        let mut mover = Mover::new(Settings::default());
+        let wanted = |process, memory_mib| Reservation { from: 1, process, memory_mib, force: false };
+        assert_eq!(mover.reserve(0, node(2, 0), wanted(1, 841), 1000), Err(840), "60 of 1000 stay its own");
+        assert_eq!(mover.reserve(0, node(2, 0), wanted(1, 500), 1000), Ok(()));
+        assert_eq!(mover.reserve(0, node(2, 0), wanted(2, 500), 1000), Err(340));
+        assert_eq!(mover.reserve(0, node(2, 0), Reservation { force: true, ..wanted(2, 500) }, 1000), Ok(()));
+        assert_eq!(mover.reserve(500, node(2, 0), wanted(1, 500), 1000), Ok(()), "kept for longer");
+        assert_eq!(mover.settle(600, 1, 2, false), None);
+        assert_eq!(mover.reserve(1200, node(2, 0), wanted(3, 500), 1000), Err(340), "the first is kept still");
+        assert_eq!(mover.reserve(1500, node(2, 0), wanted(3, 500), 1000), Ok(()), "and no longer");
     }
 
     #[test]

@@ -127,6 +127,7 @@ fn role(argv: &[std::ffi::OsString]) -> ExitCode {
     logging::to_stderr();
     match text.split_first().map(|(role, args)| (role.as_str(), args)) {
         Some(("__steward", args)) => return deputy::steward::main(args),
+        Some((deputy::steward::heir::ROLE, args)) => return deputy::steward::heir::main(args),
         Some(("__warden", args)) => return room::warden::main(args),
         Some(("__bench-guest", args)) => return ExitCode::from(bench::guest::main(args)),
         _ => {}

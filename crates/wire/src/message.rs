@@ -108,6 +108,8 @@ pub enum ToHome {
         how: Ending,
         /// CPU time that the body used, microseconds.
         cpu_us: u64,
+        /// Whose doing it was.
+        cause: Cause,
     },
     /// The body runs another program now.
     Exec {
@@ -363,6 +365,17 @@ pub enum Ending {
     Exit(u8),
     /// Killed by this signal.
     Signal(u8),
+}
+
+/// Whose doing the end of a body was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The program's own, as it would have been at home.
+    Own,
+    /// The hosting kernel wanted memory.
+    Memory,
+    /// The first process of the room ended, and all others with it.
+    Room,
 }
 
 /// Home to room.

@@ -69,6 +69,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
     match message {
         ToSteward::Warden => setup::connect(room, TcpStream::from(next(&mut fds)?)).map(|()| FromSteward::Ok),
         ToSteward::Place { caller } => {
+            room.heir.is_there()?;
             let (socket, memfd) = (next(&mut fds)?, next(&mut fds)?);
             let coming = Coming::prove(caller, PidFd::from(next(&mut fds)?)).map_err(|e| e.to_string())?;
             place(room, coming, socket, memfd)
@@ -86,6 +87,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             })
         }
         ToSteward::Move { pid, wish, asker_uid } => {
+            room.heir.is_there()?;
             moves::out(room, pid, OutwardRequest { wish, asker_uid }, fds.next()).map(FromSteward::Moved)
         }
         ToSteward::Recall { pid, wish, family } => {

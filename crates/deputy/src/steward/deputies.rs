@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 use wire::message::{BodyUsage, CallId, Credentials, StandinId};
 
 /// The most refusals that are remembered of one process.
@@ -343,6 +344,8 @@ pub struct Deputy {
     pub lends: bool,
     /// ... and if the body has ended, ends with this then.
     pub ends_with: Option<Vec<u8>>,
+    /// Its standard error, which nobody in the room has any more, and since when: perhaps the body has been killed, and there is something to say.
+    pub stderr: Option<(Instant, OwnedFd)>,
     /// Its body misses pages that lie in this process' memory.
     pub misses: Option<i32>,
     /// Whether it is stopped, since that was looked at first.
@@ -378,6 +381,7 @@ impl Deputy {
             stopping: false,
             lends: false,
             ends_with: None,
+            stderr: None,
             misses: None,
             state: None,
         }
@@ -493,6 +497,13 @@ impl Deputy {
                 thread.give(last);
             }
             None => thread.preempt(last),
+        }
+    }
+
+    /// Has it write words to its standard error.
+    pub fn say(&mut self, words: &str) {
+        if let Some(packet) = channel::call(&message(words)) {
+            self.give_any(Job::new(packet, Purpose::Nothing));
         }
     }
 

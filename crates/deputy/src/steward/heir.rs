@@ -1,15 +1,28 @@
 //! The heir: a process forked from the steward at its start, small as that was then. It outlives the steward: a deputy that waits in a forwarded call does not
-//! hear that its steward has died; the heir holds all deputies, and kills those that are left.
+//! hear that its steward has died; the heir holds all deputies, tells those that are left why they end, and kills them.
 //!
-//! And it makes processes for the steward. To fork that itself would leave it with faults on every page that it writes next, while programs stand still.
+//! And it makes processes for the steward. To fork that itself would leave it with faults on every page that it writes next, while programs stand still. An heir that
+//! dies is replaced by a fresh execution of this program, which copies no page.
+
+mod keep;
+mod words;
+
+pub use keep::keep;
 
 use os::pidfd::PidFd;
 use os::process::Status;
 use os::witness::Witness;
+use std::collections::HashMap;
 use std::io::IoSlice;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+/// Role of this program: an heir that replaces one that died.
+pub const ROLE: &str = "__heir";
+/// How long an answer may be late because the heir is being replaced.
+const REPLACED_WITHIN: Duration = Duration::from_secs(3);
 /// Behind a number: the heir is to answer.
 const ANSWER: [u8; 4] = [1; 4];
 /// Behind a user and a group: the heir is to make a witness.
@@ -17,30 +30,74 @@ const WITNESS: [u8; 4] = [2; 4];
 
 /// The steward's way to its heir.
 pub struct Heir {
-    socket: OwnedFd,
+    current: Mutex<Current>,
+    replaced: Condvar,
     /// Who waits for an answer.
     asking: Mutex<()>,
+    /// Processes whose pages are brought by the steward, for the next heir.
+    with_memory: Mutex<HashMap<i32, (Arc<PidFd>, OwnedFd)>>,
+}
+
+/// The heir that there is.
+struct Current {
+    socket: Arc<OwnedFd>,
+    /// Rises with each that replaces another.
+    generation: u64,
+    /// Nobody watches over deputies, and why.
+    missing: Option<String>,
 }
 
 impl Heir {
-    /// Forks it.
+    /// Forks it, for a room on this node.
     ///
     /// # Safety
     /// The calling process has one thread.
-    pub unsafe fn beget() -> os::Result<Heir> {
+    pub unsafe fn beget(host: &str) -> os::Result<Heir> {
         let (ours, theirs) = os::socket::pair()?;
         // SAFETY: as the caller promises.
         match unsafe { os::namespace::fork_into(0)? } {
             Some(_) => Ok(Heir::at(ours)),
             None => {
                 os::fds::close_others(&[theirs.as_raw_fd()]);
-                wait(&theirs)
+                wait(&theirs, host)
             }
         }
     }
 
     fn at(socket: OwnedFd) -> Heir {
-        Heir { socket, asking: Mutex::new(()) }
+        let current = Current { socket: Arc::new(socket), generation: 0, missing: None };
+        Heir {
+            current: Mutex::new(current),
+            replaced: Condvar::new(),
+            asking: Mutex::new(()),
+            with_memory: Mutex::default(),
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_memory(&self) -> MutexGuard<'_, HashMap<i32, (Arc<PidFd>, OwnedFd)>> {
+        self.with_memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn socket(&self) -> (Arc<OwnedFd>, u64) {
+        let current = self.current();
+        (current.socket.clone(), current.generation)
+    }
+
+    /// Rises when the heir is replaced: what was entrusted meanwhile may have been lost with the last one.
+    pub fn generation(&self) -> u64 {
+        self.current().generation
+    }
+
+    /// New deputies can be taken.
+    ///
+    /// # Errors
+    /// In words: nobody would end them if the steward died.
+    pub fn is_there(&self) -> Result<(), String> {
+        self.current().missing.clone().map_or(Ok(()), Err)
     }
 
     /// Has it make a witness for the process that is who `status` says.
@@ -55,10 +112,20 @@ impl Heir {
         }
     }
 
+    /// Asks, and asks again the one that replaces an heir that has died.
     fn ask(&self, packet: &[u8], answer: &mut [u8]) -> os::Result<(usize, Vec<OwnedFd>)> {
         let _one = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        os::socket::send(self.socket.as_fd(), &[IoSlice::new(packet)], &[], 0)?;
-        os::socket::receive(self.socket.as_fd(), answer, 0)
+        let (socket, generation) = self.socket();
+        match ask_at(&socket, packet, answer) {
+            Err(_) if self.is_replaced(generation) => ask_at(&self.socket().0, packet, answer),
+            answered => answered,
+        }
+    }
+
+    fn is_replaced(&self, generation: u64) -> bool {
+        let waits = |current: &mut Current| current.generation == generation;
+        let waited = self.replaced.wait_timeout_while(self.current(), REPLACED_WITHIN, waits);
+        waited.is_ok_and(|(_, late)| !late.timed_out())
     }
 
     /// This process shall not outlive the steward.
@@ -67,17 +134,27 @@ impl Heir {
     }
 
     /// Likewise, a process that runs, and whose pages are brought by the steward: while its userfaultfd is open, it waits for those that it misses.
-    pub fn entrust_with_memory(&self, pid: i32, process: &PidFd, memory: &OwnedFd) {
+    pub fn entrust_with_memory(&self, pid: i32, process: &Arc<PidFd>, memory: &OwnedFd) {
+        let copy = memory.try_clone();
+        let mut all = self.with_memory();
+        all.retain(|_, (process, _)| process.kill(0).is_ok());
+        match copy {
+            Ok(copy) => drop(all.insert(pid, (process.clone(), copy))),
+            Err(e) => tracing::warn!("an heir that replaces this one will not have the memory of process {pid}: {e}"),
+        }
+        drop(all);
         self.say(pid, &[process.as_fd(), memory.as_fd()]);
     }
 
     /// This process has its body back: it is nobody's deputy.
     pub fn dismiss(&self, pid: i32) {
+        self.with_memory().remove(&pid);
         self.say(pid, &[]);
     }
 
     /// The same, of a process with its memory; returns when the heir has closed that.
     pub fn settle(&self, pid: i32) {
+        self.with_memory().remove(&pid);
         let packet = [pid.to_le_bytes(), ANSWER].concat();
         if let Err(e) = self.ask(&packet, &mut [0; 4]) {
             tracing::warn!("the steward's heir: {e}");
@@ -85,19 +162,38 @@ impl Heir {
     }
 
     fn say(&self, pid: i32, deputy: &[BorrowedFd<'_>]) {
-        if let Err(e) = os::socket::send(self.socket.as_fd(), &[IoSlice::new(&pid.to_le_bytes())], deputy, 0) {
+        let (socket, _) = self.socket();
+        // One that replaces it is told of all.
+        if let Err(e) = os::socket::send(socket.as_fd(), &[IoSlice::new(&pid.to_le_bytes())], deputy, 0) {
             tracing::warn!("the steward's heir: {e}");
         }
     }
 }
 
+fn ask_at(socket: &OwnedFd, packet: &[u8], answer: &mut [u8]) -> os::Result<(usize, Vec<OwnedFd>)> {
+    os::socket::send(socket.as_fd(), &[IoSlice::new(packet)], &[], 0)?;
+    match os::socket::receive(socket.as_fd(), answer, 0)? {
+        (0, _) => Err(os::Error::new("asking the steward's heir", std::io::ErrorKind::UnexpectedEof)),
+        answered => Ok(answered),
+    }
+}
+
+/// Is the heir that replaces one that died. Its standard input is the steward's socket; the only word behind the role's name is the node that hosts the room.
+pub fn main(args: &[String]) -> ExitCode {
+    os::fds::close_others(&[]);
+    let host = args.first().map_or("", String::as_str);
+    // SAFETY: this process was started with that descriptor open, and nothing else here uses it.
+    let steward = unsafe { OwnedFd::from_raw_fd(0) };
+    wait(&steward, host)
+}
+
 struct Held {
     pid: i32,
     process: PidFd,
-    _memory: Option<OwnedFd>,
+    memory: Option<OwnedFd>,
 }
 
-fn wait(steward: &OwnedFd) -> ! {
+fn wait(steward: &OwnedFd, host: &str) -> ! {
     // Witnesses are reaped by the kernel.
     // SAFETY: no handler.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
@@ -121,7 +217,7 @@ fn wait(steward: &OwnedFd) -> ! {
                 let pid = i32::from_le_bytes(packet[0]);
                 held.retain(|known| known.pid != pid);
                 let mut descriptors = descriptors.into_iter();
-                held.extend(descriptors.next().map(|p| Held { pid, process: p.into(), _memory: descriptors.next() }));
+                held.extend(descriptors.next().map(|p| Held { pid, process: p.into(), memory: descriptors.next() }));
                 if packet[1] == ANSWER {
                     // A steward that is gone is noticed next.
                     let _ = os::socket::send(steward.as_fd(), &[IoSlice::new(&packet[0])], &[], 0);
@@ -131,6 +227,7 @@ fn wait(steward: &OwnedFd) -> ! {
             Ok((0, _)) | Err(_) => break,
         }
     }
+    words::tell(&held, host);
     held.iter().for_each(|held| drop(held.process.kill(libc::SIGKILL)));
     std::process::exit(0)
 }
@@ -159,7 +256,7 @@ mod tests {
         let heirs = unsafe { libc::fork() };
         if heirs == 0 {
             drop(heir);
-            wait(&theirs);
+            wait(&theirs, "n2");
         }
         (0..100).for_each(|_| heir.entrust(child.id() as i32, &PidFd::open(child.id() as i32).unwrap()));
         let status = os::process::status(std::process::id() as i32).unwrap();

@@ -11,7 +11,7 @@ use link::Body;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 use wire::message::onward::Said;
-use wire::message::{Birth, Call, CallId, Ending};
+use wire::message::{Birth, Call, CallId, Cause, Ending};
 use wire::{Refusal, ToHome, ToRoom};
 
 /// Obeys one message. `Err`: why the room is to end.
@@ -69,7 +69,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
                 deputy.end_thread(tid);
             }
         }
-        ToHome::Exited { pid, how, .. } => exited(room, pid, how),
+        ToHome::Exited { pid, how, cause, .. } => exited(room, pid, how, words_for(room, pid, cause)),
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { id, pid, standin } => room.poller.order(Order::Watch { id, pid, standin }),
         ToHome::LookAt { id, path, look } => room.poller.order(Order::LookAt { id, path, look }),
@@ -368,9 +368,35 @@ fn with_reason(what: &str, errno: i32) -> String {
     if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-fn exited(room: &Shared, pid: i32, how: Ending) {
+/// What the user is told of the end of a body that was not the program's own doing.
+fn words_for(room: &Shared, pid: i32, cause: Cause) -> Option<String> {
+    let host = &room.args.host;
+    let what = match cause {
+        Cause::Own => return None,
+        Cause::Memory => "whose kernel killed it for want of memory",
+        Cause::Room => "where the first process of its room ended: it ends as if killed",
+    };
+    tracing::warn!("process {pid} ran on {host}, {what}");
+    Some(format!("tern: process {pid} ran on {host}, {what}\n"))
+}
+
+/// Writes what a process is told to its standard error, which its deputy has closed already with those of the body.
+fn said_to_the_last(room: &Shared, pid: i32, words: &str) -> bool {
+    let stderr = room.table().deputies.get_mut(&pid).and_then(|deputy| deputy.stderr.take());
+    let Some((_, stderr)) = stderr else { return false };
+    let words = words.to_owned();
+    // Who reads it may make it wait.
+    super::closing::briefly(move || {
+        let _ = rustix::io::write(&stderr, words.as_bytes());
+    });
+    true
+}
+
+fn exited(room: &Shared, pid: i32, how: Ending, words: Option<String>) {
     room.leftovers.forget(pid);
+    let words = words.filter(|words| !said_to_the_last(room, pid, words));
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
+        deputy.stderr = None;
         let packet = match how {
             Ending::Exit(status) => channel::order(abi::OP_EXIT, [u64::from(status), 0], &[]),
             Ending::Signal(signal) => {
@@ -387,8 +413,11 @@ fn exited(room: &Shared, pid: i32, how: Ending) {
         };
         match deputy.lends {
             // Its children may miss pages that it has.
-            true => deputy.ends_with = Some(packet),
-            false => deputy.end(packet, None),
+            true => {
+                deputy.ends_with = Some(packet);
+                words.into_iter().for_each(|words| deputy.say(&words));
+            }
+            false => deputy.end(packet, words.as_deref()),
         }
     }
 }

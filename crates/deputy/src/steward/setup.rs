@@ -3,7 +3,7 @@
 use super::args::StewardArgs;
 use super::closing;
 use super::files::{Hosted, ToTheRoom};
-use super::heir::Heir;
+use super::heir::{self, Heir};
 use super::messages;
 use super::mounts;
 use super::poller::Poller;
@@ -24,7 +24,7 @@ const WORKERS: usize = 6;
 /// Runs the steward until its room is gone and its last deputy has ended.
 pub fn run(args: StewardArgs) -> Result<(), StewardError> {
     // SAFETY: the threads of this process are started below.
-    let heir = unsafe { Heir::beget()? };
+    let heir = unsafe { Heir::beget(&args.host)? };
     let rooms = args.run_dir.join("rooms");
     std::fs::create_dir_all(&rooms).map_err(|e| os::Error::new(format!("making {}", rooms.display()), e))?;
     let path = args.socket();
@@ -34,6 +34,11 @@ pub fn run(args: StewardArgs) -> Result<(), StewardError> {
     std::thread::Builder::new()
         .name("socket".into())
         .spawn(move || control::serve(&serving, &listener))
+        .map_err(|e| os::Error::new("starting a thread", e))?;
+    let watching = room.clone();
+    std::thread::Builder::new()
+        .name("heirs".into())
+        .spawn(move || heir::keep(&watching))
         .map_err(|e| os::Error::new("starting a thread", e))?;
     privileged::run(room);
     let _ = std::fs::remove_file(path);

@@ -112,6 +112,7 @@ impl Shared {
     /// A process is one of the room's deputies from now on: it is watched, and does not outlive the steward.
     pub fn adopt(&self, pid: i32, deputy: Deputy) -> os::Result<()> {
         let pidfd = deputy.pidfd.clone();
+        let generation = self.heir.generation();
         self.heir.entrust(pid, &pidfd);
         // What it says meanwhile is heard when it is there.
         let mut table = self.table();
@@ -120,6 +121,11 @@ impl Shared {
             self.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: *tid }, EventFlags::IN)?;
         }
         self.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        drop(table);
+        // One that replaced the heir meanwhile may not have seen it in the table.
+        if self.heir.generation() != generation {
+            self.heir.entrust(pid, &pidfd);
+        }
         // Whether it is stopped is looked at from now on.
         self.poller.wake();
         Ok(())
@@ -240,6 +246,8 @@ impl Shared {
 
     /// The room is gone, or could not be made: every deputy ends, as if killed if its program ran.
     pub fn lost(&self, why: &str) {
+        // Another node may have said it, and terminals obey what is no text.
+        let why: &str = &why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
         let mut table = self.table();
         if matches!(table.room, RoomState::Lost(_)) {
             return;

@@ -8,6 +8,7 @@ use super::{channel, closing};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, mpsc};
+use std::time::Instant;
 use wire::ToRoom;
 use wire::message::{Call, CallId, StandinId};
 
@@ -89,6 +90,9 @@ pub fn close(room: &Shared, standin: StandinId) {
     room.release(standin);
     for deputy in room.table().deputies.values_mut().filter(|d| d.phase == Phase::Away) {
         for fd in deputy.standins.remove(&standin).unwrap_or_default() {
+            if fd == libc::STDERR_FILENO {
+                deputy.stderr = deputy.pidfd.get_fd(fd).ok().map(|file| (Instant::now(), file));
+            }
             let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
             if let Some(packet) = channel::call(&call) {
                 deputy.give_soon(Job::new(packet, Purpose::Nothing));

@@ -48,8 +48,14 @@ impl Stops {
     }
 }
 
+/// A body whose standard error is closed has been killed, or it goes on without it: that is known by now.
+const STDERR_KEPT: Duration = Duration::from_millis(500);
+
 fn look_at_all(room: &Shared, again: bool) {
     let mut table = room.table();
+    for deputy in table.deputies.values_mut() {
+        drop(deputy.stderr.take_if(|(since, _)| since.elapsed() > STDERR_KEPT));
+    }
     let mut stopped = Vec::new();
     for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase == Phase::Away && !d.stopped) {
         if deputy.stops(*pid) {

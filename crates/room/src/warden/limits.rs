@@ -4,13 +4,12 @@
 //! have leaves the others something.
 
 use super::args::WardenArgs;
+use ctl::paths::{ROOMS_GROUP, room_group};
 use ctl::steward::RoomId;
 use os::cgroup::{Group, Limits};
 use os::ptrace::HostTid;
 use std::time::Duration;
 
-/// The group of all rooms.
-const ROOMS: &str = "tern-rooms";
 /// Processes and threads that one room may have.
 const PIDS_MAX: u64 = 4096;
 /// The share of the CPUs that all rooms have together, beside one process of the node's own (100): the owner comes first. Rooms share it
@@ -53,7 +52,7 @@ pub fn put(args: &WardenArgs, porter: HostTid) -> Option<Limited> {
 }
 
 fn make(room: RoomId, porter: HostTid, of_rooms: Limits, of_room: Limits) -> os::Result<Limited> {
-    let path = format!("{ROOMS}/tern-{room}");
+    let path = room_group(room);
     let mut made = Group::create(&path, &of_room);
     for _ in 1..TRIES_MAX {
         if made.is_ok() {
@@ -63,7 +62,7 @@ fn make(room: RoomId, porter: HostTid, of_rooms: Limits, of_room: Limits) -> os:
     }
     let room = made?;
     // As long as the room has its group, nobody removes the one above: the limit stays.
-    let rooms = Group::create(ROOMS, &of_rooms)?;
+    let rooms = Group::create(ROOMS_GROUP, &of_rooms)?;
     room.attach(porter.0)?;
     Ok(Limited { room, rooms })
 }

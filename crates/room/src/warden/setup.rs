@@ -26,6 +26,8 @@ use std::time::Duration;
 use wire::message::Home;
 use wire::{Kind, ToHome, ToRoom};
 
+/// Why a room ends whose porter did: nobody can live there without it.
+const PORTER_ENDED: &str = "the first process of its room ended";
 /// How long a home may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -45,6 +47,9 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
     let _ = room.shared.home_ahead_ns.set(home.monotonic_ns - here_monotonic_ns);
+    if let Ok(watched) = os::cgroup::Group::open(&ctl::paths::room_group(RoomId(args.room))) {
+        let _ = room.shared.group.set(watched);
+    }
     let lanes = take_lanes(args, &room.shared, identity)?;
     let wall = Wall::needed(clocks.ahead_ns, clocks.doubt_ns);
     if wall.is_some() || home.vdso != os::vdso::own() {
@@ -70,6 +75,9 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     // The first thread to end, ends the room: the kernel kills the guests with their tracer, and the group is empty soon.
     let why: &str = ended.recv().unwrap_or("all threads ended");
     tracing::info!("room ends: {why}");
+    if why == PORTER_ENDED {
+        room.shared.tell(&ToHome::RoomFailed { reason: why.into() });
+    }
     // SAFETY: the porter is this process' child and not waited for: the number is its own.
     unsafe { libc::kill(porter.0, libc::SIGKILL) };
     let _ = std::fs::remove_file(lanes);
@@ -297,7 +305,7 @@ fn trace(
             if let Err(e) = tracer::run(parts) {
                 tracing::error!("{e}");
             }
-            let _ = end.send("the porter ended");
+            let _ = end.send(PORTER_ENDED);
         })
         .map(drop)
         .map_err(|e| os::Error::new("starting a thread", e).into())

@@ -65,6 +65,10 @@ pub struct Shared {
     pub fifos: Fifos,
     /// The home's /proc.
     pub proc: super::proc::Proc,
+    /// The room's control group, if it has one.
+    pub group: OnceLock<os::cgroup::Group>,
+    /// So many of its processes the kernel has killed for want of memory, as far as was told.
+    killed_for_memory: AtomicU64,
     /// Threads that install a filter.
     pub filtering: super::tracer::shown::Filtering,
     /// So far is home's monotonic clock ahead of this machine's, nanoseconds.
@@ -239,12 +243,21 @@ impl Shared {
             pairs: super::sharers::Pairs::default(),
             fifos: Fifos::default(),
             proc,
+            group: OnceLock::new(),
+            killed_for_memory: AtomicU64::new(0),
             filtering: super::tracer::shown::Filtering::default(),
             home_ahead_ns: OnceLock::new(),
             wall: OnceLock::new(),
             vigil: os::awake::Vigil::default(),
             strange: OnceLock::new(),
         }
+    }
+
+    /// The kernel has killed one process more for want of memory since this was last asked.
+    pub fn kernel_killed_for_memory(&self) -> bool {
+        let Some(now) = self.group.get().and_then(os::cgroup::Group::killed_for_memory) else { return false };
+        let told = |told: u64| (told < now).then_some(told + 1);
+        self.killed_for_memory.fetch_update(Ordering::Relaxed, Ordering::Relaxed, told).is_ok()
     }
 
     /// What follows from the result of a call, and whose it is; still waiting at its listener there, unless it was interrupted.

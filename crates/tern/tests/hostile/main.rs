@@ -4,9 +4,12 @@
 mod caller;
 #[path = "../common/mod.rs"]
 mod common;
+mod deaths;
 mod fairness;
 mod leases;
 mod lying_deputy;
+mod reserve;
 mod root;
 mod sandbox;
+mod silence;
 mod support;

@@ -61,7 +61,11 @@ pub(crate) fn attacker(name: &str) -> Vec<u8> {
     let places = ["tests/hostile/attackers", "../../guests/attacks"];
     let sources = places.map(|dir| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(dir).join(format!("{name}.c")));
     let source = sources.into_iter().find(|source| source.exists()).unwrap();
-    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!(
+        "{name}-{:?}-{}",
+        std::thread::current().id(),
+        std::process::id()
+    ));
     let done = Command::new("cc").args(["-static", "-O1", "-o"]).arg(&program).arg(&source).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let bytes = std::fs::read(&program).unwrap();

@@ -82,8 +82,8 @@ pub struct Arrival {
     pub files: Vec<ToOpen>,
     /// Descriptor of the first of them; the others follow.
     pub files_at: i32,
-    /// Its soft limit of descriptors (RLIMIT_NOFILE), which is set when all are at their numbers.
-    pub descriptors_max: u64,
+    /// Its soft and hard limit of descriptors (RLIMIT_NOFILE), which are set when all are at their numbers.
+    pub descriptors_max: (u64, u64),
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
     /// Permitted and effective capabilities at home.

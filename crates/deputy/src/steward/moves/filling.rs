@@ -9,6 +9,7 @@ use body::{Batch, BodyError, Collected, Dense, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
+use os::process::MoreDescriptors;
 use os::ptrace::Stopped;
 use os::told;
 use os::userfault::Userfault;
@@ -45,6 +46,10 @@ pub struct Filling {
     locks: Locks,
     /// What happens to what it watches.
     edges: Edges,
+    /// Its files are open beside the deputy's, until all are at their numbers.
+    more: Option<MoreDescriptors>,
+    /// Its limit of descriptors, soft and hard, if it has raised that itself.
+    before: Option<(u64, u64)>,
 }
 
 /// An area of the deputy's.
@@ -100,6 +105,8 @@ impl Filling {
             copies,
             locks,
             edges,
+            more: None,
+            before: None,
         }
     }
 
@@ -115,6 +122,7 @@ impl Filling {
     /// Opens the files with the deputy's own rights, and lays the memory out. `theirs`: memories, by their places, that another process here has already.
     pub fn prepare(&mut self, room: &Shared, pid: i32, theirs: &[Option<&OwnedFd>]) -> Result<(), BodyError> {
         os::fault::at("fill")?;
+        self.allow_more_descriptors(pid)?;
         keeps_its_locks(room, pid, &self.image)?;
         self.suits_the_processor()?;
         let Filling { image, deputy, given, locks, kept, .. } = self;
@@ -144,6 +152,40 @@ impl Filling {
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
         given.windows = body::make_memories(inside, image, given, taken, LOWEST_FD, &theirs)?;
         Ok(())
+    }
+
+    /// As many as all that is open twice takes.
+    fn allow_more_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+        const SPARE: usize = 64;
+        let needed = 2 * self.image.descriptors.len() + os::process::descriptors(pid)?.len() + SPARE;
+        let limits = os::process::limits(pid)?;
+        let Some(before @ (soft, hard)) = limits.get(libc::RLIMIT_NOFILE as usize).copied() else { return Ok(()) };
+        if soft >= needed as u64 {
+            return Ok(());
+        }
+        self.more = MoreDescriptors::give(pid);
+        if self.more.is_none() && soft < hard {
+            // Of another user's process only some superusers may set it; itself it may, as far as the hard limit goes.
+            self.limit_descriptors((hard, hard))?;
+            self.before = Some(before);
+        }
+        Ok(())
+    }
+
+    fn limit_descriptors(&mut self, (soft, hard): (u64, u64)) -> Result<(), BodyError> {
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        let limit = batch.put(&[soft.to_le_bytes(), hard.to_le_bytes()].concat());
+        let which = u64::from(libc::RLIMIT_NOFILE);
+        batch.must("limiting descriptors", libc::SYS_prlimit64, [0, which, limit, 0, 0, 0]);
+        inside.run(&batch)?;
+        Ok(())
+    }
+
+    /// Sets the limit back.
+    fn allow_as_before(&mut self) -> Result<(), BodyError> {
+        self.more = None;
+        self.before.take().map_or(Ok(()), |before| self.limit_descriptors(before))
     }
 
     /// A program may use what only the processor has on which it was started.
@@ -287,6 +329,8 @@ impl Filling {
             batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         }
         inside.run(&batch)?;
+        self.allow_as_before()?;
+        let inside = self.first()?;
         // Calls were made from the program's vDSO.
         let region = inside.region().unwrap_or(0);
         let areas: Vec<Area> = os::areas::read(pid)?.into_iter().filter(|a| a.start != region).collect();
@@ -388,6 +432,7 @@ impl Filling {
             self.first()?.must("entering the working directory", libc::SYS_fchdir, [fd as u64, 0, 0, 0, 0, 0])?;
         }
         self.place_descriptors(room, pid)?;
+        self.allow_as_before()?;
         let locks = std::mem::take(&mut self.locks);
         locks.take_along(self.first()?, &image)?;
         // It is 2 if the kernel has set it so when the process became another user: no program can, and it means the same.

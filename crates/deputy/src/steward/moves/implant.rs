@@ -64,6 +64,7 @@ pub fn implant(
     keeps: bool,
 ) -> Result<(Implant, Vec<(i32, OwnedFd)>), MoveError> {
     os::fault::at("implant")?;
+    let _more = os::process::MoreDescriptors::give(collected.process.pid);
     let _together = collected.first().and_then(|first| Together::with(first.tid().0));
     let tids: Vec<i32> = collected.threads.iter().map(|t| t.tid).collect();
     let (layout, comm) = (collected.process.layout, collected.threads.first().map_or(Vec::new(), |t| t.comm.clone()));

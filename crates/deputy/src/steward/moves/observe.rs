@@ -230,7 +230,8 @@ impl Observed {
         let taken = self.descriptors.iter().map(|d| d.fd);
         let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());
         let files = (0..).zip(&self.files).map(|(place, f)| place::to_open(f, names.of(place, f))).collect();
-        let descriptors_max = placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or(u64::MAX, |(soft, _)| *soft);
+        let descriptors_max =
+            placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or((u64::MAX, u64::MAX), |limits| *limits);
         placed.arrival =
             Some(Arrival { files, files_at, descriptors_max, child_flags: 0, capabilities: place::may(pid)? });
         Ok(placed)

@@ -306,7 +306,8 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
     let taken = image.descriptors.iter().map(|d| d.fd);
     let files_at = body::free_numbers_from(ABOVE_PORTERS, taken, image.files.len() + image.objects.made.len());
     let files = image.files.iter().map(|f| place::to_open(f, f.path.clone())).collect();
-    let descriptors_max = placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or(u64::MAX, |(soft, _)| *soft);
+    let descriptors_max =
+        placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or((u64::MAX, u64::MAX), |limits| *limits);
     placed.arrival = Some(Arrival {
         files,
         files_at,

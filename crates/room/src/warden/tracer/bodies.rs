@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 use wire::ToHome;
-use wire::message::{Ending, Place};
+use wire::message::{Cause, Ending, Place};
 
 /// Where each body is in its life.
 #[derive(Debug, Default)]
@@ -325,7 +325,20 @@ impl Tracer {
         self.room.following.give(Followed::Ended);
         // What it had open is closed at home before its parent hears of its end.
         self.room.standins.settle();
-        self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us });
+        let cause = self.cause(how);
+        self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us, cause });
+    }
+
+    /// Whose doing an end was. What home's processes kill ends at home, and nothing of this is told of it.
+    fn cause(&self, how: Ending) -> Cause {
+        if how != Ending::Signal(libc::SIGKILL as u8) {
+            return Cause::Own;
+        }
+        if os::process::is_exiting(self.porter.host.0) {
+            return Cause::Room;
+        }
+        // Else by itself, or by somebody on this node: its kernel does not say.
+        if self.room.kernel_killed_for_memory() { Cause::Memory } else { Cause::Own }
     }
 
     /// The porter reaped a body: its number is free.
