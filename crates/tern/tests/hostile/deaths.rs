@@ -51,7 +51,9 @@ fn away(lab: &Lab) -> usize {
 fn told(lab: &Lab, meanwhile: impl FnOnce(&Lab)) -> String {
     std::thread::scope(|scope| {
         let guests = scope.spawn(|| at_home(lab, GUESTS));
-        wait_for("the guests to run", || away(lab) == 3 && processes(lab, "n2", "cat").len() == 1);
+        let run = ["1000", "while :; do :; done", "cat"];
+        let all_run = || run.iter().all(|word| processes(lab, "n2", word).len() == 1);
+        wait_for("the guests to run", || away(lab) == 3 && all_run());
         meanwhile(lab);
         let said = guests.join().unwrap();
         assert!(said.status.success(), "{} {}", said.text(), said.errors());

@@ -1,7 +1,7 @@
 """A process that pretends to be a deputy, and lies. An ordinary user runs it at home.
 
 liar.py MODE REQUEST PROGRAM [VICTIM]: REQUEST and PROGRAM are in hexadecimal, as `tern run` would send them; VICTIM is the number of
-another user's process. What the packets mean: crates/abi. Prints `ready PID` once the steward takes it for a deputy, `rejected` when the
+another user's process. What the packets mean: crates/abi. Prints `ready PID` before it says that it is a deputy, `rejected` when the
 steward closes its channel.
 """
 import array, ctypes, fcntl, os, random, signal, socket, struct, subprocess, sys, time
@@ -135,6 +135,8 @@ if answer[:1] != b"\xc0" or b"cannot" in answer:
     say(f"refused {answer!r}")
     sys.exit(0)
 first = packet(READY, os.getpid() | channel.fileno() << 32)
+# Before it speaks: who is found out is killed at once.
+say(f"ready {os.getpid()}")
 if mode == "foreign":
     if os.fork() == 0:
         channel.send(first)
@@ -142,7 +144,6 @@ if mode == "foreign":
     os.wait()
 else:
     channel.send(first)
-say(f"ready {os.getpid()}")
 try:
     if mode == "garbage":
         garbage()
