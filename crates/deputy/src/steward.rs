@@ -8,6 +8,9 @@ mod deputies;
 mod devices;
 mod early;
 mod files;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod heir;
 mod messages;
 mod mounts;

@@ -4,3 +4,7 @@ mod guest_memory;
 mod porter;
 mod usage;
 pub mod warden;
+
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use warden::fuzz;

@@ -39,7 +39,8 @@ impl Heir {
         }
     }
 
-    fn at(socket: OwnedFd) -> Heir {
+    /// The one at the other end of this socket.
+    pub(super) fn at(socket: OwnedFd) -> Heir {
         Heir { socket, asking: Mutex::new(()) }
     }
 

@@ -147,7 +147,7 @@ impl From<os::Error> for ChildError {
 const NUDGE: Duration = Duration::from_millis(2);
 
 /// State of this thread alone.
-struct Privileged {
+pub(super) struct Privileged {
     room: Arc<Shared>,
     buffer: Vec<u8>,
     stops: Stops,
@@ -155,7 +155,7 @@ struct Privileged {
 
 /// Runs until the room is lost and its last deputy has ended.
 pub fn run(room: Arc<Shared>) {
-    let mut this = Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() };
+    let mut this = Privileged::new(room);
     let mut ready = Vec::new();
     loop {
         let nudge = this.nudge().then_some(NUDGE);
@@ -181,7 +181,11 @@ pub fn run(room: Arc<Shared>) {
 }
 
 impl Privileged {
-    fn obey(&mut self, order: Order) {
+    pub(super) fn new(room: Arc<Shared>) -> Privileged {
+        Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() }
+    }
+
+    pub(super) fn obey(&mut self, order: Order) {
         match order {
             Order::Arrive { coming, channel, program, blocked } => {
                 let pid = coming.proof.pid();
@@ -323,7 +327,7 @@ impl Privileged {
         }
     }
 
-    fn said(&mut self, pid: i32, tid: i32, said: Said) {
+    pub(super) fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
             Said::Ready { number, .. } => self.ready(pid, tid, number),
             Said::Signal(info) => self.signal(pid, tid, info),
