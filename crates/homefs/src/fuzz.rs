@@ -51,8 +51,8 @@ struct Home {
 }
 
 impl Home {
-    fn new() -> Option<Home> {
-        let dir = PathBuf::from(format!("/var/tmp/homefs-fuzz-{}", std::process::id()));
+    fn new(name: &str) -> Option<Home> {
+        let dir = PathBuf::from(format!("/var/tmp/homefs-fuzz-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         let export = dir.join("export");
         fs::create_dir_all(&export).ok()?;
@@ -139,7 +139,7 @@ pub fn file_server(input: &[u8]) {
         *home = None;
     }
     if home.is_none() {
-        *home = Home::new();
+        *home = Home::new("target");
     }
     let Some(home) = home.as_mut() else { return };
     home.inputs += 1;
@@ -163,14 +163,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
-
-        #[test]
-        fn no_room_changes_what_is_not_its_users(input in proptest::collection::vec(any::<u8>(), 0..600)) {
-            if rustix::process::geteuid().is_root() {
-                file_server(&input);
-            }
+    /// Failed before, where debug assertions are on: no error was said to be error 0.
+    #[test]
+    fn a_room_may_say_that_it_unmounts() {
+        const DESTROY: u32 = 38;
+        if let Some(home) = Home::new("unmounts").filter(|_| rustix::process::geteuid().is_root()) {
+            let len = size_of::<InHeader>() as u32;
+            let header = InHeader { len, opcode: DESTROY, unique: 8, nodeid: 1, ..Default::default() };
+            home.server.request(0, header.as_bytes());
         }
+    }
+
+    #[test]
+    fn no_room_changes_what_is_not_its_users() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let cases = ProptestConfig::default().cases.max(300);
+        let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
+        let mut runner = proptest::test_runner::TestRunner::new(config);
+        let done = runner.run(&proptest::collection::vec(any::<u8>(), 0..600), |input| {
+            file_server(&input);
+            Ok(())
+        });
+        *HOME.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        done.unwrap();
     }
 }

@@ -71,7 +71,6 @@ impl ProvenCaller {
         self.identity.pid
     }
 
-
     /// As a steward is told of it.
     pub(crate) fn named(&self) -> Caller {
         let ProcessIdentity { pid, began, uid, gid, .. } = self.identity;

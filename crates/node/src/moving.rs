@@ -47,13 +47,7 @@ pub(crate) fn relocate_unasked(
     go(daemon, Asker { uid: ROOT, tool: None }, pid, to, wish)
 }
 
-fn go(
-    daemon: &Arc<Daemon>,
-    asker: Asker<'_>,
-    pid: i32,
-    to: Option<&str>,
-    wish: Wish,
-) -> Result<Vec<Leg>, Error> {
+fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: Wish) -> Result<Vec<Leg>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);

@@ -15,7 +15,7 @@ use arbitrary::Unstructured;
 use os::pidfd::PidFd;
 use os::process_identity::ProcessIdentity;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::ToHome;
 use wire::message::{Birth, Call, CallId, Program, StandinId};
@@ -25,12 +25,12 @@ const STEPS_MAX: usize = 64;
 /// More than this no sequence of them makes the steward remember.
 const SIGNALS_MAX: usize = 4096;
 
-/// A process that only waits.
+/// A process that only waits: for the end of this one, too.
 struct Sleeper(Child);
 
 impl Sleeper {
     fn start() -> std::io::Result<Sleeper> {
-        Command::new("sleep").arg("100000").spawn().map(Sleeper)
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map(Sleeper)
     }
 
     fn pid(&self) -> i32 {
@@ -233,7 +233,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
+        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(300)))]
 
         #[test]
         fn no_deputy_leads_its_steward_to_others(input in proptest::collection::vec(any::<u8>(), 0..600)) {

@@ -514,12 +514,7 @@ pub struct OutwardRequest {
 }
 
 /// Moves a process of this home, which runs here, to the room. `tool`: who waits for it.
-pub fn out(
-    room: &Arc<Shared>,
-    pid: i32,
-    request: OutwardRequest,
-    tool: Option<OwnedFd>,
-) -> Result<Leg, String> {
+pub fn out(room: &Arc<Shared>, pid: i32, request: OutwardRequest, tool: Option<OwnedFd>) -> Result<Leg, String> {
     let left = in_a_thread(room, &room.args.host, tool, move |room, gauge| out::run(room, pid, request, gauge));
     learn(room, request.wish, left.map_err(|e| e.to_string()))
 }

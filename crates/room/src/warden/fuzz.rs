@@ -98,7 +98,12 @@ fn host() -> HostTid {
 fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
     let piece = |offset: u64, bytes: u64| Piece { at: at + offset, bytes };
     let back = vec![
-        Back { from: input.arbitrary::<u8>()?.into(), bytes: 128, to: at, counted_at: Some(input.arbitrary::<u8>()?.into()) },
+        Back {
+            from: input.arbitrary::<u8>()?.into(),
+            bytes: 128,
+            to: at,
+            counted_at: Some(input.arbitrary::<u8>()?.into()),
+        },
         Back { from: 128, bytes: 8, to: at + 256, counted_at: None },
     ];
     let with_header = input.arbitrary()?;
@@ -281,7 +286,9 @@ pub fn page_frames(input: &[u8]) {
 /// The guest's memory begins where the input cannot know: small addresses mean places in it.
 fn moved(runs: &[body::Run], at: u64) -> Vec<body::Run> {
     let is_near = |run: &body::Run| run.0 < 1 << 20;
-    runs.iter().map(|run| if is_near(run) { (at.wrapping_add(run.0).wrapping_sub(8192), run.1) } else { *run }).collect()
+    runs.iter()
+        .map(|run| if is_near(run) { (at.wrapping_add(run.0).wrapping_sub(8192), run.1) } else { *run })
+        .collect()
 }
 
 fn frame(input: &mut Unstructured<'_>) -> arbitrary::Result<(Vec<body::Run>, Vec<u8>)> {
@@ -306,7 +313,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(500))]
+        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(500)))]
 
         #[test]
         fn no_home_writes_where_no_call_wants_it(input in proptest::collection::vec(any::<u8>(), 0..800)) {

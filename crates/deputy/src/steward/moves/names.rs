@@ -126,7 +126,7 @@ fn open_flags(file: &File) -> i32 {
 /// Whether the deputy has that file open under this number, or why not.
 fn is_it(pid: i32, fd: i32, file: &File) -> Result<(), String> {
     if fd < 0 {
-        let e = std::io::Error::from_raw_os_error(-fd);
+        let e = std::io::Error::from_raw_os_error(fd.saturating_neg());
         return Err(format!("opening its file {} at home: {e}", shown(file)));
     }
     let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).map_or(0, |m| m.ino());

@@ -29,7 +29,8 @@ impl Move {
         os::fault::at("share")?;
         let pairs = pairs.iter().map(|pair| self.make_pair(pair)).collect::<Result<Vec<_>, _>>()?;
         let pidfd = PidFd::open(self.pid)?;
-        let opened = self.room.visit_deputy(self.pid, |inside| open_all(self, inside, &pidfd, files, (pipes, &pairs)))?;
+        let opened =
+            self.room.visit_deputy(self.pid, |inside| open_all(self, inside, &pidfd, files, (pipes, &pairs)))?;
         let mut given: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (n, common) in files.iter().enumerate() {
             common.holders.iter().for_each(|pid| given.entry(*pid).or_default().push(n));
