@@ -119,7 +119,7 @@ mod tests {
         for more in 0..FD_BYTES {
             let bytes = vec![0; 8 + more];
             let control = &message(1, 1, &bytes)[..HEAD_BYTES + bytes.len()];
-            assert_eq!(descriptors(control), [HEAD_BYTES..HEAD_BYTES + 8], "{more} more");
+            assert_eq!(descriptors(control).first(), Some(&(HEAD_BYTES..HEAD_BYTES + 8)), "{more} more");
         }
     }
 
