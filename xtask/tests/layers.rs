@@ -140,3 +140,27 @@ fn every_invariant_of_the_page_names_a_check() {
         }
     }
 }
+
+/// Each line of the threat model ends with tests, as `FILE: NAME`, and these exist.
+#[test]
+fn every_line_of_the_threat_model_names_its_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
+    let sources = sources(&root.join("crates"));
+    let is_attacked = |section: &&str| section.contains("| attacked by |");
+    let mut count = 0;
+    for section in page.split("\n## ").filter(is_attacked) {
+        for row in section.lines().filter(|line| line.starts_with("| ")).skip(2) {
+            let tests = row.trim_end_matches('|').rsplit('|').next().unwrap();
+            let named: Vec<(&str, &str)> = tests.split('`').filter_map(|word| word.split_once(": ")).collect();
+            assert!(!named.is_empty(), "no test: {row}");
+            for (file, test) in named {
+                let holds =
+                    |(path, text): &(PathBuf, String)| path.ends_with(file) && text.contains(&format!("fn {test}("));
+                assert!(sources.iter().any(holds), "{file} has no {test}: {row}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 0);
+}

@@ -75,4 +75,4 @@ pub use rewind::{may_time_out, rewind};
 pub use stocked::{Divided, PageHash, Stocked, page_hash};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
 pub use visit::{visit, visit_at_length};
-pub use watches::{epoll_event, may_be_told, watch_again, watch_anew, watched};
+pub use watches::{epoll_event, may_be_told, poll_of, watch_again, watch_anew, watched};

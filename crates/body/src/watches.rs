@@ -4,13 +4,15 @@
 use crate::collect::Collected;
 use crate::error::{BodyError, stays};
 use image::{Image, Object, Opened, Watched};
-use os::inject::Inside;
+use os::inject::{Batch, Inside};
 use os::process;
 
 /// `struct epoll_event`, which is packed here.
 const EVENT_BYTES: usize = 12;
 /// Events that are asked for, and descriptors that are named, at once.
 const AT_ONCE: usize = 4096;
+/// Files that are asked about in one poll(2), which takes no more than the process may have open.
+const POLLED_AT_ONCE: usize = 16;
 const EDGES: u32 = libc::EPOLLET as u32;
 const ONCE: u32 = libc::EPOLLONESHOT as u32;
 /// What is left when one that is told of once (EPOLLONESHOT) was told: how it is watched, and not for what (EP_PRIVATE_BITS in fs/eventpoll.c).
@@ -134,6 +136,7 @@ fn take(inside: &mut Inside, epoll: i32, many: usize) -> Result<Vec<u64>, BodyEr
 fn control(inside: &mut Inside, calls: &[(i32, i32, Watched)]) -> Result<(), BodyError> {
     for calls in calls.chunks(AT_ONCE) {
         let mut batch = inside.batch();
+        ask_before(&mut batch, calls);
         for (epoll, what, watched) in calls {
             let event = batch.put(&epoll_event(watched));
             // Files of a room can be watched, others cannot: what is watched in vain makes no difference.
@@ -142,6 +145,22 @@ fn control(inside: &mut Inside, calls: &[(i32, i32, Watched)]) -> Result<(), Bod
         inside.run(&batch)?;
     }
     Ok(())
+}
+
+/// `struct pollfd`: what is asked of this descriptor.
+pub fn poll_of(fd: i32) -> [u8; 8] {
+    (u64::from(fd as u32) | u64::from(ANYTHING) << 32).to_le_bytes()
+}
+
+/// Asks by poll(2) what the files are ready for that will be watched. Where their state is elsewhere, epoll_ctl(2) is only told what is known here (`room/warden/standins.rs`): so it
+/// is known by then, and nothing is told as news afterwards.
+fn ask_before(batch: &mut Batch, calls: &[(i32, i32, Watched)]) {
+    let added = calls.iter().filter(|(_, what, _)| *what == libc::EPOLL_CTL_ADD);
+    let asked: Vec<[u8; 8]> = added.map(|(_, _, watched)| poll_of(watched.fd)).collect();
+    for some in asked.chunks(POLLED_AT_ONCE) {
+        let at = batch.put(some.as_flattened());
+        batch.may(libc::SYS_poll, [at, some.len() as u64, 0, 0, 0, 0]);
+    }
 }
 
 /// Has the epoll instances, by their descriptors, watch these as if they had not yet: what is ready will be told.

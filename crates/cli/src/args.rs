@@ -204,6 +204,9 @@ pub struct Run {
     /// With --on: the CPU there may lack features that this one has. For programs that look for them when they start, and not ones built for this very CPU
     #[arg(long, requires = "on")]
     pub any_cpu: bool,
+    /// Root's processes, too: the node gets root's rights over this one's files (for good: `tern policy set root-on=NODE`)
+    #[arg(long)]
+    pub as_root: bool,
     /// Program and arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -236,6 +239,9 @@ pub struct Move {
     /// From a node to another by way of home, and not straight there
     #[arg(long)]
     pub by_home: bool,
+    /// Root's processes, too: the node gets root's rights over this one's files (for good: `tern policy set root-on=NODE`)
+    #[arg(long)]
+    pub as_root: bool,
     /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,

@@ -27,8 +27,8 @@ pub use error::Error;
 pub struct Host {
     /// Probes this machine's kernel.
     pub probe: fn() -> Vec<Finding>,
-    /// Undoes what this program's runtime changed of the signals that it was started with.
-    pub restore_signals: fn(),
+    /// Undoes what this program's runtime changed of the signals and descriptors that it was started with.
+    pub restore_inheritance: fn(),
     /// From now on SIGINT makes this descriptor readable, the first time; the second ends this program as ever.
     pub interrupts: fn() -> std::io::Result<OwnedFd>,
     /// Whether this machine alone can execute this file for whoever asks.
@@ -54,7 +54,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
     let ask = |request| client::ask(&dirs.run_dir, &request);
     match command {
         Command::Run(args) => {
-            (host.restore_signals)();
+            (host.restore_inheritance)();
             let (channel, program) = run::place(&dirs.run_dir, args, host.begins_at_home)?;
             (host.become_deputy)(channel, &program)
         }

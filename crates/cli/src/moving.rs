@@ -17,9 +17,9 @@ const HOME: &str = "home";
 /// Moves a process, and waits until nothing is left to do.
 pub(crate) fn relocate(run_dir: &Path, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
-    let (any_cpu, by_home) = (args.any_cpu, args.by_home);
+    let (any_cpu, by_home, as_root) = (args.any_cpu, args.by_home, args.as_root);
     let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
-    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze, any_cpu, by_home, pace };
+    let wish = Wish { how: args.how.into(), max_freeze_us: args.max_freeze, any_cpu, by_home, as_root, pace };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
     let socket = client::begin(run_dir, &Request::Move { pid: args.pid, to, wish }, &[])?;
     let mut display = Display::new(args.progress);

@@ -44,7 +44,8 @@ pub(crate) fn place(
         blocked: blocked_signals(),
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
-    let request = Request::Run { on: args.on.clone(), movable: args.movable, any_cpu: args.any_cpu };
+    let args::Run { movable, any_cpu, as_root, .. } = *args;
+    let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root };
     let ask = || client::ask_with(run_dir, &request, &[sealed.as_fd()]);
     // A room that ends while this process is handed to it takes it along only if it has said so: an end without a word is one of the room.
     let again = |e: &Error| matches!(e, Error::NoAnswer { source } if source.kind() == io::ErrorKind::UnexpectedEof);

@@ -29,13 +29,22 @@ pub struct Wish {
     pub any_cpu: bool,
     /// From a node to another by way of home, and not straight there.
     pub by_home: bool,
+    /// The node may host it even if it has root's rights.
+    pub as_root: bool,
     /// How its pages go.
     pub pace: Pace,
 }
 
 impl Default for Wish {
     fn default() -> Wish {
-        Wish { how: How::Auto, max_freeze_us: 100_000, any_cpu: false, by_home: false, pace: Pace::default() }
+        Wish {
+            how: How::Auto,
+            max_freeze_us: 100_000,
+            any_cpu: false,
+            by_home: false,
+            as_root: false,
+            pace: Pace::default(),
+        }
     }
 }
 

@@ -45,6 +45,8 @@ pub enum PeerRequest {
         room: RoomId,
         /// Where the warden finds my daemon.
         address: SocketAddr,
+        /// The user whose processes it will have.
+        owner: u32,
     },
     /// I am about to leave: close your rooms here that have no guests. Refused, in words, if one has guests.
     Vacate,

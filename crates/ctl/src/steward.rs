@@ -135,7 +135,11 @@ pub enum ToSteward {
         from: String,
         /// What it holds, as its room says.
         outline: Vec<u8>,
+        /// Whose processes the room has that it leaves.
+        owner: u32,
     },
+    /// Whose processes does the room have? Answered by [`FromSteward::Owner`].
+    Owner,
 }
 
 /// The process that asked to be placed, as the kernel described it when its request came (SCM_CREDENTIALS). The steward places it only
@@ -202,6 +206,11 @@ pub enum FromSteward {
         frames: u64,
         /// Bytes before encryption.
         bytes: u64,
+    },
+    /// To [`ToSteward::Owner`].
+    Owner {
+        /// User id.
+        uid: u32,
     },
 }
 

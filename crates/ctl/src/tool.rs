@@ -41,6 +41,8 @@ pub enum Request {
         movable: bool,
         /// The node's CPU may lack what this one's has.
         any_cpu: bool,
+        /// Root accepts that the node gets root's rights over this home.
+        as_root: bool,
     },
     /// Test the pair of this node and another.
     Doctor {

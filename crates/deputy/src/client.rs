@@ -15,8 +15,16 @@ const ARG_ROOM_BYTES: usize = 64 << 10;
 
 /// Signals that were ignored when this process started: the runtime changes SIGPIPE before `main`.
 static IGNORED_AT_START: AtomicU64 = AtomicU64::new(0);
+/// Standard descriptors that were closed when this process started, a bit each: the runtime opens /dev/null in their place before `main`.
+static CLOSED_AT_START: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn note_ignored() {
+extern "C" fn note_start() {
+    for fd in 0..3 {
+        // SAFETY: numbers only.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+            CLOSED_AT_START.fetch_or(1 << fd, Ordering::Relaxed);
+        }
+    }
     let mut ignored = 0;
     for signal in 1..=64 {
         let mut action = [0u64; 4];
@@ -32,13 +40,23 @@ extern "C" fn note_ignored() {
 // SAFETY: a constructor that makes system calls only; it needs nothing of the runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static NOTE_IGNORED: extern "C" fn() = note_ignored;
+static NOTE_START: extern "C" fn() = note_start;
 
 /// Gives SIGPIPE back the action that it had when this process started: what the body ignores is read from here.
 pub fn restore_signals() {
     let ignored = IGNORED_AT_START.load(Ordering::Relaxed) & (1 << (libc::SIGPIPE - 1)) != 0;
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
+/// Makes the program that is to be placed find its standard descriptors closed that were closed when this process started.
+/// They stay open here until then, so that nothing of the tool's own gets their numbers.
+pub fn restore_descriptors() {
+    let closed = CLOSED_AT_START.load(Ordering::Relaxed);
+    for fd in (0..3).filter(|fd| closed & (1 << fd) != 0) {
+        // SAFETY: numbers only. What an exec would close is not the program's (`steward/place.rs`).
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
 }
 
 /// Turns this process into the deputy of `program`. `channel` is its way to the steward. Everything else that the process has in memory is gone afterwards.

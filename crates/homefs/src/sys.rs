@@ -179,9 +179,12 @@ pub(crate) fn take_lease(fd: BorrowedFd<'_>, tid: i32, signal: i32) -> Result<()
     fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK.into()).map(drop)
 }
 
-pub(crate) fn drop_lease(fd: BorrowedFd<'_>) {
-    if let Err(errno) = fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK.into()) {
-        tracing::debug!(%errno, "lease was gone already");
+/// Gives the lease of this open file up, if it has one. As taking one, that wants CAP_LEASE, or the file's owner (`vfs_setlease` in fs/locks.c).
+pub(crate) fn drop_lease(fd: BorrowedFd<'_>) -> Result<()> {
+    match fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK.into()) {
+        // The kernel has taken it.
+        Err(Errno::AGAIN) => Ok(()),
+        other => other.map(drop),
     }
 }
 

@@ -194,3 +194,27 @@ fn any_bytes_get_at_most_one_reply() {
         assert_eq!(home.ask(3, 1, USER, GetattrIn::default().as_bytes()).0, 0, "the server still works");
     });
 }
+
+#[test]
+fn a_room_that_does_not_answer_holds_no_writer_up() {
+    with_root(|| {
+        let home = Home::new();
+        let path = home.dir.join("readable");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        // Root owns the file: a thread that acts for the user could not give the lease back.
+        for closes in [false, true] {
+            let (error, node) = home.lookup(1, "readable", USER);
+            assert_eq!(error, 0);
+            let (error, opened) = home.ask(14, node, USER, OpenIn::default().as_bytes());
+            assert_eq!(error, 0);
+            let fh = u64::from_le_bytes(*opened.first_chunk().unwrap());
+            if closes {
+                home.ask(18, node, USER, homefs::proto::ReleaseIn { fh, ..Default::default() }.as_bytes());
+            }
+            let start = Instant::now();
+            fs::OpenOptions::new().write(true).open(&path).unwrap();
+            assert!(start.elapsed() < Duration::from_secs(3), "the writer waited for {:?}", start.elapsed());
+        }
+    });
+}

@@ -69,6 +69,10 @@ pub enum Command {
         /// CPU of the virtual machines, as QEMU names it.
         #[arg(long, value_name = "MODEL", default_value = crate::machine::CPU)]
         vm_cpu: String,
+        /// Nodes that every node trusts with its root's processes: all, none, or names with commas between them. (A lab is one machine, of one root.
+        /// Nodes of a real cluster trust none: `tern policy set root-on=`.)
+        #[arg(long, value_name = "NODES", default_value = "all")]
+        root_on: String,
         /// Only the nodes: no cluster, no daemons.
         #[arg(long)]
         bare: bool,
@@ -140,7 +144,7 @@ pub fn run(args: Args) -> u8 {
 
 fn act(Args { name, command }: Args) -> Result<u8> {
     match command {
-        Command::Up { nodes, cpus, cpus_of, pace, mem, rate, trunk, delay, foreign, vm, vm_cpu, bare } => {
+        Command::Up { nodes, cpus, cpus_of, pace, mem, rate, trunk, delay, foreign, vm, vm_cpu, root_on, bare } => {
             let foreign = foreign.iter().flat_map(|f| f.split(',')).map(str::to_owned).collect();
             let options = Options {
                 name,
@@ -156,6 +160,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
                 daemons: !bare,
                 machines: vm,
                 machine_cpu: vm_cpu,
+                root_on,
             };
             let state = up::up(options)?;
             say(format!("lab {} is up: {}", state.options.name, nodes_in_words(&state)));

@@ -39,7 +39,18 @@ pub fn found(state: &State) -> Result<()> {
     }
     let all = options.all_nodes();
     let complete = |status: &Status| status.alive == all && status.known == all;
-    daemons.iter().try_for_each(|daemon| daemon.wait(end, complete))
+    daemons.iter().try_for_each(|daemon| daemon.wait(end, complete))?;
+    state.nodes.iter().try_for_each(|node| trust_root(node, &options.root_on))
+}
+
+/// Has a node trust these with its root's processes.
+fn trust_root(node: &NodeState, root_on: &str) -> Result<()> {
+    let refused = |reason: String| Error::Setup { who: format!("root-on of {}", node.name), reason };
+    match ask(node, &Request::SetPolicy { changes: vec![("root-on".into(), root_on.into())] }) {
+        Some(Answer::Done) => Ok(()),
+        Some(Answer::Failed { reason, .. }) => Err(refused(reason)),
+        _ => Err(refused("ternd did not answer as it should".into())),
+    }
 }
 
 /// What the daemon of a node says about itself; `None` if there is none.

@@ -43,6 +43,8 @@ pub struct Options {
     pub machines: u32,
     /// QEMU's name of their CPU.
     pub machine_cpu: String,
+    /// Nodes that every node trusts with its root's processes, as `tern policy set root-on=` takes them.
+    pub root_on: String,
 }
 
 impl Options {
@@ -62,6 +64,8 @@ impl Options {
             daemons: true,
             machines: 0,
             machine_cpu: crate::machine::CPU.into(),
+            // They are one machine, of one root.
+            root_on: "all".into(),
         }
     }
 

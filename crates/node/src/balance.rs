@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::policy::{Ask, Earned, Entry, Mean, Mover, NodeView, ProcessView, Refusal, Settings, Verdict, mean_rate};
+use ::policy::{Ask, Earned, Entry, Mean, Mover, NodeView, ProcessView, Refusal, RootOn, Settings, Verdict, mean_rate};
 use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
@@ -270,15 +270,39 @@ impl Rounds {
         }
     }
 
-    /// Decides for what is on one node; true if something is to move.
+    /// Decides for what is on one node; true if something is to move. Processes with root's rights are decided for apart: only nodes that the
+    /// owner trusts with them are looked at.
     fn decide(&mut self, source: u64, round: &mut Round) -> bool {
+        let (all, root_on) = (self.processes(source, round), round.settings.root_on.clone());
+        if root_on == RootOn::All {
+            return self.decide_among(source, round, all, None);
+        }
+        let (roots, users): (Vec<_>, Vec<_>) = all.into_iter().partition(has_power);
+        let trusted = self.trusted(&root_on);
+        self.decide_among(source, round, users, None) || self.decide_among(source, round, roots, Some(&trusted))
+    }
+
+    /// The nodes that are trusted with root's rights.
+    fn trusted(&self, root_on: &RootOn) -> HashSet<u64> {
+        let table = self.daemon.table();
+        table.iter().filter(|k| root_on.includes(&k.member.name)).map(|k| k.member.id).collect()
+    }
+
+    /// Decides for some processes of one node, which may go to these nodes alone, if there is a restriction.
+    fn decide_among(
+        &mut self,
+        source: u64,
+        round: &mut Round,
+        processes: Vec<ProcessView>,
+        only: Option<&HashSet<u64>>,
+    ) -> bool {
         let Some(own) = round.nodes.get(&source).copied() else { return false };
-        let processes = self.processes(source, round);
         if processes.is_empty() {
             return false;
         }
         let (now_ms, home) = (self.daemon.uptime_ms(), self.daemon.me().id);
-        let others = round.nodes.values().filter(|n| n.id != source && n.id != home).copied();
+        let may_host = |id: u64| id != source && id != home && only.is_none_or(|only| only.contains(&id));
+        let others = round.nodes.values().filter(|n| may_host(n.id)).copied();
         let mover = self.movers.entry(source).or_default();
         let mut settings = round.settings.clone();
         settings.params = self.took.applied(settings.params, self.orders.is_any_under_way());
@@ -346,4 +370,10 @@ impl Rounds {
             }
         }
     }
+}
+
+/// Whether a process has root's rights at home; also if it has ended.
+fn has_power(process: &ProcessView) -> bool {
+    let pid = i32::try_from(process.id).unwrap_or(0);
+    !matches!(os::superuser::power_of(pid), Ok(None))
 }

@@ -11,6 +11,7 @@ use crate::Error;
 use crate::daemon::{Daemon, lock};
 use crate::placement::Refusal;
 use crate::rooms;
+use crate::root_trust::Hosts;
 use crate::steward::Steward;
 
 /// A choice counts as load at most for so long, ...
@@ -129,30 +130,40 @@ fn middle(candidates: &[Candidate]) -> Load {
     known.get(known.len() / 2).copied().unwrap_or(unknown)
 }
 
-/// The node, and a connection to the steward of the room there.
-pub(crate) fn choose(daemon: &Arc<Daemon>, on: Option<&str>, any_cpu: bool) -> Result<(String, Steward), Error> {
+/// The node, one of the process' `hosts`, and a connection to the steward of this user's room there.
+pub(crate) fn choose(
+    daemon: &Arc<Daemon>,
+    owner: u32,
+    on: Option<&str>,
+    any_cpu: bool,
+    hosts: &Hosts,
+) -> Result<(String, Steward), Error> {
     let me = daemon.me().name;
     match on {
         Some(name) if name == me => Err(Refusal::Here { name: me }.into()),
         Some(name) => {
             let member = daemon.living_soon(name)?;
-            let steward = rooms::steward_on(daemon, &member, any_cpu)?;
+            hosts.check(name)?;
+            let steward = rooms::steward_on(daemon, &member, owner, any_cpu)?;
             daemon.choices.add(name);
             Ok((member.name, steward))
         }
-        None => choose_best(daemon, &me),
+        None => choose_best(daemon, owner, &me, hosts),
     }
 }
 
-fn choose_best(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Error> {
+fn choose_best(daemon: &Arc<Daemon>, owner: u32, me: &str, hosts: &Hosts) -> Result<(String, Steward), Error> {
     while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let (mut candidates, mut reasons) = candidates(daemon);
+    let (mut candidates, mut reasons) = candidates(daemon, hosts);
+    if !candidates.is_empty() || !reasons.is_empty() {
+        hosts.check_any()?;
+    }
     let params = daemon.policy.params();
     while let Some((best, placement)) = daemon.choices.take_best(&candidates, &params, daemon.uptime_ms()) {
         let member = daemon.living(&best).map_err(Error::from);
-        let steward = member.and_then(|member| rooms::steward_on(daemon, &member, false));
+        let steward = member.and_then(|member| rooms::steward_on(daemon, &member, owner, false));
         match steward {
             Ok(steward) => {
                 daemon.policy.log(::policy::Entry::Placement(placement));
@@ -173,7 +184,7 @@ fn choose_best(daemon: &Arc<Daemon>, me: &str) -> Result<(String, Steward), Erro
 }
 
 /// The living nodes that have not refused lately, and why the others are none.
-fn candidates(daemon: &Daemon) -> (Vec<Candidate>, Vec<String>) {
+fn candidates(daemon: &Daemon, hosts: &Hosts) -> (Vec<Candidate>, Vec<String>) {
     let now = Instant::now();
     let table = daemon.table();
     let earned = &daemon.balance.earned;
@@ -190,7 +201,9 @@ fn candidates(daemon: &Daemon) -> (Vec<Candidate>, Vec<String>) {
     drop(table);
     let (mut candidates, mut reasons) = (Vec::new(), Vec::new());
     for candidate in living {
-        if candidate.load.is_some_and(|(load, _)| load.rooms_max == 0) {
+        if let Err(e) = hosts.check(&candidate.name) {
+            reasons.push(e.to_string());
+        } else if candidate.load.is_some_and(|(load, _)| load.rooms_max == 0) {
             reasons.push(Refusal::NoGuests { name: candidate.name }.to_string());
         } else if let Some(refusal) = daemon.rooms.refused_lately(&candidate.name, REFUSAL_AGE) {
             reasons.push(refusal.to_string());

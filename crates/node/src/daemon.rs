@@ -44,6 +44,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// The most rooms to host; 0: accept no guests.
     pub rooms_max: u32,
+    /// Memory that all hosted rooms together may have, percent of the machine's.
+    pub rooms_memory_percent: u64,
     /// Pretend that the wall clock is off by this much, microseconds: lets one machine show what clock skew does.
     pub clock_offset_us: i64,
     /// The policy, and the gossip of loads, run so many times as fast (1: as shipped): what they call a millisecond is so much shorter.

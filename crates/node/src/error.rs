@@ -72,6 +72,24 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A process that lives in a sandbox.
+    #[error("process {pid} stays here: {confinement}")]
+    Confined {
+        /// Its number.
+        pid: i32,
+        /// The sandbox.
+        confinement: os::confinement::Confinement,
+    },
+    /// A process with root's rights, and a node that is not trusted with them.
+    #[error("process {pid} stays here: {}", untrusted(*power, node.as_deref()))]
+    RootStaysHome {
+        /// Its number.
+        pid: i32,
+        /// Which right it has.
+        power: os::superuser::Power,
+        /// The node that was to host it; any, if absent.
+        node: Option<String>,
+    },
     /// A process that was not moved.
     #[error("process {pid} was not moved: {why}")]
     NotMoved {
@@ -94,6 +112,12 @@ pub enum Error {
     Codec(#[from] ctl::codec::CodecError),
 }
 
+/// Why a process with root's rights stays, in words.
+fn untrusted(power: os::superuser::Power, node: Option<&str>) -> String {
+    let whom = node.map_or_else(|| "no other node is".to_owned(), |node| format!("node {node} is not"));
+    format!("it has root's rights over this node's files ({power}), and {whom} trusted with them")
+}
+
 impl Error {
     pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
         Error::File { what, path: path.into(), source }
@@ -101,6 +125,11 @@ impl Error {
 
     pub(crate) fn socket(what: impl Into<String>, source: io::Error) -> Error {
         Error::Socket { what: what.into(), source }
+    }
+
+    /// A node that hosts rooms hosts no more of them, as far as it says.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Error::Refused { .. } | Error::Placement(crate::placement::Refusal::Full { .. }))
     }
 
     /// The whole chain, as one line.
@@ -120,6 +149,13 @@ impl Error {
             Error::Placement(refusal) => refusal.hint(),
             Error::Room { node, .. } => {
                 Some(format!("`tern log` here and on {node} says more; `tern doctor {node}` tests the pair"))
+            }
+            Error::Confined { confinement, .. } => confinement.hint().map(str::to_owned),
+            Error::RootStaysHome { node, .. } => {
+                let node = node.as_deref().unwrap_or("all");
+                Some(format!(
+                    "--as-root sends it all the same, this once; `tern policy set root-on={node}` trusts that node with all of root's processes"
+                ))
             }
             Error::Unreachable { node, .. } => Some(format!("`tern doctor {node}` tests the pair")),
             Error::Caller(_) => Some("run `tern` itself, from a program that gives no rights (not set-user-ID)".into()),

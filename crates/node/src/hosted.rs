@@ -11,26 +11,45 @@ use serde::{Deserialize, Serialize};
 /// End of the files' names.
 const SUFFIX: &str = "hosted";
 
+/// Whom a room is hosted for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Tenant {
+    /// Name of the home.
+    pub(crate) home: String,
+    /// Whose processes it has, as that home numbers users. Rooms of older daemons do not say; they began as root's.
+    #[serde(default)]
+    pub(crate) owner: u32,
+    /// Its range of ids here ([`os::id_ranges`]); older daemons gave all rooms ids that begin with the first one's.
+    #[serde(default)]
+    pub(crate) id_range: u32,
+}
+
 /// The warden of a hosted room. PID and start time together name one process for ever.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hosted {
-    pub(crate) home: String,
+    #[serde(flatten)]
+    pub(crate) tenant: Tenant,
     pid: u32,
     /// Field 22 of /proc/PID/stat, clock ticks since boot.
     started: u64,
 }
 
 impl Hosted {
+    #[cfg(test)]
+    pub(crate) fn of(tenant: Tenant) -> Hosted {
+        Hosted { tenant, pid: 0, started: 0 }
+    }
+
     fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
 }
 
 /// Notes that the process `pid` is the warden of this room.
-pub(crate) fn note(run_dir: &Path, room: RoomId, home: &str, pid: u32) -> io::Result<()> {
+pub(crate) fn note(run_dir: &Path, room: RoomId, tenant: Tenant, pid: u32) -> io::Result<()> {
     // Already gone: it will say why in the log, and there is nothing to note.
     let Some(started) = start_time(pid) else { return Ok(()) };
-    let hosted = Hosted { home: home.to_owned(), pid, started };
+    let hosted = Hosted { tenant, pid, started };
     fs::write(path(run_dir, room), serde_json::to_vec(&hosted)?)
 }
 
@@ -88,8 +107,10 @@ mod tests {
         fs::create_dir_all(rooms_dir(&run_dir)).unwrap();
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let room = RoomId([5; 16]);
-        note(&run_dir, room, "n1", child.id()).unwrap();
-        assert_eq!((count(&run_dir), living(&run_dir)[0].home.as_str()), (1, "n1"));
+        let tenant = Tenant { home: "n1".into(), owner: 1000, id_range: 7 };
+        note(&run_dir, room, tenant, child.id()).unwrap();
+        let found = living(&run_dir).remove(0).tenant;
+        assert_eq!((found.home.as_str(), found.owner, found.id_range), ("n1", 1000, 7));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(count(&run_dir), 0);

@@ -14,7 +14,8 @@ use packet::{FromSender, Peer, Sender};
 
 use crate::caller::{self, ProvenCaller};
 use crate::daemon::{Daemon, lock};
-use crate::{Error, answers, choice, client, steward};
+use crate::root_trust::Hosts;
+use crate::{Error, answers, choice, client, root_trust, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -150,8 +151,8 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         Err(e) => Err(e.into()),
     };
     let answer = match (request, sender) {
-        (Ok(Request::Run { on, movable, any_cpu }), Some(sender)) => {
-            let wish = Wish { on: on.as_deref(), movable, any_cpu };
+        (Ok(Request::Run { on, movable, any_cpu, as_root }), Some(sender)) => {
+            let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root };
             match place(daemon, socket, sender, &descriptors, &wish) {
                 // The steward speaks on this socket from now on.
                 Ok(()) => return,
@@ -189,6 +190,16 @@ struct Wish<'a> {
     movable: bool,
     /// The node's CPU may lack what this one's has.
     any_cpu: bool,
+    /// Root accepts that the node gets root's rights.
+    as_root: bool,
+}
+
+/// Finds the nodes that may host the caller's program. A caller in a sandbox is refused.
+fn hosts_of(daemon: &Daemon, caller: &ProvenCaller, wish: &Wish<'_>) -> Result<Hosts, Error> {
+    let pid = caller.pid();
+    os::confinement::check(pid).map_err(|confinement| Error::Confined { pid, confinement })?;
+    root_trust::check_asker(caller.named().uid, wish.as_root)?;
+    Hosts::of(daemon, pid, wish.as_root)
 }
 
 /// Hands the client and its program to the steward of the chosen node.
@@ -208,10 +219,10 @@ fn place(
     let stays = |why| Error::StaysHome { why };
     client::check_program(program).map_err(stays)?;
     let caller = ProvenCaller::prove(sender)?;
-    client::check_process(caller.pid()).map_err(stays)?;
+    let hosts = hosts_of(daemon, &caller, wish)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
-    let (node, steward) = choice::choose(daemon, wish.on, wish.any_cpu)?;
+    let (node, steward) = choice::choose(daemon, caller.named().uid, wish.on, wish.any_cpu, &hosts)?;
     match steward.place(&caller, socket.as_fd(), program.as_fd()) {
         Ok(FromSteward::Ok) => {
             if wish.on.is_none() || wish.movable {

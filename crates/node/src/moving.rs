@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use ctl::moves::{Leg, Wish};
 use ctl::steward::{Onward, ToSteward};
+use os::confinement::{self, Confinement};
 use packet::Peer;
 use strategy::Pace;
 
 use crate::daemon::Daemon;
+use crate::root_trust::Hosts;
 use crate::steward::{Passed, Steward};
-use crate::{Error, choice, rooms};
+use crate::{Error, choice, rooms, root_trust};
 
 /// The superuser, for whom no process is another user's.
 const ROOT: u32 = 0;
@@ -34,6 +36,7 @@ pub(crate) fn relocate(
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
     check(peer, pid)?;
+    root_trust::check_asker(peer.uid, wish.as_root)?;
     go(daemon, Asker { uid: peer.uid, tool: Some(tool) }, pid, to, wish)
 }
 
@@ -74,7 +77,11 @@ fn on(
 ) -> Result<Vec<Leg>, Error> {
     let failed = |why: String| Error::NotMoved { pid, why };
     // The room there is made while it still runs.
-    let (_, there) = choice::choose(daemon, Some(to), wish.any_cpu)?;
+    // The user with whom it entered counts, whatever it has become. A steward of an older tern does not know.
+    let owner = from.owner().or_else(|_| owner(pid))?;
+    let hosts = Hosts::of(daemon, pid, wish.as_root)?;
+    let (_, there) = choice::choose(daemon, owner, Some(to), wish.any_cpu, &hosts)?;
+    let wish = Wish { as_root: hosts.trust_root(to), ..wish };
     let why = if wish.by_home {
         "it was asked for".to_owned()
     } else {
@@ -101,7 +108,15 @@ fn limited(wish: Wish, kb_s: u32) -> Wish {
 }
 
 fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
-    let (_, steward) = choice::choose(daemon, Some(to), wish.any_cpu)?;
+    confinement::check(pid).or_else(|confinement| match confinement {
+        // The steward says what has become of the process.
+        Confinement::Ended | Confinement::Unknown { .. } => Ok(()),
+        confinement => Err(Error::Confined { pid, confinement }),
+    })?;
+    let hosts = Hosts::of(daemon, pid, wish.as_root)?;
+    let (_, steward) = choice::choose(daemon, owner(pid)?, Some(to), wish.any_cpu, &hosts)?;
+    // The steward checks again when the process stands still: it may have become root's meanwhile.
+    let wish = Wish { as_root: hosts.trust_root(to), ..wish };
     let left = steward
         .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool)
         .map_err(|why| Error::NotMoved { pid, why });
@@ -111,6 +126,12 @@ fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -
             daemon.has_moved(pid, leg)
         }
     })
+}
+
+/// Returns the user in whose room a process of this home belongs.
+fn owner(pid: i32) -> Result<u32, Error> {
+    let status = os::process::status(pid).map_err(|e| Error::NotMoved { pid, why: e.to_string() })?;
+    Ok(os::process::owner(&status.uid[..3]))
 }
 
 /// Users move their own processes: what they may signal and trace.

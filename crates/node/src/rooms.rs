@@ -1,7 +1,9 @@
-//! Rooms: one steward here and one warden there for each node that hosts processes of this home.
+//! Rooms of this home: one steward here and one warden there for each user with processes on each node.
+//!
+//! Users share no room: what one of them floods (queues, tables, ids, memory) is the own room's. Root's processes are apart like
+//! any other user's. What counts is the user with whom a process enters ([`os::process::owner`]).
 
-use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,13 +13,12 @@ use std::time::{Duration, Instant};
 use ctl::paths::{log_dir, rooms_dir, steward_socket};
 use ctl::peer::{Member, PeerRequest};
 use ctl::steward::{RoomId, ToSteward};
-use identity::NodeName;
 
 use crate::daemon::{Daemon, lock};
 use crate::dial::Session;
 use crate::placement::{self, Refusal, Survey};
 use crate::steward::{Steward, is_absent};
-use crate::{Error, hosted, spawn};
+use crate::{Error, spawn};
 
 /// How long a warden may take from its start to its connection here.
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
@@ -25,10 +26,8 @@ const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
 const SURVEY_AGE: Duration = Duration::from_secs(5);
 /// End of the names of stewards' sockets.
 const STEWARD: &str = "steward";
-/// Most rooms hosted for one home. It needs one; more are about to end.
-const ROOMS_PER_HOME_MAX: usize = 8;
 
-/// The room on one host, if there is one. Who sets it up holds the lock: others wait and share it.
+/// The room of one user on one host, if there is one. Who sets it up holds the lock: others wait and share it.
 type Slot = Arc<Mutex<Option<RoomId>>>;
 
 /// Whether a node is a target.
@@ -37,26 +36,27 @@ type Verdict = Result<(), Refusal>;
 /// This home's rooms.
 #[derive(Default)]
 pub(crate) struct Rooms {
-    slots: Mutex<HashMap<String, Slot>>,
+    /// By host and user.
+    slots: Mutex<HashMap<(String, u32), Slot>>,
     arrivals: Mutex<HashMap<RoomId, SyncSender<Result<(), String>>>>,
     /// For each host with a room: when it was surveyed, and whether it is a target.
     verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
     /// Hosts whose room shows this home's wall clock, for theirs is wrong.
     shows_clock: Mutex<HashSet<String>>,
     /// Held while a room of another home is taken in: they are counted one by one.
-    taking_in: Mutex<()>,
+    pub(crate) taking_in: Mutex<()>,
 }
 
 impl Rooms {
-    fn slot(&self, host: &str) -> Slot {
-        Arc::clone(lock(&self.slots).entry(host.to_owned()).or_default())
+    fn slot(&self, host: &str, owner: u32) -> Slot {
+        Arc::clone(lock(&self.slots).entry((host.to_owned(), owner)).or_default())
     }
 
     /// Hosts with a room. One that is just being set up need not be among them.
-    pub(crate) fn hosts(&self) -> Vec<String> {
+    pub(crate) fn hosts(&self) -> BTreeSet<String> {
         let slots = lock(&self.slots);
         let in_use = slots.iter().filter(|(_, slot)| slot.try_lock().is_ok_and(|room| room.is_some()));
-        in_use.map(|(host, _)| host.clone()).collect()
+        in_use.map(|((host, _), _)| host.clone()).collect()
     }
 
     /// This host does not answer any more.
@@ -79,9 +79,9 @@ impl Rooms {
     }
 }
 
-/// The steward of the room on this member; both are made if need be. `any_cpu`: its CPU may lack what this one's has.
-pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<Steward, Error> {
-    let slot = daemon.rooms.slot(&member.name);
+/// Returns the steward of this user's room on this member; both are made if need be. `any_cpu`: its CPU may lack what this one's has.
+pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> Result<Steward, Error> {
+    let slot = daemon.rooms.slot(&member.name, owner);
     let mut room = lock(&slot);
     if let Some(id) = *room {
         match Steward::connect(&daemon.options.run_dir, id) {
@@ -93,7 +93,14 @@ pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -
         }
     }
     *room = None;
-    let (id, steward) = set_up(daemon, member, any_cpu)?;
+    let (id, steward) = match set_up(daemon, member, owner, any_cpu) {
+        // Rooms without guests are kept for the next ones, but not if they keep another user out.
+        Err(e) if e.is_full() && close_idle(daemon, &member.name, owner) => {
+            tracing::info!("{}: tried again without rooms that nobody is in", e.chain());
+            set_up(daemon, member, owner, any_cpu)?
+        }
+        made => made?,
+    };
     *room = Some(id);
     Ok(steward)
 }
@@ -136,7 +143,7 @@ async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), E
     surveyed
 }
 
-fn set_up(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(RoomId, Steward), Error> {
+fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> Result<(RoomId, Steward), Error> {
     let started = Instant::now();
     let failed = |why: String| Error::Room { node: member.name.clone(), why };
     let (mut session, survey) = daemon.runtime.block_on(survey(daemon, member))?;
@@ -144,27 +151,31 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(RoomI
     note_clock(daemon, &member.name, survey);
     let room = RoomId(rand::random());
     let run_dir = &daemon.options.run_dir;
-    start_role(daemon, "__steward", room, &["--host", &member.name])
+    start_role(daemon, "__steward", room, &["--host", &member.name, "--owner", &owner.to_string()])
         .map_err(|e| failed(format!("the steward cannot be started: {e}")))?;
     let arrival = expect_arrival(daemon, room);
     let address = daemon.me().address;
     let result = daemon
         .runtime
-        .block_on(session.ask(&PeerRequest::HostRoom { room, address }))
-        .map_err(|e| e.chain())
-        .and_then(|_| await_arrival(&arrival))
-        .and_then(|()| Steward::connect(run_dir, room).map_err(|e| format!("the steward has ended: {e}")));
+        .block_on(session.ask(&PeerRequest::HostRoom { room, address, owner }))
+        .map_err(|e| if e.is_full() { e } else { failed(e.chain()) })
+        .and_then(|_| await_arrival(&arrival).map_err(failed))
+        .and_then(|()| Steward::connect(run_dir, room).map_err(|e| failed(format!("the steward has ended: {e}"))));
     lock(&daemon.rooms.arrivals).remove(&room);
     match result {
         Ok(steward) => {
-            tracing::info!("room {room} on {} is up after {} ms", member.name, started.elapsed().as_millis());
+            tracing::info!(
+                "room {room} of user {owner} on {} is up after {} ms",
+                member.name,
+                started.elapsed().as_millis()
+            );
             Ok((room, steward))
         }
         Err(why) => {
             if let Ok(steward) = Steward::await_start(run_dir, room) {
                 let _ = steward.close();
             }
-            Err(failed(why))
+            Err(why)
         }
     }
 }
@@ -210,31 +221,8 @@ pub(crate) fn arrived(daemon: &Daemon, room: RoomId, socket: &OwnedFd) {
     }
 }
 
-/// Hosts a room of `home`: starts the warden, which finds its way to the steward.
-pub(crate) fn host(daemon: &Daemon, room: RoomId, home: &NodeName, address: SocketAddr) -> Result<(), Error> {
-    let _one_by_one = lock(&daemon.rooms.taking_in);
-    let me = daemon.me().name;
-    let failed = |why: String| Error::Room { node: me.clone(), why };
-    let hosted = hosted::living(&daemon.options.run_dir);
-    let (rooms, rooms_max) = (u32::try_from(hosted.len()).unwrap_or(u32::MAX), daemon.rooms_max());
-    if rooms_max == 0 {
-        return Err(Refusal::NoGuests { name: me }.into());
-    }
-    if rooms >= rooms_max {
-        return Err(Refusal::Full { name: me, rooms, rooms_max }.into());
-    }
-    if hosted.iter().filter(|h| h.home == home.as_str()).count() >= ROOMS_PER_HOME_MAX {
-        return Err(failed(format!("it hosts {ROOMS_PER_HOME_MAX} rooms of {home} already")));
-    }
-    if hosted::is_noted(&daemon.options.run_dir, room) {
-        return Err(failed("a room of this id is there already".into()));
-    }
-    let pid = start_role(daemon, "__warden", room, &["--home", home.as_str(), "--connect", &address.to_string()])
-        .map_err(|e| failed(format!("the warden cannot be started: {e}")))?;
-    hosted::note(&daemon.options.run_dir, room, home.as_str(), pid).map_err(|e| failed(format!("cannot be noted: {e}")))
-}
-
-fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<u32> {
+/// Starts a steward or a warden; returns its PID.
+pub(crate) fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str]) -> std::io::Result<u32> {
     let options = &daemon.options;
     let id = room.to_string();
     let mut all = vec!["--room".as_ref(), id.as_ref()];
@@ -287,7 +275,11 @@ pub(crate) fn adopt(daemon: &Arc<Daemon>) {
         match steward.list() {
             Ok((host, true, guests)) => {
                 tracing::info!("room {id} on {host} with {} guests taken over", guests.len());
-                *lock(&daemon.rooms.slot(&host)) = Some(id);
+                match steward.owner() {
+                    Ok(owner) => *lock(&daemon.rooms.slot(&host, owner)) = Some(id),
+                    // One of an older tern may have processes of several users: it takes no more.
+                    Err(e) => tracing::warn!("room {id} is not used again: {e}"),
+                }
             }
             Ok((host, false, guests)) => {
                 tracing::info!("room {id} on {host} with {} guests is not connected", guests.len());
@@ -312,6 +304,26 @@ fn give_up(daemon: &Daemon, unfinished: &[RoomId]) {
             tracing::info!("room {id} never came up: {:?}", steward.close());
         }
     }
+}
+
+/// Closes rooms of other users on this host that have no guests; whether there were any.
+fn close_idle(daemon: &Daemon, host: &str, owner: u32) -> bool {
+    let others: Vec<Slot> = {
+        let slots = lock(&daemon.rooms.slots);
+        slots.iter().filter(|((on, of), _)| on == host && *of != owner).map(|(_, slot)| Arc::clone(slot)).collect()
+    };
+    let mut any = false;
+    for slot in others {
+        // Whoever holds it uses the room.
+        let Ok(mut room) = slot.try_lock() else { continue };
+        let steward = room.and_then(|id| Steward::connect(&daemon.options.run_dir, id).ok());
+        let idle = steward.filter(|steward| matches!(steward.list(), Ok((_, true, guests)) if guests.is_empty()));
+        if let Some(steward) = idle {
+            any |= steward.close().is_ok();
+            *room = None;
+        }
+    }
+    any
 }
 
 /// Closes this home's rooms (on `host`, or all) that have no guests.

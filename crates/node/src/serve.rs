@@ -14,9 +14,10 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use crate::daemon::Daemon;
+use crate::hosting::Wanted;
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::Command;
-use crate::{admit, rooms};
+use crate::{admit, hosting, rooms};
 
 /// Connections served at once; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 512;
@@ -93,10 +94,12 @@ async fn answer(
             }
         }
         PeerRequest::Enter { me, load } => enter(daemon, name, *id, me, load).await,
-        PeerRequest::HostRoom { room, address } => match rooms::host(daemon, room, name, address) {
-            Ok(()) => PeerAnswer::Done,
-            Err(e) => PeerAnswer::Failed { reason: e.chain() },
-        },
+        PeerRequest::HostRoom { room, address, owner } => {
+            match hosting::host(daemon, name, &Wanted { room, address, owner }) {
+                Ok(()) => PeerAnswer::Done,
+                Err(e) => PeerAnswer::Failed { reason: e.chain() },
+            }
+        }
         PeerRequest::Admit { ask } => match daemon.balance.admit(daemon, id.0, &ask) {
             Ok(()) => PeerAnswer::Done,
             Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },

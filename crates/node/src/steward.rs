@@ -105,6 +105,19 @@ impl Steward {
         }
     }
 
+    /// Asks whose processes the room has.
+    ///
+    /// # Errors
+    /// In words; a steward of an older tern does not know.
+    pub(crate) fn owner(&self) -> Result<u32, String> {
+        match self.ask(&ToSteward::Owner, &[]) {
+            Ok(FromSteward::Owner { uid }) => Ok(uid),
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Err("the steward gave an unexpected answer".into()),
+            Err(e) => Err(silent(&e)),
+        }
+    }
+
     /// The room that it is the steward of.
     pub(crate) fn room(&self) -> RoomId {
         self.room

@@ -386,7 +386,7 @@ impl Task {
     /// The newest loads to the homes of all rooms here, which decide about what runs in them.
     fn tell_homes(&mut self) {
         let homes: HashSet<String> =
-            crate::hosted::living(&self.daemon.options.run_dir).into_iter().map(|room| room.home).collect();
+            crate::hosted::living(&self.daemon.options.run_dir).into_iter().map(|room| room.tenant.home).collect();
         let members = self.foca.iter_members().map(|m| &m.id().0);
         let homes: Vec<SocketAddr> = members.filter(|m| homes.contains(&m.name)).map(|m| m.address).collect();
         homes.into_iter().for_each(|address| self.pulse_to(address));

@@ -1,6 +1,7 @@
 //! Namespaces and processes made in them (clone3(2), user_namespaces(7), time_namespaces(7)).
 
 use crate::error::check;
+use crate::id_ranges::Extent;
 use crate::{Error, Result};
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -72,11 +73,13 @@ unsafe fn fork(flags: u64, pid: Option<i32>) -> Result<Option<(i32, OwnedFd)>> {
     Ok(Some((child as i32, unsafe { OwnedFd::from_raw_fd(pidfd) })))
 }
 
-/// Maps the ids of process `pid`'s user namespace: 0.. there are `base`.. here, `count` of them.
-pub fn map_ids(pid: i32, base: u32, count: u32) -> Result<()> {
+/// Maps the ids of process `pid`'s user namespace.
+pub fn map_ids(pid: i32, extents: &[Extent]) -> Result<()> {
+    let lines: String = extents.iter().map(|e| format!("{} {} {}\n", e.inside, e.outside, e.count)).collect();
     for file in ["uid_map", "gid_map"] {
         let path = format!("/proc/{pid}/{file}");
-        std::fs::write(&path, format!("0 {base} {count}\n")).map_err(|e| Error::new(format!("writing {path}"), e))?;
+        // The kernel takes a map in one write.
+        std::fs::write(&path, &lines).map_err(|e| Error::new(format!("writing {path}"), e))?;
     }
     Ok(())
 }

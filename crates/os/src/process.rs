@@ -80,6 +80,12 @@ pub struct Status {
     pub rss_bytes: u64,
 }
 
+/// Returns the user whose a process with these user ids (real first) is: root's, if any of them is root's, for it can take root's
+/// rights again; else its real user's.
+pub fn owner(uids: &[u32]) -> u32 {
+    if uids.contains(&0) { 0 } else { uids.first().copied().unwrap_or(0) }
+}
+
 /// Reads /proc/PID/status.
 pub fn status(pid: i32) -> Result<Status> {
     let text = slurp(pid, "status")?;
@@ -128,6 +134,15 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         threads: field("Threads")?.parse().ok()?,
         rss_bytes: field("VmRSS").and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024,
     })
+}
+
+/// Whether a signal waits for a thread, or (not `for_thread`) for any thread of its process.
+pub fn is_pending(tid: i32, for_thread: bool, signal: i32) -> bool {
+    let Ok(text) = slurp(tid, "status") else { return false };
+    let text = String::from_utf8_lossy(&text);
+    let name = if for_thread { "SigPnd:" } else { "ShdPnd:" };
+    let set = text.lines().find_map(|line| u64::from_str_radix(line.strip_prefix(name)?.trim(), 16).ok());
+    (1..=64).contains(&signal) && set.is_some_and(|set| set & (1 << (signal - 1)) != 0)
 }
 
 /// The thread's number in the innermost PID namespace that it lives in.

@@ -16,6 +16,7 @@ mod mover;
 mod opportunity;
 mod params;
 mod place;
+mod root_on;
 mod settings;
 mod speed;
 mod usher;
@@ -30,6 +31,7 @@ pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay
 pub use mover::Mover;
 pub use params::{Mode, Params};
 pub use place::place;
+pub use root_on::RootOn;
 pub use settings::{Scope, SettingError, Settings};
 pub use speed::{speed_milli, work};
 pub use view::{Hint, NodeView, ProcessView, Tie};

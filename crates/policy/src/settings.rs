@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Mode, Params};
+use crate::{Mode, Params, RootOn};
 
 /// User ids below this are the system's (Debian policy 9.2.2; login.defs UID_MIN).
 const FIRST_USER: u32 = 1000;
@@ -59,6 +59,8 @@ pub struct Settings {
     pub moves: bool,
     /// Whom the policy may move.
     pub scope: Scope,
+    /// Nodes that may host processes with root's rights over this one.
+    pub root_on: RootOn,
     /// Users that have opted all their processes in.
     pub users: BTreeSet<u32>,
     /// Numbers.
@@ -73,6 +75,7 @@ impl Default for Settings {
             quiet: false,
             moves: false,
             scope: Scope::default(),
+            root_on: RootOn::default(),
             users: BTreeSet::new(),
             params: Params::default(),
         }
@@ -105,6 +108,7 @@ impl Settings {
                     _ => return Err(range("tern, users, or (for the user who says it) mine")),
                 }
             }
+            "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "mode" => {
                 self.params.mode = match value {
                     "off" => Mode::Off,
@@ -148,6 +152,12 @@ impl Settings {
                 words(scope),
                 words("tern, users; mine"),
                 "Whom the policy may move: what tern started, or ordinary users' all",
+            ),
+            (
+                "root-on",
+                self.root_on.to_string(),
+                words(RootOn::ALLOWED),
+                "Nodes that may host processes with root's rights, and so get them over this node",
             ),
             ("mode", words(mode), words("off, balance, rotate, opportunity"), "How processes are moved for load"),
         ];
@@ -250,10 +260,10 @@ mod tests {
         }
         let shown: BTreeSet<&str> = settings.rows().into_iter().map(|row| row.0).collect();
         assert!(
-            ["stay", "guests", "quiet", "moves", "scope", "mode"].iter().all(|name| shown.contains(name)),
+            ["stay", "guests", "quiet", "moves", "scope", "root-on", "mode"].iter().all(|name| shown.contains(name)),
             "{shown:?}"
         );
-        for (word, wrong) in [("scope", "all"), ("mode", "fast"), ("scope", ""), ("mode", "")] {
+        for (word, wrong) in [("scope", "all"), ("mode", "fast"), ("scope", ""), ("mode", ""), ("root-on", "n1;n2")] {
             assert!(settings.set(word, wrong).unwrap_err().to_string().ends_with("is expected"), "{word}");
         }
         let long = "9".repeat(10_000);

@@ -1,6 +1,7 @@
 //! The hosting side: warden and porter.
 
 mod guest_memory;
+mod ids;
 mod porter;
 mod usage;
 pub mod warden;

@@ -19,6 +19,7 @@ mod home;
 mod homeward;
 mod lanes;
 mod ledger;
+mod limits;
 mod locked;
 mod marshal;
 mod message;
@@ -42,7 +43,6 @@ pub mod wall;
 mod windows;
 
 pub use args::{ArgsError, WardenArgs};
-pub(crate) use setup::ID_BASE;
 
 use std::process::ExitCode;
 use thiserror::Error;

@@ -18,6 +18,9 @@ pub struct Args {
     /// The most rooms to host; 0: no guests
     #[arg(long, default_value_t = ROOMS_MAX, value_name = "N")]
     rooms: u32,
+    /// Memory that the rooms of this node may have together, percent of the machine's: the rest is its owner's
+    #[arg(long, default_value_t = 80, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..=100))]
+    rooms_memory: u64,
     /// Act as if the wall clock were off by so many milliseconds
     #[arg(long, hide = true, default_value_t = 0, allow_hyphen_values = true, value_name = "MS")]
     pretend_clock_offset: i64,
@@ -54,6 +57,7 @@ fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
         run_dir: dirs.run_dir.clone(),
         listen,
         rooms_max: args.rooms,
+        rooms_memory_percent: args.rooms_memory,
         clock_offset_us: args.pretend_clock_offset.saturating_mul(1000),
         pace: args.pace,
         stays: deputy::stays,

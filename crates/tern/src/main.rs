@@ -97,12 +97,18 @@ fn main() -> ExitCode {
 /// What the tool needs of the kernel's and the daemon's crates.
 const HOST: Host = Host {
     probe: doctor::findings,
-    restore_signals: deputy::client::restore_signals,
+    restore_inheritance,
     interrupts,
     begins_at_home,
     become_deputy: deputy::client::become_deputy,
     become_daemon: daemon::exec,
 };
+
+/// Gives this process back what it started with, for the program that it becomes.
+fn restore_inheritance() {
+    deputy::client::restore_signals();
+    deputy::client::restore_descriptors();
+}
 
 fn interrupts() -> std::io::Result<std::os::fd::OwnedFd> {
     os::fds::interrupts().map_err(std::io::Error::other)

@@ -181,7 +181,9 @@ fn a_program_comes_sealed() {
     use std::os::fd::AsFd as _;
     let keep = temp();
     let n1 = founder(&keep, "n1");
-    let run = ctl::codec::encode(&ctl::tool::Request::Run { on: None, movable: false, any_cpu: false }, 100).unwrap();
+    let run =
+        ctl::codec::encode(&ctl::tool::Request::Run { on: None, movable: false, any_cpu: false, as_root: false }, 100)
+            .unwrap();
     let refusal = |descriptors: &[std::os::fd::BorrowedFd<'_>]| {
         let socket = packet::connect(&n1.run_dir().join("ternd.sock")).unwrap();
         packet::send(&socket, &run, descriptors).unwrap();

@@ -84,8 +84,8 @@ fn kill_daemon(lab: &Lab, node: &str) {
     eventually("the daemon is dead", || !tern(lab, node, &["status"]).status.success());
 }
 
-fn start_daemon(lab: &Lab, node: &str) -> Guest {
-    let daemon = Guest(quiet(lab.in_node(node, ["ternd"])).spawn().unwrap());
+fn start_daemon(lab: &Lab, node: &str, options: &[&str]) -> Guest {
+    let daemon = Guest(quiet(lab.in_node(node, [&["ternd"], options].concat())).spawn().unwrap());
     eventually("the daemon serves", || tern(lab, node, &["status"]).status.success());
     daemon
 }
@@ -131,12 +131,32 @@ fn daemons_die_and_rooms_go_on() {
     let guest = Guest::start(&lab, &[], "1003");
     kill_daemon(&lab, "n1");
     kill_daemon(&lab, "n2");
-    let _daemons = (start_daemon(&lab, "n1"), start_daemon(&lab, "n2"));
+    let _daemons = (start_daemon(&lab, "n1", &[]), start_daemon(&lab, "n2", &[]));
     assert_eq!(away(&lab, &[]), ["sleep 1003"]);
     let again = tern(&lab, "n1", &["run", "--on", "n2", "--", "/bin/true"]);
     assert!(again.status.success(), "{}", again.errors());
     assert_eq!(rooms(&lab, "n1", "rooms_away"), 1, "the room that lived on was used");
     guest.end(&lab, "1003");
+}
+
+/// Each user has a room; one that nobody is in is given up for another user's, where no more are allowed.
+#[test]
+fn idle_rooms_make_way_for_other_users() {
+    let lab = common::lab_of(&common::options(2));
+    kill_daemon(&lab, "n2");
+    let _daemon = start_daemon(&lab, "n2", &["--rooms", "1"]);
+    let place = |prefix: &[&str]| {
+        let placed = lab.exec("n1", [prefix, &["tern", "run", "--on", "n2", "--", "/bin/true"]].concat()).unwrap();
+        (placed.status.success(), placed.errors())
+    };
+    for prefix in [&[][..], &AS_NOBODY, &[]] {
+        eventually("n2's daemon is known to n1 again", || place(prefix).0);
+        assert_eq!((rooms(&lab, "n1", "rooms_away"), rooms(&lab, "n2", "rooms_hosted")), (1, 1));
+    }
+    let guest = Guest::start(&lab, &[], "1006");
+    let (placed, errors) = place(&AS_NOBODY);
+    assert!(!placed && errors.contains("n2 is full"), "{errors}");
+    guest.end(&lab, "1006");
 }
 
 #[test]

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// `--room ID --host NODE --run-dir DIR --state DIR`
+/// `--room ID --host NODE --owner UID --run-dir DIR --state DIR`
 #[derive(Clone, Debug)]
 pub struct StewardArgs {
     /// Name of the room, 32 hexadecimal digits.
     pub room: String,
     /// Node that hosts the room.
     pub host: String,
+    /// The user whose processes the room has.
+    pub owner: u32,
     /// Directory of sockets.
     pub run_dir: PathBuf,
     /// Directory of the node's identity.
@@ -27,6 +29,18 @@ impl StewardArgs {
         self.run_dir.join("rooms").join(format!("{}.steward", self.room))
     }
 
+    /// Refuses a process of another user than the room's, with these user ids (real first).
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check_owner(&self, pid: i32, uids: &[u32]) -> Result<(), String> {
+        let owner = os::process::owner(uids);
+        if owner == self.owner {
+            return Ok(());
+        }
+        Err(format!("process {pid} is user {owner}'s, and this room has user {}'s processes alone", self.owner))
+    }
+
     /// Reads the words behind the role's name.
     pub fn parse(words: &[String]) -> Result<StewardArgs, ArgsError> {
         let value = |name: &str| {
@@ -37,8 +51,10 @@ impl StewardArgs {
         if room.len() != 32 || !room.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(ArgsError("--room is no room's name".into()));
         }
+        let owner = value("--owner")?;
         Ok(StewardArgs {
             room,
+            owner: owner.parse().map_err(|e| ArgsError(format!("--owner {owner}: {e}")))?,
             host: value("--host")?,
             run_dir: value("--run-dir")?.into(),
             state: value("--state")?.into(),

@@ -1,12 +1,12 @@
 //! The steward's socket: what the local daemon wants.
 
+use super::confinement;
 use super::moves::{self, Awaited, Beyond, OutwardRequest, Passed};
 use super::privileged::{Coming, Order};
 use super::setup;
 use super::shared::{RoomState, Shared};
 use ctl::steward::{FromSteward, Guest, ToSteward};
 use os::pidfd::PidFd;
-use os::witness;
 use std::io::{IoSlice, Read, Seek};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,7 +46,11 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
         // What has become of a process is said, whatever else ends.
         let _awaited = is_move.then(|| Awaited::begin(room));
         let answer = match message {
-            Ok(ToSteward::Receive { pid, ticket, from, outline }) => {
+            Ok(ToSteward::Receive { owner, .. }) if owner != room.args.owner => {
+                tracing::warn!("a process of user {owner}'s room does not come to user {}'s", room.args.owner);
+                return;
+            }
+            Ok(ToSteward::Receive { pid, ticket, from, outline, .. }) => {
                 return moves::receive(room, socket, pid, (ticket, from), &outline);
             }
             Ok(message) => obey(room, message, fds).unwrap_or_else(|reason| FromSteward::Failed { reason }),
@@ -95,6 +99,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
             })
         }
         ToSteward::Receive { .. } => Err("that is no order of a daemon's".into()),
+        ToSteward::Owner => Ok(FromSteward::Owner { uid: room.args.owner }),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());
@@ -125,7 +130,10 @@ fn place(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Resu
 }
 
 fn arrange(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Result<(), String> {
-    refuse_restricted(room, coming.proof.pid())?;
+    let pid = coming.proof.pid();
+    let status = os::process::status(pid).map_err(|e| e.to_string())?;
+    room.args.check_owner(pid, &status.uid[..3])?;
+    confinement::refuse_newcomer(room, pid)?;
     // From here on each packet must be the process' own.
     packet::name_senders(&socket, packet::Naming::ByNumber).map_err(|e| format!("preparing its channel: {e}"))?;
     let (program, blocked) = read_program(memfd).map_err(|e| format!("reading the program's arguments: {e}"))?;
@@ -134,23 +142,6 @@ fn arrange(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Re
         .map_err(|e| format!("the process has gone: {e}"))?;
     room.poller.order(Order::Arrive { coming, channel: socket, program, blocked });
     Ok(())
-}
-
-/// What such a process may not do, we would do for it.
-fn refuse_restricted(room: &Shared, pid: i32) -> Result<(), String> {
-    if !witness::is_needed() {
-        return Ok(());
-    }
-    let look = || {
-        let witness = room.heir.witness(&os::process::status(pid)?)?;
-        let (nr, args) = witness.looked_into();
-        body::visit(pid, |inside| Ok(inside.call(nr, args)?))
-    };
-    match look() {
-        Ok(result) if witness::tells_of_restrictions(result) => Err(body::RESTRICTED.to_owned()),
-        Ok(_) => Ok(()),
-        Err(e) => Err(format!("it cannot be told whether it is restricted (Landlock): {e}")),
-    }
 }
 
 fn read_program(memfd: OwnedFd) -> std::io::Result<(Program, u64)> {

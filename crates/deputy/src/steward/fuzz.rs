@@ -11,6 +11,7 @@ use super::poller::Poller;
 use super::privileged::Privileged;
 use super::proof::DeputyProof;
 use super::shared::Shared;
+use super::stops::Stops;
 use arbitrary::Unstructured;
 use os::pidfd::PidFd;
 use os::process_identity::ProcessIdentity;
@@ -62,7 +63,8 @@ impl Home {
     fn with(deputy: &Sleeper) -> os::Result<Home> {
         let (ours, heirs) = os::socket::pair()?;
         let (channel, theirs) = os::socket::pair()?;
-        let args = StewardArgs { room: "0".repeat(32), host: "n2".into(), run_dir: "/".into(), state: "/".into() };
+        let (run_dir, state) = ("/".into(), "/".into());
+        let args = StewardArgs { room: "0".repeat(32), host: "n2".into(), owner: 0, run_dir, state };
         let room = Arc::new(Shared::new(args, Poller::new()?, Heir::at(ours)));
         let pid = deputy.pid();
         let proof = DeputyProof::of_coming(ProcessIdentity::of(pid)?);
@@ -72,7 +74,8 @@ impl Home {
         deputy.standins.insert(StandinId(1), vec![0]);
         deputy.threads.values_mut().for_each(|thread| thread.ready());
         room.adopt(pid, deputy)?;
-        Ok(Home { steward: Privileged::new(room.clone()), room, deputy: pid, _ends: [theirs, heirs] })
+        let steward = Privileged { room: room.clone(), buffer: Vec::new(), stops: Stops::new() };
+        Ok(Home { steward, room, deputy: pid, _ends: [theirs, heirs] })
     }
 
     /// The poller's thread does what others have left to it.

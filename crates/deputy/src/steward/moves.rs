@@ -29,6 +29,7 @@ mod pairs;
 mod pass;
 mod picture;
 mod receive;
+mod reopened;
 mod sharing;
 mod talk;
 mod together;
@@ -52,6 +53,7 @@ use course::Course;
 use ctl::moves::{How, Leg, Wish};
 use link::Bulk;
 use loans::Loans;
+use os::signals::{Signal, Waiting};
 use os::warm::Standby;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -147,7 +149,7 @@ struct UnderWay {
     /// Its body waits to come home.
     wanted_home: Option<Called>,
     gauge: Arc<Gauge>,
-    signals: Vec<(Option<i32>, [u8; 128])>,
+    signals: Waiting,
 }
 
 impl Moves {
@@ -173,7 +175,7 @@ impl Moves {
     pub fn keep_signal(&self, pid: i32, tid: Option<i32>, info: [u8; 128], tell: impl FnOnce()) {
         let mut all = self.lock();
         match all.get_mut(&pid).filter(|u| u.returning) {
-            Some(returning) => returning.signals.push((tid, info)),
+            Some(returning) => drop(returning.signals.add((tid, info))),
             None => tell(),
         }
     }
@@ -272,6 +274,8 @@ struct Move {
     talk: Cell<u32>,
     /// Of one that leaves home: the user who wants it; 0 if that is root, or the policy.
     asker_uid: Cell<u32>,
+    /// The node there may host it even with root's rights.
+    as_root: Cell<bool>,
 }
 
 impl Move {
@@ -293,7 +297,14 @@ impl Move {
         room.moves.running.fetch_add(1, Ordering::AcqRel);
         all.insert(
             pid,
-            UnderWay { to, returning, drains: false, wanted_home: None, signals: Vec::new(), gauge: gauge.clone() },
+            UnderWay {
+                to,
+                returning,
+                drains: false,
+                wanted_home: None,
+                signals: Waiting::of(pid),
+                gauge: gauge.clone(),
+            },
         );
         Ok(Move {
             room: room.clone(),
@@ -310,6 +321,7 @@ impl Move {
             protocol: Cell::new(Protocol::new(from_side)),
             talk: Cell::new(0),
             asker_uid: Cell::default(),
+            as_root: Cell::default(),
         })
     }
 
@@ -461,10 +473,9 @@ impl Move {
     }
 
     /// These came before those that wait.
-    fn put_signals_back(&self, mut signals: Vec<(Option<i32>, [u8; 128])>) {
+    fn put_signals_back(&self, signals: Vec<Signal>) {
         if let Some(under_way) = self.room.moves.lock().get_mut(&self.pid) {
-            signals.append(&mut under_way.signals);
-            under_way.signals = signals;
+            under_way.signals.put_back(signals);
         }
     }
 
@@ -473,13 +484,13 @@ impl Move {
         let mut all = self.room.moves.lock();
         let Some(under_way) = all.get_mut(&self.pid) else { return };
         under_way.returning = false;
-        for (tid, info) in under_way.signals.drain(..) {
+        for (tid, info) in under_way.signals.take() {
             self.room.tell(&ToRoom::Signal { pid: self.pid, tid, info: info.to_vec() });
         }
     }
 
-    fn take_signals(&self) -> Vec<(Option<i32>, [u8; 128])> {
-        self.room.moves.lock().get_mut(&self.pid).map(|u| std::mem::take(&mut u.signals)).unwrap_or_default()
+    fn take_signals(&self) -> Vec<Signal> {
+        self.room.moves.lock().get_mut(&self.pid).map(|u| u.signals.take()).unwrap_or_default()
     }
 }
 

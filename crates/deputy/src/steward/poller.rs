@@ -1,8 +1,12 @@
 //! One thread that waits for everything that deputies say, for their ends, and for watched descriptors. It keeps all of the steward's privileges.
+//!
+//! It waits by poll(2) on two epoll instances, of which neither contains the other. For each descriptor that is added to an instance inside another
+//! one, the kernel takes a mutex that the whole machine has in common (`epnested_mutex` in fs/eventpoll.c), and keeps it while it asks files
+//! whether they are ready: a file of FUSE may take for ever to answer, and the steward may be the one who is to answer it.
 
 use super::privileged::Order;
 use os::{Error, Result};
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +38,7 @@ pub enum Source {
 pub struct Poller {
     epoll: OwnedFd,
     bell: OwnedFd,
-    /// Another that the first one waits for: what became ready first of stand-ins can so be asked for at any time.
+    /// Open files of stand-ins, apart: what became ready first of them can so be asked for at any time.
     edges: OwnedFd,
     state: Mutex<State>,
 }
@@ -47,7 +51,6 @@ struct State {
 }
 
 const BELL: u64 = 0;
-const EDGES: u64 = 1;
 /// What one look finds.
 const READY_MAX: usize = 64;
 
@@ -59,8 +62,7 @@ impl Poller {
         let bell = os::fds::event()?;
         epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN).map_err(failed)?;
         let edges = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
-        epoll::add(&epoll, &edges, epoll::EventData::new_u64(EDGES), epoll::EventFlags::IN).map_err(failed)?;
-        let state = State { last: EDGES, ..State::default() };
+        let state = State { last: BELL, ..State::default() };
         Ok(Poller { epoll, bell, edges, state: Mutex::new(state) })
     }
 
@@ -154,10 +156,17 @@ impl Poller {
         let mut events = Vec::with_capacity(READY_MAX);
         let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
         ready.clear();
-        if let Err(e) = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
+        let mut polled = [PollFd::new(&self.epoll, PollFlags::IN), PollFd::new(&self.edges, PollFlags::IN)];
+        let found = poll(&mut polled, timeout.as_ref()).and_then(|_| {
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::default()))
+        });
+        if let Err(e) = found
             && e != rustix::io::Errno::INTR
         {
             tracing::error!("waiting for deputies: {e}");
+        }
+        if !polled[1].revents().is_empty() {
+            ready.push((BELL, Source::Edges, epoll::EventFlags::IN));
         }
         let state = self.lock();
         for event in &events {
@@ -167,10 +176,34 @@ impl Poller {
                     os::fds::drain(self.bell.as_fd());
                     ready.push((BELL, Source::Bell, event.flags));
                 }
-                (EDGES, _) => ready.push((EDGES, Source::Edges, event.flags)),
                 (_, Some(source)) => ready.push((key, *source, event.flags)),
                 (_, None) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    /// Before, one instance lay in the other: a guest whose file did not answer stopped every nested epoll of the machine.
+    #[test]
+    fn no_instance_contains_another() {
+        let poller = Poller::new().unwrap();
+        let (_pipe, writer) = std::io::pipe().unwrap();
+        assert!(poller.watch(writer.as_fd(), StandinId(1)));
+        let target = |line: &str| line.strip_prefix("tfd:")?.split_whitespace().next()?.parse::<i32>().ok();
+        for epoll in [&poller.epoll, &poller.edges] {
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", epoll.as_raw_fd())).unwrap();
+            let watched: Vec<i32> = info.lines().filter_map(target).collect();
+            assert_eq!(watched.len(), 1, "{info}");
+            assert!(!watched.contains(&poller.epoll.as_raw_fd()) && !watched.contains(&poller.edges.as_raw_fd()));
+        }
+        let mut ready = Vec::new();
+        poller.wait(Some(Duration::from_secs(10)), &mut ready);
+        assert!(ready.iter().any(|(_, source, _)| *source == Source::Edges), "{ready:?}");
+        assert_eq!(poller.edges(), [StandinId(1)]);
     }
 }

@@ -146,16 +146,23 @@ impl From<os::Error> for ChildError {
 /// How often a deputy thread that should leave its call is told so, until it has: the signal may come just before the call.
 const NUDGE: Duration = Duration::from_millis(2);
 
+/// Packets heard of one thread before the others have their turn.
+const PACKETS_AT_ONCE: usize = 16;
+/// A channel holds fewer: so many are heard where all that was said until now counts.
+const PACKETS_IN_CHANNEL: usize = 4096;
+/// Orders obeyed before deputies have their turn.
+const ORDERS_AT_ONCE: usize = 256;
+
 /// State of this thread alone.
 pub(super) struct Privileged {
-    room: Arc<Shared>,
-    buffer: Vec<u8>,
-    stops: Stops,
+    pub(super) room: Arc<Shared>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) stops: Stops,
 }
 
 /// Runs until the room is lost and its last deputy has ended.
 pub fn run(room: Arc<Shared>) {
-    let mut this = Privileged::new(room);
+    let mut this = Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() };
     let mut ready = Vec::new();
     loop {
         let nudge = this.nudge().then_some(NUDGE);
@@ -169,9 +176,7 @@ pub fn run(room: Arc<Shared>) {
                 Source::Edges => this.room.tell_changes(),
             }
         }
-        while let Some(order) = this.room.poller.next_order() {
-            this.obey(order);
-        }
+        this.obey_some();
         let moving = this.room.moves.are_running();
         let table = this.room.table();
         if matches!(table.room, RoomState::Lost(_)) && table.deputies.is_empty() && !moving {
@@ -181,8 +186,12 @@ pub fn run(room: Arc<Shared>) {
 }
 
 impl Privileged {
-    pub(super) fn new(room: Arc<Shared>) -> Privileged {
-        Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() }
+    fn obey_some(&mut self) {
+        for _ in 0..ORDERS_AT_ONCE {
+            let Some(order) = self.room.poller.next_order() else { return };
+            self.obey(order);
+        }
+        self.room.poller.wake();
     }
 
     pub(super) fn obey(&mut self, order: Order) {
@@ -225,7 +234,7 @@ impl Privileged {
     }
 
     fn arrive(&mut self, coming: Coming, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
-        let early = Early::begin();
+        let early = Early::begin(coming.proof.pid());
         let pid = coming.proof.pid();
         let deputy = Deputy { blocked, early, ..Deputy::new(coming.pidfd, coming.proof, program, channel) };
         self.room.adopt(pid, deputy)?;
@@ -239,7 +248,7 @@ impl Privileged {
         let tids: Vec<i32> =
             self.room.table().deputies.get(&pid).into_iter().flat_map(|d| d.threads.keys().copied()).collect();
         for tid in tids {
-            self.listen_to(pid, tid);
+            self.listen_to(pid, tid, PACKETS_IN_CHANNEL);
         }
     }
 
@@ -268,7 +277,7 @@ impl Privileged {
     }
 
     fn listen(&mut self, key: u64, pid: i32, tid: i32) {
-        if self.listen_to(pid, tid) {
+        if self.listen_to(pid, tid, PACKETS_AT_ONCE) {
             return;
         }
         self.room.poller.forget(key);
@@ -277,9 +286,9 @@ impl Privileged {
         }
     }
 
-    /// Hears all that a thread has said; `false`: it will say no more.
-    fn listen_to(&mut self, pid: i32, tid: i32) -> bool {
-        loop {
+    /// Hears what a thread has said, at most so many packets: one that says much has the others wait no longer than that. `false`: it will say no more.
+    fn listen_to(&mut self, pid: i32, tid: i32, packets_max: usize) -> bool {
+        for _ in 0..packets_max {
             let said = {
                 let table = self.room.table();
                 let Some(thread) = table.deputies.get(&pid).and_then(|d| d.threads.get(&tid)) else { return false };
@@ -295,6 +304,8 @@ impl Privileged {
                 }
             }
         }
+        // The poller tells again of what is left.
+        true
     }
 
     /// The process is no deputy, whatever it says: its body ends, and nothing is done for it any more. The process itself
@@ -374,7 +385,11 @@ impl Privileged {
             drop(table);
             return self.expel(pid, &why);
         }
-        match described {
+        let owned = described.map_err(|e| e.to_string()).and_then(|(place, capabilities)| {
+            self.room.args.check_owner(pid, &place.credentials.uid)?;
+            Ok((place, capabilities))
+        });
+        match owned {
             Ok((place, capabilities)) => {
                 let place = wire::message::Place { blocked: deputy.blocked, ..place };
                 deputy.phase = Phase::Placing;

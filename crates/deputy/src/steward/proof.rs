@@ -137,12 +137,10 @@ impl DeputyProof {
     /// The process says that the blob runs: finds it.
     ///
     /// # Errors
-    /// The blob does not lie in it, or its rights have grown.
+    /// The blob does not lie in it, or its rights have changed since it came.
     pub fn begin(&mut self) -> Result<(), ProofError> {
-        let now = identity(self.identity.pid)?;
-        self.identity.may_become(&now)?;
+        self.check_unchanged()?;
         self.blob = Some(find_blob(self.identity.pid)?);
-        self.identity = now;
         Ok(())
     }
 

@@ -198,7 +198,7 @@ impl Locals {
         let file = rustix::fs::open(format!("/proc/self/fd/{}", path.as_raw_fd()), flags, Mode::empty())?;
         // A lease is refused while anybody may write, into mapped pages included.
         sys::take_lease(file.as_fd(), sys::gettid(), libc::SIGIO)?;
-        sys::drop_lease(file.as_fd());
+        let _ = sys::drop_lease(file.as_fd());
         let file = File::from(file);
         let is_equal = digests.of(&file, &version, || self.is_wanted(task))? == Some(hash);
         Ok(is_equal.then_some(Equal { file, version }))

@@ -4,13 +4,13 @@
 //! room has dropped what it cached. Leases are held while the room has the file open; between, nobody there reads the cached pages, and the
 //! marks (write, close after write) drop them when somebody at home changes the file.
 
+use super::leases::HeldLease;
 use super::nodes::Node;
-use super::{Change, Server, lock, sys};
+use super::{Change, Server, lock};
 use rustix::fs::OFlags;
-use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A file whose lease was broken is not leased again for this long, doubled with every break up to the longest.
@@ -21,9 +21,9 @@ const CALM_LONGEST: Duration = Duration::from_secs(2);
 enum Lease {
     #[default]
     None,
-    Held(Arc<OwnedFd>),
-    /// Somebody at home waits; the room has been told to forget and has not confirmed yet.
-    Breaking(Arc<OwnedFd>),
+    Held(Arc<HeldLease>),
+    /// Somebody at home waits, or has waited long enough; the room has been told to forget and has not confirmed yet.
+    Breaking(Arc<HeldLease>),
 }
 
 /// What is known of a file's content.
@@ -52,157 +52,52 @@ impl Content {
     /// The file under the lease, and the lease's number.
     pub(super) fn leased(&self) -> Option<(Arc<OwnedFd>, u64)> {
         match &self.lease {
-            Lease::Held(file) => Some((file.clone(), self.leases)),
+            Lease::Held(lease) if !lease.is_given_up() => Some((lease.file().clone(), self.leases)),
             _ => None,
         }
     }
 
     /// The content is what it was since this lease was taken.
     pub(super) fn is_leased(&self, number: u64) -> bool {
-        matches!(self.lease, Lease::Held(_)) && self.leases == number
+        matches!(&self.lease, Lease::Held(lease) if !lease.is_given_up()) && self.leases == number
     }
 
     /// Content read now may stay in the room's cache.
     fn is_covered(&self, node: &Node) -> bool {
-        match self.lease {
-            Lease::Held(_) => true,
+        match &self.lease {
+            Lease::Held(lease) => !lease.is_given_up(),
             Lease::Breaking(_) => false,
             Lease::None => self.writers > 0 && !self.shared && !node.opened_elsewhere.load(Ordering::Relaxed),
         }
     }
 }
 
-/// The thread that hears of broken leases, and what it needs to know.
-pub(super) struct Leases {
-    keeper_tid: AtomicI32,
-    closed: AtomicBool,
-    by_fd: Mutex<HashMap<RawFd, Weak<Node>>>,
-    /// Nodes whose lease is given up when the room has applied this invalidation.
-    breaking: Mutex<Vec<(u64, Arc<Node>)>>,
-}
-
-fn break_signal() -> i32 {
-    libc::SIGRTMIN() + 4
-}
-
-impl Leases {
-    pub(super) fn new() -> Leases {
-        Leases {
-            keeper_tid: AtomicI32::new(0),
-            closed: AtomicBool::new(false),
-            by_fd: Mutex::default(),
-            breaking: Mutex::default(),
-        }
-    }
-
-    /// No lease is taken or heard of any more; those that are held go.
-    pub(super) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        let held: Vec<_> = lock(&self.by_fd).values().filter_map(Weak::upgrade).collect();
-        held.iter().for_each(|node| self.give_up(&mut lock(&node.content)));
-        sys::signal_thread(self.keeper_tid.load(Ordering::Relaxed), break_signal());
-    }
-
-    /// Starts the keeper; leases may be taken when this returns.
-    pub(super) fn start(server: &Arc<Server>) -> std::io::Result<()> {
-        let (ready, is_ready) = mpsc::channel();
-        let weak = Arc::downgrade(server);
-        std::thread::Builder::new().name("leases".into()).spawn(move || {
-            let signals = block_signals();
-            if ready.send(sys::gettid()).is_ok() {
-                keep_leases(&weak, &signals);
-            }
-        })?;
-        let tid = is_ready.recv().map_err(std::io::Error::other)?;
-        server.leases.keeper_tid.store(tid, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn take(&self, node: &Arc<Node>, content: &mut Content, file: &Arc<OwnedFd>) -> bool {
-        if self.closed.load(Ordering::Acquire) {
-            return false;
-        }
-        lock(&self.by_fd).insert(file.as_raw_fd(), Arc::downgrade(node));
-        if sys::take_lease(file.as_fd(), self.keeper_tid.load(Ordering::Relaxed), break_signal()).is_err() {
-            lock(&self.by_fd).remove(&file.as_raw_fd());
-            return false;
-        }
-        content.lease = Lease::Held(file.clone());
-        content.leases += 1;
-        true
-    }
-
-    fn give_up(&self, content: &mut Content) {
-        if let Lease::Held(file) | Lease::Breaking(file) = std::mem::take(&mut content.lease) {
-            lock(&self.by_fd).remove(&file.as_raw_fd());
-            sys::drop_lease(file.as_fd());
-        }
-    }
-}
-
-/// The keeper's signals are for it alone (F_OWNER_TID) and are only ever waited for. SIGIO comes when the queue was full.
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: an all-zero sigset_t is a valid one to initialise; the calls only write to it and to this thread's mask.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, break_signal());
-        libc::sigaddset(&raw mut set, libc::SIGIO);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        set
-    }
-}
-
-fn keep_leases(server: &Weak<Server>, signals: &libc::sigset_t) {
-    loop {
-        // SAFETY: both structs are valid for the call; all-zero siginfo is a valid value.
-        let (signal, info) = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            (libc::sigwaitinfo(signals, &raw mut info), info)
-        };
-        let Some(server) = server.upgrade() else { return };
-        if server.leases.closed.load(Ordering::Acquire) {
-            return;
-        }
-        if signal == libc::SIGIO {
-            let all: Vec<_> = lock(&server.leases.by_fd).values().filter_map(Weak::upgrade).collect();
-            all.iter().for_each(|node| server.look_at_lease(node));
-        } else if signal > 0 {
-            // `_sigpoll`: si_band (long) and si_fd (int) lie behind the three ints and their padding.
-            // SAFETY: siginfo_t is 128 bytes; offset 24 is si_fd for signals sent by F_SETSIG (`asm-generic/siginfo.h`).
-            let fd = unsafe { (&raw const info).cast::<u8>().add(24).cast::<i32>().read_unaligned() };
-            let node = lock(&server.leases.by_fd).get(&fd).and_then(Weak::upgrade);
-            node.iter().for_each(|node| server.look_at_lease(node));
-        }
-    }
-}
-
 impl Server {
     /// Has somebody broken this lease? Then the room must forget the content, and the lease goes when it has.
-    fn look_at_lease(&self, node: &Arc<Node>) {
+    pub(super) fn look_at_lease(&self, node: &Arc<Node>) {
         let mut content = lock(&node.content);
-        let Lease::Held(file) = &content.lease else { return };
-        if sys::lease_is_whole(file.as_fd()) {
+        let Lease::Held(lease) = &content.lease else { return };
+        if lease.is_whole() {
             return;
         }
-        content.lease = Lease::Breaking(file.clone());
+        content.lease = Lease::Breaking(lease.clone());
         let calm = CALM.saturating_mul(1 << content.breaks.min(8)).min(CALM_LONGEST);
         content.calm_until = Some(Instant::now() + calm);
         content.breaks += 1;
         content.offered = false;
         // The list's lock is held across the sending, so that the room's answer finds the entry.
-        let mut breaking = lock(&self.leases.breaking);
+        let mut breaking = lock(&self.breaking);
         let seq = self.emit(node, Change::Content);
         breaking.push((seq, node.clone()));
     }
 
     /// The room has applied all invalidations up to `seq`.
     pub fn applied(&self, seq: u64) {
-        let ready: Vec<_> = lock(&self.leases.breaking).extract_if(.., |(s, _)| *s <= seq).collect();
+        let ready: Vec<_> = lock(&self.breaking).extract_if(.., |(s, _)| *s <= seq).collect();
         for (_, node) in ready {
             let mut content = lock(&node.content);
             if matches!(content.lease, Lease::Breaking(_)) {
-                self.leases.give_up(&mut content);
+                self.give_up(&mut content);
             }
         }
     }
@@ -237,7 +132,7 @@ impl Server {
     /// The room begins to write: from here on it is heard when somebody else opens the file.
     fn hear_of_opens(&self, node: &Node, path_fd: &OwnedFd) -> bool {
         node.opened_elsewhere.store(false, Ordering::Relaxed);
-        node.is_watched() && self.authority.resume().is_ok() && self.watch.opens(path_fd, true)
+        node.is_watched() && self.authority.with_own_rights(|| self.watch.opens(path_fd, true)) == Ok(true)
     }
 
     /// A file that the room has just made is open for writing; nobody else can have it yet.
@@ -258,9 +153,8 @@ impl Server {
         content.writers = content.writers.saturating_sub(1);
         if content.writers == 0
             && let Ok(path) = self.path(node)
-            && self.authority.resume().is_ok()
         {
-            self.watch.opens(&path, false);
+            let _ = self.authority.with_own_rights(|| self.watch.opens(&path, false));
         }
         if content.writers == 0 && !content.readers.is_empty() && !self.try_lease(node, &mut content, None) {
             self.emit(node, Change::Content);
@@ -281,7 +175,13 @@ impl Server {
         if std::mem::take(&mut content.offered) {
             self.withdraw(node);
         }
-        self.leases.give_up(content);
+        self.give_up(content);
+    }
+
+    fn give_up(&self, content: &mut Content) {
+        if let Lease::Held(lease) | Lease::Breaking(lease) = std::mem::take(&mut content.lease) {
+            self.leases.release(&lease);
+        }
     }
 
     /// The room reads through its cache: false if what is read now must be forgotten after the reply.
@@ -292,21 +192,22 @@ impl Server {
 
     fn try_lease(&self, node: &Arc<Node>, content: &mut Content, file: Option<&Arc<OwnedFd>>) -> bool {
         let free = matches!(content.lease, Lease::None) && content.writers == 0;
-        if !free || !content.is_calm() || self.authority.resume().is_err() {
+        if !free || !content.is_calm() {
             return false;
         }
         let Some(file) = file.or(content.readers.first().map(|(_, file)| file)).cloned() else { return false };
-        let taken = self.leases.take(node, content, &file);
-        if taken {
-            self.offers.leased(node, &file);
-        }
-        taken
+        let taken = self.authority.with_own_rights(|| self.leases.take(node, &file));
+        let Ok(Some(lease)) = taken else { return false };
+        content.lease = Lease::Held(lease);
+        content.leases += 1;
+        self.offers.leased(node, &file);
+        true
     }
 
     /// A lease would be granted: nobody has the file open or mapped for writing.
     fn nobody_writes(&self, path_fd: &OwnedFd) -> bool {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME;
-        let probe = self.authority.resume().and_then(|()| super::nodes::reopen(path_fd, flags));
-        probe.is_ok_and(|file| sys::take_lease(file.as_fd(), self.leases.keeper_tid.load(Ordering::Relaxed), 0).is_ok())
+        let probe = || super::nodes::reopen(path_fd, flags).is_ok_and(|file| self.leases.probe(&file, 0));
+        self.authority.with_own_rights(probe) == Ok(true)
     }
 }

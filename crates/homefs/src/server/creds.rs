@@ -68,6 +68,18 @@ impl Authority {
         IDENTITY.with_borrow_mut(|now| now.become_effective(self.0, u64::MAX))
     }
 
+    /// Does `work` with all of the steward's capabilities; afterwards this thread acts as it did before.
+    pub(super) fn with_own_rights<T>(self, work: impl FnOnce() -> T) -> Result<T> {
+        let before = IDENTITY.with_borrow(|now| now.effective);
+        self.resume()?;
+        let done = work();
+        // A thread that has acted for nobody yet keeps its own.
+        if let Some(before) = before {
+            IDENTITY.with_borrow_mut(|now| now.become_effective(self.0, before))?;
+        }
+        Ok(done)
+    }
+
     /// The next file that this thread makes gets this umask.
     pub(super) fn set_umask(self, mask: u32) -> Result<()> {
         IDENTITY.with_borrow_mut(|now| {

@@ -184,9 +184,11 @@ impl Server {
         Ok(Answer::Plain)
     }
 
-    /// A user's program of the room has this file (device and inode) open for writing.
-    pub fn is_written(&self, which: (u64, u64), uid: u32) -> bool {
-        self.written(which).iter().any(|(_, open)| open.opener.uid == uid)
+    /// The access modes with which a user's programs of the room have this file (device and inode) open, each of them for writing. The room does
+    /// not say them: they are those of home's own open files.
+    pub fn written_modes(&self, which: (u64, u64), uid: u32) -> Vec<OFlags> {
+        let all = self.written(which).into_iter().filter(|(_, open)| open.opener.uid == uid);
+        all.filter_map(|(_, open)| rustix::fs::fcntl_getfl(&*open.file).ok()).map(|had| had & OFlags::ACCMODE).collect()
     }
 
     /// A process that had these files open for writing (device and inode; once for each time) has left the room, which says so too, but later: nobody can run them until then. If

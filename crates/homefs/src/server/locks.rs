@@ -301,7 +301,10 @@ impl Server {
     ///
     /// # Errors
     /// It has one of each.
-    pub fn open_with_lock(&self, node: u64, fh: u64) -> std::result::Result<Option<OwnedFd>, &'static str> {
+    pub fn open_with_lock(&self, node: u64, fh: u64, uid: u32) -> std::result::Result<Option<OwnedFd>, &'static str> {
+        if self.handles.get(fh, node).is_ok_and(|open| open.opener.uid != uid) {
+            return Err("has locked a file that another user has open");
+        }
         let flock = lock(&self.locks.flocks).get(&(fh, node)).map(|flock| flock.description.clone());
         let flock = flock.filter(|description| !locks_on(description).is_empty());
         let owners = lock(&self.locks.owners);

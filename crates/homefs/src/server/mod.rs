@@ -16,6 +16,7 @@ mod export;
 mod fifos;
 mod files;
 mod handles;
+mod leases;
 mod locks;
 mod names;
 mod nodes;
@@ -28,16 +29,17 @@ pub use access::barred;
 pub use creds::{Callers, Credentials};
 pub use dispatch::reads;
 pub use export::Export as ExportPath;
+pub use leases::GIVE_UP_AFTER;
 pub use locks::{HeldLocks, LockedRange};
 
 use crate::invalidation::{Invalidation, What};
 use crate::offer::Offer;
 use crate::sys;
-use content::Leases;
 use creds::Authority;
 use events::{Event, Events, Watch};
 use export::OpenExport as Export;
 use handles::Handles;
+use leases::Leases;
 use locks::Locks;
 use nodes::{Node, Nodes};
 use offers::Offers;
@@ -100,6 +102,8 @@ pub struct Server {
     authority: Authority,
     watch: Watch,
     leases: Leases,
+    /// Nodes whose lease is given up when the room has applied this invalidation, at the latest.
+    breaking: Mutex<Vec<(u64, Arc<Node>)>>,
     offers: Arc<Offers>,
     waiting: Waiting,
     locks: Locks,
@@ -166,7 +170,8 @@ impl Server {
             outlet,
             authority,
             watch,
-            leases: Leases::new(),
+            leases: Leases::new(authority),
+            breaking: Mutex::default(),
             offers: Arc::default(),
             waiting: Waiting::default(),
             locks: Locks::default(),

@@ -1,6 +1,7 @@
 //! From a fresh child of the porter to the program: descriptors, directory, limits, identity, filter, exec.
 
 use super::{Notice, hear, setup, tell};
+use crate::ids;
 use os::{Error, Result, namespace, seccomp};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -87,7 +88,9 @@ fn become_who(place: &Place) -> Result<()> {
     }
     namespace::keep_capabilities(KEPT_CAPABILITIES);
     let who = &place.credentials;
-    namespace::become_user(who.uid, who.gid, &who.groups)?;
+    // The room's files are served with the rights that the deputy has at home: a group that has no id here is no loss.
+    let groups: Vec<u32> = who.groups.iter().copied().filter(|group| ids::has(*group)).collect();
+    namespace::become_user(who.uid, who.gid, &groups)?;
     std::env::set_current_dir(std::ffi::OsStr::from_bytes(&place.cwd))
         .map_err(|e| Error::new(format!("entering {}", String::from_utf8_lossy(&place.cwd)), e))?;
     seccomp::no_new_privileges()

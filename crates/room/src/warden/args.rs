@@ -1,10 +1,11 @@
 //! What a daemon tells a warden that it starts.
 
+use os::id_ranges::IdRange;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// `--room ID --home NODE --connect ADDR:PORT --run-dir DIR --state DIR`
+/// `--room ID --home NODE --connect ADDR:PORT --owner UID --id-range N --rooms-memory BYTES --run-dir DIR --state DIR`
 #[derive(Clone, Debug)]
 pub struct WardenArgs {
     /// Name of the room, 32 hexadecimal digits.
@@ -13,6 +14,10 @@ pub struct WardenArgs {
     pub home: String,
     /// Where the home's daemon listens.
     pub connect: SocketAddr,
+    /// Ids of its processes here, which no other room has.
+    pub ids: IdRange,
+    /// Memory that all rooms of this node together may have, bytes.
+    pub rooms_memory_bytes: u64,
     /// Directory of sockets.
     pub run_dir: PathBuf,
     /// Directory of the node's identity.
@@ -32,9 +37,19 @@ impl WardenArgs {
             words.get(at + 1).cloned().ok_or_else(|| ArgsError(format!("{name} has no value")))
         };
         let connect = value("--connect")?;
+        let number = |name: &str| {
+            let text = value(name)?;
+            text.parse::<u64>().map_err(|e| ArgsError(format!("{name} {text}: {e}")))
+        };
+        let id = |name: &str| {
+            let id = number(name)?;
+            u32::try_from(id).map_err(|_| ArgsError(format!("{name} {id}: too large")))
+        };
         Ok(WardenArgs {
             room: room_id(&value("--room")?).ok_or_else(|| ArgsError("--room is no room's name".into()))?,
             home: value("--home")?,
+            ids: IdRange::new(id("--id-range")?, id("--owner")?).map_err(|e| ArgsError(e.to_string()))?,
+            rooms_memory_bytes: number("--rooms-memory")?,
             connect: connect.parse().map_err(|e| ArgsError(format!("--connect {connect}: {e}")))?,
             run_dir: value("--run-dir")?.into(),
             state: value("--state")?.into(),

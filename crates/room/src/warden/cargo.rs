@@ -2,7 +2,6 @@
 //! and one more, which writes them, for whoever waits for such a file must not have the device through which it comes ([`os::apart`]).
 
 use super::following::{self, Followed, Source};
-use super::setup::ID_BASE;
 use super::shared::Shared;
 use super::tracer::Order;
 use body::{Dense, Leftover, Window};
@@ -181,7 +180,7 @@ impl Untold {
 pub fn serve(room: &Arc<Shared>) {
     let Some(from) = room.cargo.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     // Writing a page of a file's copy reads the file first.
-    let apart = match Apart::start("cargo-pages", ID_BASE) {
+    let apart = match Apart::start("cargo-pages", crate::ids::root()) {
         Ok(apart) => apart,
         Err(e) => return tracing::error!("no process can come: {e}"),
     };

@@ -39,6 +39,13 @@ impl Readiness {
         state.known.filter(|known| is_own(standin) || known & events == 0)
     }
 
+    /// What was told last, and what waits here; `None` if home has never said anything of it.
+    pub fn known(&self, standin: StandinId) -> Option<u16> {
+        let states = self.lock();
+        let state = states.get(&standin)?;
+        state.known.map(|known| if state.unclaimed { known | libc::POLLIN as u16 } else { known })
+    }
+
     /// Something of it waits in the room, or no more: whom to wake.
     pub fn unclaimed(&self, standin: StandinId, any: bool) -> Option<u64> {
         let mut states = self.lock();

@@ -9,12 +9,12 @@ use super::strange::Strange;
 use super::tracer::{self, Orders, Parts};
 use super::uplink::Files;
 use super::wall::{self, Wall};
-use super::{WardenError, home};
+use super::{WardenError, home, limits};
 use crate::porter::{self, Answer, Channels, Command, Setup};
 use ctl::steward::{Preamble, RoomId};
 use homefs::client::Client;
 use link::Receiver;
-use os::cgroup;
+use os::id_ranges::IdRange;
 use os::pidfd::PidFd;
 use os::ptrace::HostTid;
 use std::io::Write;
@@ -26,15 +26,6 @@ use std::time::Duration;
 use wire::message::Home;
 use wire::{Kind, ToHome, ToRoom};
 
-/// Ids of a room's user namespace on this machine: one large extent, for whatever ids home uses.
-pub const ID_BASE: u32 = 1 << 31;
-const ID_COUNT: u32 = (1 << 31) - 2;
-/// Processes and threads that one room may have.
-const PIDS_MAX: u64 = 4096;
-/// A room's share of the CPUs, all its guests together, beside one process of the node's own (100): the owner comes first.
-const CPU_WEIGHT: u64 = 50;
-/// How long the kernel may take to end the guests of a room.
-const EMPTY_WITHIN: Duration = Duration::from_secs(5);
 /// How long a home may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -49,8 +40,8 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (here_monotonic_ns, here_boottime_ns) = clocks.here_ns;
     let children = os::fds::child_signals()?;
     // One FUSE connection per mount, one for /proc, and one for the stand-ins.
-    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 2)?;
-    let group = limit(RoomId(args.room), porter);
+    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 2, &args.ids)?;
+    let limited = limits::put(args, porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
     let _ = room.shared.home_ahead_ns.set(home.monotonic_ns - here_monotonic_ns);
@@ -82,10 +73,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     // SAFETY: the porter is this process' child and not waited for: the number is its own.
     unsafe { libc::kill(porter.0, libc::SIGKILL) };
     let _ = std::fs::remove_file(lanes);
-    if let Some(group) = group {
-        group.end(EMPTY_WITHIN)?;
-    }
-    Ok(())
+    limited.map_or(Ok(()), |limited| Ok(limited.end()?))
 }
 
 /// Other nodes may bring processes; where the daemon hands their sockets over.
@@ -195,10 +183,12 @@ fn opened(downlink: &mut Receiver) -> Result<Home, WardenError> {
 type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
 
 /// The kernel mounts a FUSE connection only in the user namespace in which its device was opened, so the porter opens them, and the warden takes duplicates.
-fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
+fn fork_porter(devices: usize, ids: &IdRange) -> Result<Forked, WardenError> {
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;
     let (spares, their_spares) = os::socket::pair()?;
+    // The porter knows them too.
+    crate::ids::set(*ids);
     // SAFETY: this process has one thread yet.
     let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
         os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd(), their_spares.as_raw_fd()]);
@@ -211,28 +201,8 @@ fn fork_porter(devices: usize) -> Result<Forked, WardenError> {
         None => return Err(WardenError::Room("the porter could not open /dev/fuse (its log says why)".into())),
     };
     let devices = numbers.iter().map(|n| pidfd.get_fd(*n)).collect::<os::Result<Vec<_>>>()?;
-    os::namespace::map_ids(pid, ID_BASE, ID_COUNT)?;
+    os::namespace::map_ids(pid, &ids.extents())?;
     Ok((HostTid(pid), Channels { commands, notices, spares }, numbers, devices))
-}
-
-/// The memory that one room may have: a tenth of the machine is left to its owner, whatever guests do.
-fn memory_max_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) / 10 * 9
-}
-
-/// A control group for the room. A machine that has none to give still hosts, without the limits.
-fn limit(room: RoomId, porter: HostTid) -> Option<cgroup::Group> {
-    let pids = cgroup::Limits { pids: Some(PIDS_MAX), ..cgroup::Limits::default() };
-    let all = cgroup::Limits { memory_bytes: Some(memory_max_bytes()), cpu_weight: Some(CPU_WEIGHT), ..pids };
-    let make = |limits: &cgroup::Limits| {
-        let group = cgroup::Group::create(&format!("tern-{room}"), limits)?;
-        group.attach(porter.0)?;
-        Ok::<_, os::Error>(group)
-    };
-    // A machine whose memory and CPU controllers are taken by others still limits the number of processes.
-    let made = make(&all).or_else(|_| make(&pids));
-    made.inspect_err(|e| tracing::warn!("no limits for the room: {e}")).ok()
 }
 
 /// The serving threads.
@@ -335,6 +305,10 @@ fn trace(
 
 /// One message from home, at its place in the order.
 pub fn obey(room: &Arc<Shared>, bytes: &[u8]) -> bool {
+    if room.orders.is_flooded() {
+        tracing::error!("home sends more than this room can do");
+        return false;
+    }
     match postcard::from_bytes::<ToRoom>(bytes) {
         Ok(message) => home::obey(room, message),
         Err(e) => {

@@ -16,6 +16,7 @@ use homefs::proto::{
     PollIn, PollOut, ReadIn, Request, WriteIn, WriteOut,
 };
 use os::ptrace::HostTid;
+use os::waiting;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -72,6 +73,8 @@ pub enum What {
     Write,
     /// POLL of this stand-in.
     Poll(StandinId),
+    /// The first state of this stand-in, whose POLL was answered before.
+    Watch(StandinId),
     /// A lock is set, or asked for.
     Lock {
         /// Asked for.
@@ -157,6 +160,8 @@ impl Device {
             return files::answered(self, asked.unique, result, out);
         }
         match (asked.what, usize::try_from(result)) {
+            (What::Watch(standin), Ok(revents)) => self.returned(standin, revents as u16),
+            (What::Watch(_), Err(_)) => {}
             (_, Err(_)) => self.error(asked.unique, -result as i32),
             (What::Read, Ok(n)) => {
                 let data = &out[..n.min(out.len())];
@@ -428,6 +433,15 @@ fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
         Some(revents) => {
             room.standins.value(unique, &PollOut { revents: u32::from(revents), padding: 0 });
         }
+        None if adds_to_epoll(host) => {
+            let known = room.standins.readiness.known(standin);
+            room.standins.value(unique, &PollOut { revents: u32::from(known.unwrap_or(0)), padding: 0 });
+            if known.is_none() {
+                let what = What::Watch(standin);
+                let id = room.expect(Pending::Standin(Asked { pid: who.pid, host: None, unique: 0, what }));
+                room.tell(&ToHome::Watch { id, pid: who.pid, standin });
+            }
+        }
         None => {
             let what = What::Poll(standin);
             let id = room.expect(Pending::Standin(Asked { pid: who.pid, host: Some(host), unique, what }));
@@ -435,6 +449,13 @@ fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
         }
     }
     Ok(())
+}
+
+/// Whether a thread asks because it adds a file to an epoll instance. If that lies in another instance, the kernel holds a mutex of the whole machine until the answer
+/// comes (`epnested_mutex` in fs/eventpoll.c): so the answer is what is known here, and what home says later is told then.
+fn adds_to_epoll(host: HostTid) -> bool {
+    let line = std::fs::read_to_string(format!("/proc/{}/syscall", host.0)).unwrap_or_default();
+    waiting::Call::read(&line).is_some_and(|call| call.number == libc::SYS_epoll_ctl)
 }
 
 fn interrupt(room: &Shared, request: &Request<'_>) {

@@ -15,6 +15,7 @@ mod injected;
 mod locked;
 mod needless;
 mod onward;
+mod orders;
 mod owed;
 mod porters;
 mod sending;
@@ -27,249 +28,31 @@ mod told;
 mod unmade;
 
 use super::shared::Shared;
-use super::standins::Asked;
 use crate::porter::{Answer, Channels, Notice, hear};
 use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
-use body::Window;
 use departing::Departing;
 use dying::Dying;
 use held::Held;
-use image::Image;
 use injected::Injected;
 use needless::Needless;
-use os::inject::Memory;
+pub use orders::{Afterwards, Order, Orders};
 use os::ptrace::{self, Event, HostTid};
-use os::userfault::Userfault;
 use porters::Porter;
 pub use sending::{pages_within, send_dense, send_image};
 pub use shown::Which;
 use signals::Signals;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use stops::Stops;
 use unmade::Unmade;
-use wire::message::{CallId, Place, StandinId};
-use wire::{Refusal, ToHome};
+use wire::ToHome;
+use wire::message::CallId;
 
-/// What other threads want of the tracer.
-#[derive(Debug)]
-pub enum Order {
-    /// Make the process of a body that will be placed.
-    Expect {
-        /// Its number.
-        pid: i32,
-    },
-    /// Start a body.
-    Place(Box<Place>),
-    /// Home made a deputy or a thread of one (its number), or could not (negative error number).
-    Reserved {
-        /// Who waits for it.
-        host: HostTid,
-        /// The number.
-        result: i64,
-    },
-    /// A signal arrived at the deputy.
-    Signal {
-        /// The process.
-        pid: i32,
-        /// The thread, if it was for one.
-        tid: Option<i32>,
-        /// siginfo.
-        info: [u8; 128],
-    },
-    /// Home has run the call that this thread waits in: the tracer gives the result.
-    Answer {
-        /// The thread.
-        host: HostTid,
-    },
-    /// A call whose thread is held for it has ended at home.
-    Ended {
-        /// The call.
-        id: CallId,
-        /// Its result.
-        result: i64,
-    },
-    /// A thread has written to a FIFO that nobody reads.
-    BrokenPipe {
-        /// The thread.
-        host: HostTid,
-        /// What its write says, behind the signal.
-        reply: homefs::client::LateReply,
-    },
-    /// A thread executes what home alone can execute.
-    BeginsAtHome {
-        /// The thread.
-        host: HostTid,
-        /// What its call says, if its process cannot go home.
-        reply: homefs::client::LateReply,
-    },
-    /// A thread that waits for a file was woken by a signal, which another may have taken: it stops before it goes on, so that its call is made again.
-    Interrupted {
-        /// The thread.
-        host: HostTid,
-        /// What comes next.
-        then: Afterwards,
-    },
-    /// A request for a stand-in has ended so; a signal came before.
-    Finish {
-        /// The request.
-        asked: Asked,
-        /// Its result.
-        result: i64,
-    },
-    /// The deputy is stopped: the body stops too.
-    Stop {
-        /// The process.
-        pid: i32,
-    },
-    /// A body whose stop home was asked for goes on.
-    GoOn {
-        /// The process.
-        pid: i32,
-    },
-    /// A thread's call at its listener is made again when descriptors look as at home.
-    Show {
-        /// The thread.
-        host: HostTid,
-        /// Those.
-        which: Which,
-    },
-    /// A thread has opened a device, which looks as at home when it has it.
-    Opened {
-        /// The thread.
-        host: HostTid,
-        /// Its request.
-        unique: u64,
-        /// What stands for the device.
-        standin: StandinId,
-    },
-    /// Home has the files that a body that leaves has in common with others, or why not.
-    Shared {
-        /// Who leaves.
-        pid: i32,
-        /// Process, stand-in, and number of its deputy's descriptor.
-        result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
-    },
-    /// A body cannot go home to die, or to make a process.
-    StayHere {
-        /// The process.
-        pid: i32,
-    },
-    /// End a body.
-    Kill {
-        /// The process.
-        pid: i32,
-    },
-    /// Lay out the memory of a body that comes.
-    Map {
-        /// The process.
-        pid: i32,
-        /// What it is.
-        image: Arc<Image>,
-        /// How its memory is written, or why it could not be laid out.
-        answer: Sender<Result<(Memory, Vec<Window>), String>>,
-    },
-    /// Watch the missing pages of a body that comes.
-    Watch {
-        /// The process.
-        pid: i32,
-        /// Pages that have come, and come again: these are missing too.
-        stale: Vec<body::Run>,
-        /// How, or why not.
-        answer: Sender<Result<Userfault, String>>,
-    },
-    /// All pages of a body that comes are there, but those that follow.
-    Rebuild {
-        /// The process.
-        pid: i32,
-        /// What it is, if its memory is still to be made to fit that.
-        image: Option<Arc<Image>>,
-        /// Pages that are not there any more.
-        gone: Vec<body::Run>,
-        /// Another room brought it: signals that wait for it are in its image alone.
-        onward: bool,
-    },
-    /// A body that has come, or was to leave, runs here.
-    Resume {
-        /// The process.
-        pid: i32,
-    },
-    /// A body is to leave.
-    Recall {
-        /// The process.
-        pid: i32,
-        /// If it has so many bytes of its own, pages may follow when it goes on at home.
-        follow_bytes: u64,
-        /// How its pages go.
-        pace: strategy::Pace,
-        /// To another room, by the way that was made.
-        onward: bool,
-        /// Home, where what was sent ahead in this try is in place.
-        ahead: Option<wire::message::onward::Ticket>,
-        /// What becomes of those with which it shares memory.
-        family: wire::message::Family,
-    },
-    /// The memory of a body is to go home while it runs.
-    Homeward {
-        /// The process.
-        pid: i32,
-        /// How.
-        wish: wire::message::onward::Homeward,
-    },
-    /// Home wants to know what a body holds that may go to another room.
-    Outline {
-        /// The process.
-        pid: i32,
-    },
-    /// The memory of a body is to go to another room while it runs.
-    Ahead {
-        /// The process.
-        pid: i32,
-        /// How.
-        wish: wire::message::onward::Ahead,
-    },
-    /// A body that was to leave goes on elsewhere.
-    Release {
-        /// The process.
-        pid: i32,
-    },
-}
-
-/// What follows when a thread is certain to stop.
-#[derive(Debug)]
-pub enum Afterwards {
-    /// Home need not answer it any more.
-    Cancel(CallId),
-    /// It is answered.
-    Give(homefs::client::LateReply),
-}
-
-/// The way to the tracer.
-pub struct Orders {
-    queue: Mutex<VecDeque<Order>>,
-    bell: OwnedFd,
-}
-
-impl Orders {
-    /// An empty queue.
-    pub fn new() -> os::Result<Orders> {
-        Ok(Orders { queue: Mutex::default(), bell: os::fds::event()? })
-    }
-
-    /// Puts an order at the end.
-    pub fn give(&self, order: Order) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
-        os::fds::wake(self.bell.as_fd());
-    }
-
-    fn next(&self) -> Option<Order> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-}
+/// So many orders are obeyed, and so many stops handled, before the other kind has its turn.
+const AT_ONCE: usize = 256;
 
 /// The tracer's own state.
 struct Tracer {
@@ -329,13 +112,14 @@ pub fn run(parts: Parts) -> os::Result<()> {
         room,
         listeners,
     };
+    let mut is_behind = false;
     loop {
         let room = tracer.room.clone();
-        let watched = [children.as_fd(), room.orders.bell.as_fd(), tracer.porter.commands(), tracer.porter.notices()];
+        let watched = [children.as_fd(), room.orders.bell(), tracer.porter.commands(), tracer.porter.notices()];
         let mut polled = watched.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
         // SAFETY: live pollfds.
-        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
-        os::fds::drain(room.orders.bell.as_fd());
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, if is_behind { 0 } else { -1 }) };
+        os::fds::drain(room.orders.bell());
         let _ = rustix::io::read(&children, &mut [0u8; 1024]);
         if polled[2].revents != 0 {
             let Some((answer, _)) = hear::<Answer>(tracer.porter.commands())? else { return Ok(()) };
@@ -345,15 +129,19 @@ pub fn run(parts: Parts) -> os::Result<()> {
             let Some((notice, _)) = hear::<Notice>(tracer.porter.notices())? else { return Ok(()) };
             tracer.porter_noticed(notice);
         }
-        while let Some(order) = room.orders.next() {
-            tracer.obey(order);
-        }
-        while let Some((tid, event, usage)) = ptrace::poll()? {
+        // In turn: neither a guest that stops all the time nor a flood from home keeps the tracer from the rest.
+        let obeyed = (0..AT_ONCE).map_while(|_| room.orders.next()).map(|order| tracer.obey(order)).count();
+        let mut seen = 0;
+        while seen < AT_ONCE
+            && let Some((tid, event, usage)) = ptrace::poll()?
+        {
             if tid == porter && matches!(event, Event::Exited(_) | Event::Killed(_)) {
                 return Ok(());
             }
             tracer.event(tid, event, &usage);
+            seen += 1;
         }
+        is_behind = obeyed == AT_ONCE || seen == AT_ONCE;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::support::{PYTHON, alone, at_home, nobody_is_away, shared, wait_for};
 
 /// A request to run a shell script on n2, and the program, as `tern run` sends them; in hexadecimal.
 pub(crate) fn run_request(script: &str) -> (String, String) {
-    let request = Request::Run { on: Some("n2".into()), movable: false, any_cpu: false };
+    let request = Request::Run { on: Some("n2".into()), movable: false, any_cpu: false, as_root: false };
     let argv = ["sh", "-c", script].map(|word| word.as_bytes().to_vec()).to_vec();
     let envp = vec![b"PATH=/usr/bin:/bin".to_vec()];
     let program = Program { path: b"/bin/sh".to_vec(), argv, envp, blocked: 0 };

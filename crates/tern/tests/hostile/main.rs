@@ -4,5 +4,9 @@
 mod caller;
 #[path = "../common/mod.rs"]
 mod common;
+mod fairness;
+mod leases;
 mod lying_deputy;
+mod root;
+mod sandbox;
 mod support;

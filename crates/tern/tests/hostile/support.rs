@@ -56,9 +56,11 @@ pub(crate) fn put(lab: &Lab, node: &str, name: &str, content: &[u8]) -> String {
     path
 }
 
-/// Compiles the attacker `guests/attacks/NAME.c` into a static program.
+/// Compiles the attacker `NAME.c`, of this suite's or of `guests/attacks`, into a static program.
 pub(crate) fn attacker(name: &str) -> Vec<u8> {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../guests/attacks/{name}.c"));
+    let places = ["tests/hostile/attackers", "../../guests/attacks"];
+    let sources = places.map(|dir| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(dir).join(format!("{name}.c")));
+    let source = sources.into_iter().find(|source| source.exists()).unwrap();
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let done = Command::new("cc").args(["-static", "-O1", "-o"]).arg(&program).arg(&source).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -31,12 +31,14 @@ impl Locks {
     /// does not get it in between; who wants to share it may.
     pub fn of(room: &Shared, image: &Image, locked: &[LockedFile], must_come: bool) -> Result<Locks, MoveError> {
         let Some(server) = room.files.get() else { return Ok(Locks::default()) };
+        let pid = image.process.pid;
+        let uid = room.table().deputies.get(&pid).map_or(u32::MAX, |deputy| deputy.credentials.uid[1]);
         let mut locks = Locks { server: Some(server.clone()), ..Locks::default() };
         for locked in locked {
             let shows = image.descriptors.iter().find(|d| d.fd == locked.fd).map(|d| d.opened);
             let Some(Opened::File { file, .. }) = shows else { continue };
             let Some(known) = image.files.get(file as usize).filter(|_| !locks.is_open(file)) else { continue };
-            locks.open.extend(open_with_lock(server, locked.at_home, known)?.map(|found| (file, found)));
+            locks.open.extend(open_with_lock(server, locked.at_home, known, uid)?.map(|found| (file, found)));
         }
         let held = server.held_locks(image.process.pid).map_err(|why| BodyError::Stays(format!("it {why}")))?;
         if !must_come && held.iter().any(HeldLocks::is_exclusive) {
@@ -103,9 +105,15 @@ impl Locks {
     }
 }
 
-/// What the server has open for an open file of the room's, as that is open now; none if it has no lock of its own.
-pub fn open_with_lock(server: &Server, at_home: OpenAtHome, file: &File) -> Result<Option<OwnedFd>, BodyError> {
-    let found = server.open_with_lock(at_home.node, at_home.fh).map_err(|why| BodyError::Stays(format!("it {why}")))?;
+/// What the server has open for an open file of the room's, of a process of user `uid`, as that is open now; none if it has no lock of its own.
+pub fn open_with_lock(
+    server: &Server,
+    at_home: OpenAtHome,
+    file: &File,
+    uid: u32,
+) -> Result<Option<OwnedFd>, BodyError> {
+    let found =
+        server.open_with_lock(at_home.node, at_home.fh, uid).map_err(|why| BodyError::Stays(format!("it {why}")))?;
     let Some(found) = found else { return Ok(None) };
     let failed = |e: rustix::io::Errno| os::Error::new("looking at a locked file", e);
     let now = rustix::fs::fcntl_getfl(&found).map_err(failed)?;

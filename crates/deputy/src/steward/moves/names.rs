@@ -1,11 +1,13 @@
 //! Files of a process that have no name at home any more: what the room opens them by, and how home opens them again.
 
+use super::reopened::{self, Opening};
 use super::written;
 use crate::steward::shared::Shared;
 use body::{BodyError, Inside};
 use homefs::server::{Credentials, Server};
 use image::File;
 use os::pidfd::PidFd;
+use os::process::FdInfo;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -89,8 +91,12 @@ fn open_some(
 ) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     for file in files {
-        let path = batch.put(&[file.path.as_slice(), &[0]].concat());
-        batch.may(libc::SYS_open, [path, open_flags(file) as u64, 0, 0, 0, 0]);
+        let opening = Opening::of(file, |fd| standin(room, pid, fd))?;
+        // One that cannot be looked at is checked when it is open: its user alone could have changed it meanwhile.
+        std::fs::metadata(reopened::as_seen_by(pid, &file.path)).map_or(Ok(()), |m| reopened::check_kind(file, &m))?;
+        let (path, how) = (batch.put(&[file.path.as_slice(), &[0]].concat()), opening.bytes());
+        let (at, bytes) = (batch.put(&how), how.len() as u64);
+        batch.may(libc::SYS_openat2, [libc::AT_FDCWD as u64, path, at, bytes, 0, 0]);
     }
     let results = inside.run(&batch)?;
     let first = opened.len();
@@ -119,8 +125,10 @@ fn open_some(
     Ok(())
 }
 
-fn open_flags(file: &File) -> i32 {
-    file.flags | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK
+/// What the deputy has open under this number for its program.
+fn standin(room: &Shared, pid: i32, fd: i32) -> Option<FdInfo> {
+    let is_kept = room.table().deputies.get(&pid)?.standins.values().any(|kept| kept.contains(&fd));
+    is_kept.then(|| os::process::fd_info(pid, fd).ok()).flatten()
 }
 
 /// Whether the deputy has that file open under this number, or why not.
@@ -129,26 +137,31 @@ fn is_it(pid: i32, fd: i32, file: &File) -> Result<(), String> {
         let e = std::io::Error::from_raw_os_error(fd.saturating_neg());
         return Err(format!("opening its file {} at home: {e}", shown(file)));
     }
-    let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).map_or(0, |m| m.ino());
-    if file.inode == 0 || found == file.inode {
-        return Ok(());
+    let failed = |e| format!("looking at its file {} at home: {e}", shown(file));
+    let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).map_err(failed)?;
+    reopened::check_kind(file, &found).map_err(|e| e.to_string())?;
+    match reopened::is_meant(file, found.ino(), &found) {
+        true => Ok(()),
+        false => Err(format!("the file {} is another now (inode {}, not {})", shown(file), found.ino(), file.inode)),
     }
-    Err(format!("the file {} is another now (inode {found}, not {})", shown(file), file.inode))
 }
 
 /// Opens, with the deputy's rights, a file that has no name any more and that the room has open.
 fn open_again(room: &Shared, pid: i32, file: &File) -> Option<Result<OwnedFd, BodyError>> {
     let server = room.files.get()?;
-    let held = server.open_in_room(Path::new(OsStr::from_bytes(&file.path)), file.inode)?;
     let who = {
         let table = room.table();
         let deputy = table.deputies.get(&pid)?;
         let (ids, caps) = (&deputy.credentials, deputy.capabilities);
         Credentials { uid: ids.uid[1], gid: ids.gid[1], groups: Arc::from(ids.groups.as_slice()), caps }
     };
+    let flags = match reopened::flags(file) {
+        Ok(flags) => OFlags::from_bits_retain(flags as u32),
+        Err(e) => return Some(Err(e)),
+    };
+    let held = server.open_in_room(Path::new(OsStr::from_bytes(&file.path)), file.inode)?;
     let open = || {
         server.act_as(&who)?;
-        let flags = OFlags::from_bits_retain(open_flags(file) as u32);
         Ok(rustix::fs::open(format!("/proc/self/fd/{}", held.as_raw_fd()), flags, Mode::empty())?)
     };
     // A thread of its own: it takes on the process' identity for good.

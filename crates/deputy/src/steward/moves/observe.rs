@@ -3,7 +3,7 @@
 use super::barred;
 use super::names::Names;
 use super::others::{Company, Others};
-use crate::steward::place;
+use crate::steward::{confinement, place};
 use body::{BodyError, Files, Gathered, Memory, OpenFiles};
 use ctl::moves::Parts;
 use image::{Descriptor, File, Image, Object, Objects, Opened};
@@ -13,8 +13,7 @@ use os::process::{self, FdInfo};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 use wire::message::{Arrival, Place, Program, StandinId};
 
 /// Below it lie what the room's porter has open.
@@ -317,10 +316,6 @@ fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> 
     }
 }
 
-const NAMESPACES: [&str; 8] = ["mnt", "pid", "pid_for_children", "net", "uts", "ipc", "user", "time"];
-/// The steward's own, in which it stays.
-static OWN_NAMESPACES: OnceLock<[Option<PathBuf>; NAMESPACES.len()]> = OnceLock::new();
-
 /// State of the whole process that a room cannot hold.
 fn refuse_early(pid: i32) -> Result<(), BodyError> {
     let stays = |why: &str| Err(BodyError::Stays(why.to_owned()));
@@ -328,28 +323,14 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     if status.state == 'Z' || status.state == 'X' {
         return stays("it has ended, or its first thread has");
     }
-    if status.seccomp != 0 {
-        return stays("it has a seccomp filter of its own");
-    }
     if std::fs::File::open(format!("/proc/{pid}/exe")).is_ok_and(homefs::programs::is_of_32_bits) {
         return stays(body::OTHER_CODE);
     }
-    let of = |who: &str, namespace| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
-    let own = OWN_NAMESPACES.get_or_init(|| NAMESPACES.map(|namespace| of("self", namespace)));
-    for (namespace, own) in NAMESPACES.into_iter().zip(own) {
-        // Who ends has none any more.
-        let Some(its) = of(&pid.to_string(), namespace) else { return Err(BodyError::Gone) };
-        if own.as_ref() != Some(&its) {
-            return stays(&format!("it lives in another {namespace} namespace (a container)"));
-        }
-    }
+    confinement::refuse(pid)?;
     // Of those that have ended since they were listed there is nothing to know.
     let is_real_time = |tid: &i32| os::scheduling::policy(*tid).is_ok_and(os::scheduling::is_real_time);
     if let Some(thread) = process::threads(pid)?.into_iter().find(is_real_time) {
         body::scheduled(thread)?;
-    }
-    if process::link(pid, "root")? != Path::new("/") {
-        return stays("its root directory is not the home's (chroot)");
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::observe::Observed;
 use super::used;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError, OutwardRequest};
+use crate::steward::confinement;
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::privileged::Order;
 use crate::steward::proof::DeputyProof;
@@ -22,6 +23,7 @@ use os::inject::Memory;
 use os::pages::Own;
 use os::pidfd::PidFd;
 use os::process_identity::ProcessIdentity;
+use os::superuser;
 use os::witness::{self, Witness};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -58,6 +60,7 @@ pub fn run(
     let wish = if wish.how == How::Flush { Wish { how: How::Post, ..wish } } else { wish };
     let this = Move::begin(room, pid, (Side::Home, false), wish.pace, gauge)?;
     this.asker_uid.set(asker_uid);
+    this.as_root.set(wish.as_root);
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, wish, false);
     for tried in 1..TRIES_MAX {
@@ -127,6 +130,7 @@ impl Move {
     /// Has the room make an empty body. `observed`: what the process holds, if it is known already.
     fn prepare(&self, observed: Option<Observed>) -> Result<Prepared, MoveError> {
         os::fault::at("prepare")?;
+        self.check_rights()?;
         let observed = match observed {
             Some(observed) => observed,
             None => Observed::of_running(self.pid, false)?,
@@ -145,7 +149,7 @@ impl Move {
         let standins = at_home.iter().map(standin).collect::<os::Result<Vec<_>>>()?;
         let names = Names::of_removed(&self.room, self.pid, &observed.files, &observed.removed())?;
         let place = observed.place(self.pid, &standins, &names)?;
-        self.check_owner()?;
+        self.check_rights()?;
         self.hold_watched(&observed, &standins)?;
         self.room.borrow_rights(self.pid)?;
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
@@ -174,11 +178,22 @@ impl Move {
         Ok(())
     }
 
-    /// Checks that the process is still that of the user who wants it: under its number a program may run by now that gives rights.
-    fn check_owner(&self) -> Result<(), BodyError> {
-        let owned = ProcessIdentity::of(self.pid)?.belongs_to(self.asker_uid.get());
-        let why = "it runs, or ran, a program with other rights than those of the user who wants it moved";
-        if owned { Ok(()) } else { Err(BodyError::Stays(why.into())) }
+    /// Checks that the process is still that of the user who wants it and of the user whose room it is, that it may have its rights
+    /// there, and that it is in no sandbox: under its number a program may run by now that gives rights, or has given some up for good.
+    fn check_rights(&self) -> Result<(), BodyError> {
+        confinement::refuse(self.pid)?;
+        let identity = ProcessIdentity::of(self.pid)?;
+        if !identity.belongs_to(self.asker_uid.get()) {
+            let why = "it runs, or ran, a program with other rights than those of the user who wants it moved";
+            return Err(BodyError::Stays(why.into()));
+        }
+        self.room.args.check_owner(self.pid, &identity.uid[..3]).map_err(BodyError::Stays)?;
+        match superuser::power_of(self.pid)? {
+            Some(power) if !self.as_root.get() => {
+                Err(BodyError::Stays(format!("it has root's rights ({power}), and the node is not trusted with them")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The body that was prepared is not needed.
@@ -206,13 +221,13 @@ impl Move {
         let latest = latest.as_ref().unwrap_or(&prepared.observed);
         os::fault::at("freeze")?;
         // What goes at once takes long, and nobody waits for microseconds.
-        let _awake = (!headstart.is_none()).then(Awake::now);
+        let awake = (!headstart.is_none()).then(Awake::now);
         let frozen = body::freeze(self.pid)?;
         self.course.borrow_mut().freeze(frozen.since);
         self.done("stop");
         let before = Some(latest).filter(|_| !carefully);
         let observed = || {
-            self.check_owner()?;
+            self.check_rights()?;
             Observed::of(self.pid, before, !headstart.is_none())
         };
         let now = match observed() {
@@ -264,6 +279,8 @@ impl Move {
             (Some(_), None) => "post".to_owned(),
             (None, None) => "stop".to_owned(),
         };
+        // It runs there: what follows can wait for a processor to wake up.
+        drop(awake);
         following.into_iter().for_each(|f| self.send_rest(f));
         Ok(how)
     }

@@ -150,7 +150,7 @@ impl Move {
         let written = Written::of(&image.files);
         let outline = postcard::to_stdvec(&outline).map_err(|e| MoveError::Room(e.to_string()))?;
         let from = self.room.args.host.clone();
-        let receive = ToSteward::Receive { pid, ticket: beyond.ticket, from, outline };
+        let receive = ToSteward::Receive { pid, ticket: beyond.ticket, from, outline, owner: self.room.args.owner };
         talk.send(&postcard::to_stdvec(&receive).map_err(|e| MoveError::Room(e.to_string()))?)?;
         self.expect_word(turn, &Word::Prepared)?;
         let lane =

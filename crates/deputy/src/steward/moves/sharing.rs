@@ -134,7 +134,8 @@ fn open_locked(
     offset: u64,
 ) -> Result<Option<OwnedFd>, BodyError> {
     let Some((server, at_home)) = this.room.files.get().zip(locked) else { return Ok(None) };
-    let found = open_with_lock(server, at_home, file)?;
+    let uid = this.room.table().deputies.get(&this.pid).map_or(u32::MAX, |deputy| deputy.credentials.uid[1]);
+    let found = open_with_lock(server, at_home, file, uid)?;
     if let Some(found) = found.as_ref().filter(|_| file.flags & libc::O_APPEND == 0) {
         let sought = rustix::fs::seek(found, rustix::fs::SeekFrom::Start(offset));
         sought.map_err(|e| os::Error::new("setting a file's offset", e))?;

@@ -27,11 +27,14 @@ impl Written {
 /// Opens for a process of this user what it has open for writing in the room, and may have no right to open again: it was made so (O_CREAT and 0444), or its rights were taken away.
 pub fn open_again(room: &Shared, file: &File, uid: u32) -> Option<OwnedFd> {
     let which = which(file)?;
-    room.files.get().filter(|server| server.is_written(which, uid))?;
+    // This process opens it, with root's rights: so it gives no more than the user's programs have.
+    let wanted = super::reopened::flags(file).ok()?;
+    let had = room.files.get()?.written_modes(which, uid);
+    had.into_iter().find(|had| super::reopened::covers(had.bits() as i32, wanted))?;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let named = rustix::fs::open(OsStr::from_bytes(&file.path), flags, Mode::empty()).ok()?;
     let found = rustix::fs::fstat(&named).ok()?;
-    let flags = OFlags::from_bits_retain(file.flags as u32) | OFlags::CLOEXEC;
+    let flags = OFlags::from_bits_retain(wanted as u32);
     let open = || rustix::fs::open(format!("/proc/self/fd/{}", named.as_raw_fd()), flags, Mode::empty()).ok();
     ((found.st_dev, found.st_ino) == which).then(open).flatten()
 }

@@ -1,7 +1,6 @@
 //! What this machine's kernel says of the processes of the room.
 
-use super::super::setup::ID_BASE;
-use crate::guest_memory;
+use crate::{guest_memory, ids};
 use os::ptrace::HostTid;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +16,7 @@ fn path(host: HostTid, rest: &str) -> String {
 /// User and group of a process, in the room's numbers; 0 if nobody but root may look into it.
 pub fn owner(host: HostTid) -> Option<(u32, u32)> {
     let found = std::fs::metadata(path(host, "")).ok()?;
-    Some((found.uid().saturating_sub(ID_BASE), found.gid().saturating_sub(ID_BASE)))
+    Some((ids::inside(found.uid()), ids::inside(found.gid())))
 }
 
 /// An entry is there.

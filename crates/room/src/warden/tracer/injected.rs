@@ -10,6 +10,7 @@ use body::rewind;
 use os::inject::{Inside, Memory, gate};
 use os::pidfd::PidFd;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
+use os::signals;
 use os::track::USERFAULTFD_FLAGS;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -70,7 +71,7 @@ impl Tracer {
         }
         let slept = os::process::slept(first.0, body::may_time_out).unwrap_or_default();
         let waiting = self.injected.waiting.entry(first).or_insert_with(|| (slept, Vec::new()));
-        waiting.1.push(Task::Signal(tid, *info));
+        add_signal(&mut waiting.1, (tid, *info));
         ptrace::interrupt(first).is_ok()
     }
 
@@ -124,6 +125,23 @@ impl Tracer {
                 }
             }
         }
+    }
+}
+
+/// Adds a signal, if it does not wait already and is not one too many.
+fn add_signal(tasks: &mut Vec<Task>, waiting: signals::Signal) {
+    let (tid, info) = waiting;
+    let signal = signals::number(&info);
+    let same = |task: &&Task| match task {
+        Task::Signal(to, of) => *to == tid && signals::number(of) == signal,
+        Task::Show(_) | Task::Track(_) => false,
+    };
+    let is_one_too_many = match signals::is_queued(signal) {
+        true => tasks.len() >= signals::REAL_TIME_MAX,
+        false => tasks.iter().any(|task| same(&task)),
+    };
+    if !is_one_too_many {
+        tasks.push(Task::Signal(tid, info));
     }
 }
 

@@ -244,6 +244,11 @@ impl Tracer {
 /// epoll_ctl(2). `at`: where nothing of the process' own lies. Another who has the same instance may have done it already.
 fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(), TraceError> {
     let Watch { epoll, watched, .. } = watch;
+    if what == libc::EPOLL_CTL_ADD {
+        // What it is ready for is known by then (`standins.rs`, adds_to_epoll).
+        inside.memory().write(at, &body::poll_of(watched.fd))?;
+        inside.call(libc::SYS_poll, [at, 1, 0, 0, 0, 0])?;
+    }
     inside.memory().write(at, &body::epoll_event(watched))?;
     let done = inside.call(libc::SYS_epoll_ctl, [*epoll as u64, what as u64, watched.fd as u64, at, 0, 0])?;
     let is_done = [0, -i64::from(libc::ENOENT), -i64::from(libc::EEXIST)].contains(&done);

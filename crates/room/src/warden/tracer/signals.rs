@@ -7,25 +7,30 @@
 use super::Tracer;
 use crate::guest_memory;
 use os::ptrace::{HostTid, Stopped, TraceError};
-use std::collections::HashMap;
+use os::signals::{self, Waiting};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Siginfos that wait for their signal.
 #[derive(Debug, Default)]
 pub struct Signals {
     /// By ticket: for which process, and what. A guest that forges a ticket gets no more than its own process' siginfo.
-    tickets: HashMap<u64, (i32, [u8; 128])>,
+    tickets: BTreeMap<u64, (i32, [u8; 128])>,
     last_ticket: u32,
+    /// The last tickets of each standard signal.
+    standard: HashMap<Target, VecDeque<u64>>,
     /// What came for processes before their programs ran.
-    early: HashMap<i32, Vec<Early>>,
+    early: HashMap<i32, Waiting>,
     /// Threads that wait for a signal, and where what it carries is to be put.
     takers: HashMap<HostTid, u64>,
 }
 
-/// For which thread, if it is for one, and what.
-type Early = (Option<i32>, [u8; 128]);
+/// Process, thread if it is for one, and number of a signal.
+type Target = (i32, Option<i32>, i32);
 
-/// The most signals that are kept for one process whose program does not run yet.
-const EARLY_MAX: usize = 4096;
+/// Most tickets: a signal that a program takes without asking what it carries leaves its ticket behind. Beyond them the oldest are forgotten.
+const TICKETS_MAX: usize = 1 << 16;
+/// Tickets of one standard signal: one that waits, and some that threads have taken and the tracer has not seen.
+const TICKETS_OF_ONE_MAX: usize = 8;
 
 /// Marks a siginfo of ours: si_code SI_QUEUE, and this in the upper half of the value. The lower one numbers the ticket.
 const TICKET_MARK: u64 = 0x7465_726e << 32;
@@ -47,16 +52,37 @@ fn number(info: &[u8; 128], at: usize) -> i32 {
 }
 
 impl Signals {
-    /// The siginfo to send to `pid` for `info`.
-    fn ticket(&mut self, pid: i32, info: [u8; 128]) -> [u8; 128] {
+    /// Returns the siginfo to send to `pid` (or one thread of it) for `info`.
+    fn ticket(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) -> [u8; 128] {
         self.last_ticket = self.last_ticket.wrapping_add(1);
         let ticket = TICKET_MARK | u64::from(self.last_ticket);
+        let signal = number(&info, 0);
+        if signal < signals::REAL_TIME_FIRST {
+            let of_one = self.standard.entry((pid, tid, signal)).or_default();
+            of_one.push_back(ticket);
+            let too_old = if of_one.len() > TICKETS_OF_ONE_MAX { of_one.pop_front() } else { None };
+            too_old.map(|old| self.tickets.remove(&old));
+        }
+        if self.tickets.len() >= TICKETS_MAX {
+            self.tickets.pop_first();
+        }
         self.tickets.insert(ticket, (pid, info));
         let mut sent = [0; 128];
         sent[..4].copy_from_slice(&info[..4]);
         sent[AT_CODE..AT_CODE + 4].copy_from_slice(&SI_QUEUE.to_le_bytes());
         sent[AT_VALUE..AT_VALUE + 8].copy_from_slice(&ticket.to_le_bytes());
         sent
+    }
+
+    /// A signal that was sent with this may still wait in its kernel.
+    fn may_wait(&self, target: Target) -> bool {
+        let last = self.standard.get(&target).and_then(VecDeque::back);
+        last.is_some_and(|ticket| self.tickets.contains_key(ticket))
+    }
+
+    /// What was to be sent so was not.
+    fn take_back(&mut self, sent: &[u8; 128]) {
+        self.tickets.remove(&word(sent, AT_VALUE));
     }
 
     /// The true siginfo of one that is about to be delivered to `pid`, if it is one of ours.
@@ -89,6 +115,7 @@ impl Signals {
     /// The process is gone; what was not delivered to it never will be.
     pub fn forget(&mut self, pid: i32) {
         self.tickets.retain(|_, (owner, _)| *owner != pid);
+        self.standard.retain(|(owner, ..), _| *owner != pid);
         self.early.remove(&pid);
     }
 }
@@ -97,10 +124,7 @@ impl Tracer {
     pub fn signal_from_home(&mut self, pid: i32, tid: Option<i32>, info: [u8; 128]) {
         let info = self.understood(pid, info);
         if self.is_coming(pid) {
-            let early = self.signals.early.entry(pid).or_default();
-            if early.len() < EARLY_MAX {
-                early.push((tid, info));
-            }
+            self.signals.early.entry(pid).or_default().add((tid, info));
             return;
         }
         let signal = number(&info, 0);
@@ -143,7 +167,11 @@ impl Tracer {
         };
         let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
-        let sent = self.signals.ticket(pid, info);
+        // As its kernel would: one that waits is not queued again. (What home has seen of it before stays its siginfo.)
+        if self.signals.may_wait((pid, tid, signal)) && os::process::is_pending(host.0, tid.is_some(), signal) {
+            return;
+        }
+        let sent = self.signals.ticket(pid, tid, info);
         // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
         let done = unsafe {
             match tid {
@@ -152,6 +180,7 @@ impl Tracer {
             }
         };
         if done < 0 {
+            self.signals.take_back(&sent);
             tracing::debug!("signal {signal} to {pid}: {}", std::io::Error::last_os_error());
         }
     }
@@ -171,7 +200,7 @@ impl Tracer {
 
     /// The program of this process runs from now on.
     pub fn early_signals(&mut self, pid: i32) {
-        for (tid, info) in self.signals.early.remove(&pid).unwrap_or_default() {
+        for (tid, info) in self.signals.early.remove(&pid).unwrap_or_default().take() {
             self.signal_from_home(pid, tid, info);
         }
     }
@@ -277,7 +306,7 @@ mod tests {
     fn tickets_are_redeemed_once_by_their_process() {
         let mut signals = Signals::default();
         for original in [info(15, 0), info(34, SI_QUEUE), info(10, -6)] {
-            let mut sent = signals.ticket(7, original);
+            let mut sent = signals.ticket(7, None, original);
             assert_eq!((number(&sent, 0), number(&sent, AT_CODE)), (number(&original, 0), SI_QUEUE));
             // What the kernel makes of the sender on the way into the room: PID 0, the overflow user.
             sent[16..24].copy_from_slice(&(65534u64 << 32).to_le_bytes());
@@ -290,9 +319,29 @@ mod tests {
     #[test]
     fn tickets_of_the_dead_are_forgotten() {
         let mut signals = Signals::default();
-        let sent = signals.ticket(7, info(15, 0));
+        let sent = signals.ticket(7, None, info(15, 0));
         signals.forget(7);
         assert_eq!(signals.redeem(7, &sent), None);
         assert_eq!(signals.redeem(7, &info(15, SI_QUEUE)), None);
+    }
+
+    /// Each signal of a flood left a ticket for the life of its process.
+    #[test]
+    fn a_flood_leaves_few_tickets() {
+        let mut signals = Signals::default();
+        let first = signals.ticket(7, None, info(15, 0));
+        assert!(
+            signals.may_wait((7, None, 15)) && !signals.may_wait((7, Some(7), 15)) && !signals.may_wait((8, None, 15))
+        );
+        assert!(signals.redeem(7, &first).is_some() && !signals.may_wait((7, None, 15)));
+        (0..1000).for_each(|_| assert_ne!(signals.ticket(7, None, info(15, 0)), first));
+        assert_eq!(signals.tickets.len(), TICKETS_OF_ONE_MAX);
+        let sent: Vec<_> = (0..TICKETS_MAX).map(|_| signals.ticket(7, None, info(34, 0))).collect();
+        assert_eq!(signals.tickets.len(), TICKETS_MAX);
+        assert_eq!(signals.redeem(7, &sent[TICKETS_MAX - 1]), Some(info(34, 0)));
+        signals.take_back(&sent[TICKETS_MAX - 2]);
+        assert_eq!(signals.redeem(7, &sent[TICKETS_MAX - 2]), None);
+        signals.forget(7);
+        assert!(signals.tickets.is_empty() && signals.standard.is_empty());
     }
 }

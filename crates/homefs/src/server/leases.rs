@@ -1,0 +1,256 @@
+//! The leases that a server holds, and the thread that hears when somebody at home breaks one.
+//!
+//! # The problem
+//! A writer at home waits in open(2) until the lease of the file is given up: for a room that answers, no time; for one that
+//! does not, until the kernel takes it, after 45 s (/proc/sys/fs/lease-break-time). A lease whose break nobody noticed stays
+//! for good. What a server does on hearing of a break may take long: it takes the file's lock, which another thread may hold
+//! while it waits for a full link.
+//!
+//! # The way taken
+//! The *keeper* thread does nothing that can wait. It hears of breaks by signals, has another thread tell the room, and gives
+//! each broken lease up after [`GIVE_UP_AFTER`], whatever the room says. The file is then stale for the room: nothing of it may be
+//! cached until the room has confirmed to have forgotten it ([`super::content`]). Signals can be lost (a full queue, a descriptor
+//! that changed hands), so the keeper also looks at all leases once in a [`PATROL`].
+//!
+//! Giving a lease up takes the rights that taking it took: CAP_LEASE, or the file's owner (`vfs_setlease` in fs/locks.c). Threads
+//! that act for a guest have neither. So [`Leases::release`] uses the server's own rights.
+
+use super::creds::Authority;
+use super::nodes::Node;
+use super::{Server, lock, sys};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long a writer at home waits for a room at most.
+pub const GIVE_UP_AFTER: Duration = Duration::from_secs(1);
+/// How often all leases are looked at for breaks of which no signal told.
+const PATROL: Duration = Duration::from_millis(500);
+
+/// A lease on an open file of the server's.
+pub(super) struct HeldLease {
+    file: Arc<OwnedFd>,
+    /// The keeper has seen that somebody waits for it.
+    broken: AtomicBool,
+    given_up: AtomicBool,
+}
+
+impl HeldLease {
+    /// The file.
+    pub(super) fn file(&self) -> &Arc<OwnedFd> {
+        &self.file
+    }
+
+    /// The server has given it up; the room may not know.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    /// It is held, and nobody waits for it.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_given_up() && sys::lease_is_whole(self.file.as_fd())
+    }
+}
+
+/// A lease that is held, and the file that it covers.
+struct Entry {
+    node: Weak<Node>,
+    lease: Arc<HeldLease>,
+}
+
+/// All leases of a server.
+pub(super) struct Leases {
+    authority: Authority,
+    keeper_tid: AtomicI32,
+    closed: AtomicBool,
+    /// By the number of the open file. Never locked while anything is sent.
+    held: Mutex<HashMap<RawFd, Entry>>,
+    /// Those that were given up without the room's answer.
+    overdue: AtomicU64,
+}
+
+fn break_signal() -> i32 {
+    libc::SIGRTMIN() + 4
+}
+
+impl Leases {
+    pub(super) fn new(authority: Authority) -> Leases {
+        Leases {
+            authority,
+            keeper_tid: AtomicI32::new(0),
+            closed: AtomicBool::new(false),
+            held: Mutex::default(),
+            overdue: AtomicU64::new(0),
+        }
+    }
+
+    /// Starts the keeper, and the thread that tells the room; leases may be taken when this returns.
+    pub(super) fn start(server: &Arc<Server>) -> std::io::Result<()> {
+        let (ready, is_ready) = mpsc::channel();
+        let (tell, told) = mpsc::channel::<Arc<Node>>();
+        let weak = Arc::downgrade(server);
+        let teller = weak.clone();
+        std::thread::Builder::new().name("lease-news".into()).spawn(move || {
+            for node in told {
+                let Some(server) = teller.upgrade() else { return };
+                server.look_at_lease(&node);
+            }
+        })?;
+        std::thread::Builder::new().name("leases".into()).spawn(move || {
+            let signals = block_signals();
+            if ready.send(sys::gettid()).is_ok() {
+                Keeper { server: weak, tell, broken: VecDeque::new() }.run(&signals);
+            }
+        })?;
+        let tid = is_ready.recv().map_err(std::io::Error::other)?;
+        server.leases.keeper_tid.store(tid, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes a lease on this open file; `None` if somebody has it open for writing, or the server closes.
+    pub(super) fn take(&self, node: &Arc<Node>, file: &Arc<OwnedFd>) -> Option<Arc<HeldLease>> {
+        let (broken, given_up) = (AtomicBool::new(false), AtomicBool::new(false));
+        let lease = Arc::new(HeldLease { file: file.clone(), broken, given_up });
+        // Known before it is taken: it may be broken at once.
+        lock(&self.held).insert(file.as_raw_fd(), Entry { node: Arc::downgrade(node), lease: lease.clone() });
+        let taken = self.probe(file, break_signal());
+        if !taken || self.closed.load(Ordering::SeqCst) {
+            self.release(&lease);
+            return None;
+        }
+        Some(lease)
+    }
+
+    /// Whether a lease is granted on this open file, whose breaks are told by this signal (0: by SIGIO).
+    pub(super) fn probe(&self, file: &OwnedFd, signal: i32) -> bool {
+        sys::take_lease(file.as_fd(), self.keeper_tid.load(Ordering::Relaxed), signal).is_ok()
+    }
+
+    /// Gives a lease up, once.
+    pub(super) fn release(&self, lease: &HeldLease) {
+        let mut held = lock(&self.held);
+        let fd = lease.file.as_raw_fd();
+        if held.get(&fd).is_some_and(|entry| std::ptr::eq(&*entry.lease, lease)) {
+            held.remove(&fd);
+        }
+        // Under the lock: a lease that is taken next on the same file is not the one that goes.
+        if !lease.given_up.swap(true, Ordering::AcqRel) {
+            let dropped = self.authority.with_own_rights(|| sys::drop_lease(lease.file.as_fd()));
+            if let Err(errno) = dropped.flatten() {
+                tracing::warn!(%errno, "a lease cannot be given up");
+            }
+        }
+    }
+
+    /// No lease is taken or heard of any more; those that are held go.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let held: Vec<_> = lock(&self.held).values().map(|entry| entry.lease.clone()).collect();
+        held.iter().for_each(|lease| self.release(lease));
+        sys::signal_thread(self.keeper_tid.load(Ordering::Relaxed), break_signal());
+    }
+}
+
+/// The keeper's signals are for it alone (F_OWNER_TID) and are only ever waited for. SIGIO comes when the queue was full.
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: an all-zero sigset_t is a valid one to initialise; the calls only write to it and to this thread's mask.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, break_signal());
+        libc::sigaddset(&raw mut set, libc::SIGIO);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        set
+    }
+}
+
+/// What the keeper was woken by.
+enum Woken {
+    /// The lease on this descriptor may be broken.
+    By(RawFd),
+    /// Any may be: the signal queue was full, or it is time to look.
+    ByAny,
+}
+
+/// Waits for a signal, at most so long.
+fn wait(signals: &libc::sigset_t, at_most: Duration) -> Woken {
+    let timeout = libc::timespec {
+        tv_sec: at_most.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(at_most.subsec_nanos()),
+    };
+    // SAFETY: all structs are valid for the call; all-zero siginfo is a valid value.
+    let (signal, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (libc::sigtimedwait(signals, &raw mut info, &raw const timeout), info)
+    };
+    if signal != break_signal() {
+        return Woken::ByAny;
+    }
+    // `_sigpoll`: si_band (long) and si_fd (int) lie behind the three ints and their padding.
+    // SAFETY: siginfo_t is 128 bytes; offset 24 is si_fd for signals sent by F_SETSIG (`asm-generic/siginfo.h`).
+    Woken::By(unsafe { (&raw const info).cast::<u8>().add(24).cast::<i32>().read_unaligned() })
+}
+
+/// State of the keeper's thread.
+struct Keeper {
+    server: Weak<Server>,
+    tell: mpsc::Sender<Arc<Node>>,
+    /// Broken leases, and when each is given up; the first one first.
+    broken: VecDeque<(Instant, Arc<HeldLease>)>,
+}
+
+impl Keeper {
+    fn run(mut self, signals: &libc::sigset_t) {
+        loop {
+            let next = self.broken.front().map(|(end, _)| end.saturating_duration_since(Instant::now()));
+            let woken = wait(signals, next.map_or(PATROL, |next| next.min(PATROL)));
+            let Some(server) = self.server.upgrade() else { return };
+            if server.leases.closed.load(Ordering::SeqCst) {
+                return;
+            }
+            self.look(&server.leases, &woken);
+            self.give_up_overdue(&server.leases);
+        }
+    }
+
+    /// Looks for leases that somebody waits for, and has the room told.
+    fn look(&mut self, leases: &Leases, woken: &Woken) {
+        let all: Vec<(Weak<Node>, Arc<HeldLease>)> = {
+            let held = lock(&leases.held);
+            let of = |entry: &Entry| (entry.node.clone(), entry.lease.clone());
+            match woken {
+                Woken::By(fd) => held.get(fd).map(of).into_iter().collect(),
+                Woken::ByAny => held.values().map(of).collect(),
+            }
+        };
+        for (node, lease) in all {
+            if lease.is_whole() || lease.broken.swap(true, Ordering::AcqRel) {
+                continue;
+            }
+            match node.upgrade() {
+                Some(node) => {
+                    let _ = self.tell.send(node);
+                    self.broken.push_back((Instant::now() + GIVE_UP_AFTER, lease));
+                }
+                // The room does not know the file any more.
+                None => leases.release(&lease),
+            }
+        }
+    }
+
+    fn give_up_overdue(&mut self, leases: &Leases) {
+        while let Some((_, lease)) = self.broken.pop_front_if(|(end, _)| *end <= Instant::now()) {
+            if !lease.is_given_up() {
+                leases.release(&lease);
+                let overdue = leases.overdue.fetch_add(1, Ordering::Relaxed) + 1;
+                if overdue.is_power_of_two() {
+                    tracing::warn!(
+                        "{overdue} leases were given up without the room's answer so far: it has not forgotten what it cached"
+                    );
+                }
+            }
+        }
+    }
+}

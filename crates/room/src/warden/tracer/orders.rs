@@ -1,0 +1,354 @@
+//! The tracer's queue: what other threads want of it.
+//!
+//! Nobody fills it. What a guest's own thread causes waits for an answer, so that there is little of it. Signals wait for nobody: of
+//! standard ones each waits once for each target, as in the kernel, and of real-time ones so many. What is left comes from home, which
+//! has no reason to send much: a home that does loses its room ([`Orders::is_flooded`]).
+
+use super::shown::Which;
+use crate::warden::standins::Asked;
+use body::Window;
+use image::Image;
+use os::inject::Memory;
+use os::ptrace::HostTid;
+use os::signals;
+use os::userfault::Userfault;
+use std::collections::{HashSet, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::Refusal;
+use wire::message::{CallId, Place, StandinId};
+
+/// Most signals that wait in it of those that are queued each time that they are sent.
+const QUEUED_MAX: usize = 1 << 15;
+/// More orders than all threads that a room may have give rise to.
+const ORDERS_MAX: usize = 1 << 17;
+
+/// What other threads want of the tracer.
+#[derive(Debug)]
+pub enum Order {
+    /// Make the process of a body that will be placed.
+    Expect {
+        /// Its number.
+        pid: i32,
+    },
+    /// Start a body.
+    Place(Box<Place>),
+    /// Home made a deputy or a thread of one (its number), or could not (negative error number).
+    Reserved {
+        /// Who waits for it.
+        host: HostTid,
+        /// The number.
+        result: i64,
+    },
+    /// A signal arrived at the deputy.
+    Signal {
+        /// The process.
+        pid: i32,
+        /// The thread, if it was for one.
+        tid: Option<i32>,
+        /// siginfo.
+        info: [u8; 128],
+    },
+    /// Home has run the call that this thread waits in: the tracer gives the result.
+    Answer {
+        /// The thread.
+        host: HostTid,
+    },
+    /// A call whose thread is held for it has ended at home.
+    Ended {
+        /// The call.
+        id: CallId,
+        /// Its result.
+        result: i64,
+    },
+    /// A thread has written to a FIFO that nobody reads.
+    BrokenPipe {
+        /// The thread.
+        host: HostTid,
+        /// What its write says, behind the signal.
+        reply: homefs::client::LateReply,
+    },
+    /// A thread executes what home alone can execute.
+    BeginsAtHome {
+        /// The thread.
+        host: HostTid,
+        /// What its call says, if its process cannot go home.
+        reply: homefs::client::LateReply,
+    },
+    /// A thread that waits for a file was woken by a signal, which another may have taken: it stops before it goes on, so that its call is made again.
+    Interrupted {
+        /// The thread.
+        host: HostTid,
+        /// What comes next.
+        then: Afterwards,
+    },
+    /// A request for a stand-in has ended so; a signal came before.
+    Finish {
+        /// The request.
+        asked: Asked,
+        /// Its result.
+        result: i64,
+    },
+    /// The deputy is stopped: the body stops too.
+    Stop {
+        /// The process.
+        pid: i32,
+    },
+    /// A body whose stop home was asked for goes on.
+    GoOn {
+        /// The process.
+        pid: i32,
+    },
+    /// A thread's call at its listener is made again when descriptors look as at home.
+    Show {
+        /// The thread.
+        host: HostTid,
+        /// Those.
+        which: Which,
+    },
+    /// A thread has opened a device, which looks as at home when it has it.
+    Opened {
+        /// The thread.
+        host: HostTid,
+        /// Its request.
+        unique: u64,
+        /// What stands for the device.
+        standin: StandinId,
+    },
+    /// Home has the files that a body that leaves has in common with others, or why not.
+    Shared {
+        /// Who leaves.
+        pid: i32,
+        /// Process, stand-in, and number of its deputy's descriptor.
+        result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
+    },
+    /// A body cannot go home to die, or to make a process.
+    StayHere {
+        /// The process.
+        pid: i32,
+    },
+    /// End a body.
+    Kill {
+        /// The process.
+        pid: i32,
+    },
+    /// Lay out the memory of a body that comes.
+    Map {
+        /// The process.
+        pid: i32,
+        /// What it is.
+        image: Arc<Image>,
+        /// How its memory is written, or why it could not be laid out.
+        answer: Sender<Result<(Memory, Vec<Window>), String>>,
+    },
+    /// Watch the missing pages of a body that comes.
+    Watch {
+        /// The process.
+        pid: i32,
+        /// Pages that have come, and come again: these are missing too.
+        stale: Vec<body::Run>,
+        /// How, or why not.
+        answer: Sender<Result<Userfault, String>>,
+    },
+    /// All pages of a body that comes are there, but those that follow.
+    Rebuild {
+        /// The process.
+        pid: i32,
+        /// What it is, if its memory is still to be made to fit that.
+        image: Option<Arc<Image>>,
+        /// Pages that are not there any more.
+        gone: Vec<body::Run>,
+        /// Another room brought it: signals that wait for it are in its image alone.
+        onward: bool,
+    },
+    /// A body that has come, or was to leave, runs here.
+    Resume {
+        /// The process.
+        pid: i32,
+    },
+    /// A body is to leave.
+    Recall {
+        /// The process.
+        pid: i32,
+        /// If it has so many bytes of its own, pages may follow when it goes on at home.
+        follow_bytes: u64,
+        /// How its pages go.
+        pace: strategy::Pace,
+        /// To another room, by the way that was made.
+        onward: bool,
+        /// Home, where what was sent ahead in this try is in place.
+        ahead: Option<wire::message::onward::Ticket>,
+        /// What becomes of those with which it shares memory.
+        family: wire::message::Family,
+    },
+    /// The memory of a body is to go home while it runs.
+    Homeward {
+        /// The process.
+        pid: i32,
+        /// How.
+        wish: wire::message::onward::Homeward,
+    },
+    /// Home wants to know what a body holds that may go to another room.
+    Outline {
+        /// The process.
+        pid: i32,
+    },
+    /// The memory of a body is to go to another room while it runs.
+    Ahead {
+        /// The process.
+        pid: i32,
+        /// How.
+        wish: wire::message::onward::Ahead,
+    },
+    /// A body that was to leave goes on elsewhere.
+    Release {
+        /// The process.
+        pid: i32,
+    },
+}
+
+/// What follows when a thread is certain to stop.
+#[derive(Debug)]
+pub enum Afterwards {
+    /// Home need not answer it any more.
+    Cancel(CallId),
+    /// It is answered.
+    Give(homefs::client::LateReply),
+}
+
+/// The way to the tracer.
+pub struct Orders {
+    queue: Mutex<Queue>,
+    bell: OwnedFd,
+}
+
+/// Process, thread if it is for one, and number of a signal.
+type Key = (i32, Option<i32>, i32);
+
+#[derive(Default)]
+struct Queue {
+    orders: VecDeque<Order>,
+    /// Signals in it that are not queued twice.
+    standard: HashSet<Key>,
+    /// Number of the others.
+    queued: usize,
+}
+
+/// Which signal an order is.
+fn key(order: &Order) -> Option<Key> {
+    match order {
+        Order::Signal { pid, tid, info } => Some((*pid, *tid, signals::number(info))),
+        _ => None,
+    }
+}
+
+impl Queue {
+    /// Adds an order, unless it is a signal that waits already, or one too many.
+    fn give(&mut self, order: Order) {
+        let takes = match key(&order) {
+            Some(key) if signals::is_queued(key.2) => {
+                self.queued += 1;
+                self.queued <= QUEUED_MAX
+            }
+            Some(key) => self.standard.insert(key),
+            None => true,
+        };
+        if takes {
+            self.orders.push_back(order);
+        }
+        self.queued = self.queued.min(QUEUED_MAX);
+    }
+
+    fn next(&mut self) -> Option<Order> {
+        let order = self.orders.pop_front()?;
+        match key(&order) {
+            Some(key) if signals::is_queued(key.2) => self.queued -= 1,
+            Some(key) => drop(self.standard.remove(&key)),
+            None => {}
+        }
+        Some(order)
+    }
+}
+
+impl Orders {
+    /// An empty queue.
+    pub fn new() -> os::Result<Orders> {
+        Ok(Orders { queue: Mutex::default(), bell: os::fds::event()? })
+    }
+
+    /// Puts an order at the end. A signal that waits already is not queued again, and one too many is dropped.
+    pub fn give(&self, order: Order) {
+        self.lock().give(order);
+        os::fds::wake(self.bell.as_fd());
+    }
+
+    /// Home has sent more than the room can be behind with.
+    pub fn is_flooded(&self) -> bool {
+        self.lock().orders.len() > ORDERS_MAX
+    }
+
+    pub(super) fn next(&self) -> Option<Order> {
+        self.lock().next()
+    }
+
+    /// Becomes readable when there are orders.
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signal(pid: i32, signal: i32) -> Order {
+        let mut info = [0; 128];
+        info[..4].copy_from_slice(&signal.to_le_bytes());
+        Order::Signal { pid, tid: None, info }
+    }
+
+    /// What is left, one word each.
+    fn drain(queue: &mut Queue) -> Vec<String> {
+        let show = |order| match order {
+            Order::Signal { pid, info, .. } => format!("{pid}:{}", signals::number(&info)),
+            Order::Stop { pid } => format!("{pid}:stop"),
+            _ => "other".into(),
+        };
+        std::iter::from_fn(|| queue.next()).map(show).collect()
+    }
+
+    #[test]
+    fn a_flood_of_standard_signals_is_one_order() {
+        let mut queue = Queue::default();
+        (0..100_000).for_each(|_| queue.give(signal(7, libc::SIGUSR1)));
+        queue.give(signal(8, libc::SIGUSR1));
+        assert_eq!(drain(&mut queue), ["7:10", "8:10"]);
+        queue.give(signal(7, libc::SIGUSR1));
+        assert_eq!(drain(&mut queue), ["7:10"], "it had been taken");
+    }
+
+    #[test]
+    fn real_time_signals_are_bounded_and_leave_room_for_others() {
+        let mut queue = Queue::default();
+        (0..QUEUED_MAX + 5).for_each(|_| queue.give(signal(7, 34)));
+        queue.give(Order::Kill { pid: 8 });
+        queue.give(signal(8, libc::SIGTERM));
+        let left = drain(&mut queue);
+        assert_eq!((left.len(), left.last().map(String::as_str)), (QUEUED_MAX + 2, Some("8:15")));
+        queue.give(signal(7, 34));
+        assert_eq!(queue.queued, 1);
+    }
+
+    #[test]
+    fn stops_and_continuations_keep_their_order() {
+        let mut queue = Queue::default();
+        let (cont, stop) = (|| signal(7, libc::SIGCONT), || signal(7, libc::SIGTSTP));
+        [cont(), Order::Stop { pid: 7 }, cont(), stop(), cont(), stop()].into_iter().for_each(|o| queue.give(o));
+        assert_eq!(drain(&mut queue), ["7:18", "7:stop", "7:18", "7:20", "7:18", "7:20"]);
+    }
+}
