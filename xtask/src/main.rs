@@ -1,7 +1,8 @@
-//! Developer commands: `cargo xtask check | test [--quick|--full] | demo | lab ...`
+//! Developer commands: `cargo xtask check | test [--quick|--full] | fuzz | demo | lab ...`
 
 mod check;
 mod demo;
+mod fuzz;
 mod packages;
 mod test;
 mod tool;
@@ -13,6 +14,7 @@ const USAGE: &str = "\
 cargo xtask check            formatting, lints, documentation, dependencies' licences, layers, file lengths
 cargo xtask test [--quick]   everything that can be tested here, real labs included; needs root
 cargo xtask test --full      also what takes long
+cargo xtask fuzz [TARGET] [SECONDS]  one fuzz target, or all; a minute each; needs a nightly compiler, and root
 cargo xtask demo             a lab of 3 nodes, programs placed on a node that has nothing installed
 cargo xtask lab ARGS         tern lab ARGS, with the binary of this tree";
 
@@ -24,6 +26,9 @@ fn main() -> ExitCode {
         ["test"] => test::run(test::Extent::Normal),
         ["test", "--quick"] => test::run(test::Extent::Quick),
         ["test", "--full"] => test::run(test::Extent::Full),
+        ["fuzz"] => fuzz::run(None, "60"),
+        ["fuzz", target] => fuzz::run(Some(target), "60"),
+        ["fuzz", target, seconds] => fuzz::run(Some(target), seconds),
         ["demo"] => demo::run_demo(),
         ["lab", ref rest @ ..] => tool::build_release().and_then(|tern| tool::pass_on(&tern, rest)),
         _ => Err(USAGE.into()),

@@ -11,6 +11,9 @@ mod descriptors;
 mod error;
 mod files;
 mod freeze;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod give;
 mod headstart;
 mod huge;

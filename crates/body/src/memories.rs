@@ -22,9 +22,8 @@ const REMOVED: &[u8] = b" (deleted)";
 /// and before that of a file in memory, which may be so long (memfd_create(2)).
 const MEMFD: &[u8] = b"/memfd:";
 const NAME_MAX: usize = 249;
-/// Bytes that are read at once.
 /// Beyond what any process can address.
-const OUTSIDE: u64 = 1 << 63;
+pub(crate) const OUTSIDE: u64 = 1 << 63;
 /// Bytes of address space of each, as a shift (check in `image`).
 const EACH_SHIFT: u32 = 46;
 
@@ -172,6 +171,12 @@ pub struct Window {
 }
 
 impl Window {
+    /// Of memory that is mapped here, and no file.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn of_memory(start: u64, bytes: u64) -> Window {
+        Window { start, bytes, fd: -1, closes: false, given: false }
+    }
+
     /// A descriptor of its own.
     pub fn own_fd(&self) -> Option<i32> {
         self.closes.then_some(self.fd)
@@ -380,7 +385,7 @@ mod tests {
     #[test]
     fn pages_from_elsewhere_lie_in_memories() {
         let me = inject::Memory::of(std::process::id() as i32).unwrap();
-        let window = [Window { start: 0x1000, bytes: 0x2000, fd: -1, closes: false, given: false }];
+        let window = [Window::of_memory(0x1000, 0x2000)];
         for run in
             [(address(1, 0), 4096), (address(0, 0x2000), 4096), (address(0, 0x1000), 8192), (u64::MAX - 4095, 4096)]
         {

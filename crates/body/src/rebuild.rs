@@ -195,7 +195,7 @@ pub fn discard(inside: &mut Inside, runs: &[Run]) -> Result<(), BodyError> {
 /// linux/mman.h, since 6.11.
 const MAP_DROPPABLE: i32 = 0x08;
 
-fn map(batch: &mut Batch, area: &Area, given: &Given) {
+pub(crate) fn map(batch: &mut Batch, area: &Area, given: &Given) {
     let kind = match area {
         Area { shared: true, .. } => libc::MAP_SHARED,
         Area { droppable: true, .. } => MAP_DROPPABLE,

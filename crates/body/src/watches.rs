@@ -122,7 +122,8 @@ fn take(inside: &mut Inside, epoll: i32, many: usize) -> Result<Vec<u64>, BodyEr
         let most = many.min(AT_ONCE);
         let events = batch.space(most * EVENT_BYTES);
         batch.must("asking an epoll instance", libc::SYS_epoll_wait, [epoll as u64, events, most as u64, 0, 0, 0]);
-        let count = inside.run(&batch)?.first().map_or(0, |count| *count as usize);
+        // Another process may write to its memory meanwhile: the answer is no more to be believed than that.
+        let count = inside.run(&batch)?.first().map_or(0, |count| *count as usize).min(most);
         let mut bytes = vec![0; count * EVENT_BYTES];
         inside.memory().read(events, &mut bytes)?;
         let data = |event: &[u8]| event[4..].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));

@@ -5,3 +5,7 @@ pub mod client;
 pub mod steward;
 
 pub use steward::{picture, stays};
+
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use steward::fuzz;

@@ -9,6 +9,9 @@ mod deputies;
 mod devices;
 mod early;
 mod files;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod heir;
 mod messages;
 mod mounts;

@@ -27,6 +27,9 @@
 
 pub mod client;
 mod digest;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod invalidation;
 pub mod offer;
 pub mod programs;

@@ -30,7 +30,7 @@ const PAGE: u64 = 4096;
 /// SUID_DUMP_ROOT (linux/sched/coredump.h).
 const DUMPABLE_MAX: u8 = 2;
 /// First address that no program has (TASK_SIZE_MAX of x86-64 with four levels; more is not carried yet).
-const TOP: u64 = 0x7fff_ffff_f000;
+pub(crate) const TOP: u64 = 0x7fff_ffff_f000;
 const THREADS_MAX: usize = 32 << 10;
 const SIGNALS: usize = 64;
 const SIGINFO_BYTES: usize = 128;
@@ -106,13 +106,18 @@ fn areas(image: &Image) -> Result<(), Odd> {
     let each = image.areas.iter().all(|a| {
         let content = match a.content {
             Content::Anonymous => !a.shared,
-            Content::Memory { memory, offset } => known(memory) && offset.is_multiple_of(PAGE),
-            Content::File { file, offset } => (file as usize) < image.files.len() && offset.is_multiple_of(PAGE),
+            Content::Memory { memory, offset } => known(memory) && is_offset(offset),
+            Content::File { file, offset } => (file as usize) < image.files.len() && is_offset(offset),
         };
         let key = a.key == 0 || (a.key < 16 && image.process.keys & 1 << a.key != 0);
         range(a.start, a.end) && content && key && a.protection < 8
     });
     if apart && each { Ok(()) } else { Err(Odd::Areas) }
+}
+
+/// No area is so large that a number could not hold where its content ends.
+fn is_offset(offset: u64) -> bool {
+    offset.is_multiple_of(PAGE) && offset <= i64::MAX as u64
 }
 
 fn range(start: u64, end: u64) -> bool {

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod check;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod objects;
 mod section;
 mod shown;

@@ -115,38 +115,8 @@ fn take<T: DeserializeOwned>(body: Option<&[u8]>, (kind, _): (u16, u16)) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{Made, Memory, MemoryKind, Object, Pipe, Watched};
-    use crate::state::{Area, Content, Descriptor, File, Opened, Thread};
-
-    fn image() -> Image {
-        let mut image = Image::default();
-        image.process.pid = 77;
-        image.process.actions = vec![[0; 4]; 64];
-        image.process.cwd = b"/".to_vec();
-        image.threads.push(Thread { tid: 77, extended: vec![0; 576], ..Thread::default() });
-        image.files.push(File { path: b"/bin/true".to_vec(), inode: 5, flags: 0, removed: true });
-        let content = Content::File { file: 0, offset: 4096 };
-        image.areas.push(Area { content, accounted: false, ..Area::anonymous(0x1000, 0x3000, 1) });
-        image.descriptors.push(Descriptor { fd: 3, close_on_exec: true, opened: Opened::File { file: 0, offset: 9 } });
-        image.descriptors.push(Descriptor { fd: 4, close_on_exec: false, opened: Opened::Made(1) });
-        let watched = Watched { fd: 3, events: 1, data: 7, told: true };
-        for object in [Object::Watch(vec![watched]), Object::PipeEnd { pipe: 0, writes: true }] {
-            image.objects.made.push(Made { object, flags: 0 });
-        }
-        image.objects.made.push(Made { object: Object::Memory { memory: 0, offset: 3 }, flags: 2 });
-        let kind = MemoryKind::File { name: b"m".to_vec(), mode: 0o600, seals: 1 };
-        image.objects.memories.push(Memory { kind, bytes: 5000 });
-        let shown = Area {
-            start: 0x3000,
-            end: 0x4000,
-            shared: true,
-            content: Content::Memory { memory: 0, offset: 4096 },
-            ..image.areas[0]
-        };
-        image.areas.push(shown);
-        image.objects.pipes.push(Pipe { capacity: 4096, content: b"abc".to_vec() });
-        image
-    }
+    use crate::fuzz::example as image;
+    use crate::state::{Content, Opened};
 
     #[test]
     fn round_trip() {

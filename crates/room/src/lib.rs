@@ -5,3 +5,7 @@ mod ids;
 mod porter;
 mod usage;
 pub mod warden;
+
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use warden::fuzz;

@@ -10,6 +10,9 @@ mod cargo;
 mod cpu_times;
 mod devices;
 mod following;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod going_home;
 mod guests;
 mod home;

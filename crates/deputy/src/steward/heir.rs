@@ -64,7 +64,8 @@ impl Heir {
         }
     }
 
-    fn at(socket: OwnedFd) -> Heir {
+    /// The one at the other end of this socket.
+    pub(super) fn at(socket: OwnedFd) -> Heir {
         let current = Current { socket: Arc::new(socket), generation: 0, missing: None };
         Heir {
             current: Mutex::new(current),

@@ -154,10 +154,10 @@ const PACKETS_IN_CHANNEL: usize = 4096;
 const ORDERS_AT_ONCE: usize = 256;
 
 /// State of this thread alone.
-struct Privileged {
-    room: Arc<Shared>,
-    buffer: Vec<u8>,
-    stops: Stops,
+pub(super) struct Privileged {
+    pub(super) room: Arc<Shared>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) stops: Stops,
 }
 
 /// Runs until the room is lost and its last deputy has ended.
@@ -194,7 +194,7 @@ impl Privileged {
         self.room.poller.wake();
     }
 
-    fn obey(&mut self, order: Order) {
+    pub(super) fn obey(&mut self, order: Order) {
         match order {
             Order::Arrive { coming, channel, program, blocked } => {
                 let pid = coming.proof.pid();
@@ -338,7 +338,7 @@ impl Privileged {
         }
     }
 
-    fn said(&mut self, pid: i32, tid: i32, said: Said) {
+    pub(super) fn said(&mut self, pid: i32, tid: i32, said: Said) {
         match said {
             Said::Ready { number, .. } => self.ready(pid, tid, number),
             Said::Signal(info) => self.signal(pid, tid, info),

@@ -187,7 +187,7 @@ impl Server {
             }
             Some(Opcode::Destroy) => {
                 self.unmounted(mount);
-                self.refuse(mount, request.header.unique, Errno::from_raw_os_error(0));
+                self.answer(mount, request.header.unique, 0);
             }
             _ => return false,
         }
@@ -263,8 +263,13 @@ impl Server {
     }
 
     pub(super) fn refuse(&self, mount: u16, unique: u64, errno: Errno) {
+        self.answer(mount, unique, errno.raw_os_error());
+    }
+
+    /// Replies with this error number alone; 0: all went well.
+    fn answer(&self, mount: u16, unique: u64, errno: i32) {
         let seq = self.flush_events();
-        self.outlet.reply(mount, &proto::status(unique, errno.raw_os_error()), seq);
+        self.outlet.reply(mount, &proto::status(unique, errno), seq);
     }
 
     /// Sends a reply. What the room's kernel may keep of it keeps its place among the invalidations, and is marked as not to be kept

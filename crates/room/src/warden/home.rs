@@ -124,6 +124,7 @@ fn set_flags(room: &Shared, pid: i32, flags: &[(i32, i32)]) {
 /// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]): touching a guest's page may need a file from home, whose answer
 /// the receiving thread must be free to take.
 fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
+    let result = believable(result);
     room.ledger.answered(id, result, &mut out);
     room.devices.completed(id, &mut out);
     match room.after(id).filter(|(_, _, after)| after.takes_time(result)) {
@@ -139,6 +140,12 @@ pub fn serve_memory(room: &Shared) {
             finish(room, id, result, &[]);
         }
     }
+}
+
+/// What no kernel returns is an error, and none that a number could not hold with another sign.
+fn believable(result: i64) -> i64 {
+    const ERRNO_MAX: i64 = 4095;
+    if result < -ERRNO_MAX { -i64::from(libc::EIO) } else { result }
 }
 
 /// Whatever handler runs, the call is made again (linux/errno.h).
@@ -200,6 +207,14 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Failed before: the smallest number has no counterpart.
+    #[test]
+    fn no_result_is_below_all_errors() {
+        for (said, believed) in [(i64::MIN, -5), (-4096, -5), (-4095, -4095), (0, 0), (i64::MAX, i64::MAX)] {
+            assert_eq!(believable(said), believed);
+        }
+    }
 
     #[test]
     fn what_would_not_come_again_is_told_once() {

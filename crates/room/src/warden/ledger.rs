@@ -119,8 +119,8 @@ impl Ledger {
                 let ticks = [
                     user,
                     system,
-                    at_home(2) + children_user / US_PER_TICK,
-                    at_home(3) + children_system / US_PER_TICK,
+                    at_home(2).saturating_add(children_user / US_PER_TICK),
+                    at_home(3).saturating_add(children_system / US_PER_TICK),
                 ];
                 let bytes: Vec<u8> = ticks.iter().flat_map(|t| t.to_le_bytes()).collect();
                 if let Some(place) = out.get_mut(..bytes.len()) {

@@ -137,7 +137,8 @@ pub fn serve(room: &Shared) {
     }
 }
 
-fn handle(room: &Shared, request: &Request<'_>) {
+/// Serves one request.
+pub fn handle(room: &Shared, request: &Request<'_>) {
     let asked = Asked { room, request, asker: devices::asker(room, request) };
     let done = match request.opcode {
         Some(Opcode::Init) => asked.negotiate(),

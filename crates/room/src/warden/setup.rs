@@ -167,7 +167,7 @@ impl Clocks {
             home_ns: (monotonic_ns, boottime_ns),
             here_ns,
             round_trip_ns,
-            ahead_ns: realtime_ns - here_ns.0,
+            ahead_ns: realtime_ns.saturating_sub(here_ns.0),
             doubt_ns: (round_trip_ns - link_ns).max(0) / 2,
         })
     }
@@ -229,7 +229,7 @@ fn serve(
     let standins_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
     let proc_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
     let (standins, proc) = (Device::new(standins_device), Proc::new(proc_device));
-    let shared = Arc::new(Shared::new(uplink, Orders::new()?, standins, proc));
+    let shared = Arc::new(Shared::new(Arc::new(uplink), Orders::new()?, standins, proc));
     // Where its own root cannot be had, all is read from home.
     let root = std::fs::File::open("/").ok().map(OwnedFd::from);
     let client = Client::start(devices, Arc::new(Files::new(shared.clone())), root)

@@ -10,7 +10,7 @@ use link::LinkError;
 use os::ptrace::HostTid;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use wire::message::{Call, CallId, StandinId};
 use wire::{Kind, ToHome};
 
@@ -19,7 +19,7 @@ pub struct Shared {
     /// Calls whose processes go home for them.
     pub going_home: super::going_home::GoingHome,
     /// To the home.
-    pub uplink: link::Sender,
+    pub uplink: Arc<link::Sender>,
     /// Who lives here.
     guests: Mutex<Guests>,
     /// What the home has been asked.
@@ -176,6 +176,12 @@ impl Memory {
         self.came.notify_one();
     }
 
+    /// The next one, if there is one.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub fn take_now(&self) -> Option<Written> {
+        lock(&self.queue).pop_front()
+    }
+
     /// Waits for the next one.
     pub fn take(&self) -> Option<Written> {
         let mut queue = lock(&self.queue);
@@ -209,7 +215,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     /// A room without guests.
     pub fn new(
-        uplink: link::Sender,
+        uplink: Arc<link::Sender>,
         orders: Orders,
         standins: super::standins::Device,
         proc: super::proc::Proc,

@@ -83,6 +83,12 @@ impl Spares {
         spare
     }
 
+    /// Puts this open file into the stock, as the porter does.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub fn put(&self, file: OwnedFd) {
+        self.lock().others.push_back(Spare { standin: StandinId(OWN), file });
+    }
+
     /// Keeps the stock full, until the porter is gone.
     pub fn stock(&self, porter: &OwnedFd) {
         let mut next = [0; 2];

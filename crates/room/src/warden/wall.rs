@@ -48,7 +48,7 @@ impl Wall {
     /// may: that home answered late is no reason to show guests another.
     pub fn needed(ahead_ns: i64, doubt_ns: i64) -> Option<Wall> {
         let own_ns = clock_ns(libc::CLOCK_REALTIME) - monotonic_ns();
-        if (ahead_ns - own_ns).abs() <= BOUND_NS + doubt_ns {
+        if ahead_ns.saturating_sub(own_ns).saturating_abs() <= BOUND_NS.saturating_add(doubt_ns) {
             return None;
         }
         let (to, from) = channel();
@@ -60,7 +60,7 @@ impl Wall {
     pub fn now_ns(&self) -> i64 {
         let steering = self.steering.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = monotonic_ns();
-        now_ns + steering.ahead_ns(now_ns)
+        now_ns.saturating_add(steering.ahead_ns(now_ns))
     }
 
     /// A moment of home's clock, by this machine's, nanoseconds.
@@ -85,7 +85,7 @@ impl Wall {
             room.tell(&ToHome::Clock);
             let reading = answers.recv_timeout(ANSWER_WITHIN).ok()?;
             let round_trip_ns = reading.heard_ns - asked_ns;
-            let ahead_ns = reading.realtime_ns - (asked_ns + round_trip_ns / 2);
+            let ahead_ns = reading.realtime_ns.saturating_sub(asked_ns + round_trip_ns / 2);
             if best.is_none_or(|(quickest_ns, _)| round_trip_ns < quickest_ns) {
                 best = Some((round_trip_ns, ahead_ns));
             }

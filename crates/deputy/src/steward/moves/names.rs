@@ -134,7 +134,7 @@ fn standin(room: &Shared, pid: i32, fd: i32) -> Option<FdInfo> {
 /// Whether the deputy has that file open under this number, or why not.
 fn is_it(pid: i32, fd: i32, file: &File) -> Result<(), String> {
     if fd < 0 {
-        let e = std::io::Error::from_raw_os_error(-fd);
+        let e = std::io::Error::from_raw_os_error(fd.saturating_neg());
         return Err(format!("opening its file {} at home: {e}", shown(file)));
     }
     let failed = |e| format!("looking at its file {} at home: {e}", shown(file));

@@ -13,6 +13,8 @@ use wire::message::StandinId;
 
 /// Bytes of a `struct cmsghdr`: length, level, type.
 const HEAD_BYTES: usize = 16;
+/// Bytes of a descriptor's number.
+const FD_BYTES: usize = 4;
 /// linux/socket.h
 const SCM_PIDFD: u32 = 4;
 
@@ -27,7 +29,8 @@ fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
         }
         let (level, kind) = (half(control, at + 8), half(control, at + 12));
         if level == libc::SOL_SOCKET as u32 && (kind == libc::SCM_RIGHTS as u32 || kind == SCM_PIDFD) {
-            found.push(at + HEAD_BYTES..at + bytes);
+            // What is less than a number, behind the last, is none.
+            found.push(at + HEAD_BYTES..at + bytes - (bytes - HEAD_BYTES) % FD_BYTES);
         }
         at += bytes.next_multiple_of(8);
     }
@@ -46,7 +49,7 @@ pub fn pass(
 ) -> Result<Vec<(u32, StandinId)>, (i32, &'static str)> {
     let mut passed = Vec::new();
     for range in descriptors(&data[from..]) {
-        for at in range.step_by(4).map(|at| at + from) {
+        for at in range.step_by(FD_BYTES).map(|at| at + from) {
             let fd = half(data, at) as i32;
             if os::process::fd_info(host.0, fd).is_err() {
                 return Err((libc::EBADF, ""));
@@ -67,7 +70,7 @@ pub fn receive(
     control: &mut Vec<u8>,
 ) -> bool {
     for range in descriptors(control) {
-        for at in range.step_by(4) {
+        for at in range.step_by(FD_BYTES) {
             let fd = half(control, at) as i32;
             let Some(spare) = adopt(room, incoming.who, fd, false) else {
                 control.clear();
@@ -108,6 +111,16 @@ mod tests {
         control.extend(message(1, 1, &[0; 12]));
         let found: Vec<(usize, usize)> = descriptors(&control).iter().map(|r| (r.start, r.end)).collect();
         assert_eq!(found, [(48, 60)]);
+    }
+
+    /// Failed before: a home that sent one byte more than descriptors have ended the room.
+    #[test]
+    fn a_part_of_a_descriptor_is_none() {
+        for more in 0..FD_BYTES {
+            let bytes = vec![0; 8 + more];
+            let control = &message(1, 1, &bytes)[..HEAD_BYTES + bytes.len()];
+            assert_eq!(descriptors(control).first(), Some(&(HEAD_BYTES..HEAD_BYTES + 8)), "{more} more");
+        }
     }
 
     #[test]

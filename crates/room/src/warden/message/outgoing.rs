@@ -65,7 +65,7 @@ impl Outgoing {
     /// What the guest's call returns when the last part did.
     pub fn total(&self, result: i64) -> i64 {
         match (u64::try_from(result), self.sent) {
-            (Ok(n), sent) => (sent + n) as i64,
+            (Ok(n), sent) => sent.saturating_add(n) as i64,
             (Err(_), 0) => result,
             (Err(_), sent) => sent as i64,
         }

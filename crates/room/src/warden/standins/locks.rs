@@ -55,7 +55,7 @@ fn flock_bytes(lock: &FileLock) -> Vec<u8> {
 pub fn lock_of(bytes: &[u8]) -> FileLock {
     let word =
         |n: usize| bytes.get(8 * n..8 * n + 8).map_or(0, |b| b.iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b)));
-    let end = if word(2) == 0 { i64::MAX as u64 } else { word(1) + word(2) - 1 };
+    let end = if word(2) == 0 { i64::MAX as u64 } else { word(1).saturating_add(word(2) - 1) };
     FileLock { start: word(1), end, kind: (word(0) & 0xffff) as u32, pid: word(3) as u32 }
 }
 

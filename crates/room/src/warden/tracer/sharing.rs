@@ -254,7 +254,7 @@ fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(),
     let is_done = [0, -i64::from(libc::ENOENT), -i64::from(libc::EEXIST)].contains(&done);
     is_done.then_some(()).ok_or_else(|| {
         let doing = format!("having epoll instance {epoll} watch descriptor {}", watched.fd);
-        os::Error::new(doing, std::io::Error::from_raw_os_error(-done as i32)).into()
+        os::Error::new(doing, std::io::Error::from_raw_os_error(done.saturating_neg() as i32)).into()
     })
 }
 

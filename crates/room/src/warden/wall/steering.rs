@@ -25,13 +25,13 @@ impl Steering {
     /// How far ahead it is shown to be.
     pub fn ahead_ns(&self, now_ns: i64) -> i64 {
         let most_ns = (now_ns - self.since_ns).max(0) / SLEW;
-        self.from_ns + (self.to_ns - self.from_ns).clamp(-most_ns, most_ns)
+        self.from_ns.saturating_add(self.to_ns.saturating_sub(self.from_ns).clamp(-most_ns, most_ns))
     }
 
     /// It was found to be so far ahead.
     pub fn aim(&mut self, now_ns: i64, ahead_ns: i64) {
         let shown_ns = self.ahead_ns(now_ns);
-        let stepped = (ahead_ns - shown_ns).abs() > STEP_NS;
+        let stepped = ahead_ns.saturating_sub(shown_ns).saturating_abs() > STEP_NS;
         *self = Steering { since_ns: now_ns, from_ns: if stepped { ahead_ns } else { shown_ns }, to_ns: ahead_ns };
     }
 }
