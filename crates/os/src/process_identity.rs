@@ -7,7 +7,7 @@
 //!
 //! # The way taken
 //! Each packet that matters carries SCM_CREDENTIALS, which the kernel fills in for the process that calls send(2)
-//! ([`crate::socket::Sender`]). Whoever is to be served is then described by a [`ProcessIdentity`], and the description is
+//! (`packet::Sender`). Whoever is to be served is then described by a [`ProcessIdentity`], and the description is
 //! compared with a later one before each step that gives the process something:
 //!
 //! - the start time tells it from a later process of the same number;
