@@ -56,11 +56,9 @@ pub(crate) fn put(lab: &Lab, node: &str, name: &str, content: &[u8]) -> String {
     path
 }
 
-/// Compiles the attacker `NAME.c`, of this suite's or of `guests/attacks`, into a static program.
+/// Compiles the attacker `attackers/NAME.c` into a static program.
 pub(crate) fn attacker(name: &str) -> Vec<u8> {
-    let places = ["tests/hostile/attackers", "../../guests/attacks"];
-    let sources = places.map(|dir| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(dir).join(format!("{name}.c")));
-    let source = sources.into_iter().find(|source| source.exists()).unwrap();
+    let source = PathBuf::from(script(&format!("{name}.c")));
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!(
         "{name}-{:?}-{}",
         std::thread::current().id(),
