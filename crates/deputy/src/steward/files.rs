@@ -83,3 +83,65 @@ impl Table {
         Some(Credentials { uid, gid, groups: Arc::from(groups), caps })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steward::deputies::Deputy;
+    use crate::steward::proof::DeputyProof;
+    use os::pidfd::PidFd;
+    use os::process_identity::ProcessIdentity;
+    use std::os::fd::OwnedFd;
+    use wire::message::Program;
+
+    const USER: u32 = 1000;
+
+    /// A deputy of the user's in these groups with these capabilities. (It is this test: nobody asks it anything.)
+    fn deputy(groups: &[u32], capabilities: u64) -> Deputy {
+        let own = std::process::id() as i32;
+        let (channel, _theirs) = os::socket::pair().unwrap();
+        let proof = DeputyProof::of_coming(ProcessIdentity::of(own).unwrap());
+        let program = Program { path: vec![], argv: vec![], envp: vec![] };
+        let mut deputy = Deputy::new(PidFd::open(own).unwrap(), proof, program, channel);
+        deputy.threads.clear();
+        deputy.credentials.uid = [USER; 3];
+        deputy.credentials.gid = [USER; 3];
+        deputy.credentials.groups = groups.to_vec();
+        deputy.capabilities = capabilities;
+        deputy
+    }
+
+    fn thread() -> OwnedFd {
+        os::socket::pair().unwrap().0
+    }
+
+    /// Before, a thread that nobody knew had the rights of any process of its user.
+    #[test]
+    fn a_request_has_its_own_processes_rights() {
+        let mut table = Table::default();
+        for (pid, groups, capabilities) in [(10, &[5, 6][..], 0), (20, &[6, 7], 1)] {
+            let mut one = deputy(groups, capabilities);
+            one.add_thread(pid, thread(), None);
+            one.add_thread(pid + 1, thread(), None);
+            table.deputies.insert(pid, one);
+        }
+        let of = |tid| table.of_thread(tid, USER, USER).map(|who| (who.groups.to_vec(), who.caps));
+        assert_eq!(of(11), Some((vec![5, 6], 0)));
+        assert_eq!(of(20), Some((vec![6, 7], 1)));
+        assert_eq!(of(12), None, "nobody's thread");
+        assert!(table.of_thread(10, 0, 0).is_none(), "ids that its process has not");
+        let kernel = table.of_kernel(USER, USER).unwrap();
+        assert_eq!((kernel.groups.to_vec(), kernel.caps), (vec![6], 0), "what all of them may");
+        assert!(table.of_kernel(0, 0).is_none());
+    }
+
+    /// Before, a call for a thread that nobody knew was made by any thread that was free.
+    #[test]
+    fn a_call_is_made_by_its_own_thread() {
+        let mut one = deputy(&[], 0);
+        one.add_thread(10, thread(), None);
+        assert!(one.own_thread(10).is_some() && one.own_thread(11).is_none());
+        one.end_thread(10);
+        assert!(one.own_thread(10).is_none());
+    }
+}
