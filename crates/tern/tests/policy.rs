@@ -264,7 +264,8 @@ const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef
 fn nobody_is_killed_where_memory_runs_out_if_another_node_has_room() {
     let lab = common::lab_of(&Options { memory_bytes: Some(160 << 20), ..common::options(3) });
     ok(&lab, "n1", &["policy", "set", "moves=on", "mode=off"]);
-    let words = ["timeout", "--foreground", "-s", "KILL", "100", "tern", "run", "--on", "n2", "--movable", "--"];
+    let words =
+        ["timeout", "--foreground", "-s", "KILL", "100", "tern", "run", "--on", "n2", "--movable", "--force", "--"];
     let grows = || lab.spawn("n1", [&words[..], &["perl", "-e", GROWS]].concat()).unwrap();
     let mut all: Vec<_> = (0..6).map(|_| grows()).collect();
     eventually("some go to n3", || places(&lab).iter().any(|node| node == "n3"));
@@ -277,7 +278,8 @@ fn nobody_is_killed_where_memory_runs_out_if_another_node_has_room() {
 fn a_room_outlives_guests_that_take_all_memory() {
     let lab = common::lab_of(&Options { memory_bytes: Some(128 << 20), ..common::options(2) });
     let run = |script: &str| {
-        let words = ["timeout", "--foreground", "-s", "KILL", "100", "tern", "run", "--on", "n2", "--", "perl", "-e"];
+        let run = ["tern", "run", "--on", "n2", "--force", "--", "perl", "-e"];
+        let words = [&["timeout", "--foreground", "-s", "KILL", "100"][..], &run].concat();
         lab.spawn("n1", [&words[..], &[script]].concat()).unwrap()
     };
     let mut sleeper = run("sleep 60");
@@ -287,7 +289,8 @@ fn a_room_outlives_guests_that_take_all_memory() {
         children.iter_mut().any(|child| child.try_wait().unwrap().is_some_and(|status| !status.success()))
     };
     eventually("some are killed", || killed(&mut small));
-    let serves = || lab.exec("n1", ["tern", "run", "--on", "n2", "--", "true"]).is_ok_and(|o| o.status.success());
+    let serves =
+        || lab.exec("n1", ["tern", "run", "--on", "n2", "--force", "--", "true"]).is_ok_and(|o| o.status.success());
     eventually("their room serves others", serves);
     assert!(sleeper.try_wait().unwrap().is_none(), "their room has ended with them");
     assert!(small.iter_mut().any(|child| child.try_wait().unwrap().is_none_or(|status| status.success())));
