@@ -4,15 +4,15 @@ mod sender;
 
 pub use sender::{FromSender, Naming, Sender, name_senders, receive_from};
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, sockopt,
 };
 
 /// Most descriptors in one packet.
@@ -155,20 +155,11 @@ pub fn receive(socket: impl AsFd, limit: usize) -> io::Result<Packet> {
         rustix::net::recv(socket.as_fd(), &mut *none, RecvFlags::PEEK | RecvFlags::TRUNC)
     })?;
     let mut bytes = vec![0; waiting.min(limit)];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
-        rustix::net::recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    let mut descriptors = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
-        }
-    }
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || descriptors.len() > DESCRIPTORS_MAX {
+    // Whether the socket names senders or not.
+    let received = receive_from(socket, &mut bytes, 0)?;
+    if received.descriptors.len() > DESCRIPTORS_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "packet is larger than allowed"));
     }
     bytes.truncate(received.bytes);
-    Ok(Packet { bytes, descriptors })
+    Ok(Packet { bytes, descriptors: received.descriptors })
 }
