@@ -1,4 +1,4 @@
-//! What is done with images and pages of a hostile node before any process is touched: for fuzz targets and tests.
+//! Drives the checks of images and pages from a hostile node, up to where a process would be touched. Fuzz targets and tests call this.
 
 use crate::memories::{self, Window};
 use crate::pages::Run;

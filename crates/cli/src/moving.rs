@@ -57,7 +57,7 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
     }
 }
 
-/// What comes first.
+/// The first part of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Interrupt,

@@ -25,7 +25,7 @@ pub struct Member {
     pub generation: u64,
 }
 
-/// What a process needs where it goes.
+/// The resources that a process needs at its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     /// Its number at home.
@@ -76,7 +76,7 @@ pub enum PeerRequest {
     /// A user wants a process of mine to come: keep so much for it for some seconds, or refuse in words. Asked again for the same process, it is kept for longer. It
     /// ends with [`PeerRequest::Settle`].
     Reserve {
-        /// How much.
+        /// Amount, in the unit of the resource.
         need: Need,
         /// The room that it comes to, if that is known.
         room: Option<RoomId>,

@@ -69,7 +69,7 @@ impl Balance {
 
     /// A user of another node, or of this one, wants a process to come. Refused with how much memory can be given, MiB.
     pub(crate) fn reserve(&self, daemon: &Daemon, wanted: Reservation) -> Result<(), u32> {
-        // What was measured a second ago may have been taken.
+        // Another process may have taken the memory that was measured a second ago.
         let own = daemon.own_view();
         let own = NodeView { free_mib: own.free_mib.min(load::available_mib()), ..own };
         let mut mover = lock(&self.guests);

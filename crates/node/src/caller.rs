@@ -52,7 +52,7 @@ impl ProvenCaller {
     /// Holds the sender, and checks that it still has the ids that it sent its packet with, and no right beyond them.
     ///
     /// # Errors
-    /// It has ended, or executed a program that gives rights.
+    /// The sender has ended, or executed a program that gives rights.
     pub(crate) fn prove(sender: Sender) -> Result<ProvenCaller, CallerError> {
         // Without SCM_PIDFD the number may be a later process' by now: one of the same user then, who could trace it as well.
         let pidfd = match sender.pidfd {
@@ -60,13 +60,13 @@ impl ProvenCaller {
             None => PidFd::open(sender.pid).map_err(CallerError::Ended)?,
         };
         let identity = ProcessIdentity::of(sender.pid).map_err(CallerError::Ended)?;
-        // It lives: so what was read under its number was read of it.
+        // The process lives, so everything read under its number belongs to it.
         pidfd.kill(0).map_err(CallerError::Ended)?;
         identity.is_of_sender(sender.uid, sender.gid)?;
         Ok(ProvenCaller { identity, pidfd })
     }
 
-    /// Its number.
+    /// PID of the process.
     pub(crate) fn pid(&self) -> i32 {
         self.identity.pid
     }

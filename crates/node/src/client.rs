@@ -1,4 +1,4 @@
-//! What a daemon checks of a program that is to be placed, before a steward reads it.
+//! The daemon's checks of a program that is to be placed, before a steward reads the program.
 
 use std::os::fd::AsFd;
 

@@ -75,7 +75,7 @@ pub enum Error {
     /// A process that lives in a sandbox.
     #[error("process {pid} stays here: {confinement}")]
     Confined {
-        /// Its number.
+        /// PID of the process.
         pid: i32,
         /// The sandbox.
         confinement: os::confinement::Confinement,
@@ -83,7 +83,7 @@ pub enum Error {
     /// A process with root's rights, and a node that is not trusted with them.
     #[error("process {pid} stays here: {}", untrusted(*power, node.as_deref()))]
     RootStaysHome {
-        /// Its number.
+        /// PID of the process.
         pid: i32,
         /// Which right it has.
         power: os::superuser::Power,
@@ -93,7 +93,7 @@ pub enum Error {
     /// A process that was not moved.
     #[error("process {pid} was not moved: {why}")]
     NotMoved {
-        /// Its number.
+        /// PID of the process.
         pid: i32,
         /// Why.
         why: String,
@@ -103,9 +103,9 @@ pub enum Error {
     Short {
         /// The node.
         node: String,
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
-        /// What is needed, and what there is.
+        /// The amounts that are needed and available.
         why: String,
     },
     /// Not allowed to this user.

@@ -16,7 +16,7 @@ const ROOMS_PER_USER_MAX: usize = 8;
 /// Most rooms hosted for one home, which has one for each user: it does not keep other homes out.
 const ROOMS_PER_HOME_MAX: usize = 64;
 
-/// What a home asks for.
+/// A home's request for a room.
 pub(crate) struct Wanted {
     /// Name of the room.
     pub(crate) room: RoomId,

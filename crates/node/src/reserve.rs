@@ -20,13 +20,13 @@ const REMINDED_EVERY: Duration = Duration::from_secs(10);
 const PROGRAM_MIB: u32 = 32;
 /// A node that told of so much free memory, beyond what it keeps for itself, is not asked before a program begins there: so many programs may begin on it before it tells again.
 const PLENTY_MIB: u32 = 32 * PROGRAM_MIB;
-/// What a node told longer ago is not relied on.
+/// Age beyond which a node's report is not relied on.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// Descriptors, and processes, that a node keeps for itself.
 const DESCRIPTORS_KEPT: u64 = 256;
 const TASKS_KEPT: u64 = 32;
 
-/// What is kept, as long as this lives.
+/// A reservation. Dropping it gives the resources back.
 pub(crate) struct Kept {
     /// Dropped, it ends the task that reminds the node.
     _held: Option<oneshot::Sender<()>>,

@@ -1,4 +1,4 @@
-//! What confines a process: a sandbox that its body, on another node, would not be in.
+//! Detects sandboxes of a process. Its body on another node would be outside of them.
 //!
 //! # The problem
 //! A program that was put into a sandbox by its starter (a container, a filter of system calls, a security module's profile)
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use thiserror::Error;
 
-/// What confines a process, or why that is not known.
+/// The sandbox that confines a process, or the reason why none can be ruled out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Confinement {
     /// The process is not in this PID namespace: it has no number here.
@@ -51,7 +51,7 @@ pub enum Confinement {
     /// The kernel did not tell.
     #[error("it cannot be told whether it is confined: {what}: {why}")]
     Unknown {
-        /// What was read.
+        /// File that was read.
         what: String,
         /// Why that failed.
         why: String,
@@ -59,7 +59,7 @@ pub enum Confinement {
 }
 
 impl Confinement {
-    /// What the user may do about it.
+    /// Hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Confinement::Ended | Confinement::Unknown { .. } => None,
@@ -159,7 +159,7 @@ fn own_labels() -> &'static [String; LABELS.len()] {
     OWN.get_or_init(|| LABELS.map(|file| label_of("self", file).unwrap_or_default()))
 }
 
-/// What a security module says of a process; empty if there is no such module.
+/// Label that a security module gives a process; empty without such a module.
 fn label_of(who: &str, file: &str) -> io::Result<String> {
     match fs::read(format!("/proc/{who}/attr/{file}")) {
         Ok(label) => Ok(String::from_utf8_lossy(&label).trim_end_matches(['\0', '\n']).to_owned()),

@@ -517,11 +517,20 @@ pub fn is_exiting(pid: i32) -> bool {
     flags.is_none_or(|flags| flags & PF_EXITING != 0)
 }
 
-/// Lets process `pid` have so many descriptors (soft and hard limit, getrlimit(2)), as far as its hard limit goes.
-pub fn limit_descriptors(pid: i32, limits: (u64, u64)) -> Result<()> {
+/// How many descriptors a process may have (RLIMIT_NOFILE in getrlimit(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorLimits {
+    /// Soft limit: the kernel enforces this one.
+    pub soft: u64,
+    /// Hard limit: the process may raise the soft one up to this.
+    pub hard: u64,
+}
+
+/// Lets process `pid` have so many descriptors, as far as its hard limit goes.
+pub fn limit_descriptors(pid: i32, limits: DescriptorLimits) -> Result<()> {
     let mut limit = descriptor_limit(pid)?;
-    limit.rlim_max = limits.1.min(limit.rlim_max);
-    limit.rlim_cur = limits.0.min(limit.rlim_max);
+    limit.rlim_max = limits.hard.min(limit.rlim_max);
+    limit.rlim_cur = limits.soft.min(limit.rlim_max);
     set_descriptor_limit(pid, limit)
 }
 

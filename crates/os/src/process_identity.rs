@@ -64,23 +64,23 @@ pub enum IdentityError {
     /// The sender's ids are not those of the process.
     #[error("process {pid} runs with other ids than its request was sent with ({what})")]
     NotSender {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
-        /// Which ids.
+        /// Kind of the ids that differ.
         what: &'static str,
     },
     /// The process gained rights by execve(2), and may have given them up again.
     #[error("process {pid} runs, or ran, a program that gives rights (set-user-ID, set-group-ID or file capabilities)")]
     Privileged {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// Rights changed in a way that only execve(2) explains.
     #[error("process {pid} has rights that it did not have before: its {what} changed")]
     Gained {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
-        /// What changed.
+        /// The ids or capabilities that changed.
         what: &'static str,
     },
 }

@@ -11,7 +11,7 @@ pub enum Power {
     User,
     /// One of its groups is 0.
     Group,
-    /// It has capabilities, a bit each.
+    /// The process has these capabilities, a bit each.
     Capabilities(u64),
 }
 

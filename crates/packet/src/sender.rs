@@ -1,4 +1,4 @@
-//! Who sent a packet, as the kernel says at the moment of sending (SCM_CREDENTIALS and SCM_PIDFD in unix(7)).
+//! The sender of a packet, as the kernel names it at the moment of sending (SCM_CREDENTIALS and SCM_PIDFD in unix(7)).
 //!
 //! SO_PEERCRED names the process that connected. That process can hand the socket to a child, execute a set-user-ID program,
 //! or end. So whatever is granted to a process is granted on a packet of its own.

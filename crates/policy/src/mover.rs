@@ -22,7 +22,7 @@ struct Promise {
     until_ms: u64,
 }
 
-/// What is to be kept for a process that comes because its user says so.
+/// The reservation for a process that its user moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// Node that asks.

@@ -25,7 +25,7 @@ pub enum RootOn {
 }
 
 impl RootOn {
-    /// What is allowed, in words.
+    /// The settings that are possible, in words.
     pub const ALLOWED: &'static str = "all, none, NODE,NODE";
 
     /// Whether this node is one of them.

@@ -32,7 +32,7 @@ impl StewardArgs {
     /// Refuses a process of another user than the room's, with these user ids (real first).
     ///
     /// # Errors
-    /// In words.
+    /// The reason, in words.
     pub fn check_owner(&self, pid: i32, uids: &[u32]) -> Result<(), String> {
         let owner = os::process::owner(uids);
         if owner == self.owner {

@@ -310,7 +310,7 @@ pub struct Deputy {
     pub pidfd: Arc<PidFd>,
     /// Life.
     pub phase: Phase,
-    /// What it is known by.
+    /// Proves later that the process is still the same deputy.
     pub proof: DeputyProof,
     /// Who it is, as the kernel says.
     pub credentials: Credentials,
@@ -531,7 +531,7 @@ fn message(words: &str) -> wire::message::Call {
 pub enum HearError {
     /// The deputy's end is closed.
     Closed,
-    /// What came is not the deputy's, or makes no sense.
+    /// Another process sent the packet, or the packet makes no sense.
     NotTrusted(ProofError),
 }
 

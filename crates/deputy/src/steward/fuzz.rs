@@ -85,7 +85,7 @@ impl Home {
         }
     }
 
-    /// What is asked of the deputy, so that it has something to answer.
+    /// Gives the deputy a job, so that its reply has something to answer.
     fn ask(&self, input: &mut Unstructured<'_>, number: u64) -> arbitrary::Result<ToHome> {
         let (id, pid) = (CallId(number), self.deputy);
         Ok(match input.int_in_range(0..=6)? {

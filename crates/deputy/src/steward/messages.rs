@@ -368,7 +368,7 @@ fn with_reason(what: &str, errno: i32) -> String {
     if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-/// What the user is told of the end of a body that was not the program's own doing.
+/// Words for the user about a body that tern or its node ended.
 fn words_for(room: &Shared, pid: i32, cause: Cause) -> Option<String> {
     let host = &room.args.host;
     let what = match cause {
@@ -385,7 +385,7 @@ fn said_to_the_last(room: &Shared, pid: i32, words: &str) -> bool {
     let stderr = room.table().deputies.get_mut(&pid).and_then(|deputy| deputy.stderr.take());
     let Some((_, stderr)) = stderr else { return false };
     let words = words.to_owned();
-    // Who reads it may make it wait.
+    // The reader of standard error may make the heir wait.
     super::closing::briefly(move || {
         let _ = rustix::io::write(&stderr, words.as_bytes());
     });

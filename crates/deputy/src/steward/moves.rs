@@ -515,7 +515,7 @@ impl Drop for Move {
     }
 }
 
-/// What is asked for with a move out of home.
+/// A request to move a process out of home.
 #[derive(Clone, Copy, Debug)]
 pub struct OutwardRequest {
     /// How its memory shall go.

@@ -1,6 +1,6 @@
 //! One thread that waits for everything that deputies say, for their ends, and for watched descriptors. It keeps all of the steward's privileges.
 //!
-//! It waits by poll(2) on two epoll instances, of which neither contains the other. For each descriptor that is added to an instance inside another
+//! The thread waits by poll(2) on two epoll instances, of which neither contains the other. For each descriptor that is added to an instance inside another
 //! one, the kernel takes a mutex that the whole machine has in common (`epnested_mutex` in fs/eventpoll.c), and keeps it while it asks files
 //! whether they are ready: a file of FUSE may take for ever to answer, and the steward may be the one who is to answer it.
 

@@ -106,7 +106,7 @@ pub enum Order {
 pub struct Coming {
     /// Holds it.
     pub pidfd: PidFd,
-    /// What it is known by.
+    /// Proves later that the process is still the same deputy.
     pub proof: DeputyProof,
 }
 
@@ -114,12 +114,12 @@ impl Coming {
     /// Of the process that this daemon's word is about.
     ///
     /// # Errors
-    /// It has ended, or has other rights than those of its user.
+    /// The process has ended, or has other rights than those of its user.
     pub fn prove(caller: Caller, pidfd: PidFd) -> Result<Coming, ProofError> {
         let pid = caller.pid;
         let unseen = |source| ProofError::Unseen { pid, source };
         let identity = ProcessIdentity::of(pid).map_err(unseen)?;
-        // It lives: so what was read under its number was read of it.
+        // The process lives, so everything read under its number belongs to it.
         pidfd.kill(0).map_err(unseen)?;
         if identity.began != caller.began {
             return Err(IdentityError::Reused { pid }.into());
@@ -133,7 +133,7 @@ impl Coming {
 enum ChildError {
     /// Its parent lies.
     NotTrusted(ProofError),
-    /// It cannot be watched, or has ended.
+    /// The child cannot be watched, or has ended.
     NotWatched(os::Error),
 }
 
@@ -380,7 +380,7 @@ impl Privileged {
         let described = place::describe(pid, program, next);
         table.last_standin = last;
         let Some(deputy) = table.deputies.get_mut(&pid) else { return };
-        // What was read is its own only if it is still who it was.
+        // The description belongs to the caller only if the process has not changed meanwhile.
         if let Err(why) = deputy.proof.check_unchanged() {
             drop(table);
             return self.expel(pid, &why);

@@ -28,33 +28,33 @@ pub enum ProofError {
     /// Its rights are not those that it had.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// It cannot be looked at: most often it has ended.
+    /// The kernel shows nothing of the process: most often it has ended.
     #[error("looking at process {pid}")]
     Unseen {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
-        /// What failed.
+        /// Cause of the failure.
         #[source]
         source: os::Error,
     },
     /// The blob is not in its memory.
     #[error("process {pid} does not run the deputy's code")]
     NoBlob {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// Its memory holds more than a deputy has.
     #[error("process {pid} has memory at {start:#x} that no deputy has")]
     OtherMemory {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
         /// Where that begins.
         start: u64,
     },
-    /// It was named as a child, and is none.
+    /// A deputy named the process as its child, and the kernel says otherwise.
     #[error("process {pid} is no child of {parent}")]
     NoChild {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
         /// Its alleged parent.
         parent: i32,
@@ -67,12 +67,12 @@ pub enum ProofError {
         /// The process that spoke; 0 if the kernel does not know it.
         sender: i32,
     },
-    /// It said what no deputy says.
+    /// The process sent a message that no deputy sends.
     #[error("process {pid} said {what}")]
     Nonsense {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
-        /// What it said.
+        /// The message.
         what: &'static str,
     },
 }
@@ -83,7 +83,7 @@ impl From<ProofError> for BodyError {
     }
 }
 
-/// What was seen of a deputy, to be compared with what it is later.
+/// Identity and code of a deputy at its last check, to be compared at the next one.
 #[derive(Clone, Debug)]
 pub struct DeputyProof {
     identity: ProcessIdentity,
@@ -121,7 +121,7 @@ impl DeputyProof {
         Ok(DeputyProof { identity: child, blob: None })
     }
 
-    /// Its number.
+    /// PID of the process.
     pub fn pid(&self) -> i32 {
         self.identity.pid
     }
@@ -166,7 +166,7 @@ impl DeputyProof {
     /// and to addresses).
     ///
     /// # Errors
-    /// It has more: a file, or memory that another process has too.
+    /// The deputy maps a file, or memory that another process shares.
     pub fn check_memory(&self, areas: &[Area], laid: &[(u64, u64)]) -> Result<(), ProofError> {
         let pid = self.identity.pid;
         let at = self.blob.filter(|at| has_blob(pid, areas, *at)).ok_or(ProofError::NoBlob { pid })?;

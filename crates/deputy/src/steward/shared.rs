@@ -134,7 +134,7 @@ impl Shared {
     /// Checks that process `pid` is still the deputy that it was.
     ///
     /// # Errors
-    /// It is not, or is none of this room's.
+    /// The process is not that deputy any more, or belongs to another room.
     pub fn check_deputy(&self, pid: i32) -> Result<(), body::BodyError> {
         let mut table = self.table();
         let deputy = table.deputies.get_mut(&pid).ok_or(body::BodyError::Gone)?;

@@ -51,6 +51,15 @@ impl Wanted {
     }
 }
 
+/// A file, as its file system numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// Device number of the file system.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
 impl Server {
     pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         let flags = call.request.args().take::<OpenIn>()?.flags;
@@ -186,8 +195,8 @@ impl Server {
 
     /// The access modes with which a user's programs of the room have this file (device and inode) open, each of them for writing. The room does
     /// not say them: they are those of home's own open files.
-    pub fn written_modes(&self, which: (u64, u64), uid: u32) -> Vec<OFlags> {
-        let all = self.written(which).into_iter().filter(|(_, open)| open.opener.uid == uid);
+    pub fn written_modes(&self, file: FileId, uid: u32) -> Vec<OFlags> {
+        let all = self.written((file.device, file.inode)).into_iter().filter(|(_, open)| open.opener.uid == uid);
         all.filter_map(|(_, open)| rustix::fs::fcntl_getfl(&*open.file).ok()).map(|had| had & OFlags::ACCMODE).collect()
     }
 

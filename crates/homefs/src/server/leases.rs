@@ -48,7 +48,7 @@ impl HeldLease {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// It is held, and nobody waits for it.
+    /// Whether the server holds the lease and nobody waits for it.
     pub(super) fn is_whole(&self) -> bool {
         !self.is_given_up() && sys::lease_is_whole(self.file.as_fd())
     }
@@ -166,7 +166,7 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
-/// What the keeper was woken by.
+/// Reason for which the keeper woke up.
 enum Woken {
     /// The lease on this descriptor may be broken.
     By(RawFd),

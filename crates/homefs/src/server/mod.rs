@@ -29,6 +29,7 @@ pub use access::barred;
 pub use creds::{Callers, Credentials};
 pub use dispatch::reads;
 pub use export::Export as ExportPath;
+pub use files::FileId;
 pub use leases::GIVE_UP_AFTER;
 pub use locks::{HeldLocks, LockedRange};
 

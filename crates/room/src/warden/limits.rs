@@ -1,6 +1,6 @@
 //! Control groups of rooms: one for all of a node's rooms together, and below it one for each.
 //!
-//! What the rooms may have together leaves their node's owner a share of the machine's memory, however many they are. What one may
+//! The limit for all rooms together leaves the node's owner a share of the machine's memory, however many rooms there are. The limit for one may
 //! have leaves the others something.
 
 use super::args::WardenArgs;

@@ -39,7 +39,7 @@ impl Readiness {
         state.known.filter(|known| is_own(standin) || known & events == 0)
     }
 
-    /// What was told last, and what waits here; `None` if home has never said anything of it.
+    /// Returns the readiness that home told last, with input that waits here; `None` if home has never told any.
     pub fn known(&self, standin: StandinId) -> Option<u16> {
         let states = self.lock();
         let state = states.get(&standin)?;

@@ -48,7 +48,7 @@ fn replace(room: &Shared) -> std::io::Result<()> {
         .spawn()?;
     std::thread::Builder::new().name("heir".into()).spawn(move || child.wait())?;
     room.heir.succeed(ours);
-    // Who is adopted from now on is entrusted to this one.
+    // The steward entrusts each new deputy to this heir.
     let deputies: Vec<(i32, Arc<PidFd>)> =
         room.table().deputies.iter().map(|(pid, deputy)| (*pid, deputy.pidfd.clone())).collect();
     deputies.iter().for_each(|(pid, deputy)| room.heir.entrust(*pid, deputy));

@@ -1,4 +1,4 @@
-//! What the processes that a dead steward leaves behind are told, on their own standard error.
+//! Last words: the heir tells the processes of a dead steward, on their own standard error, why they end.
 
 use super::Held;
 use os::pidfd::PidFd;

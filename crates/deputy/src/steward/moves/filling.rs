@@ -9,7 +9,7 @@ use body::{Batch, BodyError, Collected, Dense, Given, Inside};
 use image::{Image, Opened};
 use os::areas::Area;
 use os::pidfd::PidFd;
-use os::process::MoreDescriptors;
+use os::process::{DescriptorLimits, MoreDescriptors};
 use os::ptrace::Stopped;
 use os::told;
 use os::userfault::Userfault;
@@ -49,7 +49,7 @@ pub struct Filling {
     /// Its files are open beside the deputy's, until all are at their numbers.
     more: Option<MoreDescriptors>,
     /// Its limit of descriptors, soft and hard, if it has raised that itself.
-    before: Option<(u64, u64)>,
+    before: Option<DescriptorLimits>,
 }
 
 /// An area of the deputy's.
@@ -159,23 +159,23 @@ impl Filling {
         const SPARE: usize = 64;
         let needed = 2 * self.image.descriptors.len() + os::process::descriptors(pid)?.len() + SPARE;
         let limits = os::process::limits(pid)?;
-        let Some(before @ (soft, hard)) = limits.get(libc::RLIMIT_NOFILE as usize).copied() else { return Ok(()) };
+        let Some((soft, hard)) = limits.get(libc::RLIMIT_NOFILE as usize).copied() else { return Ok(()) };
         if soft >= needed as u64 {
             return Ok(());
         }
         self.more = MoreDescriptors::give(pid);
         if self.more.is_none() && soft < hard {
             // Of another user's process only some superusers may set it; itself it may, as far as the hard limit goes.
-            self.limit_descriptors((hard, hard))?;
-            self.before = Some(before);
+            self.limit_descriptors(DescriptorLimits { soft: hard, hard })?;
+            self.before = Some(DescriptorLimits { soft, hard });
         }
         Ok(())
     }
 
-    fn limit_descriptors(&mut self, (soft, hard): (u64, u64)) -> Result<(), BodyError> {
+    fn limit_descriptors(&mut self, limits: DescriptorLimits) -> Result<(), BodyError> {
         let inside = self.first()?;
         let mut batch = inside.batch();
-        let limit = batch.put(&[soft.to_le_bytes(), hard.to_le_bytes()].concat());
+        let limit = batch.put(&[limits.soft.to_le_bytes(), limits.hard.to_le_bytes()].concat());
         let which = u64::from(libc::RLIMIT_NOFILE);
         batch.must("limiting descriptors", libc::SYS_prlimit64, [0, which, limit, 0, 0, 0]);
         inside.run(&batch)?;

@@ -279,7 +279,7 @@ impl Move {
             (Some(_), None) => "post".to_owned(),
             (None, None) => "stop".to_owned(),
         };
-        // It runs there: what follows can wait for a processor to wake up.
+        // The process runs there. Its remaining pages can wait until a processor wakes up.
         drop(awake);
         following.into_iter().for_each(|f| self.send_rest(f));
         Ok(how)

@@ -95,7 +95,7 @@ pub fn covers(had: i32, wanted: i32) -> bool {
 /// Checks that a file is of a kind whose opening does nothing else. `found`: what is there.
 ///
 /// # Errors
-/// It is a FIFO, a socket or a device.
+/// Whether the file is a FIFO, a socket or a device.
 pub fn check_kind(file: &File, found: &Metadata) -> Result<(), BodyError> {
     let is_harmless = found.is_file() || found.is_dir() || body::is_there_everywhere(found);
     match is_harmless || file.flags & libc::O_PATH != 0 {

@@ -2,6 +2,7 @@
 //! must not hold them then.
 
 use crate::steward::shared::Shared;
+use homefs::server::FileId;
 use image::File;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
@@ -26,17 +27,17 @@ impl Written {
 
 /// Opens for a process of this user what it has open for writing in the room, and may have no right to open again: it was made so (O_CREAT and 0444), or its rights were taken away.
 pub fn open_again(room: &Shared, file: &File, uid: u32) -> Option<OwnedFd> {
-    let which = which(file)?;
+    let (device, inode) = which(file)?;
     // This process opens it, with root's rights: so it gives no more than the user's programs have.
     let wanted = super::reopened::flags(file).ok()?;
-    let had = room.files.get()?.written_modes(which, uid);
+    let had = room.files.get()?.written_modes(FileId { device, inode }, uid);
     had.into_iter().find(|had| super::reopened::covers(had.bits() as i32, wanted))?;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let named = rustix::fs::open(OsStr::from_bytes(&file.path), flags, Mode::empty()).ok()?;
     let found = rustix::fs::fstat(&named).ok()?;
     let flags = OFlags::from_bits_retain(wanted as u32);
     let open = || rustix::fs::open(format!("/proc/self/fd/{}", named.as_raw_fd()), flags, Mode::empty()).ok();
-    ((found.st_dev, found.st_ino) == which).then(open).flatten()
+    ((found.st_dev, found.st_ino) == (device, inode)).then(open).flatten()
 }
 
 /// Device and inode of a file that is open for writing, and still has that name.

@@ -29,7 +29,7 @@ fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
         }
         let (level, kind) = (half(control, at + 8), half(control, at + 12));
         if level == libc::SOL_SOCKET as u32 && (kind == libc::SCM_RIGHTS as u32 || kind == SCM_PIDFD) {
-            // What is less than a number, behind the last, is none.
+            // A remainder shorter than a descriptor number is ignored.
             found.push(at + HEAD_BYTES..at + bytes - (bytes - HEAD_BYTES) % FD_BYTES);
         }
         at += bytes.next_multiple_of(8);

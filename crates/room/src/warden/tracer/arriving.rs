@@ -11,6 +11,7 @@ use body::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
+use os::process::DescriptorLimits;
 use os::processor::Together;
 use os::ptrace::{Stopped, TraceError};
 use os::userfault::Userfault;
@@ -221,7 +222,8 @@ impl Tracer {
                 false => self.confine(inside, batch, image.process.pid),
             }
         })?;
-        os::process::limit_descriptors(host.0, arrival.descriptors_max)?;
+        let (soft, hard) = arrival.descriptors_max;
+        os::process::limit_descriptors(host.0, DescriptorLimits { soft, hard })?;
         done.insert(0, stopped);
         Ok(done)
     }

@@ -29,7 +29,7 @@ const ORDERS_MAX: usize = 1 << 17;
 pub enum Order {
     /// Make the process of a body that will be placed.
     Expect {
-        /// Its number.
+        /// PID of the process.
         pid: i32,
     },
     /// Start a body.
@@ -43,7 +43,7 @@ pub enum Order {
     },
     /// A signal arrived at the deputy.
     Signal {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
         /// The thread, if it was for one.
         tid: Option<i32>,
@@ -92,12 +92,12 @@ pub enum Order {
     },
     /// The deputy is stopped: the body stops too.
     Stop {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// A body whose stop home was asked for goes on.
     GoOn {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// A thread's call at its listener is made again when descriptors look as at home.
@@ -118,24 +118,24 @@ pub enum Order {
     },
     /// Home has the files that a body that leaves has in common with others, or why not.
     Shared {
-        /// Who leaves.
+        /// The process that leaves.
         pid: i32,
         /// Process, stand-in, and number of its deputy's descriptor.
         result: Result<Vec<(i32, StandinId, i32)>, Refusal>,
     },
     /// A body cannot go home to die, or to make a process.
     StayHere {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// End a body.
     Kill {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// Lay out the memory of a body that comes.
     Map {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
         /// What it is.
         image: Arc<Image>,
@@ -144,7 +144,7 @@ pub enum Order {
     },
     /// Watch the missing pages of a body that comes.
     Watch {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
         /// Pages that have come, and come again: these are missing too.
         stale: Vec<body::Run>,
@@ -153,7 +153,7 @@ pub enum Order {
     },
     /// All pages of a body that comes are there, but those that follow.
     Rebuild {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
         /// What it is, if its memory is still to be made to fit that.
         image: Option<Arc<Image>>,
@@ -164,12 +164,12 @@ pub enum Order {
     },
     /// A body that has come, or was to leave, runs here.
     Resume {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// A body is to leave.
     Recall {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
         /// If it has so many bytes of its own, pages may follow when it goes on at home.
         follow_bytes: u64,
@@ -184,26 +184,26 @@ pub enum Order {
     },
     /// The memory of a body is to go home while it runs.
     Homeward {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
-        /// How.
+        /// Way in which the memory goes.
         wish: wire::message::onward::Homeward,
     },
     /// Home wants to know what a body holds that may go to another room.
     Outline {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
     /// The memory of a body is to go to another room while it runs.
     Ahead {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
-        /// How.
+        /// Way in which the memory goes.
         wish: wire::message::onward::Ahead,
     },
     /// A body that was to leave goes on elsewhere.
     Release {
-        /// The process.
+        /// PID of the process that this is about.
         pid: i32,
     },
 }

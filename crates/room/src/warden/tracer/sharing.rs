@@ -245,7 +245,7 @@ impl Tracer {
 fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(), TraceError> {
     let Watch { epoll, watched, .. } = watch;
     if what == libc::EPOLL_CTL_ADD {
-        // What it is ready for is known by then (`standins.rs`, adds_to_epoll).
+        // The warden then knows the file's readiness when epoll_ctl(2) asks (`standins.rs`, adds_to_epoll).
         inside.memory().write(at, &body::poll_of(watched.fd))?;
         inside.call(libc::SYS_poll, [at, 1, 0, 0, 0, 0])?;
     }

@@ -3,31 +3,14 @@
 caller.py MODE REQUEST PROGRAM: the request in hexadecimal, as `tern run` would send it. Prints the daemon's answer. Descriptor 3, where
 the program writes, is the file `said`.
 """
-import array, fcntl, os, socket, sys, time
+import array, os, socket, sys, time
+from common import full_pipe, sealed
 
 mode, request, program = sys.argv[1], bytes.fromhex(sys.argv[2]), bytes.fromhex(sys.argv[3])
 
 
-def sealed(content):
-    memory = os.memfd_create("program", os.MFD_ALLOW_SEALING)
-    os.write(memory, content)
-    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
-    return memory
-
-
 def ask():
     channel.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sealed(program)]))])
-
-
-def full_pipe():
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    try:
-        while True:
-            os.write(writer, bytes(4096))
-    except BlockingIOError:
-        os.set_blocking(writer, True)
-    return reader, writer
 
 
 said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

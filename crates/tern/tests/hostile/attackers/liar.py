@@ -4,20 +4,14 @@ liar.py MODE REQUEST PROGRAM [VICTIM]: REQUEST and PROGRAM are in hexadecimal, a
 another user's process. What the packets mean: crates/abi. Prints `ready PID` before it says that it is a deputy, `rejected` when the
 steward closes its channel.
 """
-import array, ctypes, fcntl, os, random, signal, socket, struct, subprocess, sys, time
+import array, ctypes, os, random, signal, socket, struct, subprocess, sys, time
+from common import full_pipe, sealed
 
 READY, REPLY, SIGNAL = 0x0DE90003, 0x0DE90001, 0x0DE90002
 OP_CALL, OP_THREAD, OP_FORK, OP_TAKE, OP_EXIT, OP_DIE, OP_THREAD_EXIT = 1, 2, 7, 9, 4, 5, 3
 SYS_SETUID = 105
 mode, request, program = sys.argv[1], bytes.fromhex(sys.argv[2]), bytes.fromhex(sys.argv[3])
 victim = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-
-
-def sealed(content):
-    memory = os.memfd_create("program", os.MFD_ALLOW_SEALING)
-    os.write(memory, content)
-    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
-    return memory
 
 
 def blob_of(pid):
@@ -76,13 +70,7 @@ def receive():
 
 def become_privileged():
     """Becomes a set-user-ID program that waits for ever: it writes to a full pipe. A child keeps the channel."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    try:
-        while True:
-            os.write(writer, bytes(4096))
-    except BlockingIOError:
-        os.set_blocking(writer, True)
+    reader, writer = full_pipe()
     keeper = os.fork()
     if keeper == 0:
         own = os.getppid()
@@ -97,13 +85,7 @@ def become_privileged():
 
 def a_privileged_child():
     """A child that runs a set-user-ID program, which waits for ever."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    try:
-        while True:
-            os.write(writer, bytes(4096))
-    except BlockingIOError:
-        os.set_blocking(writer, True)
+    reader, writer = full_pipe()
     os.set_inheritable(reader, True)
     child = subprocess.Popen(["passwd", "-S", "nobody"], stdout=writer, pass_fds=[reader])
     while open(f"/proc/{child.pid}/comm").read() != "passwd\n":
