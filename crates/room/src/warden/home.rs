@@ -9,7 +9,7 @@ use super::lanes;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
-use super::tracer::Order;
+use super::tracer::{News, Order};
 use body::Lender;
 use os::pidfd::PidFd;
 use os::seccomp::Answer;
@@ -123,8 +123,16 @@ fn set_flags(room: &Shared, pid: i32, flags: &[(i32, i32)]) {
 
 /// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]): touching a guest's page may need a file from home, whose answer
 /// the receiving thread must be free to take.
-fn returned(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
+fn returned(room: &Shared, id: CallId, result: i64, out: Vec<u8>) {
     let result = believable(result);
+    match room.ledger.end_told(id, result, &out).filter(|child| room.guests().get(*child).is_some()) {
+        Some(child) => room.orders.give(Order::TellEnd { child, news: News::Wait { id, result, out } }),
+        None => waited(room, id, result, out),
+    }
+}
+
+/// A call of a guest is over; if it told of the end of a child, that has ended here too.
+pub fn waited(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
     room.ledger.answered(id, result, &mut out);
     room.devices.completed(id, &mut out);
     match room.after(id).filter(|(_, _, after)| after.takes_time(result)) {

@@ -35,27 +35,72 @@ struct Asked {
 #[derive(Clone, Copy, Debug)]
 enum What {
     /// wait4, waitid.
-    Wait {
-        usage_at: Option<usize>,
-        info_at: Option<usize>,
-        /// The child can be waited for again.
-        keeps: bool,
-    },
+    Wait(Wait),
     /// getrusage(RUSAGE_CHILDREN).
     Children,
     /// times(2): what the process itself used, ticks.
     Times { user: u64, system: u64 },
 }
 
+/// Where in the bytes of a wait's result what stands.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    usage_at: Option<usize>,
+    status_at: Option<usize>,
+    info_at: Option<usize>,
+    /// The child can be waited for again.
+    keeps: bool,
+    /// It may be told of a child that has stopped or goes on.
+    tells_stops: bool,
+}
+
+impl Wait {
+    /// Whose change was seen: the result of wait4, or si_pid of waitid, whose result is 0.
+    fn child(&self, result: i64, out: &[u8]) -> i32 {
+        const SI_PID_AT: usize = 16;
+        match result {
+            0 => self.info_at.and_then(|at| number(out, at + SI_PID_AT)).unwrap_or(0),
+            pid => pid as i32,
+        }
+    }
+
+    /// The child has ended, and has not only stopped.
+    fn is_end(&self, out: &[u8]) -> bool {
+        const SI_CODE_AT: usize = 8;
+        let status = self.status_at.and_then(|at| number(out, at));
+        let code = self.info_at.and_then(|at| number(out, at + SI_CODE_AT));
+        match (status, code) {
+            (Some(status), _) => libc::WIFEXITED(status) || libc::WIFSIGNALED(status),
+            (None, Some(code)) => is_end(code),
+            (None, None) => !self.tells_stops,
+        }
+    }
+}
+
+/// A SIGCHLD with this si_code tells of an end.
+pub fn is_end(code: i32) -> bool {
+    matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED)
+}
+
 impl What {
     fn of(call: &Call, own_ticks: impl FnOnce() -> (u64, u64)) -> Option<What> {
+        const OTHERS: i32 = libc::WUNTRACED | libc::WCONTINUED;
         let at = |i: usize| (call.pointers & (1 << i) != 0).then_some(call.args[i] as usize);
         Some(match i64::from(call.nr) {
-            libc::SYS_wait4 => What::Wait { usage_at: at(3), info_at: None, keeps: false },
-            libc::SYS_waitid => {
-                let keeps = call.args[3] & libc::WNOWAIT as u64 != 0;
-                What::Wait { usage_at: at(4), info_at: at(2), keeps }
-            }
+            libc::SYS_wait4 => What::Wait(Wait {
+                usage_at: at(3),
+                status_at: at(1),
+                info_at: None,
+                keeps: false,
+                tells_stops: call.args[2] as i32 & OTHERS != 0,
+            }),
+            libc::SYS_waitid => What::Wait(Wait {
+                usage_at: at(4),
+                status_at: None,
+                info_at: at(2),
+                keeps: call.args[3] & libc::WNOWAIT as u64 != 0,
+                tells_stops: call.args[3] as i32 & OTHERS != 0,
+            }),
             libc::SYS_getrusage => What::Children,
             libc::SYS_times => {
                 let (user, system) = own_ticks();
@@ -95,18 +140,27 @@ impl Ledger {
         }
     }
 
+    /// The child of whose end this call tells.
+    pub fn end_told(&self, id: CallId, result: i64, out: &[u8]) -> Option<i32> {
+        let asked = self.lock().calls.get(&id).copied()?;
+        match asked.what {
+            What::Wait(wait) if result >= 0 && wait.is_end(out) => Some(wait.child(result, out)),
+            _ => None,
+        }
+    }
+
     /// The call is over: completes its bytes.
     pub fn answered(&self, id: CallId, result: i64, out: &mut [u8]) {
         let mut entries = self.lock();
         let Some(Asked { pid, what }) = entries.calls.remove(&id).filter(|_| result >= 0) else { return };
         match what {
-            What::Wait { usage_at, info_at, keeps } => {
-                let child = child(result, info_at, out);
-                let Some(used) = entries.take(child, keeps) else { return };
-                if !keeps {
+            What::Wait(wait) => {
+                let child = wait.child(result, out);
+                let Some(used) = entries.take(child, wait.keeps) else { return };
+                if !wait.keeps {
                     entries.children.entry(pid).or_default().add(&used);
                 }
-                usage_at.into_iter().for_each(|at| add_to(out, at, &used));
+                wait.usage_at.into_iter().for_each(|at| add_to(out, at, &used));
             }
             What::Children => {
                 let used = entries.children.get(&pid).copied().unwrap_or_default();
@@ -142,17 +196,8 @@ impl Entries {
     }
 }
 
-/// Whose end was seen: the result of wait4, or si_pid of waitid, whose result is 0.
-fn child(result: i64, info_at: Option<usize>, out: &[u8]) -> i32 {
-    const SI_PID_AT: usize = 16;
-    let from_info = |at: usize| {
-        let bytes = out.get(at + SI_PID_AT..at + SI_PID_AT + 4)?;
-        bytes.try_into().ok().map(i32::from_le_bytes)
-    };
-    match result {
-        0 => info_at.and_then(from_info).unwrap_or(0),
-        pid => pid as i32,
-    }
+fn number(out: &[u8], at: usize) -> Option<i32> {
+    out.get(at..at + 4).and_then(|b| b.try_into().ok()).map(i32::from_le_bytes)
 }
 
 fn word(out: &[u8], i: usize) -> u64 {

@@ -7,6 +7,7 @@ mod cpu_times;
 mod deadlines;
 mod departing;
 mod dying;
+mod ends;
 mod executing;
 mod family;
 mod held;
@@ -34,6 +35,8 @@ use births::Births;
 use bodies::Bodies;
 use departing::Departing;
 use dying::Dying;
+pub use ends::News;
+use ends::{Ends, ended_child};
 use held::Held;
 use injected::Injected;
 use needless::Needless;
@@ -70,6 +73,7 @@ struct Tracer {
     arriving: Arriving,
     departing: Departing,
     dying: Dying,
+    ends: Ends,
     unmade: Unmade,
     listeners: Arc<super::notices::Listeners>,
 }
@@ -108,6 +112,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         arriving: Arriving::default(),
         departing: Departing::default(),
         dying: Dying::default(),
+        ends: Ends::default(),
         unmade: Unmade::default(),
         room,
         listeners,
@@ -141,6 +146,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
             tracer.event(tid, event, &usage);
             seen += 1;
         }
+        tracer.tell_ends();
         is_behind = obeyed == AT_ONCE || seen == AT_ONCE;
     }
 }
@@ -153,7 +159,11 @@ impl Tracer {
             Order::Reserved { host, result } => self.reserved(host, result),
             Order::Answer { host } => self.interrupt_to_answer(host),
             Order::Ended { id, result } => self.held_ended(id, result),
-            Order::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+            Order::Signal { pid, tid, info } => match ended_child(&info) {
+                Some(child) => self.tell_end(child, News::Signal { pid, tid, info }),
+                None => self.signal_from_home(pid, tid, info),
+            },
+            Order::TellEnd { child, news } => self.tell_end(child, news),
             Order::BrokenPipe { host, reply } => {
                 self.broken_pipe(host);
                 reply.give();

@@ -4,6 +4,7 @@
 //! standard ones each waits once for each target, as in the kernel, and of real-time ones so many. What is left comes from home, which
 //! has no reason to send much: a home that does loses its room ([`Orders::is_flooded`]).
 
+use super::ends::News;
 use super::shown::Which;
 use crate::warden::standins::Asked;
 use body::Window;
@@ -89,6 +90,13 @@ pub enum Order {
         asked: Asked,
         /// Its result.
         result: i64,
+    },
+    /// A parent hears of the end of a child, whose body may live still.
+    TellEnd {
+        /// The child.
+        child: i32,
+        /// The parent's news.
+        news: News,
     },
     /// The deputy is stopped: the body stops too.
     Stop {

@@ -1,0 +1,79 @@
+//! Ends of children that home's processes have killed. Home tells the parent at once; the body here dies a moment later, when the tracer hears of it. A parent that has
+//! heard of an end relies on what the kernel does before it tells: the child's files are closed, its locks are free, its number is nobody's. So what tells of the end
+//! waits here until the body has ended.
+
+use super::Tracer;
+use crate::warden::home;
+use crate::warden::ledger::is_end;
+use os::signals;
+use wire::message::CallId;
+
+/// What a parent is told when the body of its child has ended.
+#[derive(Debug, Default)]
+pub struct Ends {
+    waiting: Vec<(i32, News)>,
+}
+
+/// A word of home's about a child.
+#[derive(Debug)]
+pub enum News {
+    /// The parent has waited for it: the result of its call.
+    Wait {
+        /// The call.
+        id: CallId,
+        /// Its result.
+        result: i64,
+        /// The bytes that it wrote.
+        out: Vec<u8>,
+    },
+    /// SIGCHLD.
+    Signal {
+        /// The parent.
+        pid: i32,
+        /// The thread that it is for, if it is for one.
+        tid: Option<i32>,
+        /// siginfo.
+        info: [u8; 128],
+    },
+}
+
+/// The child of whose end this signal tells.
+pub fn ended_child(info: &[u8; 128]) -> Option<i32> {
+    let word = |at: usize| i32::from_le_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    (signals::number(info) == libc::SIGCHLD && is_end(word(8))).then(|| word(16))
+}
+
+impl Tracer {
+    /// Tells a parent of an end, when the body has ended that home says is dead.
+    pub fn tell_end(&mut self, child: i32, news: News) {
+        if self.lives_here(child) {
+            self.kill(child);
+            self.ends.waiting.push((child, news));
+        } else {
+            self.tell_parent(news);
+        }
+    }
+
+    /// Tells of those that have ended meanwhile.
+    pub fn tell_ends(&mut self) {
+        if self.ends.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.ends.waiting);
+        let (waiting, over) = waiting.into_iter().partition(|(child, _)| self.lives_here(*child));
+        self.ends.waiting = waiting;
+        over.into_iter().for_each(|(_, news)| self.tell_parent(news));
+    }
+
+    fn lives_here(&self, pid: i32) -> bool {
+        let guests = self.room.guests();
+        guests.get(pid).is_some() && guests.host(pid).is_some()
+    }
+
+    fn tell_parent(&mut self, news: News) {
+        match news {
+            News::Wait { id, result, out } => home::waited(&self.room, id, result, out),
+            News::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
+        }
+    }
+}
