@@ -23,8 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long a peer may be out of reach before the link counts as lost: bodies pause so long.
-pub const LOST_AFTER: Duration = Duration::from_secs(60);
+/// How long a peer may be out of reach before the link counts as lost, unless [`Sender::lose_after`] says otherwise:
+/// bodies pause so long.
+pub const LOST_AFTER: Duration = Duration::from_secs(15);
 
 /// What can go wrong on a link. Every error ends it.
 #[derive(Debug, Error)]

@@ -1,12 +1,13 @@
 //! The sending direction.
 
 use crate::records::Seal;
-use crate::setup::{UNSENT_BYTES, let_lie};
+use crate::setup::{UNSENT_BYTES, let_lie, lose_after};
 use crate::{Counters, LinkError, lock};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use wire::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 
 /// So often one that is patient lets others pass, for one frame.
@@ -124,6 +125,15 @@ impl Sender {
     /// What has passed, both ways.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Has a peer that is out of reach for so long count as lost, instead of [`crate::LOST_AFTER`].
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn lose_after(&self, silence: Duration) -> Result<(), LinkError> {
+        lose_after(&lock(&self.out).socket, silence)
+            .map_err(|source| LinkError::Socket { doing: "setting when it is lost", source })
     }
 
     /// Ends the connection: both ends' receivers see it closed.

@@ -48,14 +48,33 @@ fn establish(mut socket: TcpStream, tls: impl Shaking) -> Result<Established, Li
     Ok((Sender::new(socket, seal, counters.clone()), Receiver::new(reading, open, counters), certificates))
 }
 
-/// A peer that vanished is noticed after [`LOST_AFTER`], whether something is sent or not (tcp(7)); not much waits in the socket.
+/// A peer that is silent for so long is asked whether it is there (`TCP_KEEPIDLE`), seconds.
+const ASKED_AFTER_S: u32 = 5;
+/// Between two such questions that have no answer (`TCP_KEEPINTVL`), seconds at most.
+const ASKED_EVERY_S_MAX: u32 = 60;
+/// `TCP_RTO_MAX_MS` of linux/tcp.h, from Linux 6.15 on.
+const TCP_RTO_MAX_MS: i32 = 44;
+/// The least that the kernel takes for it.
+const RESENT_EVERY_MS_MAX: u32 = 1000;
+
+/// A peer that vanished is noticed after [`LOST_AFTER`]; not much waits in the socket.
 fn set_up(socket: &TcpStream) -> std::io::Result<()> {
-    let set = |level, name, value| set(socket, level, name, value);
     let_lie(socket, UNSENT_BYTES)?;
-    set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LOST_AFTER.as_millis() as u32)?;
-    set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-    set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 5)?;
-    set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)
+    set(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    // What a cut link has lost is sent again each second: the kernel would wait twice as long each time, up to two minutes,
+    // and so as long again after the link is healed as it was cut. An older kernel does that.
+    let _ = set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, RESENT_EVERY_MS_MAX);
+    lose_after(socket, LOST_AFTER)
+}
+
+/// A peer that vanished is noticed after so long, whether something is sent or not (tcp(7)).
+pub(crate) fn lose_after(socket: &TcpStream, silence: Duration) -> std::io::Result<()> {
+    let set = |name, value| set(socket, libc::IPPROTO_TCP, name, value);
+    let ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(i32::MAX as u32);
+    // What was sent and has no answer for so long ends the connection; so does the first question that finds it is so long.
+    set(libc::TCP_USER_TIMEOUT, ms)?;
+    set(libc::TCP_KEEPIDLE, ASKED_AFTER_S.min(ms / 3000).max(1))?;
+    set(libc::TCP_KEEPINTVL, ASKED_EVERY_S_MAX.min(ms / 15_000).max(1))
 }
 
 /// So many bytes may lie in the socket that were not sent yet.
@@ -93,4 +112,44 @@ pub(crate) fn least_round_trip(socket: &TcpStream) -> Option<Duration> {
     };
     let us = u32::from_ne_bytes(info[AT..].try_into().ok()?);
     (done == 0 && bytes as usize == info.len() && us != u32::MAX).then(|| Duration::from_micros(us.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn option(socket: &TcpStream, name: i32) -> u32 {
+        let (mut value, mut bytes) = (0_u32, size_of::<u32>() as u32);
+        // SAFETY: passes the addresses of two live u32, of which the second says the size of the first.
+        let done = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                name,
+                (&raw mut value).cast(),
+                &raw mut bytes,
+            )
+        };
+        assert_eq!(done, 0, "option {name}: {}", std::io::Error::last_os_error());
+        value
+    }
+
+    #[test]
+    fn a_silent_peer_is_noticed_when_it_is_to_be() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        set_up(&socket).unwrap();
+        let options = || [libc::TCP_USER_TIMEOUT, libc::TCP_KEEPIDLE, libc::TCP_KEEPINTVL].map(|o| option(&socket, o));
+        assert_eq!(options(), [15_000, 5, 1]);
+        for (silence, expected) in [
+            (Duration::from_secs(2), [2000, 1, 1]),
+            (Duration::from_secs(120), [120_000, 5, 8]),
+            (Duration::from_secs(86_400), [86_400_000, 5, 60]),
+            (Duration::MAX, [i32::MAX as u32, 5, 60]),
+        ] {
+            lose_after(&socket, silence).unwrap();
+            assert_eq!(options(), expected);
+        }
+    }
 }

@@ -151,7 +151,8 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> R
     note_clock(daemon, &member.name, survey);
     let room = RoomId(rand::random());
     let run_dir = &daemon.options.run_dir;
-    start_role(daemon, "__steward", room, &["--host", &member.name, "--owner", &owner.to_string()])
+    let (whose, lost_after) = (owner.to_string(), daemon.policy.params().link_timeout_ms.to_string());
+    start_role(daemon, "__steward", room, &["--host", &member.name, "--owner", &whose, "--lost-after", &lost_after])
         .map_err(|e| failed(format!("the steward cannot be started: {e}")))?;
     let arrival = expect_arrival(daemon, room);
     let address = daemon.me().address;

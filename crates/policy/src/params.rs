@@ -86,4 +86,6 @@ params! {
     arrivals_ms: 3000 in 10..=3_600_000,
     /// Readings older than this are not believed, milliseconds.
     stale_ms: 15_000 in 100..=3_600_000,
+    /// A node that cannot be reached for so long is lost, and with it what runs there, milliseconds; holds for rooms that are made from then on.
+    link_timeout_ms: 15_000 in 1000..=86_400_000,
 }

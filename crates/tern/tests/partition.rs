@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::io::BufRead as _;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use lab::Lab;
@@ -132,4 +134,55 @@ fn a_daemon_at_rest_sleeps() {
     while wakeups() > 20.0 {
         assert!(start.elapsed() < DEADLINE, "it wakes up more than 20 times a second");
     }
+}
+
+/// Places a program on n2 that prints a line every 20 ms; what it printed comes as it comes.
+fn printing(lab: &Lab) -> (std::process::Child, std::io::Lines<std::io::BufReader<std::process::ChildStdout>>) {
+    let mut command = lab.in_node("n1", ["tern", "run", "--on", "n2", "--", "sh", "-c", PRINTS]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    (child, lines)
+}
+
+const PRINTS: &str = "while :; do echo on; sleep 0.02; done";
+
+/// Before, the kernel's own pace held: each try to send again came twice as late as the one before.
+#[test]
+fn a_program_goes_on_at_once_when_a_link_is_healed() {
+    let lab = common::lab_of(&common::options(2));
+    let (mut child, lines) = printing(&lab);
+    let (printed, come) = std::sync::mpsc::channel();
+    // It ends with the lab.
+    std::thread::spawn(move || lines.for_each(|line| drop(line.map(|_| printed.send(Instant::now())))));
+    lab.cut("n1", "n2").unwrap();
+    // By the kernel's own pace the next try would come after 12.6 s.
+    std::thread::sleep(Duration::from_secs(9));
+    lab.heal("n1", "n2").unwrap();
+    let healed = Instant::now();
+    let resumed = come.into_iter().find(|printed| *printed > healed).unwrap() - healed;
+    println!("resumed after {} ms", resumed.as_millis());
+    lab.down().unwrap();
+    child.wait().unwrap();
+    assert!(resumed < Duration::from_millis(2500), "resumed {resumed:?} after the link was healed");
+}
+
+#[test]
+fn a_node_out_of_reach_is_lost_after_as_long_as_was_set() {
+    let lab = common::lab_of(&common::options(2));
+    assert!(lab.exec("n1", ["tern", "policy", "set", "link_timeout_ms=3000"]).unwrap().status.success());
+    let (child, lines) = printing(&lab);
+    lab.cut("n1", "n2").unwrap();
+    let cut = Instant::now();
+    lines.for_each(drop);
+    let noticed = cut.elapsed();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("which is lost"), "{said}");
+    println!("noticed after {} ms", noticed.as_millis());
+    // On its own end the other node does the same, though nobody there has set anything.
+    common::eventually("the room ends on n2", || {
+        lab.exec("n2", ["tern", "status"]).unwrap().text().contains(" 0 hosted")
+    });
+    assert!(cut.elapsed() < Duration::from_secs(14), "noticed after {noticed:?}, there after {:?}", cut.elapsed());
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// `--room ID --host NODE --owner UID --run-dir DIR --state DIR`
+/// `--room ID --host NODE --owner UID --lost-after MS --run-dir DIR --state DIR`
 #[derive(Clone, Debug)]
 pub struct StewardArgs {
     /// Name of the room, 32 hexadecimal digits.
@@ -12,6 +12,8 @@ pub struct StewardArgs {
     pub host: String,
     /// The user whose processes the room has.
     pub owner: u32,
+    /// The room is lost when its node has been out of reach for so long, milliseconds.
+    pub lost_after_ms: u32,
     /// Directory of sockets.
     pub run_dir: PathBuf,
     /// Directory of the node's identity.
@@ -51,10 +53,14 @@ impl StewardArgs {
         if room.len() != 32 || !room.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(ArgsError("--room is no room's name".into()));
         }
-        let owner = value("--owner")?;
+        let number = |name: &str| {
+            let text = value(name)?;
+            text.parse::<u32>().map_err(|e| ArgsError(format!("{name} {text}: {e}")))
+        };
         Ok(StewardArgs {
             room,
-            owner: owner.parse().map_err(|e| ArgsError(format!("--owner {owner}: {e}")))?,
+            owner: number("--owner")?,
+            lost_after_ms: number("--lost-after")?,
             host: value("--host")?,
             run_dir: value("--run-dir")?.into(),
             state: value("--state")?.into(),

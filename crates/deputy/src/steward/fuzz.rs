@@ -64,7 +64,8 @@ impl Home {
         let (ours, heirs) = os::socket::pair()?;
         let (channel, theirs) = os::socket::pair()?;
         let (run_dir, state) = ("/".into(), "/".into());
-        let args = StewardArgs { room: "0".repeat(32), host: "n2".into(), owner: 0, run_dir, state };
+        let (room, host) = ("0".repeat(32), "n2".into());
+        let args = StewardArgs { room, host, owner: 0, lost_after_ms: 15_000, run_dir, state };
         let room = Arc::new(Shared::new(args, Poller::new()?, Heir::at(ours)));
         let pid = deputy.pid();
         let proof = DeputyProof::of_coming(ProcessIdentity::of(pid)?);

@@ -15,6 +15,7 @@ use homefs::server::{ExportPath, Server};
 use link::{LinkError, Receiver};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use wire::message::{Home, Mount};
 use wire::{Kind, ToHome, ToRoom};
 
@@ -53,6 +54,7 @@ pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
     let identity = identity::Identity::load(&room.args.state).map_err(|e| e.to_string())?;
     let (downlink, mut uplink, certificates) =
         link::accept(socket, identity.server_config()).map_err(|e| e.to_string())?;
+    downlink.lose_after(Duration::from_millis(room.args.lost_after_ms.into())).map_err(|e| e.to_string())?;
     let peer = identity::peer_node(Some(&certificates)).map_err(|e| e.to_string())?;
     if peer.as_str() != room.args.host {
         return Err(format!("node {peer} came instead of {}", room.args.host));
@@ -121,6 +123,7 @@ fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
         monotonic_ns,
         boottime_ns,
         vdso: os::vdso::own(),
+        lost_after_ms: room.args.lost_after_ms,
         mounts,
     };
     room.tell(&ToRoom::Open(home));

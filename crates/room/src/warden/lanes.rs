@@ -26,7 +26,7 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// How long the other room may take to say what it has: it may be busy with others that come.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// How long it may take until what is under way to it is in place there.
-const IN_PLACE_WITHIN: Duration = link::LOST_AFTER;
+const IN_PLACE_WITHIN: Duration = Duration::from_secs(60);
 /// Connections that are served at once; more are closed.
 const SERVED_MAX: usize = 16;
 

@@ -38,6 +38,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let clocks = Clocks::read(&uplink, &mut downlink)?;
     send(&uplink, &ToHome::Hello { version: wire::VERSION })?;
     let mut home = opened(&mut downlink)?;
+    uplink.lose_after(lost_after(&home))?;
     (home.monotonic_ns, home.boottime_ns) = clocks.home_ns;
     let (here_monotonic_ns, here_boottime_ns) = clocks.here_ns;
     let children = os::fds::child_signals()?;
@@ -171,6 +172,12 @@ impl Clocks {
             doubt_ns: (round_trip_ns - link_ns).max(0) / 2,
         })
     }
+}
+
+/// How long a home may be out of reach: as long as it says, within bounds.
+fn lost_after(home: &Home) -> Duration {
+    const BOUNDS_MS: std::ops::RangeInclusive<u32> = 1000..=86_400_000;
+    Duration::from_millis(home.lost_after_ms.clamp(*BOUNDS_MS.start(), *BOUNDS_MS.end()).into())
 }
 
 /// The first message of a home says what it looks like.

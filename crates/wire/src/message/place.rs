@@ -18,6 +18,8 @@ pub struct Home {
     pub boottime_ns: i64,
     /// The code that the home's kernel maps into every process, whole pages (vdso(7)).
     pub vdso: Vec<u8>,
+    /// The room ends when its home has been out of reach for so long, milliseconds.
+    pub lost_after_ms: u32,
     /// The home's file systems: number is the index; path is where it is mounted, `/` first.
     pub mounts: Vec<Mount>,
 }
