@@ -123,13 +123,7 @@ mod tests {
         let (mut value, mut bytes) = (0_u32, size_of::<u32>() as u32);
         // SAFETY: passes the addresses of two live u32, of which the second says the size of the first.
         let done = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                name,
-                (&raw mut value).cast(),
-                &raw mut bytes,
-            )
+            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, name, (&raw mut value).cast(), &raw mut bytes)
         };
         assert_eq!(done, 0, "option {name}: {}", std::io::Error::last_os_error());
         value
