@@ -12,6 +12,7 @@ pub mod fault;
 pub mod fds;
 pub mod id_ranges;
 pub mod inject;
+pub mod kcmp;
 pub mod leases;
 pub mod mount;
 pub mod namespace;

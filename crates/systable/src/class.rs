@@ -50,7 +50,7 @@ pub enum Special {
     Inspecting,
     /// Sockets.
     Socket,
-    /// System V objects: they are made in the room, unless home has them.
+    /// System V objects: semaphores and queues are home's; memory is made in the room, unless home has it.
     Ipc,
     /// Signals to processes and threads.
     Signal,

@@ -234,6 +234,7 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
 fn may_be_made_again(call: &Call) -> bool {
     match i64::from(call.nr) {
         libc::SYS_read | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_wait4 | libc::SYS_waitid => true,
+        libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgsnd | libc::SYS_msgrcv => true,
         libc::SYS_recvmsg => call.args[2] & libc::MSG_WAITALL as u64 == 0,
         _ => false,
     }

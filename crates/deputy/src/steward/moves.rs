@@ -32,6 +32,7 @@ mod receive;
 mod reopened;
 mod sharing;
 mod talk;
+mod tasks;
 mod together;
 mod used;
 mod watch;

@@ -1,5 +1,6 @@
 //! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
 
+use super::calls::sysv;
 use super::guests::{Accepted, Waiting, Who};
 use super::marshal::{Back, unpack};
 use super::message::{Incoming, Outgoing, Series};
@@ -59,6 +60,8 @@ pub enum After {
     Sent(Box<Outgoing>),
     /// One of several messages was sent or received.
     Series(Box<Series>),
+    /// A System V object was asked.
+    Ipc(sysv::Then),
 }
 
 /// A descriptor that a call makes.
@@ -95,7 +98,7 @@ impl After {
             After::Here | After::Sought { .. } => false,
             After::Nice { .. } | After::Descriptor(_) | After::Owed { .. } | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
-            After::Series(_) | After::HereIfAbsent { .. } => true,
+            After::Series(_) | After::HereIfAbsent { .. } | After::Ipc(_) => true,
         }
     }
 }
@@ -129,6 +132,7 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             }
             None => -i64::from(libc::ENFILE),
         },
+        After::Ipc(then) => return sysv::follow(room, (id, host), then, (result, out)),
         After::Received(incoming) => incoming.deliver(room, host, waiting.as_ref(), result, out),
         After::Sent(mut outgoing) => {
             let who = outgoing.who;
@@ -222,10 +226,10 @@ pub fn claim(room: &Shared, who: Who, listener: StandinId) -> Option<Accepted> {
 }
 
 /// The guest waits no more.
-struct Interrupted;
+pub struct Interrupted;
 
 /// Makes the next of several calls for one of a guest's, which natively would not return before.
-fn go_on(room: &Shared, id: CallId, who: Who, call: Call, then: After) -> Result<(), Interrupted> {
+pub fn go_on(room: &Shared, id: CallId, who: Who, call: Call, then: After) -> Result<(), Interrupted> {
     let next = room.expect_more(id, |pending| match pending {
         Pending::Notified { after, asked, .. } => {
             (*after, *asked) = (then, false);

@@ -7,6 +7,7 @@ mod pidfd;
 mod prctl;
 mod socket;
 pub mod standing;
+pub mod sysv;
 
 use super::after::After;
 use super::cpu_times;
@@ -109,7 +110,7 @@ impl Asked {
             Special::Disposition => self.disposition(),
             Special::Limits => self.limits(),
             Special::Socket => socket::serve(self),
-            Special::Ipc => self.object(),
+            Special::Ipc => sysv::serve(self),
             Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
             Special::Usage => self.forward(),
             Special::SignalFd => self.signal_fd(),
@@ -347,7 +348,7 @@ impl Asked {
             .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }
 
-    /// shmget, semget, msgget: a new object is the room's; one that home's processes have made under this key cannot be reached from here.
+    /// shmget: new memory is the room's; that which home's processes have made under this key cannot be reached from here.
     fn object(self) {
         let key = self.args[0];
         if key as i32 == libc::IPC_PRIVATE {

@@ -3,6 +3,7 @@
 //! The guest is this very process, with memory set apart for it; what lies around that must stay as it is.
 
 use super::after::{self, After, Made};
+use super::calls::sysv::Then;
 use super::guests::{Guest, Waiting, Who};
 use super::marshal::Back;
 use super::message::{Incoming, Piece};
@@ -118,7 +119,7 @@ fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
     };
     let listener = Some(StandinId(3));
     let made = Made { who: GUEST, nonblocking: true, close_on_exec: true, listener, back: back.clone() };
-    Ok(match input.int_in_range(0..=8)? {
+    Ok(match input.int_in_range(0..=9)? {
         0 => After::Write(back),
         1 => After::WriteElseHere(back),
         2 => After::HereIfAbsent { pid: GUEST.pid, nr: 0 },
@@ -126,6 +127,8 @@ fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
         4 => After::Descriptor(Arc::new(made)),
         5 => After::Owed { who: GUEST, number_at: at },
         6 => After::Here,
+        7 => After::Ipc(Then::Received { to: at }),
+        8 => After::Ipc(Then::Counted { who: GUEST, args: [1, 0, 13, at] }),
         _ => After::Received(Arc::new(incoming)),
     })
 }

@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
     local(217, "getdents64", &[Fd, Out(Result(2)), Int], why::STREAM),
     local(218, "set_tid_address", &[Address], why::THREAD),
     local(219, "restart_syscall", &[], why::THREAD),
-    local(220, "semtimedop", &[Int, In(Elements { count: 2, size: 6 }), Int, In(Fixed(16))], why::OBJECT),
+    special(220, "semtimedop", Special::Ipc, &[Int, In(Elements { count: 2, size: 6 }), Int, In(Fixed(16))], why::IPC),
     special(221, "fadvise64", Special::Seek, &[Fd, Int, Int, Int], why::STAND_IN).when(STDIO),
     local(222, "timer_create", &[Int, Opaque, Out(Fixed(4))], why::TIMER),
     local(223, "timer_settime", &[Int, Flags, In(Fixed(32)), Out(Fixed(32))], why::TIMER),

@@ -26,6 +26,7 @@ mod shared_link;
 mod stopped;
 mod straight;
 mod swaps;
+mod tasks;
 mod threads;
 mod timers;
 mod together;

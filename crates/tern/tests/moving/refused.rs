@@ -65,6 +65,16 @@ const KINDS: &[(&str, &str, &str)] = &[
         "",
     ),
     ("sc(272, 0x10000000)", "True", "namespace"),
+    (
+        "import threading; e = threading.Event(); t = threading.Thread(target=lambda: (sc(272, 0x200), e.wait())); t.start()",
+        "e.set() is None",
+        "working directory of its own",
+    ),
+    (
+        "import threading; e = threading.Event(); t = threading.Thread(target=lambda: (sc(117, 7, 7, 7), e.wait())); t.start()",
+        "e.set() is None",
+        "other users, groups or capabilities",
+    ),
     ("sc(314, 0, (ctypes.c_ulonglong * 6)(48 | 6 << 32, 0, 0, 10**6, 10**7, 10**7), 0)", "True", "real time"),
     ("sc(144, 0, 3, bytes(4)); sc(251, 1, 0, 2 << 13 | 6)", "sc(145, 0) == 3 and sc(252, 1, 0) == 2 << 13 | 6", ""),
     ("os.sched_setaffinity(0, [0])", "os.sched_getaffinity(0) == {0}", ""),

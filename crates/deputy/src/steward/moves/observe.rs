@@ -3,6 +3,7 @@
 use super::barred;
 use super::names::Names;
 use super::others::{Company, Others};
+use super::tasks;
 use crate::steward::{confinement, place};
 use body::{BodyError, Files, Gathered, Memory, OpenFiles};
 use ctl::moves::Parts;
@@ -79,6 +80,7 @@ impl Observed {
         }
         refuse_early(pid)?;
         let others = Others::beside(pid)?;
+        tasks::check_others(pid, others.processes())?;
         if raw.is_empty() {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }
@@ -140,6 +142,7 @@ impl Observed {
     pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
         refuse_early(pid)?;
         let new = Others::beside(pid)?.since(&self.others);
+        tasks::check_others(pid, new.processes())?;
         if !self.memories.is_empty() && !body::mappers(new.processes().iter().copied(), &self.memories).is_empty() {
             return Ok(false);
         }
@@ -328,6 +331,7 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
         return stays(body::OTHER_CODE);
     }
     confinement::refuse(pid)?;
+    tasks::check_threads(pid)?;
     // Of those that have ended since they were listed there is nothing to know.
     let is_real_time = |tid: &i32| os::scheduling::policy(*tid).is_ok_and(os::scheduling::is_real_time);
     if let Some(thread) = process::threads(pid)?.into_iter().find(is_real_time) {

@@ -3,6 +3,7 @@
 
 use super::Tracer;
 use super::departing::LEAVING;
+use crate::warden::calls::sysv;
 use crate::warden::shared::Interrupted;
 use os::ptrace::{Stopped, TraceError};
 use std::collections::HashMap;
@@ -59,8 +60,12 @@ impl Tracer {
     /// of it.
     pub fn not_made(stopped: &mut Stopped) -> Result<(), TraceError> {
         const ERESTARTNOINTR: i64 = -513;
+        const ERESTARTNOHAND: i64 = -514;
         let mut registers = stopped.registers()?;
-        if !may_wait(registers.orig_rax) {
+        if sysv::never_restarts(registers.orig_rax as i64) {
+            registers.rax = ERESTARTNOHAND as u64;
+            stopped.set_registers(&registers)?;
+        } else if !may_wait(registers.orig_rax) {
             registers.rax = ERESTARTNOINTR as u64;
             stopped.set_registers(&registers)?;
         }
@@ -92,6 +97,7 @@ fn may_wait(call: u64) -> bool {
     let Some(row) = systable::row(call as u32) else { return true };
     match row.class {
         Class::Home => false,
+        Class::Special(Special::Ipc) => sysv::never_restarts(call as i64),
         Class::Special(Special::Socket) => !matches!(
             call as i64,
             libc::SYS_socket
@@ -113,7 +119,6 @@ fn may_wait(call: u64) -> bool {
                 | Special::Credentials
                 | Special::Stat
                 | Special::Seek
-                | Special::Ipc
                 | Special::Disposition
                 | Special::Prctl
                 | Special::Limits
@@ -141,6 +146,8 @@ mod tests {
             ("inotify_add_watch", false),
             ("mmap", false),
             ("fcntl", false),
+            ("semget", false),
+            ("semop", true),
             ("recvfrom", true),
             ("wait4", true),
             ("read", true),

@@ -1,0 +1,61 @@
+//! Kernel objects that two tasks have in common (kcmp(2)), other than single open files.
+
+/// What tasks may have in common, as clone(2) names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Common {
+    /// Memory (CLONE_VM).
+    Memory,
+    /// The table of descriptors (CLONE_FILES).
+    Descriptors,
+    /// Working directory, root and umask (CLONE_FS).
+    Directory,
+    /// The list of System V semaphore operations to be undone (CLONE_SYSVSEM).
+    Undo,
+}
+
+impl Common {
+    /// Its number in linux/kcmp.h.
+    fn number(self) -> i32 {
+        match self {
+            Common::Memory => 1,
+            Common::Descriptors => 2,
+            Common::Directory => 3,
+            Common::Undo => 6,
+        }
+    }
+
+    /// Whether tasks `a` and `b` have one; `None` if the kernel does not say (one has ended, most likely).
+    pub fn is_of_both(self, a: i32, b: i32) -> Option<bool> {
+        // SAFETY: numbers only.
+        match unsafe { libc::syscall(libc::SYS_kcmp, a, b, self.number(), 0, 0) } {
+            0 => Some(true),
+            1.. => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a task may have System V semaphore operations to undo at its end. A task has no list of them before its first such operation, or its first thread; a task that has never
+/// had one shows what that looks like.
+pub fn may_undo(task: i32, without: i32) -> bool {
+    Common::Undo.is_of_both(task, without) == Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_has_its_own_of_everything_and_a_thread_has_its_makers() {
+        let me = std::process::id() as i32;
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let (all, other) = ([Common::Memory, Common::Descriptors, Common::Directory], child.id() as i32);
+        assert_eq!(all.map(|common| common.is_of_both(me, other)), [Some(false); 3]);
+        // SAFETY: a number.
+        let own = unsafe { libc::gettid() };
+        assert_eq!(all.map(|common| common.is_of_both(me, own)), [Some(true); 3]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Common::Memory.is_of_both(me, other), None);
+    }
+}
