@@ -59,9 +59,11 @@ int main(int count, char **words) {
 fn who_shares_memory_or_descriptors_stays() {
     let lab = shared();
     let program = program(&lab, "tasks", PROGRAM, &[]);
-    for (what, word) in
-        [("vfork", "has the same memory"), ("table", "has the same table"), ("thread", "has a table of descriptors of its own")]
-    {
+    for (what, word) in [
+        ("vfork", "has the same memory"),
+        ("table", "has the same table"),
+        ("thread", "has a table of descriptors of its own"),
+    ] {
         let text = at_home(
             &lab,
             &format!(

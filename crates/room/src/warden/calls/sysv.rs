@@ -181,7 +181,9 @@ pub fn follow(room: &Shared, at: (CallId, HostTid), then: Then, (result, out): (
         }
         Then::Counted { who, args } => match all_values(host, args, out) {
             Err(errno) => Some(-i64::from(errno)),
-            Ok((call, back)) => after::go_on(room, id, who, call, After::Write(back)).err().map(|_| -i64::from(libc::EINTR)),
+            Ok((call, back)) => {
+                after::go_on(room, id, who, call, After::Write(back)).err().map(|_| -i64::from(libc::EINTR))
+            }
         },
     }
 }
