@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use ctl::guests::Whom;
 use identity::NodeName;
 
 /// Where the node's files are.
@@ -35,12 +36,21 @@ pub enum Command {
     Invite(Invite),
     /// Join a cluster with an invitation
     Join(Join),
-    /// Leave the cluster: tell the others, forget this node's identity, end ternd
-    Leave,
+    /// Leave the cluster: bring this home's processes back, send guests home, tell the others, forget this node's
+    /// identity, end ternd
+    Leave {
+        /// End the processes that cannot go home; without a ternd, forget the identity without telling the others
+        #[arg(long)]
+        force: bool,
+    },
     /// List the nodes
     Nodes(Output),
-    /// List the processes that were started here and run elsewhere
+    /// List the processes that were started here and run elsewhere; for root also guests of other homes
     Ps(Output),
+    /// List the guests: processes of other homes that run on this node
+    Guests(Output),
+    /// Send guests home, whoever brought them here (for good: `tern policy set guests=off`)
+    Evict(Evict),
     /// Say why a process is where it is, and what was refused to it
     Why {
         /// PID at home
@@ -88,6 +98,31 @@ pub enum Command {
     Status(Output),
     /// Show the version
     Version(Output),
+}
+
+/// `tern evict`
+#[derive(Clone, Debug, Args)]
+pub struct Evict {
+    /// PID on this machine, as `tern guests` lists it; the name of a home; or `all`
+    #[arg(value_name = "PID|HOME|all")]
+    pub whom: String,
+    /// End the guests that cannot go home
+    #[arg(long)]
+    pub kill: bool,
+    /// How to show what became of them
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Evict {
+    /// The guests that are meant.
+    pub(crate) fn whom(&self) -> Whom {
+        match self.whom.parse() {
+            Ok(pid) => Whom::Pid(pid),
+            Err(_) if self.whom == "all" => Whom::All,
+            Err(_) => Whom::Home(self.whom.clone()),
+        }
+    }
 }
 
 /// `tern policy`

@@ -5,6 +5,7 @@
 mod args;
 mod client;
 mod error;
+mod evict;
 mod join;
 mod moving;
 mod policy;
@@ -69,15 +70,14 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Ok(go_on(dirs, &args.node, host))
         }
         Command::Invite(args) => invite(dirs, args),
-        Command::Leave => match ask(Request::Leave)? {
-            Answer::Done => Ok(0),
-            _ => Err(client::unexpected()),
-        },
+        Command::Leave { force } => evict::leave(dirs, *force).map(|()| 0),
         Command::Nodes(output) => match ask(Request::Nodes)? {
             Answer::Nodes(rows) => Ok(show(*output, &NodesJson::from(rows.as_slice()), || show::nodes(&rows))),
             _ => Err(client::unexpected()),
         },
         Command::Ps(output) => ps(dirs, *output),
+        Command::Guests(output) => evict::guests(dirs).map(|guests| evict::print(*output, &guests)),
+        Command::Evict(args) => evict::evict(dirs, args),
         Command::Why { pid } => match ask(Request::Why { pid: *pid })? {
             Answer::Why { lines } => Ok(print_lines(&lines)),
             _ => Err(client::unexpected()),
@@ -153,17 +153,29 @@ fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
 }
 
 fn ps(dirs: &Dirs, output: Output) -> Result<u8, Error> {
-    let Answer::Ps { rows, failures } = client::ask(dirs, &Request::Ps)? else {
+    let Answer::Ps { rows, failures, guests } = client::ask(dirs, &Request::Ps)? else {
         return Err(client::unexpected());
     };
     failures.iter().for_each(|f| eprintln!("tern: {f}"));
-    let status = show(output, &rows, || show::ps(&rows));
+    let both: Vec<PsJson<'_>> = rows.iter().map(PsJson::Away).chain(guests.iter().map(PsJson::Guest)).collect();
+    let status = show(output, &both, || {
+        let of_others = if guests.is_empty() { String::new() } else { format!("\n{}", evict::table(&guests)) };
+        show::ps(&rows) + &of_others
+    });
     Ok(if failures.is_empty() { status } else { 1 })
 }
 
 /// After `init` or `join`: ends, or goes on as the daemon.
 fn go_on(dirs: &Dirs, node: &args::Node, host: Host) -> u8 {
     if node.daemon { (host.become_daemon)(dirs) } else { 0 }
+}
+
+/// An entry of `tern ps`: guests are those that have a `home`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PsJson<'a> {
+    Away(&'a ctl::tool::PsRow),
+    Guest(&'a ctl::guests::HostedGuest),
 }
 
 #[derive(Serialize)]

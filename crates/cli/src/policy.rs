@@ -10,7 +10,7 @@ use identity::Identity;
 use serde::Serialize;
 
 use crate::args::{self, Output};
-use crate::{Dirs, Error, client, show};
+use crate::{Dirs, Error, client, evict, show};
 
 /// Most that is read of a log, bytes.
 const LOG_BYTES: u64 = 256 << 20;
@@ -33,7 +33,10 @@ pub(crate) fn settings(dirs: &Dirs) -> Result<Vec<SettingRow>, Error> {
 }
 
 pub(crate) fn set(dirs: &Dirs, changes: &[(String, String)]) -> Result<(), Error> {
-    done(client::ask(dirs, &Request::SetPolicy { changes: changes.to_vec() })?)
+    done(client::ask(dirs, &Request::SetPolicy { changes: changes.to_vec() })?)?;
+    let closes =
+        |(name, value): &(String, String)| name == "guests" && matches!(value.as_str(), "off" | "no" | "false");
+    if changes.iter().any(closes) { evict::tell_of_guests(dirs) } else { Ok(()) }
 }
 
 pub(crate) fn pin(dirs: &Dirs, args: &args::Pin) -> Result<(), Error> {

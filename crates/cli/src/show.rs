@@ -80,11 +80,11 @@ pub(crate) fn findings(findings: &[Finding]) -> String {
     table(&["WHAT", "", "FOUND"], &cells.collect::<Vec<_>>())
 }
 
-fn mib(mib: u64) -> String {
+pub(crate) fn mib(mib: u64) -> String {
     if mib >= 10 << 10 { format!("{}G", mib >> 10) } else { format!("{mib}M") }
 }
 
-fn cpu_time(us: u64) -> String {
+pub(crate) fn cpu_time(us: u64) -> String {
     let s = us / 1_000_000;
     if s >= 3600 {
         format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
@@ -93,8 +93,18 @@ fn cpu_time(us: u64) -> String {
     }
 }
 
+/// A time as ps(1) shows it (etime): `[[DD-]hh:]mm:ss`.
+pub(crate) fn age(s: u64) -> String {
+    let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes:02}:{seconds:02}"),
+        (0, _) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
 /// A command line is its program's to choose: no control characters reach the terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
@@ -124,6 +134,7 @@ mod tests {
     fn units() {
         assert_eq!(cpu_time(61_230_000), "1:01.23");
         assert_eq!(cpu_time(3_661_000_000), "1:01:01");
+        assert_eq!((age(75), age(3661), age(90_061)), ("01:15".into(), "01:01:01".into(), "1-01:01:01".into()));
         assert_eq!((mib(512), mib(20480)), ("512M".into(), "20G".into()));
         assert_eq!(printable("a\x1b[31mb\n"), "a?[31mb?");
     }

@@ -3,6 +3,7 @@
 
 pub mod codec;
 pub mod facts;
+pub mod guests;
 pub mod moves;
 pub mod paths;
 pub mod peer;

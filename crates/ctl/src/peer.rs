@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Facts, Load};
+use crate::guests::TakenBack;
 use crate::steward::RoomId;
 
 /// Largest message, bytes.
@@ -90,6 +91,16 @@ pub enum PeerRequest {
         /// It has; else it will not.
         has_come: bool,
     },
+    /// My owner wants these processes of yours gone from here: take them home. Answered at once by
+    /// [`PeerAnswer::TakingBack`]; asked again, it goes on.
+    TakeBack {
+        /// PIDs at home, at most [`TAKEN_BACK_MAX`](crate::guests::TAKEN_BACK_MAX).
+        pids: Vec<i32>,
+        /// Try again what stayed.
+        again: bool,
+        /// I take no guests any more: your policy may find another node for them first.
+        closed: bool,
+    },
 }
 
 /// Answers.
@@ -121,6 +132,8 @@ pub enum PeerAnswer {
         /// Why.
         reason: String,
     },
+    /// To [`PeerRequest::TakeBack`].
+    TakingBack(Vec<TakenBack>),
 }
 
 /// A newcomer's first message, over TLS without a client certificate.

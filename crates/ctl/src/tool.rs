@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Finding, Load};
+use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::moves::{Leg, Progress, Wish};
 use crate::steward::Guest;
 
@@ -60,8 +61,13 @@ pub enum Request {
         /// The newcomers get the authority's key too, and may invite.
         authority: bool,
     },
-    /// Leave the cluster: tell the others, forget the identity, end (root).
-    Leave,
+    /// Leave the cluster (root): this home's processes come back, guests go home, the others are told, the
+    /// identity is forgotten, and the daemon ends. Answered by [`Answer::Remaining`] as long as there are processes to
+    /// wait for: asked again, it goes on.
+    Leave {
+        /// What becomes of processes that stay.
+        insist: Insist,
+    },
     /// How is the daemon?
     Status,
     /// The last lines of the daemon's log (root).
@@ -99,6 +105,16 @@ pub enum Request {
         /// From now on; absent: as if nothing had been said.
         pin: Option<Pin>,
     },
+    /// Which processes of other homes run here? Command lines are for root.
+    Guests,
+    /// Send guests home, whoever brought them (root). Answered by [`Answer::Guests`], with those that are still here: asked
+    /// again, it goes on.
+    Evict {
+        /// Which.
+        whom: Whom,
+        /// What becomes of guests that stay.
+        insist: Insist,
+    },
 }
 
 /// What a user says about a process.
@@ -135,6 +151,8 @@ pub enum Answer {
         rows: Vec<PsRow>,
         /// Rooms that could not be asked, and why.
         failures: Vec<String>,
+        /// Processes of other homes that run here; root's eyes only.
+        guests: Vec<HostedGuest>,
     },
     /// To [`Request::Why`].
     Why {
@@ -180,6 +198,10 @@ pub enum Answer {
     },
     /// To [`Request::Move`], once a second, from the steward: more will come.
     Progress(Progress),
+    /// To [`Request::Guests`] and [`Request::Evict`], sorted by home and PID.
+    Guests(Vec<HostedGuest>),
+    /// To [`Request::Leave`]: these processes keep the node in its cluster.
+    Remaining(Vec<Remaining>),
 }
 
 /// A policy setting.

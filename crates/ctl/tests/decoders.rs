@@ -51,6 +51,6 @@ fn another_version_and_left_overs_are_refused() {
     bytes.push(0);
     assert!(decode::<Request>(&bytes).is_err());
     bytes.pop();
-    bytes[0] = 9;
-    assert!(decode::<Request>(&bytes).unwrap_err().to_string().contains("version 9"));
+    bytes[0] = 99;
+    assert!(decode::<Request>(&bytes).unwrap_err().to_string().contains("version 99"));
 }

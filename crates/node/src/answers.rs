@@ -3,26 +3,22 @@
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ctl::peer::PeerRequest;
+use ctl::guests::HostedGuest;
 use ctl::steward::{FromSteward, ToSteward};
 use ctl::tool::{Answer, NodeRow, PsRow, Request, Status};
 use identity::{Grant, Token};
 use packet::Peer;
 
 use crate::daemon::Daemon;
-use crate::dial::{self, Session};
-use crate::{Error, forecast, hosted, log, moving, pair, policy_answers, rooms};
+use crate::{Error, evict, forecast, hosted, leave, log, moving, pair, policy_answers, rooms};
 
 /// Longest validity of an invitation, seconds: 30 days.
 const VALID_MAX_S: u64 = 30 * 24 * 3600;
 /// Most invitations in one answer.
 const INVITATIONS_MAX: u32 = 1024;
-
-/// The daemon has left its cluster and ends once the tool has its answer.
-static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// `tool`: the socket of who asks.
 pub(crate) fn answer(
@@ -44,9 +40,14 @@ pub(crate) fn answer(
             root_only("tern invite")?;
             invite(daemon, valid_s.min(VALID_MAX_S), count.clamp(1, INVITATIONS_MAX), Grant { authority })
         }
-        Request::Leave => {
+        Request::Leave { insist } => {
             root_only("tern leave")?;
-            leave(daemon)
+            leave::leave(daemon, insist)
+        }
+        Request::Guests => Ok(Answer::Guests(guests(daemon, peer))),
+        Request::Evict { whom, insist } => {
+            root_only("tern evict")?;
+            Ok(Answer::Guests(evict::evict(daemon, &evict::Order { whom, insist })))
         }
         Request::Status => Ok(Answer::Status(status(daemon))),
         Request::Log { lines } => {
@@ -67,13 +68,6 @@ pub(crate) fn answer(
             policy_answers::pin(daemon, pid, pin)
         }
         Request::Run { .. } => Err(ctl::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into()),
-    }
-}
-
-/// Ends the daemon if what was done is that it left.
-pub(crate) fn after_done(daemon: &Daemon) {
-    if LEFT.load(Ordering::Acquire) {
-        daemon.stop.notify_one();
     }
 }
 
@@ -122,7 +116,17 @@ fn ps(daemon: &Daemon, peer: Peer) -> Answer {
         }
     }
     rows.sort_by_key(|r| r.guest.pid);
-    Answer::Ps { rows, failures }
+    let guests = if peer.uid == 0 { guests(daemon, peer) } else { Vec::new() };
+    Answer::Ps { rows, failures, guests }
+}
+
+/// Everybody may know who uses this machine; what they run is for its owner.
+fn guests(daemon: &Daemon, peer: Peer) -> Vec<HostedGuest> {
+    let shown = |guest: HostedGuest| match peer.uid {
+        0 => guest,
+        _ => HostedGuest { command: String::new(), ..guest },
+    };
+    evict::listed(daemon).into_iter().map(shown).collect()
 }
 
 fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
@@ -165,32 +169,6 @@ fn invite(daemon: &Daemon, valid_s: u64, count: u32, grant: Grant) -> Result<Ans
     });
     let expires_s = now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()) + valid_s;
     Ok(Answer::Invited { tokens: tokens.collect::<Result<_, Error>>()?, expires_s })
-}
-
-/// Leaves, if no process is away from here or hosted here.
-fn leave(daemon: &Arc<Daemon>) -> Result<Answer, Error> {
-    let refused = |why: String| Error::Refused { node: daemon.me().name, reason: why };
-    rooms::vacate(daemon, None).map_err(refused)?;
-    if hosted::count(&daemon.options.run_dir) > 0 {
-        daemon.runtime.block_on(ask_to_vacate(daemon))?;
-    }
-    daemon.runtime.block_on(dial::say_goodbye(daemon));
-    identity::forget(&daemon.options.state)?;
-    tracing::info!("left the cluster");
-    LEFT.store(true, Ordering::Release);
-    Ok(Answer::Done)
-}
-
-async fn ask_to_vacate(daemon: &Arc<Daemon>) -> Result<(), Error> {
-    let me = daemon.me();
-    for member in daemon.everybody().into_iter().filter(|m| m.id != me.id) {
-        match Session::open(daemon, &member).await {
-            Ok(mut session) => drop(session.ask(&PeerRequest::Vacate).await?),
-            // Its rooms end when it finds its warden gone.
-            Err(e) => tracing::info!("leaving: {}", e.chain()),
-        }
-    }
-    Ok(())
 }
 
 fn status(daemon: &Daemon) -> Status {

@@ -12,7 +12,7 @@ use crate::placed::Placed;
 /// Most processes that are considered.
 const PROCESSES_MAX: usize = 1024;
 /// CLOCK_TICKS of the kernel's interface (USER_HZ) are 100 a second.
-const TICK_US: u64 = 10_000;
+pub(crate) const TICK_US: u64 = 10_000;
 const PAGE_BYTES: u64 = 4096;
 
 /// Those of them that are not `away`.
@@ -28,7 +28,8 @@ pub(crate) fn processes(settings: &Settings, placed: &Placed, away: &HashSet<i32
     pids.filter_map(look).take(PROCESSES_MAX).collect()
 }
 
-fn all() -> Vec<i32> {
+/// The numbers of all processes of this machine.
+pub(crate) fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }

@@ -58,7 +58,10 @@ impl Balance {
     }
 
     /// Another node asks whether its process may come.
-    pub(crate) fn admit(&self, daemon: &Daemon, from: u64, ask: &Ask) -> Result<(), Refusal> {
+    pub(crate) fn admit(&self, daemon: &Daemon, name: &str, from: u64, ask: &Ask) -> Result<(), Refusal> {
+        if daemon.evictions.is_unwanted(name, ask.process.id) {
+            return Err(Refusal::NoGuests);
+        }
         let own = daemon.own_view();
         let mut mover = lock(&self.guests);
         mover.set(daemon.policy.settings());

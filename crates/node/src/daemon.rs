@@ -13,11 +13,14 @@ use tokio::sync::Notify;
 
 use crate::balance::Balance;
 use crate::choice::Choices;
+use crate::evict::Evictions;
+use crate::leave::Departure;
 use crate::load::Meter;
 use crate::members::{Known, Table};
 use crate::pins::Pins;
 use crate::placement::Refusal;
 use crate::policy::Policy;
+use crate::recall::Recalls;
 use crate::rooms::Rooms;
 use crate::swim::Swim;
 use crate::{Error, facts};
@@ -63,6 +66,9 @@ pub(crate) struct Daemon {
     pub(crate) policy: Policy,
     pub(crate) pins: Pins,
     pub(crate) balance: Balance,
+    pub(crate) evictions: Evictions,
+    pub(crate) recalls: Recalls,
+    pub(crate) departure: Departure,
     /// What moves from here to other nodes have taken lately.
     experience: Mutex<strategy::Experience>,
     pub(crate) swim: Swim,
@@ -109,6 +115,9 @@ impl Daemon {
             balance: Balance::load(&options.run_dir),
             experience: Mutex::default(),
             pins: Pins::load(&options.run_dir),
+            evictions: Evictions::default(),
+            recalls: Recalls::default(),
+            departure: Departure::default(),
             facts: OnceLock::new(),
             rooms: Rooms::default(),
             choices: Choices::default(),
@@ -256,7 +265,8 @@ impl Daemon {
 
     /// The most rooms to host as the owner wants it now; 0: no guests.
     pub(crate) fn rooms_max(&self) -> u32 {
-        if self.policy.takes_guests() { self.options.rooms_max } else { 0 }
+        let takes = self.policy.takes_guests() && !self.departure.is_under_way();
+        if takes { self.options.rooms_max } else { 0 }
     }
 
     /// Since the daemon started, the policy's milliseconds.

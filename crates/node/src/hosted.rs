@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ctl::paths::{rooms_dir, warden_socket};
 use ctl::steward::RoomId;
+use os::pidfd::PidFd;
 use serde::{Deserialize, Serialize};
 
 /// End of the files' names.
@@ -42,6 +43,22 @@ impl Hosted {
 
     fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
+    }
+
+    /// PID of the warden.
+    pub(crate) fn warden(&self) -> Option<i32> {
+        i32::try_from(self.pid).ok()
+    }
+
+    /// Ends the warden, and with it the room.
+    pub(crate) fn end(&self) {
+        let Some(held) = self.warden().and_then(|pid| PidFd::open(pid).ok()) else { return };
+        // What is held now is the warden if it is alive still.
+        if self.is_alive()
+            && let Err(e) = held.kill(libc::SIGKILL)
+        {
+            tracing::warn!("a room of {} is not ended: {e}", self.tenant.home);
+        }
     }
 }
 

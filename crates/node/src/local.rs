@@ -15,7 +15,7 @@ use packet::{FromSender, Peer, Sender};
 use crate::caller::{self, ProvenCaller};
 use crate::daemon::{Daemon, lock};
 use crate::root_trust::Hosts;
-use crate::{Error, answers, choice, client, reserve, root_trust, steward};
+use crate::{Error, answers, choice, client, leave, reserve, root_trust, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -168,7 +168,7 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
     });
     respond(socket, &answer);
     if answer == Answer::Done {
-        answers::after_done(daemon);
+        leave::after_done(daemon);
     }
 }
 

@@ -16,10 +16,11 @@ use tokio_rustls::server::TlsStream;
 
 use crate::daemon::Daemon;
 use crate::hosting::Wanted;
+use crate::recall::Recall;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::Command;
-use crate::{admit, hosting, reserve, rooms};
+use crate::{admit, hosting, recall, reserve, rooms};
 
 /// Members' connections served at once. Strangers have no part in them.
 const MEMBERS_SERVED_MAX: usize = 512;
@@ -131,7 +132,7 @@ async fn answer(
                 Err(e) => PeerAnswer::Failed { reason: e.chain() },
             }
         }
-        PeerRequest::Admit { ask } => match daemon.balance.admit(daemon, id.0, &ask) {
+        PeerRequest::Admit { ask } => match daemon.balance.admit(daemon, name.as_str(), id.0, &ask) {
             Ok(()) => PeerAnswer::Done,
             Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },
         },
@@ -142,6 +143,16 @@ async fn answer(
         PeerRequest::Settle { process, has_come } => {
             daemon.balance.settle(daemon, id.0, process, has_come);
             PeerAnswer::Done
+        }
+        PeerRequest::TakeBack { pids, again, closed } => {
+            let (daemon, name) = (Arc::clone(daemon), name.clone());
+            let begun = tokio::task::spawn_blocking(move || {
+                recall::take_back(&daemon, Recall { from: Some(name.as_str()), again, closed }, &pids)
+            });
+            match begun.await {
+                Ok(taken) => PeerAnswer::TakingBack(taken),
+                Err(e) => PeerAnswer::Failed { reason: e.to_string() },
+            }
         }
         PeerRequest::Vacate => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());

@@ -1,0 +1,258 @@
+//! `tern guests`, `tern evict` and `tern leave`: the owner's word over the processes of a machine.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use ctl::guests::{HostedGuest, Insist, Leaving, Remaining, Whom};
+use ctl::tool::{Answer, Request};
+use serde::Serialize;
+
+use crate::args::{self, Output};
+use crate::{Dirs, Error, client, show};
+
+/// Between two questions how far it is.
+const ASKED_EVERY: Duration = Duration::from_millis(500);
+
+/// What became of one guest that was to leave.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Outcome {
+    pid: i32,
+    home: String,
+    home_pid: i32,
+    command: String,
+    /// Why it is still here.
+    stays: Option<String>,
+}
+
+/// Guests of other homes on this node.
+pub(crate) fn guests(dirs: &Dirs) -> Result<Vec<HostedGuest>, Error> {
+    taken(client::ask(dirs, &Request::Guests)?)
+}
+
+fn taken(answer: Answer) -> Result<Vec<HostedGuest>, Error> {
+    match answer {
+        Answer::Guests(guests) => Ok(guests),
+        _ => Err(client::unexpected()),
+    }
+}
+
+/// Sends guests home and waits until they have gone or cannot go; the exit status: 1 if one stays.
+pub(crate) fn evict(dirs: &Dirs, args: &args::Evict) -> Result<u8, Error> {
+    let ask = |insist| taken(client::ask(dirs, &Request::Evict { whom: args.whom(), insist })?);
+    let first = ask(Insist::Again)?;
+    if first.is_empty() {
+        return nobody(&args.whom());
+    }
+    say(&format!("{} on their way home", counted(first.len(), "guest")));
+    let mut all: BTreeMap<i32, HostedGuest> = first.into_iter().map(|guest| (guest.pid, guest)).collect();
+    let left = persist(args.kill, ask, |left| {
+        all.extend(left.iter().map(|guest| (guest.pid, guest.clone())));
+        left.iter().any(|guest| guest.leaving == Some(Leaving::Goes))
+    })?;
+    let outcomes: Vec<Outcome> = all.values().map(|guest| outcome(guest, &left)).collect();
+    show(args.output, &outcomes, || outcomes.iter().map(line).collect());
+    Ok(u8::from(!left.is_empty()))
+}
+
+/// Nobody was meant: fine for all, a mistake else.
+fn nobody(whom: &Whom) -> Result<u8, Error> {
+    let reason = match whom {
+        Whom::All => return Ok(0),
+        Whom::Home(home) => format!("no guest here is of home {home}"),
+        Whom::Pid(pid) => format!("process {pid} is no guest here"),
+    };
+    Err(Error::Refused { reason, hint: Some("`tern guests` lists the guests, with their PIDs on this machine".into()) })
+}
+
+/// Asks again until nobody goes any more. Those that stay are tried once more, and ended at last if that is wanted.
+fn persist<T>(
+    kill: bool,
+    ask: impl Fn(Insist) -> Result<Vec<T>, Error>,
+    mut any_goes: impl FnMut(&[T]) -> bool,
+) -> Result<Vec<T>, Error> {
+    let last = [Insist::Kill];
+    let mut insisting = [Insist::Again].iter().chain(if kill { &last[..] } else { &[] });
+    let mut insist = Insist::No;
+    loop {
+        std::thread::sleep(ASKED_EVERY);
+        let left = ask(insist)?;
+        insist = match left.is_empty() {
+            true => return Ok(left),
+            false if any_goes(&left) => Insist::No,
+            false => match insisting.next() {
+                Some(more) => {
+                    // What has just been tried is not tried again at once.
+                    std::thread::sleep(2 * ASKED_EVERY);
+                    *more
+                }
+                None => return Ok(left),
+            },
+        };
+    }
+}
+
+fn outcome(guest: &HostedGuest, left: &[HostedGuest]) -> Outcome {
+    let stays = left.iter().find(|l| l.pid == guest.pid).map(|l| why(l.leaving.as_ref()));
+    Outcome {
+        pid: guest.pid,
+        home: guest.home.clone(),
+        home_pid: guest.home_pid,
+        command: guest.command.clone(),
+        stays,
+    }
+}
+
+fn why(leaving: Option<&Leaving>) -> String {
+    match leaving {
+        Some(Leaving::Stays { why }) => why.clone(),
+        _ => "it is still on its way".into(),
+    }
+}
+
+fn line(outcome: &Outcome) -> String {
+    let Outcome { pid, home, home_pid, command, stays } = outcome;
+    let name = format!("{pid} ({home_pid} of {home}: {})", show::printable(command));
+    match stays {
+        None => format!("{name} has gone\n"),
+        Some(why) => format!("{name} stays: {why}\n"),
+    }
+}
+
+/// Leaves the cluster, when this home's processes have come back and guests have gone.
+pub(crate) fn leave(dirs: &Dirs, force: bool) -> Result<(), Error> {
+    let mut said = false;
+    let ask = |insist| match client::ask(dirs, &Request::Leave { insist })? {
+        Answer::Done => Ok(Vec::new()),
+        Answer::Remaining(remaining) => Ok(remaining),
+        _ => Err(client::unexpected()),
+    };
+    if ask(Insist::Again)?.is_empty() {
+        return Ok(());
+    }
+    let left = persist(force, ask, |left: &[Remaining]| {
+        if !std::mem::replace(&mut said, true) {
+            say(&format!("{} on their way home first", counted(left.len(), "process")));
+        }
+        left.iter().any(|r| r.leaving == Leaving::Goes)
+    })?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    for Remaining { home, node, pid, command, leaving } in &left {
+        eprintln!(
+            "tern: process {pid} of {home} stays on {node} ({}): {}",
+            show::printable(command),
+            why(Some(leaving))
+        );
+    }
+    Err(Error::Refused {
+        reason: format!("this node has not left its cluster: {} cannot go home", counted(left.len(), "process")),
+        hint: Some("`tern leave --force` ends them and leaves all the same".into()),
+    })
+}
+
+/// After `tern policy set guests=off`: the daemon sends them away by itself.
+pub(crate) fn tell_of_guests(dirs: &Dirs) -> Result<(), Error> {
+    let guests = guests(dirs)?.len();
+    if guests > 0 {
+        say(&format!("{} on their way home; `tern guests` lists those that are left", counted(guests, "guest")));
+    }
+    Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match (count, what) {
+        (1, _) => format!("1 {what}"),
+        (_, "process") => format!("{count} processes"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+/// For somebody who watches.
+fn say(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprintln!("tern: {text}");
+    }
+}
+
+/// Shows guests as `tern guests` does.
+pub(crate) fn table(guests: &[HostedGuest]) -> String {
+    let cells = guests.iter().map(|g| {
+        let leaving = match &g.leaving {
+            None => String::new(),
+            Some(Leaving::Goes) => "goes home: ".into(),
+            Some(Leaving::Stays { why }) => format!("cannot go home ({why}): "),
+        };
+        vec![
+            g.pid.to_string(),
+            g.home.clone(),
+            g.home_pid.to_string(),
+            g.uid.to_string(),
+            show::cpu_time(g.cpu_us),
+            show::mib(g.rss_bytes >> 20),
+            show::age(g.here_s),
+            format!("{leaving}{}", show::printable(&g.command)),
+        ]
+    });
+    show::table(&["PID", "HOME", "ITS PID", "USER", "TIME", "MEM", "HERE FOR", "COMMAND"], &cells.collect::<Vec<_>>())
+}
+
+/// Prints guests; an [`Output`] decides how.
+pub(crate) fn print(output: Output, guests: &[HostedGuest]) -> u8 {
+    crate::show(output, &guests, || table(guests))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn guest(leaving: Leaving) -> HostedGuest {
+        HostedGuest {
+            pid: 70,
+            home: "n1".into(),
+            home_pid: 4321,
+            uid: 1000,
+            state: 'S',
+            cpu_us: 1_500_000,
+            rss_bytes: 5 << 20,
+            threads: 1,
+            here_s: 75,
+            command: "sleep 9".into(),
+            leaving: Some(leaving),
+        }
+    }
+
+    #[test]
+    fn what_stays_is_tried_once_more_and_ended_only_if_that_is_wanted() {
+        let stays = Leaving::Stays { why: "it is busy".into() };
+        for (kill, wanted) in [
+            (false, vec![Insist::No, Insist::No, Insist::Again]),
+            (true, vec![Insist::No, Insist::No, Insist::Again, Insist::Kill]),
+        ] {
+            let asked = RefCell::new(Vec::new());
+            let ask = |insist| {
+                asked.borrow_mut().push(insist);
+                let first = asked.borrow().len() == 1;
+                Ok(match insist {
+                    Insist::Kill => Vec::new(),
+                    _ => vec![guest(if first { Leaving::Goes } else { stays.clone() })],
+                })
+            };
+            let goes = |left: &[HostedGuest]| left.iter().any(|g| g.leaving == Some(Leaving::Goes));
+            let left = persist(kill, ask, goes).unwrap();
+            assert_eq!((asked.into_inner(), left.is_empty()), (wanted, kill));
+        }
+    }
+
+    #[test]
+    fn lines_name_the_process_and_the_reason() {
+        let stays = guest(Leaving::Stays { why: "it is busy".into() });
+        assert_eq!(line(&outcome(&stays, &[])), "70 (4321 of n1: sleep 9) has gone\n");
+        assert_eq!(line(&outcome(&stays, std::slice::from_ref(&stays))), "70 (4321 of n1: sleep 9) stays: it is busy\n");
+        let shown = table(&[stays]);
+        assert!(shown.contains("n1    4321     1000  0:01.50  5M") && shown.contains("01:15"), "{shown}");
+        assert_eq!((counted(1, "process"), counted(2, "process")), ("1 process".into(), "2 processes".into()));
+    }
+}

@@ -1,0 +1,181 @@
+//! Sending guests away on the owner's word. Only their homes can bring them back, so these are asked; what a home cannot
+//! take back, or a home that does not answer, is told by name, and the owner may end such guests.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ctl::guests::{HostedGuest, Insist, Leaving, TAKEN_BACK_MAX, TakenBack, Whom};
+use ctl::peer::{PeerAnswer, PeerRequest};
+
+use crate::daemon::{Daemon, lock};
+use crate::dial::Session;
+use crate::{Error, guests};
+
+/// A guest that was sent away is not taken again from its home's policy for so long.
+const UNWANTED_FOR: Duration = Duration::from_secs(600);
+/// While guests are off, those that are left are looked for so often ...
+const LOOKED_FOR_EVERY: Duration = Duration::from_secs(2);
+/// ... and those that stayed are tried again every so many times.
+const AGAIN_EVERY: u32 = 15;
+
+/// An order of the owner's.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    /// Which guests.
+    pub(crate) whom: Whom,
+    /// What becomes of those that stay.
+    pub(crate) insist: Insist,
+}
+
+/// What has become of orders: by home and PID there.
+#[derive(Default)]
+pub(crate) struct Evictions(Mutex<HashMap<(String, i32), Told>>);
+
+struct Told {
+    at: Instant,
+    leaving: Leaving,
+}
+
+impl Evictions {
+    /// Whether the owner has sent this process away lately.
+    pub(crate) fn is_unwanted(&self, home: &str, process: u64) -> bool {
+        let Ok(pid) = i32::try_from(process) else { return false };
+        lock(&self.0).get(&(home.to_owned(), pid)).is_some_and(|told| told.at.elapsed() < UNWANTED_FOR)
+    }
+
+    /// What was last heard about a guest.
+    fn of(&self, guest: &HostedGuest) -> Option<Leaving> {
+        lock(&self.0).get(&key(guest)).map(|told| told.leaving.clone())
+    }
+
+    fn note(&self, guests: &[HostedGuest]) {
+        let mut all = lock(&self.0);
+        all.retain(|_, told| told.at.elapsed() < UNWANTED_FOR);
+        for guest in guests {
+            if let Some(leaving) = &guest.leaving {
+                all.insert(key(guest), Told { at: Instant::now(), leaving: leaving.clone() });
+            }
+        }
+    }
+}
+
+fn key(guest: &HostedGuest) -> (String, i32) {
+    (guest.home.clone(), guest.home_pid)
+}
+
+/// All guests, with what was last heard about their leaving.
+pub(crate) fn listed(daemon: &Daemon) -> Vec<HostedGuest> {
+    let told = |guest: HostedGuest| HostedGuest { leaving: daemon.evictions.of(&guest), ..guest };
+    guests::list(daemon).into_iter().map(told).collect()
+}
+
+/// Sends guests home, or goes on with that; those that are still here, each with what becomes of it.
+pub(crate) fn evict(daemon: &Arc<Daemon>, order: &Order) -> Vec<HostedGuest> {
+    let mut meant = guests::list(daemon);
+    meant.retain(|guest| match &order.whom {
+        Whom::All => true,
+        Whom::Home(home) => guest.home == *home,
+        Whom::Pid(pid) => guest.pid == *pid,
+    });
+    let mut of_homes: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+    for guest in &meant {
+        of_homes.entry(guest.home.clone()).or_default().push(guest.home_pid);
+    }
+    let answers = daemon.runtime.block_on(ask_homes(daemon, of_homes, order.insist == Insist::Again));
+    for guest in &mut meant {
+        guest.leaving = Some(leaving(&guest.home, guest.home_pid, &answers));
+    }
+    daemon.evictions.note(&meant);
+    if order.insist == Insist::Kill {
+        meant
+            .iter_mut()
+            .filter(|guest| matches!(guest.leaving, Some(Leaving::Stays { .. })))
+            .for_each(|guest| end(daemon, guest));
+    }
+    meant
+}
+
+/// A home's answer, or why there is none.
+type Answered = Result<Vec<TakenBack>, String>;
+
+fn leaving(home: &str, pid: i32, answers: &HashMap<String, Answered>) -> Leaving {
+    let stays = |why: String| Leaving::Stays { why };
+    match answers.get(home) {
+        Some(Ok(taken)) => {
+            let said = taken.iter().find(|t| t.pid == pid).map(|t| t.leaving.clone());
+            match said {
+                Some(Some(leaving)) => leaving,
+                Some(None) => stays(format!("its home {home} does not know it")),
+                // More than go into one message: next time.
+                None => Leaving::Goes,
+            }
+        }
+        Some(Err(why)) => stays(format!("its home does not take it back: {why}")),
+        None => stays(format!("its home {home} was not asked")),
+    }
+}
+
+async fn ask_homes(
+    daemon: &Arc<Daemon>,
+    of_homes: BTreeMap<String, Vec<i32>>,
+    again: bool,
+) -> HashMap<String, Answered> {
+    let closed = daemon.rooms_max() == 0;
+    let mut asked = tokio::task::JoinSet::new();
+    for (home, mut pids) in of_homes {
+        pids.truncate(TAKEN_BACK_MAX);
+        let daemon = Arc::clone(daemon);
+        asked.spawn(async move {
+            let answered = ask_home(&daemon, &home, PeerRequest::TakeBack { pids, again, closed }).await;
+            (home, answered.map_err(|e| e.chain()))
+        });
+    }
+    let mut answers = HashMap::new();
+    while let Some(joined) = asked.join_next().await {
+        match joined {
+            Ok((home, answered)) => drop(answers.insert(home, answered)),
+            Err(e) => tracing::warn!("asking homes to take guests back: {e}"),
+        }
+    }
+    answers
+}
+
+async fn ask_home(daemon: &Daemon, home: &str, request: PeerRequest) -> Result<Vec<TakenBack>, Error> {
+    let member = daemon.living(home)?;
+    match Session::open(daemon, &member).await?.ask(&request).await? {
+        PeerAnswer::TakingBack(taken) => Ok(taken),
+        _ => Err(Error::Refused { node: home.to_owned(), reason: "unexpected answer".into() }),
+    }
+}
+
+fn end(daemon: &Daemon, guest: &mut HostedGuest) {
+    match guests::kill(daemon, guest) {
+        Ok(()) => {
+            tracing::warn!("process {} of {} ended: this node's owner wants it gone", guest.home_pid, guest.home);
+            guest.leaving = Some(Leaving::Goes);
+        }
+        Err(why) => guest.leaving = Some(Leaving::Stays { why: format!("it cannot be ended: {why}") }),
+    }
+}
+
+/// While the owner takes no guests, sends away those that are here, whoever brought them, until none is left.
+pub(crate) async fn keep_out(daemon: Arc<Daemon>) {
+    let mut ticks = tokio::time::interval(LOOKED_FOR_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut round: u32 = 0;
+    loop {
+        ticks.tick().await;
+        if daemon.policy.settings().guests {
+            round = 0;
+            continue;
+        }
+        let insist = if round.is_multiple_of(AGAIN_EVERY) { Insist::Again } else { Insist::No };
+        let order = Order { whom: Whom::All, insist };
+        round = round.wrapping_add(1);
+        let evicting = Arc::clone(&daemon);
+        if let Err(e) = tokio::task::spawn_blocking(move || evict(&evicting, &order)).await {
+            tracing::warn!("sending guests away: {e}");
+        }
+    }
+}
