@@ -250,7 +250,10 @@ mod tests {
     fn lines_name_the_process_and_the_reason() {
         let stays = guest(Leaving::Stays { why: "it is busy".into() });
         assert_eq!(line(&outcome(&stays, &[])), "70 (4321 of n1: sleep 9) has gone\n");
-        assert_eq!(line(&outcome(&stays, std::slice::from_ref(&stays))), "70 (4321 of n1: sleep 9) stays: it is busy\n");
+        assert_eq!(
+            line(&outcome(&stays, std::slice::from_ref(&stays))),
+            "70 (4321 of n1: sleep 9) stays: it is busy\n"
+        );
         let shown = table(&[stays]);
         assert!(shown.contains("n1    4321     1000  0:01.50  5M") && shown.contains("01:15"), "{shown}");
         assert_eq!((counted(1, "process"), counted(2, "process")), ("1 process".into(), "2 processes".into()));

@@ -32,7 +32,7 @@ fn guests(lab: &Lab, node: &str) -> Vec<Value> {
 /// A program of n1's that counts, so that its life is seen wherever it is.
 struct Program {
     child: Child,
-    pid: String,
+    pid: i64,
     lines: BufReader<std::process::ChildStdout>,
 }
 
@@ -45,7 +45,7 @@ impl Program {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut pid = String::new();
         lines.read_line(&mut pid).unwrap();
-        Program { child, pid: pid.trim().to_owned(), lines }
+        Program { child, pid: pid.trim().parse().unwrap(), lines }
     }
 
     /// Placed by name.
@@ -56,7 +56,7 @@ impl Program {
     /// Started at home, and moved by hand.
     fn moved(lab: &Lab) -> Program {
         let program = Program::start(lab, &[]);
-        ok(lab, "n1", &["move", &program.pid, "n2"]);
+        ok(lab, "n1", &["move", &program.pid.to_string(), "n2"]);
         program
     }
 
@@ -72,7 +72,7 @@ impl Program {
     }
 
     fn is_away(&self, lab: &Lab) -> bool {
-        json(lab, "n1", &["ps"]).iter().any(|row| row["guest"]["pid"].to_string() == self.pid)
+        json(lab, "n1", &["ps"]).iter().any(|row| row["guest"]["pid"] == self.pid)
     }
 
     fn has_ended(&mut self) -> bool {
@@ -89,7 +89,7 @@ impl Drop for Program {
 
 /// PID here of the guest that is this at home.
 fn here(lab: &Lab, node: &str, program: &Program) -> Option<String> {
-    let found = guests(lab, node).into_iter().find(|g| g["home_pid"].to_string() == program.pid && g["home"] == "n1");
+    let found = guests(lab, node).into_iter().find(|g| g["home_pid"] == program.pid && g["home"] == "n1");
     found.map(|g| g["pid"].to_string())
 }
 
@@ -99,14 +99,14 @@ fn guests_are_listed_and_evicted_whoever_brought_them() {
     let (mut placed, mut moved) = (Program::placed(&lab), Program::moved(&lab));
     eventually("both are listed", || [&placed, &moved].iter().all(|p| here(&lab, "n2", p).is_some()));
     let listed = guests(&lab, "n2");
-    let of_moved = listed.iter().find(|g| g["home_pid"].to_string() == moved.pid).unwrap();
+    let of_moved = listed.iter().find(|g| g["home_pid"] == moved.pid).unwrap();
     assert_eq!((of_moved["uid"].as_u64(), of_moved["threads"].as_u64()), (Some(0), Some(1)));
     assert_eq!(of_moved["leaving"], Value::Null);
     assert!(of_moved["rss_bytes"].as_u64() > Some(0) && of_moved["here_s"].as_u64() < Some(100), "{of_moved}");
     assert!(of_moved["command"].as_str().unwrap().contains("while"), "{of_moved}");
     assert!(guests(&lab, "n1").is_empty(), "a home's own processes are no guests");
     let shown = ok(&lab, "n2", &["ps"]);
-    assert!(shown.contains("ITS PID") && shown.contains(&moved.pid), "{shown}");
+    assert!(shown.contains("ITS PID") && shown.contains(&moved.pid.to_string()), "{shown}");
 
     let gone = ok(&lab, "n2", &["evict", &here(&lab, "n2", &moved).unwrap()]);
     assert!(gone.contains(&format!("{} of n1", moved.pid)) && gone.contains("has gone"), "{gone}");
@@ -142,7 +142,7 @@ fn a_node_leaves_when_its_guests_and_its_own_have_gone_home() {
     placed.counts();
     moved.counts();
     eventually("n2 is forgotten", || !ok(&lab, "n1", &["nodes"]).contains("n2"));
-    ok(&lab, "n1", &["move", &moved.pid, "n3"]);
+    ok(&lab, "n1", &["move", &moved.pid.to_string(), "n3"]);
     // And with processes of its own that are away.
     ok(&lab, "n1", &["leave"]);
     moved.counts();
@@ -156,7 +156,10 @@ fn a_home_that_does_not_answer_keeps_nobody_from_leaving() {
     lab.cut("n1", "n2").unwrap();
     let stays = tern(&lab, "n2", &["evict", "all"]);
     let text = stays.text();
-    assert!(!stays.status.success() && text.contains(&moved.pid) && text.contains("stays: its home"), "{text}");
+    assert!(
+        !stays.status.success() && text.contains(&moved.pid.to_string()) && text.contains("stays: its home"),
+        "{text}"
+    );
     let stays = tern(&lab, "n2", &["leave"]);
     let errors = stays.errors();
     assert!(errors.contains("cannot go home") && errors.contains("tern leave --force"), "{errors}");
