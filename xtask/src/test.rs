@@ -1,11 +1,13 @@
 //! Runs all tests, and counts them.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::packages;
+use crate::said::{Count, Said};
 use crate::tool::{self, Executable, Result, cargo, executables, tree};
 use crate::watch::{self, Ended};
 
@@ -30,16 +32,40 @@ impl Extent {
     }
 }
 
-/// Tests that have been run.
-#[derive(Clone, Copy, Default)]
-struct Count {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-}
-
 /// At most so many tests that failed are run again, alone: where more fail, something is broken.
 const AGAIN_MAX: usize = 5;
+
+/// What is run, and how severe the judgement is.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub extent: Extent,
+    pub judgement: Judgement,
+}
+
+impl Plan {
+    /// Reads the words after `cargo xtask test`; `None` for an unknown word.
+    pub fn from_flags(flags: &[&str]) -> Option<Plan> {
+        let mut plan = Plan { extent: Extent::Normal, judgement: Judgement::Lenient };
+        for flag in flags {
+            match *flag {
+                "--quick" => plan.extent = Extent::Quick,
+                "--full" => plan.extent = Extent::Full,
+                "--strict" => plan.judgement = Judgement::Strict,
+                _ => return None,
+            }
+        }
+        Some(plan)
+    }
+}
+
+/// What a test counts as that fails at first, and passes when it is run again, alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// As passed; the last lines name it.
+    Lenient,
+    /// As failed.
+    Strict,
+}
 
 /// A test that failed.
 struct Failure<'a> {
@@ -48,7 +74,8 @@ struct Failure<'a> {
 }
 
 /// `cargo xtask test`. The last line says `N passed, N failed`.
-pub fn run(extent: Extent) -> Result<()> {
+pub fn run(plan: Plan) -> Result<()> {
+    let extent = plan.extent;
     if !packages::is_root() {
         println!("not root: tests that need namespaces of their own will fail (try sudo -E)");
     }
@@ -56,16 +83,17 @@ pub fn run(extent: Extent) -> Result<()> {
     packages::provide()?;
     let tern = tool::build_release()?;
     let programs = build_tests(extent)?;
-    let mut total = Count::default();
-    let mut failures = Vec::new();
+    let notes = Notes::new();
+    let (mut total, mut failures, mut left_out) = (Count::default(), Vec::new(), Vec::new());
     for program in &programs {
         let start = Instant::now();
-        let (count, names) = run_program(program, extent, &tern);
+        let (mut count, names) = run_program(program, extent, &tern);
+        left_out.extend(notes.take(program, &mut count));
         failures.extend(names.into_iter().map(|name| Failure { program, name }));
         total.passed += count.passed;
         total.failed += count.failed;
-        total.ignored += count.ignored;
-        let ignored = if count.ignored > 0 { format!(", {} left out", count.ignored) } else { String::new() };
+        total.left_out += count.left_out;
+        let ignored = if count.left_out > 0 { format!(", {} left out", count.left_out) } else { String::new() };
         let seconds = start.elapsed().as_secs_f32();
         println!(
             "{:<28} {:>4} passed, {} failed{ignored} ({seconds:.1} s)",
@@ -76,18 +104,56 @@ pub fn run(extent: Extent) -> Result<()> {
     }
     remove_leftovers(&tern);
     // Every failure has its name. One that is a matter of chance is still said, but does not hide what all others say.
-    if total.failed == failures.len() as u64 && failures.len() <= AGAIN_MAX {
-        let passed = failures.iter().filter(|failure| passes_alone(failure, extent, &tern)).count() as u64;
-        total.passed += passed;
-        total.failed -= passed;
+    let by_chance: Vec<&Failure> = match total.failed == failures.len() as u64 && failures.len() <= AGAIN_MAX {
+        true => failures.iter().filter(|failure| passes_alone(failure, extent, &tern)).collect(),
+        false => Vec::new(),
+    };
+    if plan.judgement == Judgement::Lenient {
+        total.passed += by_chance.len() as u64;
+        total.failed -= by_chance.len() as u64;
     }
-    if total.ignored > 0 {
-        println!("{} left out", total.ignored);
+    left_out.iter().for_each(|line| println!("{line}"));
+    if total.left_out > 0 {
+        println!("{} left out", total.left_out);
+    }
+    for failure in &by_chance {
+        println!("passed only at the second try: {}: {}", suite(failure.program), failure.name);
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     match total.failed {
         0 => Ok(()),
         _ => Err("tests failed".into()),
+    }
+}
+
+fn notes_path() -> PathBuf {
+    tree().join("target/left-out")
+}
+
+/// The file in which tests note that they are left out (crate `skip`).
+struct Notes(PathBuf);
+
+impl Notes {
+    fn new() -> Notes {
+        let notes = Notes(notes_path());
+        let _ = std::fs::remove_file(&notes.0);
+        notes
+    }
+
+    /// Takes what the tests of `program` have noted, corrects `count`, and returns a line for each note.
+    fn take(&self, program: &Executable, count: &mut Count) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.0).unwrap_or_default();
+        let _ = std::fs::remove_file(&self.0);
+        let notes: Vec<_> = text.lines().filter_map(skip::read).collect();
+        let whole: BTreeSet<&str> = notes.iter().filter(|n| n.0 == skip::Extent::Whole).map(|n| n.1).collect();
+        let whole = (whole.len() as u64).min(count.passed);
+        count.passed -= whole;
+        count.left_out += whole;
+        let line = |(extent, test, reason): &(skip::Extent, &str, &str)| {
+            let extent = if *extent == skip::Extent::Part { ", in part" } else { "" };
+            format!("left out{extent}: {}: {test}: {reason}", suite(program))
+        };
+        notes.iter().map(line).collect()
     }
 }
 
@@ -146,6 +212,7 @@ fn suite(program: &Executable) -> String {
 fn command(program: &Executable, tern: &Path) -> Command {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package).env("TERN_BINARY", tern);
+    command.env(skip::NOTES, notes_path());
     command
 }
 
@@ -181,7 +248,7 @@ fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Vec
             let count = Count {
                 passed: begun.passed + rest.passed,
                 failed: begun.failed + hung + rest.failed,
-                ignored: rest.ignored,
+                left_out: rest.left_out,
             };
             (count, [said.failed, said.slow, names].concat())
         }
@@ -209,83 +276,6 @@ fn verdicts(program: &Executable, ended: Result<Ended>, said: Said) -> (Count, V
     };
     println!("{}: {reason}", suite(program));
     (Count { failed: count.failed + 1, ..count }, Vec::new())
-}
-
-/// What a test program has said so far.
-#[derive(Default)]
-struct Said {
-    /// Its own summary.
-    count: Option<Count>,
-    /// Names of the tests that are right.
-    passed: Vec<String>,
-    /// Names of the tests that failed.
-    failed: Vec<String>,
-    /// Names of the tests that run for long.
-    slow: Vec<String>,
-}
-
-impl Said {
-    /// Counts what a line says; shows what is not good.
-    fn hear(&mut self, line: &str) {
-        match (verdict(line), name(line)) {
-            (Some(passed), Some(name)) => {
-                self.slow.retain(|slow| *slow != name);
-                if passed { &mut self.passed } else { &mut self.failed }.push(name);
-            }
-            _ => self.slow.extend(slow(line)),
-        }
-        if let Some(found) = result(line) {
-            self.count = Some(found);
-        } else if !(line.is_empty()
-            || verdict(line) == Some(true)
-            || line.contains("... ignored")
-            || line.starts_with("running"))
-        {
-            println!("    {line}");
-        }
-    }
-
-    /// The summary, or what the verdicts come to.
-    fn total(&self) -> Count {
-        let single = Count { passed: self.passed.len() as u64, failed: self.failed.len() as u64, ignored: 0 };
-        self.count.unwrap_or(single)
-    }
-
-    /// All tests that were begun, as far as is known.
-    fn known(&self) -> impl Iterator<Item = &String> {
-        [&self.passed, &self.failed, &self.slow].into_iter().flatten()
-    }
-}
-
-/// Whether a line says that one test is right or wrong: programs with a runner of their own have no summary.
-fn verdict(line: &str) -> Option<bool> {
-    let (_, after) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    match after.split(' ').next()? {
-        "ok" => Some(true),
-        "FAILED" => Some(false),
-        _ => None,
-    }
-}
-
-/// Of which test a line gives the verdict.
-fn name(line: &str) -> Option<String> {
-    let name = line.strip_prefix("test ")?.split_once(" ... ")?.0;
-    Some(name.trim_end_matches(" - should panic").to_owned())
-}
-
-/// Which test a line says to run for long.
-fn slow(line: &str) -> Option<String> {
-    Some(line.strip_prefix("test ")?.split_once(" has been running for over ")?.0.to_owned())
-}
-
-/// Numbers in `test result: ok. 7 passed; 0 failed; 1 ignored; ...`.
-fn result(line: &str) -> Option<Count> {
-    let numbers = line.strip_prefix("test result: ")?;
-    let number = |what: &str| {
-        let before = numbers.split(&format!(" {what}")).next()?;
-        before.rsplit(' ').next()?.parse().ok()
-    };
-    Some(Count { passed: number("passed")?, failed: number("failed")?, ignored: number("ignored")? })
 }
 
 /// Ends labs whose test program has died: their names are KIND-PID-NUMBER.
@@ -318,24 +308,5 @@ mod tests {
         let found = closed(&below) == Some(dir.as_path());
         std::fs::remove_dir(&dir).unwrap();
         assert!(open && found);
-    }
-
-    #[test]
-    fn results_are_counted() {
-        let count = result("test result: FAILED. 7 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out").unwrap();
-        assert_eq!((count.passed, count.failed, count.ignored), (7, 2, 1));
-        assert_eq!(name("test a::b ... FAILED").as_deref(), Some("a::b"));
-        assert!(result("test x ... ok").is_none());
-        assert!(result("test result: odd").is_none());
-    }
-
-    #[test]
-    fn tests_that_hang_are_known() {
-        let mut said = Said::default();
-        for test in ["a", "b"] {
-            said.hear(&format!("test {test} has been running for over 60 seconds"));
-        }
-        said.hear("test a ... ok");
-        assert_eq!((said.slow, said.passed), (vec!["b".to_owned()], vec!["a".to_owned()]));
     }
 }

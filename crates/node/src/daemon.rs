@@ -49,6 +49,8 @@ pub struct Options {
     pub rooms_max: u32,
     /// Memory that all hosted rooms together may have, percent of the machine's.
     pub rooms_memory_percent: u64,
+    /// Expenses that stewards and wardens must do without (`os::expenses`): names, with commas between them.
+    pub forbidden: String,
     /// Pretend that the wall clock is off by this much, microseconds: lets one machine show what clock skew does.
     pub clock_offset_us: i64,
     /// The policy, and the gossip of loads, run so many times as fast (1: as shipped): what they call a millisecond is so much shorter.

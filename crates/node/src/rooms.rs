@@ -229,7 +229,7 @@ pub(crate) fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str
     let mut all = vec!["--room".as_ref(), id.as_ref()];
     all.extend(args.iter().map(std::ffi::OsStr::new));
     all.extend(["--run-dir".as_ref(), options.run_dir.as_os_str(), "--state".as_ref(), options.state.as_os_str()]);
-    spawn::detached(role, all, &log_dir(&options.run_dir).join(crate::log::FILE))
+    spawn::detached(role, all, &log_dir(&options.run_dir).join(crate::log::FILE), &options.forbidden)
 }
 
 /// Ids of the rooms with a file of this kind.

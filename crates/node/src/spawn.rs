@@ -12,7 +12,13 @@ use std::process::{Command, Stdio};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Starts `tern ROLE ARGS...` in a session of its own, as no child of the daemon, with its output going to the log. Returns its PID.
-pub(crate) fn detached<S: AsRef<OsStr>>(role: &str, args: impl IntoIterator<Item = S>, log: &Path) -> io::Result<u32> {
+/// `forbidden` are the expenses that the role must do without.
+pub(crate) fn detached<S: AsRef<OsStr>>(
+    role: &str,
+    args: impl IntoIterator<Item = S>,
+    log: &Path,
+    forbidden: &str,
+) -> io::Result<u32> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     // Also right after the file was replaced by an upgrade: the same program as this daemon.
@@ -25,6 +31,10 @@ pub(crate) fn detached<S: AsRef<OsStr>>(role: &str, args: impl IntoIterator<Item
         .stdout(log.try_clone()?)
         .stderr(log)
         .current_dir("/");
+    match forbidden {
+        "" => command.env_remove(os::expenses::FORBIDDEN),
+        names => command.env(os::expenses::FORBIDDEN, names),
+    };
     let tell = writer.as_raw_fd();
     // SAFETY: between fork and exec only system calls that are async-signal-safe (signal-safety(7)) are made.
     unsafe { command.pre_exec(move || leave_family(tell)) };

@@ -1,8 +1,9 @@
 //! Processors that do not go to sleep, for moments in which threads wait for each other: a processor that sleeps takes longer to wake up than what is waited for takes.
 //!
 //! The whole machine pays for that with power, so nobody keeps it awake for long: each request ends after [`AWAKE_MAX`] by itself, and none is made
-//! on a machine that runs from its battery.
+//! on a machine that runs from its battery, or whose owner forbids it ([`crate::expenses`]).
 
+use crate::expenses::Expense;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -33,7 +34,7 @@ pub struct Awake {
 impl Awake {
     /// From now on; `None` where that may not be asked for, or costs too much: everybody can do without.
     pub fn now() -> Option<Awake> {
-        if runs_from_battery() {
+        if !Expense::Wakefulness.is_allowed() || runs_from_battery() {
             return None;
         }
         let ends = ends()?;

@@ -8,6 +8,7 @@ pub mod awake;
 pub mod ceded;
 pub mod cgroup;
 pub mod confinement;
+pub mod expenses;
 pub mod fault;
 pub mod fds;
 pub mod id_ranges;

@@ -1,5 +1,6 @@
 //! Which pages of a process are its own: anonymous or copied on write (PAGEMAP_SCAN of Linux 6.7; before that, /proc/PID/pagemap).
 
+use crate::expenses::Expense;
 use crate::pidfd::PidFd;
 use crate::{Error, Result};
 use std::fs::File;
@@ -106,13 +107,14 @@ impl Own {
     }
 }
 
-/// Whether this machine has huge pages for who asks for them, and only for those (the default of most).
+/// Whether this machine gives huge pages on request alone (the default of most), and its owner lets tern ask for them.
 pub fn huge_on_request() -> bool {
     static SAID: OnceLock<bool> = OnceLock::new();
-    *SAID.get_or_init(|| {
+    let on_request = || {
         std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
             .is_ok_and(|said| said.contains("[madvise]"))
-    })
+    };
+    *SAID.get_or_init(|| Expense::HugePages.is_allowed() && on_request())
 }
 
 /// What became of pages that were to be huge.

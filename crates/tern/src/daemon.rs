@@ -21,6 +21,10 @@ pub struct Args {
     /// Memory that the rooms of this node may have together, percent of the machine's: the rest is its owner's
     #[arg(long, default_value_t = 80, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..=100))]
     rooms_memory: u64,
+    /// What moves must do without on this machine. `awake`: idle processors are kept from sleeping, for at most 20 ms around a stop (power);
+    /// `huge-pages`: memory that is full arrives in huge pages though its program did not ask for them (memory)
+    #[arg(long, env = os::expenses::FORBIDDEN, value_delimiter = ',', value_name = "EXPENSE", value_parser = os::expenses::Expense::ALL.map(os::expenses::Expense::name))]
+    without: Vec<String>,
     /// Act as if the wall clock were off by so many milliseconds
     #[arg(long, hide = true, default_value_t = 0, allow_hyphen_values = true, value_name = "MS")]
     pretend_clock_offset: i64,
@@ -58,6 +62,7 @@ fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
         listen,
         rooms_max: args.rooms,
         rooms_memory_percent: args.rooms_memory,
+        forbidden: args.without.join(","),
         clock_offset_us: args.pretend_clock_offset.saturating_mul(1000),
         pace: args.pace,
         stays: deputy::stays,

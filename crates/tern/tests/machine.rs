@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A lab with a machine; `None`, and a word, where there is no QEMU or no kernel for it.
 fn lab(nodes: u32) -> Option<Lab> {
     if let Err(missing) = lab::provide_machines() {
-        eprintln!("left out: {missing}");
+        skip::test(missing);
         return None;
     }
     Some(common::lab_of(&Options { machines: 1, ..common::options(nodes) }))

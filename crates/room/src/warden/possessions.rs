@@ -260,8 +260,9 @@ fn descriptors(
         let opened = match room.standins.standin(info.mount_id, info.inode) {
             Some(standin) => {
                 let guests = room.guests();
-                let fd = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
-                Opened::Home(fd.ok_or_else(|| BodyError::Stays(format!("descriptor {fd:?} is unknown at home")))?)
+                let at_home = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
+                let unknown = || BodyError::Stays(format!("home does not know the file of descriptor {fd}"));
+                Opened::Home(at_home.ok_or_else(unknown)?)
             }
             // Whom it tells, and by which signal, is not carried.
             None if info.flags & libc::O_ASYNC != 0 => {

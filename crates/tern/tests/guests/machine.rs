@@ -42,7 +42,7 @@ const SOME_ONWARD: [&str; 5] = ["wall_clock", "threads32", "clocks", "float_stat
 /// A lab of so many other nodes and one machine, which is the last.
 fn machine(nodes: u32) -> Option<Lab> {
     if let Err(missing) = lab::provide_machines() {
-        eprintln!("left out: {missing}");
+        skip::test(missing);
         return None;
     }
     let options = Options { machines: 1, ..Options::new(Lab::fresh_name("machine").unwrap(), nodes) };

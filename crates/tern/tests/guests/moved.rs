@@ -65,13 +65,7 @@ pub struct Moves {
 const DIFFERENT: &[(&str, &str)] = &[
     ("child_usage", "a parent at home is not told what its child used elsewhere"),
     ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
-    ("socket_signals", "what it waits for may come before its signal, in the time that a move takes"),
-    ("socketpair", "what lives in the room cannot be passed through a socket that stays home"),
-    ("splice", "a pipe that was made at home stays there: a stand-in cannot be spliced"),
     ("statfs", "the kind of file system was asked for before: away it is FUSE"),
-    ("stdio_kind", "names in /proc/self/fd are the stand-ins'"),
-    ("tty_devtty", "/dev/tty is not there yet"),
-    ("tty_kind", "a terminal's name is not known yet"),
 ];
 
 /// Runs a guest, and moves it whenever it says that it may be moved.

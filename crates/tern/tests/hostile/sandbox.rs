@@ -42,7 +42,7 @@ impl Sandbox {
         )
         .text();
         if text.contains("absent") {
-            return;
+            return skip::test(format_args!("this kernel does not know: {words}"));
         }
         let (run, moved) = text.split_once("run: 125\n").unwrap_or_else(|| panic!("{words}: {text}"));
         assert!(!text.contains("escaped"), "{words}: {text}");

@@ -169,18 +169,19 @@ open('end', 'w').close(); print(os.waitstatus_to_exitcode(os.wait()[1]))
 #[test]
 fn children_that_write_and_end() {
     let lab = shared();
-    let text = at_home(
+    let output = at_home(
         &lab,
         r#"
         seq 60 > wanted
         for round in $(seq 30); do
             bash -c 'for i in $(seq 60); do /bin/echo $i; done' > said & pid=$!
-            lines said $((round % 5 + 1)); tern move --how $([ $((round % 2)) = 1 ] && echo post || echo auto) $pid n2; wait $pid
+            lines said $((round % 5 + 1)); tern move --how $([ $((round % 2)) = 1 ] && echo post || echo auto) $pid n2 2>> refused && echo >> moves; wait $pid
             cmp said wanted
-        done"#,
-    )
-    .text();
-    assert_eq!(text, "");
+        done
+        sort refused | uniq -c >&2; wc -l < moves"#,
+    );
+    let moves: u32 = output.text().parse().unwrap_or_else(|_| panic!("{}", output.text()));
+    assert!(moves >= 20, "{moves} of 30 moved\n{}", output.errors());
 }
 
 /// A pipe between two that part, with what it holds; and make, whose children all have its pipe of tokens.

@@ -150,7 +150,7 @@ fn compare(bench: &Bench, cases: &[Case], users: &[User], prepare: &str, other: 
     let mut differences = String::new();
     for case in cases {
         if let Some(missing) = case.needs.iter().find(|program| !common::is_installed(program)) {
-            println!("left out, {missing} is not installed: {}", case.name);
+            skip::part(format_args!("{}: {missing} is not installed", case.name));
             continue;
         }
         for user in users {

@@ -50,7 +50,7 @@ fn run(lab: &Lab, script: &str, port: u16, placed: bool) -> String {
 /// The same is printed natively and placed.
 fn both(needs: &[&str], script: &str, port: u16) -> Option<String> {
     if let Some(missing) = needs.iter().find(|program| !is_installed(program)) {
-        eprintln!("left out: {missing} is not installed");
+        skip::test(format_args!("{missing} is not installed"));
         return None;
     }
     let lab = shared();
@@ -74,7 +74,7 @@ fn a_database_in_memory() {
 #[test]
 fn workers_on_one_listener() {
     if !Path::new("/usr/sbin/nginx").exists() {
-        return eprintln!("left out: nginx is not installed");
+        return skip::test("nginx is not installed");
     }
     let said = both(&["curl", "ab"], "bash nginx.sh", 7003);
     assert!(said.is_none_or(|s| s.contains("same")));
@@ -92,16 +92,24 @@ fn asynchronous_streams() {
 }
 
 #[test]
-fn other_languages() {
+fn javascript() {
     both(&["node"], "$RUN node server.js", 7006);
+}
+
+#[test]
+fn ruby() {
     both(&["ruby"], "$RUN ruby server.rb", 7007);
+}
+
+#[test]
+fn perl() {
     both(&[], "$RUN perl server.pl", 7008);
 }
 
 #[test]
 fn a_database_of_many_processes() {
     if !Path::new("/usr/lib/postgresql").exists() {
-        return eprintln!("left out: PostgreSQL is not installed");
+        return skip::test("PostgreSQL is not installed");
     }
     let said = both(&[], "bash postgres.sh", 7010).unwrap();
     assert!(said.contains("200/200") && said.ends_with("ended 0\n0\n1"), "{said}");
