@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tool::{Result, run};
 
 /// Program, package, and whether tests fail without it (else the test of that program is left out, and says so).
-const PROGRAMS: [(&str, &str, bool); 32] = [
+const PROGRAMS: [(&str, &str, bool); 34] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),
     ("as", "binutils", true),
@@ -36,6 +36,8 @@ const PROGRAMS: [(&str, &str, bool); 32] = [
     ("expect", "expect", true),
     ("nc", "netcat-openbsd", true),
     ("vim", "vim", true),
+    ("mpiexec.mpich", "mpich", true),
+    ("mpicc.mpich", "libmpich-dev", true),
     ("java", "default-jdk-headless", false),
     ("octave-cli", "octave", false),
     ("qemu-system-x86_64", "qemu-system-x86", false),

@@ -201,7 +201,12 @@ impl Lab {
 
     /// Kills the node's daemon without warning and starts another, which answers when this returns.
     pub fn restart_daemon(&self, node: &str) -> Result<()> {
-        self.plain("restart", &[node])
+        self.restart_daemon_with(node, &[])
+    }
+
+    /// [`Lab::restart_daemon`] with `flags` of `ternd`.
+    pub fn restart_daemon_with(&self, node: &str, flags: &[&str]) -> Result<()> {
+        self.plain("restart", &[&[node, "--"], flags].concat())
     }
 
     /// Kills everything that runs on the node, as if it had lost its power. It cannot come back in this lab.

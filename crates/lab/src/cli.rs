@@ -123,6 +123,9 @@ pub enum Command {
     Restart {
         /// The node.
         node: String,
+        /// Flags of the new daemon
+        #[arg(last = true, value_name = "FLAG")]
+        flags: Vec<String>,
     },
     /// End the lab; nothing is left.
     Down {
@@ -177,7 +180,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
         Command::Ls { node, path } => list(State::load(&name)?.node(&node)?, &path)?.iter().for_each(say),
         Command::Cut { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), false)?,
         Command::Heal { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), true)?,
-        Command::Restart { node } => cluster::restart_daemon(State::load(&name)?.node(&node)?)?,
+        Command::Restart { node, flags } => cluster::restart_daemon(State::load(&name)?.node(&node)?, &flags)?,
         Command::Down { all: every } => {
             let names = if every { all() } else { vec![name] };
             for name in names {

@@ -77,10 +77,11 @@ pub fn kill_daemon(node: &NodeState) -> Result<()> {
     Ok(())
 }
 
-/// Kills the node's daemon and starts another; returns when that answers.
-pub fn restart_daemon(node: &NodeState) -> Result<()> {
+/// Kills the node's daemon and starts another with these flags; returns when that answers.
+pub fn restart_daemon(node: &NodeState, flags: &[String]) -> Result<()> {
     kill_daemon(node)?;
-    start_daemon(node, &["ternd".into()])?;
+    let words: Vec<OsString> = std::iter::once("ternd".into()).chain(flags.iter().map(OsString::from)).collect();
+    start_daemon(node, &words)?;
     Daemon { node }.wait(Instant::now() + LIMIT, |_| true)
 }
 

@@ -1,6 +1,6 @@
 //! Memory that is full is filled in huge pages, which its program has not asked for.
 
-use crate::{at_home, program, shared};
+use crate::{at_home, common, program, shared};
 
 /// As much that is full as is sparse; says, each time it has checked all of it: MB in huge pages, MB there at all, areas that are marked for huge pages.
 const FULL: &str = r#"
@@ -63,4 +63,29 @@ fn full_memory_comes_in_huge_pages() {
     );
     let at_first = if huge_mb == 0 { "" } else { "at first 0 0\n" };
     assert_eq!(at_home(&lab, &script).text(), format!("{at_first}0"));
+}
+
+/// A node whose owner forbids huge pages that no program asked for makes none: `ternd --without`.
+#[test]
+fn an_owner_forbids_huge_pages() {
+    let lab = common::lab_of(&common::options(3));
+    lab.restart_daemon_with("n2", &["--without", "huge-pages"]).unwrap();
+    let program = program(&lab, "full", FULL, &[]);
+    let script = format!(
+        r#"
+        {program} > said 2>&1 < /dev/null & pid=$!
+        lines said 1
+        for node in n2 n3; do
+            until_ "tern move $pid $node --how stop"
+            lines said $(($(wc -l < said) + 2)); tail -1 said | cut -d' ' -f1
+        done
+        kill $pid"#
+    );
+    let text = at_home(&lab, &script).text();
+    let megabytes: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if !setting.contains("[madvise]") {
+        return skip::test(format_args!("transparent huge pages are not for those that ask: {setting}"));
+    }
+    assert!(megabytes[0] == 0 && megabytes[1] >= 48, "{text}");
 }

@@ -17,6 +17,7 @@ mod inspected;
 mod kinds;
 mod large;
 mod leftovers;
+mod mpich;
 mod onward;
 mod peers;
 mod pictures;
