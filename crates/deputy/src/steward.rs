@@ -21,6 +21,7 @@ mod poller;
 mod privileged;
 mod processes;
 mod proof;
+mod rights;
 mod setup;
 mod shared;
 mod standins;

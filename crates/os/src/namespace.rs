@@ -125,7 +125,7 @@ pub fn become_user(uid: [u32; 3], gid: [u32; 3], groups: &[u32]) -> Result<()> {
 }
 
 /// Touches files as this user and group from now on, in this thread alone (setfsuid(2)). A FUSE server in a user namespace is asked only by ids that are mapped there.
-pub(crate) fn touch_files_as(uid: u32, gid: u32) {
+pub fn touch_files_as(uid: u32, gid: u32) {
     // SAFETY: plain numbers; the raw calls concern the calling thread.
     unsafe {
         libc::syscall(libc::SYS_setfsgid, gid);
@@ -149,27 +149,55 @@ pub fn keep_capabilities(keep: u64) {
     }
 }
 
-/// Keeps the capabilities that it has through a change of user; they have no effect until they are taken (capabilities(7), PR_SET_KEEPCAPS).
-pub fn keep_permitted() -> Result<()> {
+/// From now on a change of user leaves this thread's capabilities as they are (capabilities(7), SECBIT_NO_SETUID_FIXUP), also in what it executes and makes.
+pub fn keep_capabilities_of_others() -> Result<()> {
+    const SECBIT_NO_SETUID_FIXUP: libc::c_ulong = 1 << 2; // linux/securebits.h
     // SAFETY: no memory is passed.
-    check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }, || "keeping capabilities".into()).map(drop)
+    check(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) }, || {
+        "having capabilities outlast a change of user".into()
+    })
+    .map(drop)
+}
+
+/// Takes these capabilities, and gives up all others. Ambient ones must be permitted and inheritable.
+pub fn take_capabilities(sets: CapabilitySets, ambient: u64) -> Result<()> {
+    let (head, data) = capabilities(sets);
+    // SAFETY: a header and two records, as version 3 has them.
+    let done = unsafe { libc::syscall(libc::SYS_capset, head.as_ptr(), data.as_ptr()) };
+    check(done, || "taking capabilities".into())?;
+    for capability in (0..64).filter(|capability| ambient & (1 << capability) != 0) {
+        // SAFETY: no memory is passed.
+        let done = unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0) };
+        check(done, || format!("keeping capability {capability} for programs"))?;
+    }
+    Ok(())
 }
 
 /// CAP_CHECKPOINT_RESTORE (linux/capability.h).
-const CHECKPOINT_RESTORE: u64 = 1 << 40;
+pub const CHECKPOINT_RESTORE: u64 = 1 << 40;
 
 /// Has CAP_CHECKPOINT_RESTORE and no other effective capability; may still take those of `permitted`.
 pub fn take_checkpoint_restore(permitted: u64) -> Result<()> {
-    let (head, data) = capabilities(permitted | CHECKPOINT_RESTORE, CHECKPOINT_RESTORE);
-    // SAFETY: a header and two records, as version 3 has them.
-    let done = unsafe { libc::syscall(libc::SYS_capset, head.as_ptr(), data.as_ptr()) };
-    check(done, || "taking a capability".into()).map(drop)
+    let sets =
+        CapabilitySets { permitted: permitted | CHECKPOINT_RESTORE, effective: CHECKPOINT_RESTORE, inheritable: 0 };
+    take_capabilities(sets, 0)
+}
+
+/// What capset(2) sets, a bit for each capability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapabilitySets {
+    /// Those that the thread may take.
+    pub permitted: u64,
+    /// Those that count.
+    pub effective: u64,
+    /// Those that a program which it executes may be given.
+    pub inheritable: u64,
 }
 
 /// What capset(2) is given for these capabilities: header and data.
-pub fn capabilities(permitted: u64, effective: u64) -> ([u32; 2], [u32; 6]) {
+pub fn capabilities(sets: CapabilitySets) -> ([u32; 2], [u32; 6]) {
     const VERSION_3: u32 = 0x2008_0522;
-    let halves = |bits: u64| (bits as u32, (bits >> 32) as u32);
-    let (permitted, effective) = (halves(permitted), halves(effective));
-    ([VERSION_3, 0], [effective.0, permitted.0, 0, effective.1, permitted.1, 0])
+    let [low, high] =
+        [0, 32].map(|at| [sets.effective, sets.permitted, sets.inheritable].map(|bits| (bits >> at) as u32));
+    ([VERSION_3, 0], [low[0], low[1], low[2], high[0], high[1], high[2]])
 }

@@ -62,6 +62,8 @@ pub struct Status {
     pub inheritable: u64,
     /// Ambient capabilities.
     pub ambient: u64,
+    /// The most that a program which it executes can be given (capabilities(7), bounding set).
+    pub bounding: u64,
     /// Blocked signals of this thread.
     pub blocked: u64,
     /// Signals that wait, for it or for any thread of its process.
@@ -102,9 +104,9 @@ pub fn status(pid: i32) -> Result<Status> {
 }
 
 /// What is understood of /proc/PID/status.
-const FIELDS: [&str; 20] = [
-    "State", "Tgid", "PPid", "NSpid", "Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapInh", "CapAmb", "SigBlk",
-    "SigPnd", "ShdPnd", "SigIgn", "SigCgt", "Seccomp", "Umask", "Threads", "VmRSS",
+const FIELDS: [&str; 21] = [
+    "State", "Tgid", "PPid", "NSpid", "Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd",
+    "SigBlk", "SigPnd", "ShdPnd", "SigIgn", "SigCgt", "Seccomp", "Umask", "Threads", "VmRSS",
 ];
 
 fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
@@ -124,6 +126,7 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
         permitted: hex("CapPrm")?,
         inheritable: hex("CapInh")?,
         ambient: hex("CapAmb")?,
+        bounding: hex("CapBnd")?,
         blocked: hex("SigBlk")?,
         pending: hex("SigPnd")? | hex("ShdPnd")?,
         ignored: hex("SigIgn")?,

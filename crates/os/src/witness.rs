@@ -2,7 +2,7 @@
 //! are not, whatever the rules say (hook_ptrace_access_check in security/landlock/task.c). So a process is made that has the same user and nothing else, and the one
 //! in question is asked to look into it.
 
-use crate::namespace::{capabilities, fork_into};
+use crate::namespace::{CapabilitySets, capabilities, fork_into};
 use crate::pidfd::PidFd;
 use crate::process::Status;
 use crate::{Error, Result};
@@ -91,7 +91,7 @@ impl Drop for Witness {
 /// # Safety
 /// In a process of its own, of which nothing else will be used.
 unsafe fn bear(writer: i32, parent: i32, uid: u32, gid: u32) -> ! {
-    let (head, none) = capabilities(0, 0);
+    let (head, none) = capabilities(CapabilitySets::default());
     // SAFETY: system calls with plain numbers, and pointers to live data.
     unsafe {
         if writer > 0 {

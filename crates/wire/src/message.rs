@@ -9,7 +9,7 @@ mod place;
 pub use call::{Call, CallId, StandinId};
 pub use common::{Common, CommonFile, CommonPair, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome, PairEnd};
 pub use looks::{DeviceName, DeviceNode, Look};
-pub use place::{Arrival, Credentials, Descriptor, Directory, Home, Mount, Place, Program, ToOpen};
+pub use place::{Arrival, Capabilities, Credentials, Descriptor, Directory, Home, Mount, Place, Program, ToOpen};
 
 use serde::{Deserialize, Serialize};
 
@@ -409,6 +409,13 @@ pub enum ToRoom {
         out: Vec<u8>,
         /// What the call's stand-in is ready for now (poll(2) bits), if it is watched.
         ready: Option<(StandinId, u16)>,
+    },
+    /// A call has changed what a thread may do at home: its body's thread takes the same rights before the call, whose end comes next, returns.
+    Rights {
+        /// The thread.
+        tid: i32,
+        /// They.
+        credentials: Box<Credentials>,
     },
     /// A signal arrived at the deputy.
     Signal {

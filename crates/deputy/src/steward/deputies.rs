@@ -41,13 +41,13 @@ pub enum Purpose {
         nr: u32,
         /// The stand-in that it is about.
         standin: Option<StandinId>,
+        /// What it sets its securebits to, if it does.
+        securebits: Option<u32>,
     },
     /// The deputy takes the descriptor of a stand-in that this call needs.
     Take {
         /// Number of the call.
         id: CallId,
-        /// Who makes it.
-        tid: i32,
         /// Whose descriptor.
         standin: StandinId,
         /// It.
@@ -118,6 +118,8 @@ pub struct Thread {
     leaving: bool,
     /// It could not go where the next call is to be made: what it tried is made instead, and fails as it did.
     astray: Option<Vec<u8>>,
+    /// Its rights, if they are others than its process'.
+    rights: Option<Credentials>,
     /// The blob runs in it: until then what it is to do waits, and nobody may interrupt it.
     ready: bool,
 }
@@ -133,6 +135,7 @@ impl Thread {
             stop_told: false,
             leaving: false,
             astray: None,
+            rights: None,
             ready: true,
         }
     }
@@ -312,10 +315,10 @@ pub struct Deputy {
     pub phase: Phase,
     /// Proves later that the process is still the same deputy.
     pub proof: DeputyProof,
-    /// Who it is, as the kernel says.
+    /// Who it is, as the kernel says: those of its first thread, and of all that have none of their own.
     pub credentials: Credentials,
-    /// Effective capabilities.
-    pub capabilities: u64,
+    /// Its securebits (capabilities(7)), as it has set them while it was away.
+    pub securebits: u32,
     /// Program and arguments.
     pub program: wire::message::Program,
     /// Its threads by TID.
@@ -365,8 +368,8 @@ impl Deputy {
             pidfd: Arc::new(pidfd),
             proof,
             phase: Phase::Arriving,
-            credentials: Credentials { uid: [u32::MAX; 3], gid: [u32::MAX; 3], groups: Vec::new() },
-            capabilities: 0,
+            credentials: Credentials { uid: [u32::MAX; 4], gid: [u32::MAX; 4], ..Credentials::default() },
+            securebits: 0,
             program,
             threads: HashMap::from([(pid, Thread::arriving(channel))]),
             standins: HashMap::new(),
@@ -390,12 +393,38 @@ impl Deputy {
     /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2) wants.
     pub fn child(&self, pidfd: PidFd, proof: DeputyProof, channel: OwnedFd) -> Deputy {
         let child = Deputy::new(pidfd, proof, self.program.clone(), channel);
-        Deputy {
-            phase: Phase::Away,
-            credentials: self.credentials.clone(),
-            capabilities: self.capabilities,
-            standins: self.standins.clone(),
-            ..child
+        Deputy { phase: Phase::Away, credentials: self.credentials.clone(), standins: self.standins.clone(), ..child }
+    }
+
+    /// What a thread of it may do.
+    pub fn rights(&self, tid: i32) -> &Credentials {
+        self.threads.get(&tid).and_then(|thread| thread.rights.as_ref()).unwrap_or(&self.credentials)
+    }
+
+    /// A thread may do this from now on; whether it is something else than before. Others' rights stay theirs.
+    pub fn set_rights(&mut self, tid: i32, rights: &Credentials) -> bool {
+        if self.rights(tid) == rights {
+            return false;
+        }
+        let is_first = self.proof.pid() == tid;
+        for (other, thread) in &mut self.threads {
+            if *other == tid {
+                thread.rights = (!is_first).then(|| rights.clone());
+            } else if is_first {
+                thread.rights.get_or_insert_with(|| self.credentials.clone());
+            }
+        }
+        if is_first {
+            self.credentials = rights.clone();
+        }
+        true
+    }
+
+    /// A thread that another has made is like it.
+    pub fn inherit_rights(&mut self, maker: i32, made: i32) {
+        let rights = self.threads.get(&maker).and_then(|thread| thread.rights.clone());
+        if let Some(thread) = self.threads.get_mut(&made) {
+            thread.rights = rights;
         }
     }
 

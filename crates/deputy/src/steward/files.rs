@@ -62,26 +62,34 @@ fn nobody() -> Credentials {
 }
 
 impl Table {
-    /// The rights of the process that has this thread, or will have it, if it has these effective ids.
+    /// The rights of this thread, or of the process that will have it, if it has these ids where files are concerned.
     fn of_thread(&self, tid: i32, uid: u32, gid: u32) -> Option<Credentials> {
         let deputy = self.deputies.values().find(|d| d.threads.contains_key(&tid));
-        let of_deputy = deputy.map(|d| (&d.credentials, d.capabilities));
-        let coming = || self.coming.get(&tid).map(|(credentials, caps)| (credentials, *caps));
-        let (of, caps) = of_deputy.or_else(coming).filter(|(of, _)| (of.uid[1], of.gid[1]) == (uid, gid))?;
-        Some(Credentials { uid, gid, groups: Arc::from(of.groups.as_slice()), caps })
+        let of = deputy.map(|d| d.rights(tid)).or_else(|| self.coming.get(&tid))?;
+        Some(rights_of_files(of)).filter(|who| (who.uid, who.gid) == (uid, gid))
     }
 
-    /// What all processes with these effective ids may do: the room's kernel asks on its own behalf (it writes back what several have written), and does not say for which.
+    /// What all processes with these ids may do: the room's kernel asks on its own behalf (it writes back what several have written), and does not say for which.
     fn of_kernel(&self, uid: u32, gid: u32) -> Option<Credentials> {
-        let mut all = self.deputies.values().filter(|d| (d.credentials.uid[1], d.credentials.gid[1]) == (uid, gid));
+        let threads = self.deputies.values().flat_map(|d| d.threads.keys().map(|tid| d.rights(*tid)));
+        let mut all = threads.filter(|of| (of.uid[FILES], of.gid[FILES]) == (uid, gid));
         let first = all.next()?;
-        let (mut groups, mut caps) = (first.credentials.groups.clone(), first.capabilities);
+        let (mut groups, mut caps) = (first.groups.clone(), first.capabilities.effective);
         for other in all {
-            groups.retain(|group| other.credentials.groups.contains(group));
-            caps &= other.capabilities;
+            groups.retain(|group| other.groups.contains(group));
+            caps &= other.capabilities.effective;
         }
         Some(Credentials { uid, gid, groups: Arc::from(groups), caps })
     }
+}
+
+/// Which of a process' four ids count where files are concerned (setfsuid(2)).
+const FILES: usize = 3;
+
+/// What a thread that is so may do with files.
+pub fn rights_of_files(of: &wire::message::Credentials) -> Credentials {
+    let groups = Arc::from(of.groups.as_slice());
+    Credentials { uid: of.uid[FILES], gid: of.gid[FILES], groups, caps: of.capabilities.effective }
 }
 
 #[cfg(test)]
@@ -104,10 +112,10 @@ mod tests {
         let program = Program { path: vec![], argv: vec![], envp: vec![] };
         let mut deputy = Deputy::new(PidFd::open(own).unwrap(), proof, program, channel);
         deputy.threads.clear();
-        deputy.credentials.uid = [USER; 3];
-        deputy.credentials.gid = [USER; 3];
+        deputy.credentials.uid = [USER; 4];
+        deputy.credentials.gid = [USER; 4];
         deputy.credentials.groups = groups.to_vec();
-        deputy.capabilities = capabilities;
+        deputy.credentials.capabilities.effective = capabilities;
         deputy
     }
 

@@ -5,6 +5,7 @@ use super::deputies::{Job, Phase, Purpose, is_job_stop};
 use super::moves::{Called, Heard, Pages};
 use super::privileged::Order;
 use super::processes::Inquiry;
+use super::rights;
 use super::shared::{Shared, Table};
 use super::standins;
 use link::Body;
@@ -219,10 +220,11 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
     deputy.calls += 1;
     let job = match standins::resolve(&mut call, deputy) {
         Ok(()) => {
-            let purpose = Purpose::Call { id, nr: call.nr, standin: call.standin };
+            let purpose =
+                Purpose::Call { id, nr: call.nr, standin: call.standin, securebits: rights::securebits(&call) };
             Job::new(channel::call(&call).ok_or(libc::EINVAL)?, purpose).made_again(may_be_made_again(&call))
         }
-        Err(missing) => standins::take(anchors, missing, id, tid, call)?,
+        Err(missing) => standins::take(anchors, missing, id, call)?,
     };
     // On no other: what a thread may do (its user, its blocked signals, what it waits for) is its own.
     deputy.own_thread(tid).ok_or(libc::ESRCH)?.give(job);
@@ -433,29 +435,11 @@ fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     let mut name = comm[..comm.len().min(15)].to_vec();
     name.push(0);
     let call = Call { pointers: 0b10, data: name, ..Call::new(libc::SYS_prctl, [PR_SET_NAME, 0, 0, 0, 0, 0]) };
-    let forget = Call::new(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 0, 0, 0, 0, 0]);
-    let lower = rights_after_exec(pid).map(|(lower, effective)| {
-        deputy.capabilities = effective;
-        lower
-    });
-    for packet in [call, forget].iter().chain(&lower).filter_map(channel::call) {
+    if let Some(packet) = channel::call(&call) {
         deputy.give_any(Job::new(packet, Purpose::Nothing));
     }
-}
-
-/// What an ordinary user has kept of the superuser's rights is not the next program's (capabilities(7), "Transformation of capabilities during execve()"): the call that
-/// takes it from the deputy, and what that may do then.
-fn rights_after_exec(pid: i32) -> Option<(Call, u64)> {
-    let status = os::process::status(pid).ok()?;
-    let is_root = status.uid[0] == 0 || status.uid[1] == 0;
-    if is_root || status.permitted == status.ambient {
-        return None;
-    }
-    let (head, mut data) = os::namespace::capabilities(status.ambient, status.ambient);
-    (data[2], data[5]) = (status.inheritable as u32, (status.inheritable >> 32) as u32);
-    let data = head.iter().chain(&data).flat_map(|word| word.to_le_bytes()).collect();
-    let args = [0, size_of_val(&head) as u64, 0, 0, 0, 0];
-    Some((Call { pointers: 0b11, data, ..Call::new(libc::SYS_capset, args) }, status.ambient))
+    drop(table);
+    rights::execute(room, pid);
 }
 
 #[cfg(test)]

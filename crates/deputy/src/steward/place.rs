@@ -7,25 +7,30 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use wire::ToRoom;
-use wire::message::{Credentials, Descriptor, Directory, Place, Program, StandinId, ToOpen};
+use wire::message::{Capabilities, Credentials, Descriptor, Directory, Place, Program, StandinId, ToOpen};
 
-/// Who a process is now; its effective capabilities.
-pub fn credentials(pid: i32) -> Result<(Credentials, u64)> {
-    let status = process::status(pid)?;
-    let capabilities = status.capabilities;
-    Ok((ids(status), capabilities))
+/// Who a thread is now, and what it may do.
+pub fn credentials(tid: i32) -> Result<Credentials> {
+    Ok(rights(&process::status(tid)?))
 }
 
-fn ids(status: process::Status) -> Credentials {
-    let ids = |ids: [u32; 4]| [ids[0], ids[1], ids[2]];
-    Credentials { uid: ids(status.uid), gid: ids(status.gid), groups: status.groups }
+/// What that says of its rights.
+pub fn rights(status: &process::Status) -> Credentials {
+    let capabilities = Capabilities {
+        permitted: status.permitted,
+        effective: status.capabilities,
+        inheritable: status.inheritable,
+        ambient: status.ambient,
+        bounding: status.bounding,
+    };
+    Credentials { uid: status.uid, gid: status.gid, groups: status.groups.clone(), capabilities }
 }
 
-/// Reads everything that the body needs, and the effective capabilities. `next_standin` numbers its descriptors.
-pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<(Place, u64)> {
-    let (place, capabilities) = identity(pid, program)?;
+/// Reads everything that the body needs. `next_standin` numbers its descriptors.
+pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> StandinId) -> Result<Place> {
+    let place = identity(pid, program)?;
     let (descriptors, directories) = descriptors(pid, &mut next_standin)?;
-    Ok((Place { descriptors, directories, ..place }, capabilities))
+    Ok(Place { descriptors, directories, ..place })
 }
 
 /// What the room is to hear of descriptors that are placed so, if their open files have other flags by now.
@@ -42,7 +47,7 @@ pub fn changed_flags(pid: i32, placed: &[Descriptor]) -> Result<Option<ToRoom>> 
 }
 
 /// As [`describe`], without descriptors.
-pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
+pub fn identity(pid: i32, program: Program) -> Result<Place> {
     let status = process::status(pid)?;
     let cwd = process::link(pid, "cwd")?;
     if !cwd.is_absolute() || cwd.as_os_str().as_bytes().ends_with(b" (deleted)") {
@@ -51,8 +56,7 @@ pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
             std::io::Error::from_raw_os_error(libc::ENOENT),
         ));
     }
-    let capabilities = status.capabilities;
-    let place = Place {
+    Ok(Place {
         pid,
         program,
         cwd: cwd.as_os_str().as_bytes().to_vec(),
@@ -60,15 +64,14 @@ pub fn identity(pid: i32, program: Program) -> Result<(Place, u64)> {
         ignored: status.ignored,
         // Not what it blocks now: it may be turning into its deputy, which blocks all.
         blocked: 0,
-        credentials: ids(status),
+        credentials: rights(&status),
         limits: process::limits(pid)?,
         nice: process::times(pid)?.1,
         personality: process::personality(pid)?,
         descriptors: Vec::new(),
         directories: Vec::new(),
         arrival: None,
-    };
-    Ok((place, capabilities))
+    })
 }
 
 /// The open descriptors that an exec would keep. Those of one open file get one stand-in; directories, the body opens itself.
@@ -94,11 +97,6 @@ fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result
         found.push(Descriptor { fd, at_home: fd, standin, flags, terminal, timed, offset, end });
     }
     Ok((found, directories))
-}
-
-/// Permitted and effective capabilities of a process that is moved.
-pub fn may(pid: i32) -> Result<(u64, u64)> {
-    process::status(pid).map(|status| (status.permitted, status.capabilities))
 }
 
 /// If it is open on one that still has its name.

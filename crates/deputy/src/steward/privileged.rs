@@ -9,6 +9,7 @@ use super::moves::{self, Called};
 use super::place;
 use super::poller::Source;
 use super::proof::{DeputyProof, ProofError};
+use super::rights;
 use super::shared::{RoomState, Shared};
 use super::stops::Stops;
 use ctl::steward::Caller;
@@ -185,6 +186,20 @@ pub fn run(room: Arc<Shared>) {
     }
 }
 
+/// What a thread of a deputy has replied.
+struct Replied {
+    pid: i32,
+    tid: i32,
+    result: i64,
+    out: Vec<u8>,
+}
+
+/// A thread that has made a child.
+struct Maker {
+    pid: i32,
+    tid: i32,
+}
+
 impl Privileged {
     fn obey_some(&mut self) {
         for _ in 0..ORDERS_AT_ONCE {
@@ -310,7 +325,7 @@ impl Privileged {
 
     /// The process is no deputy, whatever it says: its body ends, and nothing is done for it any more. The process itself
     /// ends with it while it is still its user's; a program that gives rights is not the steward's to kill.
-    fn expel(&mut self, pid: i32, why: &ProofError) {
+    pub(super) fn expel(&mut self, pid: i32, why: &ProofError) {
         tracing::warn!(pid, "a deputy is not trusted any more: {why}");
         let gone = self.room.table().deputies.remove(&pid);
         self.room.poller.forget_process(pid);
@@ -348,7 +363,7 @@ impl Privileged {
                     table.deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)).and_then(|t| t.replied(result))
                 };
                 if let Some((job, result)) = done {
-                    self.done(pid, job, result, out);
+                    self.done(job, Replied { pid, tid, result, out });
                 }
             }
         }
@@ -385,16 +400,15 @@ impl Privileged {
             drop(table);
             return self.expel(pid, &why);
         }
-        let owned = described.map_err(|e| e.to_string()).and_then(|(place, capabilities)| {
+        let owned = described.map_err(|e| e.to_string()).and_then(|place| {
             self.room.args.check_owner(pid, &place.credentials.uid)?;
-            Ok((place, capabilities))
+            Ok(place)
         });
         match owned {
-            Ok((place, capabilities)) => {
+            Ok(place) => {
                 let place = wire::message::Place { blocked: deputy.blocked, ..place };
                 deputy.phase = Phase::Placing;
                 deputy.credentials = place.credentials.clone();
-                deputy.capabilities = capabilities;
                 for descriptor in &place.descriptors {
                     deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
                 }
@@ -436,17 +450,19 @@ impl Privileged {
         self.room.moves.keep_signal(pid, tid, info, tell);
     }
 
-    fn done(&mut self, pid: i32, job: Job, result: i64, out: Vec<u8>) {
+    fn done(&mut self, job: Job, replied: Replied) {
+        let Replied { pid, tid, result, out } = replied;
         match job.purpose {
-            Purpose::Call { id, nr, standin } => {
+            Purpose::Call { id, nr, standin, securebits } => {
                 self.room.table().calls.remove(&id);
-                if changes_ids(nr) {
-                    self.read_ids(pid);
+                if rights::changes_rights(nr) {
+                    self.read_rights(pid, tid);
+                    self.note_securebits(pid, securebits.filter(|_| result >= 0));
                 }
                 let ready = standin.and_then(|standin| self.room.ready_now(standin));
                 self.room.tell(&ToRoom::Return { id, result, out, ready });
             }
-            Purpose::Take { id, tid, standin, ref call } => {
+            Purpose::Take { id, standin, ref call } => {
                 self.room.table().calls.remove(&id);
                 match i32::try_from(result) {
                     Ok(fd) if !job.is_cancelled() => {
@@ -457,22 +473,24 @@ impl Privileged {
                 }
             }
             Purpose::Thread { id, channel } => {
-                let (tid, number) = channel::with_channel(result);
-                let result = if result < 0 { result } else { i64::from(tid) };
-                if result > 0 && !self.may_be_new_thread(pid, tid) {
+                let (made, number) = channel::with_channel(result);
+                let result = if result < 0 { result } else { i64::from(made) };
+                if result > 0 && !self.may_be_new_thread(pid, made) {
                     return self.expel(pid, &ProofError::Nonsense { pid, what: "that another's thread is its own" });
                 }
                 if result > 0 {
-                    let added = self.room.poller.add(channel.as_fd(), Source::Channel { pid, tid }, EventFlags::IN);
+                    let source = Source::Channel { pid, tid: made };
+                    let added = self.room.poller.add(channel.as_fd(), source, EventFlags::IN);
                     if let Some(deputy) = self.room.table().deputies.get_mut(&pid).filter(|_| added.is_ok()) {
-                        deputy.add_thread(tid, channel, Some(number));
+                        deputy.add_thread(made, channel, Some(number));
+                        deputy.inherit_rights(tid, made);
                     }
                 }
                 self.room.tell(&ToRoom::Return { id, result, out, ready: None });
             }
             Purpose::Fork { id, channel } => {
                 let result = match i32::try_from(result) {
-                    Ok(child) if child > 0 => match self.child(pid, child, channel) {
+                    Ok(child) if child > 0 => match self.child(Maker { pid, tid }, child, channel) {
                         Ok(()) => result,
                         Err(ChildError::NotTrusted(why)) => return self.expel(pid, &why),
                         Err(ChildError::NotWatched(e)) => {
@@ -501,7 +519,8 @@ impl Privileged {
     }
 
     /// A deputy has forked: its child is a deputy too, once it has said so itself.
-    fn child(&mut self, parent: i32, pid: i32, channel: OwnedFd) -> Result<(), ChildError> {
+    fn child(&mut self, maker: Maker, pid: i32, channel: OwnedFd) -> Result<(), ChildError> {
+        let parent = maker.pid;
         // Held before it is looked at, so that the one is the other.
         let pidfd = PidFd::open(pid);
         let child = {
@@ -516,25 +535,13 @@ impl Privileged {
                 Err(why) => return Err(ChildError::NotTrusted(why)),
             };
             let misses = if p.lends { Some(parent) } else { p.misses };
-            Deputy { misses, ..p.child(pidfd?, proof, channel) }
+            let credentials = p.rights(maker.tid).clone();
+            Deputy { misses, credentials, ..p.child(pidfd?, proof, channel) }
         };
         let mut child = child;
         // Another thread of the parent's may have got a descriptor since the fork.
         child.standins.retain(|_, fds| fds.iter().all(|fd| os::process::same_in_both(parent, pid, *fd)));
         Ok(self.room.adopt(pid, child)?)
-    }
-
-    fn read_ids(&mut self, pid: i32) {
-        let read = place::credentials(pid);
-        // After that: a program that the process has executed since has not been read.
-        let proven = self.room.table().deputies.get_mut(&pid).map(|deputy| deputy.proof.check());
-        if let Some(Err(why)) = proven {
-            return self.expel(pid, &why);
-        }
-        if let (Ok((credentials, capabilities)), Some(deputy)) = (read, self.room.table().deputies.get_mut(&pid)) {
-            deputy.credentials = credentials;
-            deputy.capabilities = capabilities;
-        }
     }
 
     fn ended(&mut self, key: u64, pid: i32) {
@@ -579,20 +586,4 @@ impl Privileged {
 
 fn returned(id: CallId, result: i64) -> ToRoom {
     ToRoom::Return { id, result, out: Vec::new(), ready: None }
-}
-
-fn changes_ids(nr: u32) -> bool {
-    matches!(
-        i64::from(nr),
-        libc::SYS_setuid
-            | libc::SYS_setgid
-            | libc::SYS_setreuid
-            | libc::SYS_setregid
-            | libc::SYS_setresuid
-            | libc::SYS_setresgid
-            | libc::SYS_setgroups
-            | libc::SYS_setfsuid
-            | libc::SYS_setfsgid
-            | libc::SYS_capset
-    )
 }

@@ -78,12 +78,7 @@ fn act_as(room: &Shared, who: &Credentials) -> std::io::Result<()> {
 fn rights(room: &Shared, pid: i32) -> Credentials {
     const NOBODY: u32 = 65534;
     match room.table().deputies.get(&pid) {
-        Some(deputy) => Credentials {
-            uid: deputy.credentials.uid[1],
-            gid: deputy.credentials.gid[1],
-            groups: Arc::from(deputy.credentials.groups.as_slice()),
-            caps: deputy.capabilities,
-        },
+        Some(deputy) => super::files::rights_of_files(&deputy.credentials),
         None => Credentials { uid: NOBODY, gid: NOBODY, groups: Arc::from([]), caps: 0 },
     }
 }

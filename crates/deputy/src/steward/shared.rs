@@ -58,7 +58,7 @@ pub struct Table {
     /// Open files of stand-ins, held as long as somebody in the room has them.
     pub anchors: HashMap<StandinId, Anchor>,
     /// Processes that are about to become deputies: the room's empty bodies open files with their rights already.
-    pub coming: HashMap<i32, (Credentials, u64)>,
+    pub coming: HashMap<i32, Credentials>,
     /// Which thread runs a forwarded call.
     pub calls: HashMap<CallId, (i32, i32)>,
     /// What waits for the room to stand.

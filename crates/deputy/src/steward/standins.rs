@@ -70,16 +70,10 @@ pub fn resolve(call: &mut Call, deputy: &Deputy) -> Result<(), StandinId> {
 }
 
 /// Has a deputy thread take the descriptor of a stand-in, for a call that needs it.
-pub fn take(
-    anchors: &HashMap<StandinId, Anchor>,
-    standin: StandinId,
-    id: CallId,
-    tid: i32,
-    call: Call,
-) -> Result<Job, i32> {
+pub fn take(anchors: &HashMap<StandinId, Anchor>, standin: StandinId, id: CallId, call: Call) -> Result<Job, i32> {
     let anchor = anchors.get(&standin).ok_or(libc::EBADF)?;
     let file = anchor.file.try_clone().map_err(|_| libc::EMFILE)?;
-    let purpose = Purpose::Take { id, tid, standin, call: Box::new(call) };
+    let purpose = Purpose::Take { id, standin, call: Box::new(call) };
     Ok(Job::with_fd(channel::order(abi::OP_TAKE, [0; 2], &[]), file, purpose))
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Notice, hear, setup, tell};
 use crate::ids;
+use os::namespace::CapabilitySets;
 use os::{Error, Result, namespace, seccomp};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -87,13 +88,31 @@ fn become_who(place: &Place) -> Result<()> {
         libc::setpriority(libc::PRIO_PROCESS, 0, place.nice);
     }
     namespace::keep_capabilities(KEPT_CAPABILITIES);
+    // What a change of user does to them home's kernel says (`warden/tracer/rights.rs`).
+    namespace::keep_capabilities_of_others()?;
     let who = &place.credentials;
     // The room's files are served with the rights that the deputy has at home: a group that has no id here is no loss.
     let groups: Vec<u32> = who.groups.iter().copied().filter(|group| ids::has(*group)).collect();
-    namespace::become_user(who.uid, who.gid, &groups)?;
+    let [uid, gid] = [who.uid, who.gid].map(|[real, effective, saved, _]| [real, effective, saved]);
+    namespace::become_user(uid, gid, &groups)?;
+    namespace::touch_files_as(who.uid[3], who.gid[3]);
+    take_capabilities(place)?;
     std::env::set_current_dir(std::ffi::OsStr::from_bytes(&place.cwd))
         .map_err(|e| Error::new(format!("entering {}", String::from_utf8_lossy(&place.cwd)), e))?;
     seccomp::no_new_privileges()
+}
+
+/// Those that the program has at home. What is moved here may still take those that it needs until its image is in place.
+fn take_capabilities(place: &Place) -> Result<()> {
+    let own = place.credentials.capabilities;
+    let permitted = match place.arrival {
+        Some(_) => KEPT_CAPABILITIES | namespace::CHECKPOINT_RESTORE,
+        None => own.permitted & KEPT_CAPABILITIES,
+    };
+    let effective = own.effective & own.permitted & KEPT_CAPABILITIES;
+    let inheritable = own.inheritable & KEPT_CAPABILITIES;
+    let ambient = own.ambient & inheritable & own.permitted;
+    namespace::take_capabilities(CapabilitySets { permitted, effective, inheritable }, ambient)
 }
 
 /// Opens what a process that is moved here needs, and waits in a trap for the tracer, which puts its image in the place of all that is here. The filter comes last.
@@ -105,10 +124,9 @@ fn become_empty(place: &Place, arrival: &Arrival, room: &setup::Room) -> Result<
     }
     set_limits(&limits);
     open_standins(place, room)?;
-    // To tell the kernel which file the program is.
-    namespace::keep_permitted()?;
     become_who(place)?;
     open_files(arrival)?;
+    // To tell the kernel which file the program is.
     namespace::take_checkpoint_restore(KEPT_CAPABILITIES)?;
     // SAFETY: the tracer sees the trap, and this code never runs again.
     unsafe { std::arch::asm!("int3", in("rax") MARK_EMPTY) };

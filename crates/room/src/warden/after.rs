@@ -4,7 +4,7 @@ use super::calls::sysv;
 use super::guests::{Accepted, Waiting, Who};
 use super::marshal::{Back, unpack};
 use super::message::{Incoming, Outgoing, Series};
-use super::owed::Due;
+use super::owed::{Descriptor, Due};
 use super::shared::{Pending, Shared};
 use super::spares::Spare;
 use crate::guest_memory;
@@ -38,6 +38,8 @@ pub enum After {
         /// Where the kernel here comes to, if that is known.
         expected: Option<u64>,
     },
+    /// The thread here keeps its capabilities through a change of user, or does not, as at home (PR_SET_KEEPCAPS).
+    KeepsCapabilities(bool),
     /// A thread here gets the nice value that its deputy has.
     Nice {
         /// The thread.
@@ -96,7 +98,11 @@ impl After {
         match self {
             After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
             After::Here | After::Sought { .. } => false,
-            After::Nice { .. } | After::Descriptor(_) | After::Owed { .. } | After::Received(_) => result >= 0,
+            After::KeepsCapabilities(_)
+            | After::Nice { .. }
+            | After::Descriptor(_)
+            | After::Owed { .. }
+            | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
             After::Series(_) | After::HereIfAbsent { .. } | After::Ipc(_) => true,
         }
@@ -110,6 +116,10 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         After::Write(back) | After::WriteElseHere(back) if write(host, &back, out) => result,
         After::Write(_) | After::WriteElseHere(_) => -i64::from(libc::EFAULT),
         After::Here | After::Sought { .. } => result,
+        After::KeepsCapabilities(keeps) => {
+            room.owed.add(host, Due::KeepsCapabilities(keeps));
+            result
+        }
         After::Nice { host, value } => {
             // SAFETY: numbers only. A thread that is gone needs none.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, host.0 as libc::id_t, value.clamp(0, 19)) };
@@ -127,7 +137,7 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
         After::Owed { who, number_at } => match adopt(room, who, result as i32, false) {
             Some(Spare { file, .. }) => {
-                room.owed.add(host, Due { file, close_on_exec: true, number_at });
+                room.owed.add(host, Due::Descriptor(Descriptor { file, close_on_exec: true, number_at }));
                 result
             }
             None => -i64::from(libc::ENFILE),

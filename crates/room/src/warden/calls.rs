@@ -17,12 +17,12 @@ use super::marshal;
 use super::shared::{Pending, Shared};
 use super::tracer::{Order, Which};
 use super::wall;
-use crate::guest_memory;
+use crate::{guest_memory, ids};
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use systable::{Class, Special};
+use systable::{Arg, Class, Special};
 use wire::ToHome;
 use wire::message::{Call, StandinId};
 
@@ -54,6 +54,13 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
                 Some(file) => offer(&waiting, file.as_fd()),
                 None => waiting.answer(Answer::Continue),
             }
+        }
+        // The tracer has the thread take rights that home has given.
+        (Some(_), Some(row))
+            if matches!(row.class, Class::Special(Special::Credentials | Special::Prctl))
+                && room.filtering.may(host_tid) =>
+        {
+            waiting.answer(Answer::Continue);
         }
         (Some(who), Some(row)) => {
             Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve()
@@ -181,9 +188,10 @@ impl Asked {
     fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {
         match self.pack() {
             Ok((call, back)) => {
-                // Made twice, setsid(2) fails.
-                let exact = matches!(self.row.class, Class::Special(Special::Wait | Special::Signal))
-                    || self.nr as i64 == libc::SYS_setsid;
+                // Made twice, setsid(2) fails. And rights that were given up are not there to do it again.
+                let exact =
+                    matches!(self.row.class, Class::Special(Special::Wait | Special::Signal | Special::Credentials))
+                        || self.nr as i64 == libc::SYS_setsid;
                 self.ask(call, after(back), exact);
             }
             Err(errno) => self.value(-i64::from(errno)),
@@ -224,12 +232,15 @@ impl Asked {
         }
     }
 
-    /// Ids are changed at home first, where files are served with them, and then here, where the hosting kernel checks them.
+    /// Ids are changed at home, where files are served with them. The body takes what that comes to (`tracer/rights.rs`).
     fn credentials(self) {
         if matches!(self.nr as i64, libc::SYS_capget | libc::SYS_capset) {
             return capabilities::serve(self);
         }
-        self.forward_and_then(|_| After::Here);
+        // To what it has no number for here the process changes at home.
+        let nobody = |id: u64| id as u32 == u32::MAX || ids::has(id as u32);
+        let unknown = self.row.args.iter().zip(self.args).any(|(arg, id)| *arg == Arg::Id && !nobody(id));
+        if unknown { self.go_home(libc::EINVAL) } else { self.forward() }
     }
 
     /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at once, a background write to the terminal goes through.

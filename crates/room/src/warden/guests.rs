@@ -47,6 +47,8 @@ pub struct Guest {
     pub runs: bool,
     /// It has asked to be traced by its parent.
     pub traced: ToBeTraced,
+    /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
+    pub gains_by_exec: bool,
 }
 
 /// A child of vfork(2) that asks to be traced (PTRACE_TRACEME), which it can be at home alone, and cannot go there before it executes a program: a shell first, by which it goes home, and
@@ -97,6 +99,7 @@ impl Guest {
             before: None,
             runs: false,
             traced: ToBeTraced::No,
+            gains_by_exec: false,
         }
     }
 

@@ -6,10 +6,11 @@ use super::cargo::Item;
 use super::following::{Followed, Source};
 use super::going_home;
 use super::lanes;
+use super::owed::Due;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
-use super::tracer::{News, Order};
+use super::tracer::{News, Order, gains_by_exec};
 use body::Lender;
 use os::pidfd::PidFd;
 use os::seccomp::Answer;
@@ -37,6 +38,15 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Return { id, result, out, ready } => {
             ready.into_iter().for_each(|(standin, events)| room.standins.returned(standin, events));
             returned(room, id, result, out);
+        }
+        ToRoom::Rights { tid, credentials } => {
+            let mut guests = room.guests();
+            let Some(host) = guests.host(tid) else { return true };
+            let pid = guests.who(host).map(|who| who.pid);
+            if let Some(guest) = pid.and_then(|pid| guests.get_mut(pid)) {
+                guest.gains_by_exec = gains_by_exec(&credentials);
+            }
+            room.owed.add(host, Due::Rights(credentials));
         }
         ToRoom::Signal { pid, tid, info } => match info.try_into() {
             Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),

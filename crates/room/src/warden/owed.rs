@@ -1,14 +1,28 @@
-//! Descriptors that came with a message for a thread that was interrupted, or is to leave, or that are of a child that it made: they cannot be given through its listener, so the tracer has the thread
-//! take them before its call returns.
+//! What a thread is to do before its call returns, and that only the tracer can have it do.
+//!
+//! Descriptors that came with a message for a thread that was interrupted, or is to leave, or that are of a child that it made: they cannot be given through its listener.
+//! Rights that a call has changed at home.
 
 use os::ptrace::HostTid;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
+use wire::message::Credentials;
 
-/// One of them.
+/// One of these things.
 #[derive(Debug)]
-pub struct Due {
+pub enum Due {
+    /// Take a descriptor.
+    Descriptor(Descriptor),
+    /// Take these rights.
+    Rights(Box<Credentials>),
+    /// Have the flag of PR_SET_KEEPCAPS, or have it not.
+    KeepsCapabilities(bool),
+}
+
+/// A descriptor that a thread takes.
+#[derive(Debug)]
+pub struct Descriptor {
     /// The open file.
     pub file: OwnedFd,
     /// MSG_CMSG_CLOEXEC
@@ -17,17 +31,17 @@ pub struct Due {
     pub number_at: u64,
 }
 
-/// All of them.
+/// All that threads are to do.
 #[derive(Debug, Default)]
 pub struct Owed(Mutex<HashMap<HostTid, Vec<Due>>>);
 
 impl Owed {
-    /// One more.
+    /// Adds something.
     pub fn add(&self, host: HostTid, due: Due) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(host).or_default().push(due);
     }
 
-    /// What a thread is to take, and has not.
+    /// Takes what a thread is to do, and has not done.
     pub fn take(&self, host: HostTid) -> Vec<Due> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&host).unwrap_or_default()
     }

@@ -4,6 +4,7 @@
 use super::cargo::Item;
 use super::following::{Followed, Source};
 use super::guests::ToBeTraced;
+use super::relatives;
 use super::setup::obey;
 use super::shared::Shared;
 use super::tracer::{Afterwards, Order};
@@ -71,10 +72,14 @@ impl Uplink for Files {
 
     fn executes_at_home(&self, tid: u32) -> bool {
         let is_due = |traced| matches!(traced, ToBeTraced::Promised | ToBeTraced::Due);
-        let host = self.thread(tid);
-        let guests = self.room.guests();
-        let guest = host.and_then(|host| guests.who(host)).and_then(|who| guests.get(who.pid));
-        guest.is_some_and(|guest| is_due(guest.traced))
+        let Some(who) = self.thread(tid).and_then(|host| self.room.guests().who(host)) else { return false };
+        let (is_due, gains) = {
+            let guests = self.room.guests();
+            let Some(guest) = guests.get(who.pid) else { return false };
+            (is_due(guest.traced), guest.runs && guest.gains_by_exec)
+        };
+        // One that has its parent's memory could not begin its program there with more rights: it keeps those that it has.
+        is_due || gains && relatives::begetter(&self.room, who.pid).is_none()
     }
 
     fn begins_at_home(&self, tid: u32, reply: LateReply) {

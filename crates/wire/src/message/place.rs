@@ -88,8 +88,8 @@ pub struct Arrival {
     pub descriptors_max: (u64, u64),
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
-    /// Permitted and effective capabilities at home.
-    pub capabilities: (u64, u64),
+    /// Capabilities at home.
+    pub capabilities: Capabilities,
 }
 
 /// A file that is to be opened.
@@ -114,15 +114,32 @@ pub struct Program {
     pub envp: Vec<Vec<u8>>,
 }
 
-/// Who a process is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Who a thread is, and what it may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// Real, effective, saved user id.
-    pub uid: [u32; 3],
-    /// Real, effective, saved group id.
-    pub gid: [u32; 3],
+    /// Real, effective, saved, and file-system user id.
+    pub uid: [u32; 4],
+    /// Real, effective, saved, and file-system group id.
+    pub gid: [u32; 4],
     /// Supplementary groups.
     pub groups: Vec<u32>,
+    /// Capabilities at home.
+    pub capabilities: Capabilities,
+}
+
+/// Sets of capabilities, a bit each (capabilities(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// Those that the thread may take.
+    pub permitted: u64,
+    /// Those that count.
+    pub effective: u64,
+    /// Those that a program which it executes may be given.
+    pub inheritable: u64,
+    /// Those that the next program has.
+    pub ambient: u64,
+    /// The most that a program can be given.
+    pub bounding: u64,
 }
 
 /// One descriptor of a deputy.

@@ -2,9 +2,10 @@
 
 use super::reopened::{self, Opening};
 use super::written;
+use crate::steward::files;
 use crate::steward::shared::Shared;
 use body::{BodyError, Inside};
-use homefs::server::{Credentials, Server};
+use homefs::server::Server;
 use image::File;
 use os::pidfd::PidFd;
 use os::process::FdInfo;
@@ -152,8 +153,7 @@ fn open_again(room: &Shared, pid: i32, file: &File) -> Option<Result<OwnedFd, Bo
     let who = {
         let table = room.table();
         let deputy = table.deputies.get(&pid)?;
-        let (ids, caps) = (&deputy.credentials, deputy.capabilities);
-        Credentials { uid: ids.uid[1], gid: ids.gid[1], groups: Arc::from(ids.groups.as_slice()), caps }
+        files::rights_of_files(&deputy.credentials)
     };
     let flags = match reopened::flags(file) {
         Ok(flags) => OFlags::from_bits_retain(flags as u32),

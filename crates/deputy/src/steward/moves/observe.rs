@@ -221,7 +221,7 @@ impl Observed {
     pub fn place(&self, pid: i32, standins: &[(i32, StandinId)], names: &Names) -> Result<Place, BodyError> {
         let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
         let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
-        let (mut placed, _) = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
+        let mut placed = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
         for (fd, standin) in standins {
             let FdInfo { flags, offset, .. } = process::fd_info(pid, *fd)?;
             let (terminal, timed) = (place::may_be_terminal(pid, *fd), place::is_timed(pid, *fd));
@@ -235,8 +235,8 @@ impl Observed {
         let files = (0..).zip(&self.files).map(|(place, f)| place::to_open(f, names.of(place, f))).collect();
         let descriptors_max =
             placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or((u64::MAX, u64::MAX), |limits| *limits);
-        placed.arrival =
-            Some(Arrival { files, files_at, descriptors_max, child_flags: 0, capabilities: place::may(pid)? });
+        let capabilities = placed.credentials.capabilities;
+        placed.arrival = Some(Arrival { files, files_at, descriptors_max, child_flags: 0, capabilities });
         Ok(placed)
     }
 

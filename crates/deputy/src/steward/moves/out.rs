@@ -501,7 +501,7 @@ impl Move {
         let proof = DeputyProof::of_coming(ProcessIdentity::of(self.pid)?);
         let mut deputy = Deputy::new(PidFd::open(self.pid)?, proof, program, first);
         deputy.phase = Phase::Away;
-        (deputy.credentials, deputy.capabilities) = place::credentials(self.pid)?;
+        deputy.credentials = place::credentials(self.pid)?;
         for descriptor in &place.descriptors {
             deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
         }

@@ -289,7 +289,7 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
     let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
     let executed = image.process.exe.and_then(|exe| image.files.get(exe as usize));
     let path = executed.map(|file| file.path.clone()).unwrap_or_default();
-    let (mut placed, _) = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
+    let mut placed = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
     placed.cwd.clone_from(&image.process.cwd);
     (placed.umask, placed.ignored) = (image.process.umask, outline.ignored);
     for descriptor in &image.descriptors {
@@ -313,7 +313,7 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
         files_at,
         descriptors_max,
         child_flags: outline.child_flags,
-        capabilities: place::may(pid)?,
+        capabilities: placed.credentials.capabilities,
     });
     Ok(placed)
 }
@@ -342,7 +342,7 @@ fn deputy(
     let proof = DeputyProof::of_deputy(pid).map_err(BodyError::from)?;
     let mut deputy = Deputy::new(pidfd, proof, program, again);
     deputy.phase = Phase::Away;
-    (deputy.credentials, deputy.capabilities) = place::credentials(pid)?;
+    deputy.credentials = place::credentials(pid)?;
     deputy.add_thread(pid, first, number);
     threads.into_iter().for_each(|(tid, (channel, number))| deputy.add_thread(tid, channel, number));
     for list in &handover.standins {

@@ -1,10 +1,9 @@
-//! capget(2) and capset(2): the deputy's are the true ones, by which home serves. Those of the body are few, and never more than they were.
+//! capget(2) and capset(2): the deputy's are the true ones, by which home serves. Those of the body are few; it takes what home's kernel makes of them (`tracer/rights.rs`).
 
 use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
-use os::process::Status;
 use wire::message::Call;
 
 /// `struct __user_cap_header_struct` (linux/capability.h): version, PID.
@@ -37,11 +36,9 @@ pub fn serve(asked: Asked) {
     if guest_memory::read(host, data_at, &mut data[..bytes]).is_err() {
         return asked.here();
     }
-    let wanted = Wanted::of(data);
+    // What of home's the body does not have it cannot be given here; what it can, it takes before the call returns.
     let set = call(&memory);
-    let here = os::process::status(host).is_ok_and(|body| wanted.fits(&body));
-    // What of home's the body does not have, it cannot be given here; home decides without it.
-    asked.ask(set, if here { After::Here } else { After::Write(Vec::new()) }, false);
+    asked.ask(set, After::Write(Vec::new()), true);
 }
 
 /// Bytes of the data, by the version; `None` if there is no such version.
@@ -53,35 +50,14 @@ fn bytes_of(version: [u8; 4]) -> Option<usize> {
     }
 }
 
-/// What capset(2) is to set.
-#[derive(Debug, PartialEq, Eq)]
-struct Wanted {
-    permitted: u64,
-    inheritable: u64,
-}
-
-impl Wanted {
-    fn of(data: &[u8]) -> Wanted {
-        let word = |n: usize| data.iter().skip(4 * n).take(4).rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        Wanted { permitted: word(1) | word(4) << 32, inheritable: word(2) | word(5) << 32 }
-    }
-
-    /// The kernel here would take it of a body.
-    fn fits(&self, body: &Status) -> bool {
-        self.permitted & !body.permitted == 0 && self.inheritable & !(body.inheritable | body.permitted) == 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_data() {
-        let mut data = [0; DATA_BYTES];
-        (data[4], data[8], data[16], data[20]) = (1, 2, 3, 4);
-        assert_eq!(Wanted::of(&data), Wanted { permitted: 1 | 3 << 32, inheritable: 2 | 4 << 32 });
+    fn the_version_says_how_much_there_is() {
         assert_eq!(bytes_of(VERSION_1.to_le_bytes()), Some(12));
+        assert_eq!(bytes_of(VERSION_3.to_le_bytes()), Some(24));
         assert_eq!(bytes_of([0; 4]), None);
     }
 }

@@ -10,6 +10,8 @@ use wire::message::Call;
 const PR_SET_IO_FLUSHER: i32 = 57;
 const PR_GET_IO_FLUSHER: i32 = 58;
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+/// linux/securebits.h
+const SECBIT_KEEP_CAPS: u64 = 1 << 4;
 const PR_SYS_DISPATCH_OFF: u64 = 0;
 
 /// Bytes of a name, with its end.
@@ -26,13 +28,18 @@ pub fn serve(asked: Asked) {
         // What home holds against its program: a body has promised all, and may do little.
         libc::PR_SET_NO_NEW_PRIVS
         | libc::PR_GET_NO_NEW_PRIVS
-        | libc::PR_SET_SECUREBITS
         | libc::PR_GET_SECUREBITS
         | libc::PR_CAPBSET_DROP
         | libc::PR_CAPBSET_READ
         | libc::PR_CAP_AMBIENT
         | PR_SET_IO_FLUSHER
         | PR_GET_IO_FLUSHER => at_home(asked),
+        // One of them is told here.
+        libc::PR_SET_SECUREBITS => {
+            let call = call(&asked, asked.args);
+            let keeps = asked.args[1] & SECBIT_KEEP_CAPS != 0;
+            asked.ask(call, After::KeepsCapabilities(keeps), true);
+        }
         libc::PR_SET_KEEPCAPS | libc::PR_SET_DUMPABLE => in_both(asked),
         // Calls that stand in for others would come back to the program.
         PR_SET_SYSCALL_USER_DISPATCH if asked.args[1] != PR_SYS_DISPATCH_OFF => asked.go_home(libc::EINVAL),
@@ -55,7 +62,7 @@ fn in_both(asked: Asked) {
 /// Values only. Parents and orphans are the home's.
 fn at_home(asked: Asked) {
     let call = call(&asked, asked.args);
-    asked.ask(call, After::Write(Vec::new()), false);
+    asked.ask(call, After::Write(Vec::new()), true);
 }
 
 fn number_of_home(asked: Asked) {

@@ -2,7 +2,7 @@
 
 use super::super::after::adopt;
 use super::super::guests::Waiting;
-use super::super::owed::Due;
+use super::super::owed::{Descriptor, Due};
 use super::super::shared::Shared;
 use super::{Incoming, half, word};
 use os::ptrace::HostTid;
@@ -83,7 +83,7 @@ pub fn receive(
             });
             let number = given.unwrap_or_else(|| {
                 let number_at = incoming.control.at.wrapping_add(at as u64);
-                room.owed.add(host, Due { file: spare.file, close_on_exec, number_at });
+                room.owed.add(host, Due::Descriptor(Descriptor { file: spare.file, close_on_exec, number_at }));
                 -1
             });
             control[at..at + 4].copy_from_slice(&number.to_le_bytes());

@@ -1,8 +1,8 @@
 //! Bodies that come from elsewhere: the porter makes an empty process under the right number, which stops in a trap; then its memory is laid out, the pages are
 //! written by another thread ([`crate::warden::cargo`]), and its state is set. It runs when home says so: until then the original may still go on.
 
-use super::Tracer;
-use crate::porter::{KEPT_CAPABILITIES, MARK_EMPTY, filter};
+use super::{Tracer, rights};
+use crate::porter::{MARK_EMPTY, filter};
 use crate::warden::cpu_times::Before;
 use crate::warden::guests::Who;
 use crate::warden::shared::Shared;
@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use wire::ToHome;
-use wire::message::Arrival;
+use wire::message::{Arrival, Capabilities};
 
 /// An empty process whose memory is laid out.
 #[derive(Debug)]
@@ -28,14 +28,10 @@ struct Shell {
     /// Descriptors that it has, of whatever use.
     descriptors: Vec<i32>,
     /// Capabilities that it keeps.
-    kept: Kept,
+    kept: Capabilities,
     /// It has the guests' filter.
     confined: bool,
 }
-
-/// Permitted and effective ones.
-#[derive(Clone, Copy, Debug)]
-struct Kept(u64, u64);
 
 /// Those that come.
 #[derive(Debug, Default)]
@@ -233,7 +229,7 @@ impl Tracer {
         &mut self,
         inside: &mut Inside,
         (image, others, onward): (&Image, &[Thread], bool),
-        kept: Kept,
+        kept: Capabilities,
     ) -> Result<Vec<Stopped>, BodyError> {
         // What has happened meanwhile to what stays at home, home says once more before it runs.
         body::watch_again(inside, image)?;
@@ -308,7 +304,7 @@ impl Tracer {
         open_written(&mut inside, &Image::default(), image, &given)?;
         let confined = self.confine_early(&mut inside, image.process.pid)?;
         let descriptors = os::process::descriptors(host.0)?;
-        Ok((Shell { inside, descriptors, kept: kept_capabilities(arrival), confined }, given))
+        Ok((Shell { inside, descriptors, kept: rights::kept(arrival.capabilities), confined }, given))
     }
 
     /// Home has decided: the body runs.
@@ -473,17 +469,14 @@ fn set_descriptors(there: &[i32], batch: &mut Batch, image: &Image, arrival: &Ar
     }
 }
 
-/// The capabilities of a guest: those of home's that a guest may have.
-fn kept_capabilities(arrival: &Arrival) -> Kept {
-    let (permitted, effective) = arrival.capabilities;
-    Kept(permitted & KEPT_CAPABILITIES, permitted & effective & KEPT_CAPABILITIES)
-}
-
 /// All others are given up. Each thread has its own.
-fn give_up_capabilities(batch: &mut Batch, Kept(permitted, effective): Kept) {
-    let (head, data) = os::namespace::capabilities(permitted, effective);
+fn give_up_capabilities(batch: &mut Batch, kept: Capabilities) {
+    let (head, data) = os::namespace::capabilities(rights::sets(kept));
     let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
     batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
+    for args in rights::raising(kept.ambient) {
+        batch.may(libc::SYS_prctl, args);
+    }
 }
 
 /// A filter as it lies in memory.

@@ -1,7 +1,7 @@
 //! Bodies from their start to their end.
 
-use super::Tracer;
 use super::porters::Then;
+use super::{Tracer, rights};
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, tell};
 use crate::usage::Usage;
 use crate::warden::following::Followed;
@@ -134,7 +134,8 @@ impl Tracer {
         if let Some(arrival) = place.arrival {
             self.arriving.expect(pid, arrival);
         }
-        let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
+        let gains_by_exec = rights::gains_by_exec(&place.credentials);
+        let guest = Guest { gains_by_exec, ..Guest::new(&place.descriptors, place.ignored, child_flags) };
         self.room.guests().add(pid, guest);
         place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
         self.room.standins.files.begin_all(&place.descriptors);
