@@ -52,7 +52,7 @@ fn what_is_urgent_goes_before_a_call_that_waits() {
     let (mut deputy, first) = deputy();
     let pid = std::process::id() as i32;
     let thread = deputy.threads.get_mut(&pid).unwrap();
-    let purpose = Purpose::Call { id: CallId(7), nr: 0, standin: None };
+    let purpose = Purpose::Call { id: CallId(7), nr: 0, standin: None, securebits: None };
     thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), purpose).made_again(true));
     assert!(!thread.is_to_be_interrupted());
     deputy.give_soon(Job::new(channel::order(abi::OP_PROGRAM, [0; 2], &[]), Purpose::Nothing));
@@ -71,7 +71,7 @@ fn interrupted_calls_are_made_again_unless_cancelled() {
     let pid = std::process::id() as i32;
     let id = CallId(7);
     let thread = deputy.threads.get_mut(&pid).unwrap();
-    thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0, standin: None }));
+    thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0, standin: None, securebits: None }));
     next(&first);
     assert!(thread.replied(abi::NOT_EXECUTED).is_none());
     assert_eq!(next(&first), abi::OP_CALL);
