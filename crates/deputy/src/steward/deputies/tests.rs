@@ -71,7 +71,10 @@ fn interrupted_calls_are_made_again_unless_cancelled() {
     let pid = std::process::id() as i32;
     let id = CallId(7);
     let thread = deputy.threads.get_mut(&pid).unwrap();
-    thread.give(Job::new(channel::order(abi::OP_CALL, [0; 2], &[]), Purpose::Call { id, nr: 0, standin: None, securebits: None }));
+    thread.give(Job::new(
+        channel::order(abi::OP_CALL, [0; 2], &[]),
+        Purpose::Call { id, nr: 0, standin: None, securebits: None },
+    ));
     next(&first);
     assert!(thread.replied(abi::NOT_EXECUTED).is_none());
     assert_eq!(next(&first), abi::OP_CALL);
