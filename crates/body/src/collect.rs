@@ -4,7 +4,7 @@ use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
 use crate::keys;
 use crate::odd;
-use crate::rebuild::free_place;
+use crate::rebuild::{self, free_place};
 use crate::rewind::{RESTART_BLOCK, rewind};
 use crate::timers;
 use crate::watches;
@@ -444,6 +444,23 @@ impl Collected {
         self.taken.into_iter().map(|t| t.inside).collect()
     }
 
+    /// Does not carry waiting signals that are such: they wait on here.
+    pub fn leave_behind(&mut self, is_such: impl Fn(&[u8]) -> bool) {
+        self.process.pending.retain(|info| !is_such(info));
+        self.threads.iter_mut().for_each(|thread| thread.pending.retain(|info| !is_such(info)));
+    }
+
+    /// Takes the signals that waited when it was collected, which its body has now.
+    pub fn take_signals(&mut self) -> Result<(), BodyError> {
+        let shared = self.process.pending.clone();
+        for (n, (taken, thread)) in self.taken.iter_mut().zip(&self.threads).enumerate() {
+            // A thread takes its own first, then those of its process (dequeue_signal in kernel/signal.c).
+            let all = thread.pending.iter().chain(shared.iter().filter(|_| n == 0));
+            rebuild::take(&mut taken.inside, all)?;
+        }
+        Ok(())
+    }
+
     /// Takes out of its memory what the collection needed there, for another that has the same.
     pub fn clear_away(mut self) -> Result<(), BodyError> {
         self.first().map_or(Ok(()), |first| Ok(first.unmap_region()?))
@@ -464,7 +481,7 @@ impl Collected {
             }
             timers::arm(&mut batch, &posix_timers);
             first.run(&batch)?;
-            if action[0] == libc::SIG_IGN as u64 {
+            if action[0] == libc::SIG_IGN as u64 && !first.is_quiet() {
                 let mut batch = first.batch();
                 let bytes: Vec<u8> = action.iter().flat_map(|w| w.to_le_bytes()).collect();
                 let at = batch.put(&bytes);

@@ -36,7 +36,7 @@ pub struct Left {
 #[derive(Debug)]
 struct Looking {
     tid: Option<i32>,
-    begin: Sender<Vec<Area>>,
+    begin: Option<Sender<Vec<Area>>>,
     found: Receiver<Result<Found, BodyError>>,
     /// It leaves the processor alone on which the process is collected.
     elsewhere: RefCell<Option<Elsewhere>>,
@@ -59,7 +59,7 @@ impl Headstart {
         if let Some(looking) = &self.looking {
             *looking.elsewhere.borrow_mut() = looking.tid.and_then(Elsewhere::keep);
             // One that has ended is found out when its answer is wanted.
-            let _ = looking.begin.send(areas.to_vec());
+            let _ = looking.begin.as_ref().map(|begin| begin.send(areas.to_vec()));
         }
     }
 
@@ -107,16 +107,25 @@ impl Looking {
         let thread = Standby::start()?;
         let tid = thread.tid();
         thread.run(c"look", move || {
-            if let Ok(areas) = begins.recv() {
-                // Who does not wait any more has given up.
-                let _ = tell.send(look(pid, &ahead, &areas));
-            }
+            let seen = begins.recv().ok().map(|areas| look(pid, &ahead, &areas));
+            // Nothing watches the memory any more when the answer, or the lack of one, is known: another try would find that it is watched.
+            drop(ahead);
+            // Who does not wait any more has given up.
+            let _ = seen.map(|seen| tell.send(seen));
         });
-        Ok(Looking { tid, begin, found, elsewhere: RefCell::default() })
+        Ok(Looking { tid, begin: Some(begin), found, elsewhere: RefCell::default() })
     }
 
     fn found(self) -> Result<Found, BodyError> {
         self.found.recv().map_err(|_| BodyError::Stays("nobody looks at its memory".into()))?
+    }
+}
+
+impl Drop for Looking {
+    /// Waits until the thread has ended its look.
+    fn drop(&mut self) {
+        self.begin = None;
+        let _ = self.found.recv();
     }
 }
 

@@ -402,24 +402,63 @@ fn schedule(host: HostTid, thread: &Thread) {
     }
 }
 
-/// Signals that waited are sent again, from the process to itself: so they carry what they carried. Those of one thread come from that thread.
-pub fn requeue(inside: &mut Inside, image: &Image, more: &[(Option<i32>, [u8; 128])]) -> Result<(), BodyError> {
-    let pid = image.process.pid;
-    let shared = image.process.pending.iter().map(|info| (None, info.as_slice()));
-    let own = image.threads.iter().flat_map(|t| t.pending.iter().map(|info| (Some(t.tid), info.as_slice())));
-    let more = more.iter().map(|(tid, info)| (*tid, info.as_slice()));
+/// What a signal carries.
+type Info = [u8; INFO_BYTES];
+const INFO_BYTES: usize = 128;
+
+/// Signals that waited for the process are sent again, from its first thread: so they carry what they carried. `more` came since.
+pub fn requeue(inside: &mut Inside, image: &Image, more: &[Info]) -> Result<(), BodyError> {
+    let pid = image.process.pid as u64;
+    let all: Vec<&[u8]> = image.process.pending.iter().map(Vec::as_slice).chain(more.iter().map(Info::as_slice)).collect();
+    queue(inside, &all, |batch, signal, at| batch.may(libc::SYS_rt_sigqueueinfo, [pid, signal, at, 0, 0, 0]))
+}
+
+/// The same, of those that waited for one thread, which sends them itself: the kernel believes nobody else what they carry.
+pub fn requeue_own(
+    inside: &mut Inside,
+    image: &Image,
+    thread: &Thread,
+    more: &[(Option<i32>, Info)],
+) -> Result<(), BodyError> {
+    let (pid, tid) = (image.process.pid as u64, thread.tid as u64);
+    let since = more.iter().filter(|(of, _)| *of == Some(thread.tid)).map(|(_, info)| info.as_slice());
+    let all: Vec<&[u8]> = thread.pending.iter().map(Vec::as_slice).chain(since).collect();
+    queue(inside, &all, |batch, signal, at| batch.may(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal, at, 0, 0]))
+}
+
+fn queue(
+    inside: &mut Inside,
+    all: &[&[u8]],
+    send: impl Fn(&mut Batch, u64, u64) -> usize,
+) -> Result<(), BodyError> {
+    let number = |info: &[u8]| i32::from(info.first().copied().unwrap_or(0));
+    if all.iter().any(|info| number(info) == libc::SIGTRAP) {
+        inside.be_quiet()?;
+    }
     let mut batch = inside.batch();
-    for (tid, info) in shared.chain(own).chain(more) {
+    for info in all {
         if batch.room() < info.len() {
             inside.run(&batch)?;
             batch = inside.batch();
         }
-        let signal = info.first().copied().unwrap_or(0);
         let at = batch.put(info);
-        match tid {
-            None => batch.may(libc::SYS_rt_sigqueueinfo, [pid as u64, u64::from(signal), at, 0, 0, 0]),
-            Some(tid) => batch.may(libc::SYS_rt_tgsigqueueinfo, [pid as u64, tid as u64, u64::from(signal), at, 0, 0]),
-        };
+        send(&mut batch, number(info) as u64, at);
+    }
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// Takes as many of each signal as are among these, which wait for the thread or its process.
+pub fn take<'a>(inside: &mut Inside, signals: impl Iterator<Item = &'a Vec<u8>>) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    let at_once = batch.put(&[0; 16]);
+    for signal in signals.filter_map(|info| info.first()).filter(|signal| (1..=SIGNALS as u8).contains(signal)) {
+        let set = batch.put(&(1u64 << (signal - 1)).to_le_bytes());
+        batch.may(libc::SYS_rt_sigtimedwait, [set, 0, at_once, MASK_BYTES, 0, 0]);
+        if batch.room() < size_of::<u64>() {
+            inside.run(&batch)?;
+            batch = inside.batch();
+        }
     }
     inside.run(&batch)?;
     Ok(())

@@ -1,7 +1,8 @@
 //! System calls made inside a stopped process: one by one from an instruction that is there, or as a batch by a few instructions that are put there.
 //!
 //! A trap that comes while SIGTRAP is blocked or ignored makes the kernel forget the process' action for it (force_sig_info_to_task in
-//! kernel/signal.c): so it is not blocked here, and who collects actions must know whether it was ignored.
+//! kernel/signal.c): so it is not blocked here, and who collects actions must know whether it was ignored. Where a SIGTRAP of the program's waits, it would be taken for ours: there
+//! all signals stay blocked, and calls are made one by one, each from one stop at a call to the next.
 
 mod batch;
 mod memory;
@@ -11,7 +12,7 @@ pub use batch::{Batch, DATA_BYTES, REGION_BYTES};
 pub use memory::Memory;
 
 use crate::processor::{Together, made_together};
-use crate::ptrace::{Event, HostTid, Stopped, TraceError, wait_for};
+use crate::ptrace::{self, Event, HostTid, Stopped, TraceError, wait_for};
 use crate::{Error, areas};
 
 type Traced<T> = Result<T, TraceError>;
@@ -38,6 +39,8 @@ pub struct Inside {
     halted: bool,
     /// Its filters do not see the calls.
     unfiltered: bool,
+    /// No call may end in a trap: a SIGTRAP of the program's waits.
+    quiet: bool,
 }
 
 const PAGE: usize = 4096;
@@ -80,7 +83,8 @@ impl Inside {
         let mut registers = stopped.registers()?;
         registers.orig_rax = u64::MAX;
         registers.eflags &= !(TRAP_FLAG | DIRECTION_FLAG | ALIGNMENT_FLAG);
-        stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
+        let quiet = waits_for_trap(&stopped)?;
+        stopped.set_mask(if quiet { u64::MAX } else { !TRAP })?;
         Ok(Inside {
             tid: stopped.tid(),
             unfiltered: std::mem::take(&mut stopped.unfiltered),
@@ -91,7 +95,19 @@ impl Inside {
             region: None,
             made: Vec::new(),
             halted: false,
+            quiet,
         })
+    }
+
+    /// Makes no call from now on that ends in a trap: a SIGTRAP is about to wait.
+    pub fn be_quiet(&mut self) -> Traced<()> {
+        self.quiet = true;
+        self.stopped.as_mut().ok_or(TraceError::Gone)?.set_mask(u64::MAX)
+    }
+
+    /// A SIGTRAP of the program's waits: nothing was trapped.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// No filter sees its calls.
@@ -140,14 +156,87 @@ impl Inside {
     pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Traced<i64> {
         let args = as_ours(nr, args);
         let mut registers = self.registers;
-        (registers.rip, registers.rax) = (self.gate, nr as u64);
+        let gate = if self.quiet { self.quiet_gate() } else { self.gate };
+        (registers.rip, registers.rax) = (gate, nr as u64);
         (registers.rdi, registers.rsi, registers.rdx) = (args[0], args[1], args[2]);
         (registers.r10, registers.r8, registers.r9) = (args[3], args[4], args[5]);
         let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
         stopped.set_registers(&registers)?;
         let _together = Together::with(self.tid.0);
+        if self.quiet {
+            // To its beginning, and to its end.
+            stopped.resume_to_call_end()?;
+            let stopped = self.at_a_call()?;
+            stopped.resume_to_call_end()?;
+            let stopped = self.at_a_call()?;
+            let result = stopped.registers()?.rax as i64;
+            self.stopped = Some(stopped);
+            return Ok(result);
+        }
         stopped.step()?;
         Ok(self.trapped(true)?.rax as i64)
+    }
+
+    /// Has the thread, which stands at the end of a call, stop as if it was interrupted: from there the kernel restarts what its registers say is to be restarted.
+    fn halt(&mut self) -> Traced<()> {
+        let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
+        stopped.set_registers(&self.registers)?;
+        loop {
+            ptrace::interrupt(self.tid)?;
+            stopped.resume(0)?;
+            stopped = match wait_for(self.tid)? {
+                Event::Halt(stopped, _) => {
+                    self.stopped = Some(stopped);
+                    return Ok(());
+                }
+                Event::Signal(stopped, signal) => {
+                    self.halted |= signal == libc::SIGSTOP;
+                    stopped
+                }
+                Event::Made(stopped, _)
+                | Event::Exec(stopped, _)
+                | Event::SystemCall(stopped)
+                | Event::Filter(stopped)
+                | Event::Other(stopped) => stopped,
+                Event::Exited(_) | Event::Killed(_) => return Err(TraceError::Gone),
+            };
+        }
+    }
+
+    /// What the program has mapped itself may be gone where the region is.
+    fn quiet_gate(&self) -> u64 {
+        let in_region = batch::code().windows(SYSCALL.len()).position(|code| code == SYSCALL);
+        self.region.zip(in_region).map_or(self.gate, |(region, at)| region + at as u64)
+    }
+
+    /// Waits for the next stop at the beginning or end of a call.
+    fn at_a_call(&mut self) -> Traced<Stopped> {
+        loop {
+            let stopped = match wait_for(self.tid)? {
+                Event::SystemCall(stopped) | Event::Signal(stopped, libc::SIGTRAP) => return Ok(stopped),
+                Event::Signal(stopped, libc::SIGSTOP) => {
+                    self.halted = true;
+                    stopped
+                }
+                Event::Signal(stopped, signal) => {
+                    self.stopped = Some(stopped);
+                    let words = format!("making calls in {} (signal {signal})", self.tid.0);
+                    return Err(Error::new(words, std::io::Error::from_raw_os_error(libc::EFAULT)).into());
+                }
+                Event::Made(stopped, child) => {
+                    self.made.push(child);
+                    stopped
+                }
+                Event::Halt(stopped, _) | Event::Other(stopped) | Event::Exec(stopped, _) | Event::Filter(stopped) => {
+                    stopped
+                }
+                Event::Exited(_) | Event::Killed(_) => {
+                    self.halted = false;
+                    return Err(TraceError::Gone);
+                }
+            };
+            stopped.resume_to_call_end()?;
+        }
     }
 
     /// As [`Inside::call`]; what the kernel refused is an error that says what was tried.
@@ -205,6 +294,15 @@ impl Inside {
     fn run_parts(&mut self, batch: &Batch, region: u64) -> Traced<Vec<i64>> {
         self.memory.write(batch.data_at(), batch.data())?;
         let mut results = Vec::new();
+        if self.quiet {
+            for call in batch.parts().flat_map(|part| part.calls) {
+                results.push(self.call(call.nr, call.args)?);
+                if call.must {
+                    refused(&call.in_words(), results.last().copied().unwrap_or(0))?;
+                }
+            }
+            return Ok(results);
+        }
         for part in batch.parts() {
             self.memory.write(batch::calls_at(region), &part.encode())?;
             let mut registers = self.registers;
@@ -301,6 +399,9 @@ impl Inside {
 
     /// Leaves the process: the thread is stopped, with these registers and mask.
     pub fn leave(mut self, registers: &libc::user_regs_struct, mask: u64) -> Traced<Stopped> {
+        if self.quiet {
+            self.halt()?;
+        }
         let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
         stopped.unfiltered = self.unfiltered;
         stopped.restore_filters()?;
@@ -320,6 +421,17 @@ impl Drop for Inside {
             unsafe { libc::kill(self.tid.0, libc::SIGSTOP) };
         }
     }
+}
+
+const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+
+fn waits_for_trap(stopped: &Stopped) -> Traced<bool> {
+    const LOOKED_AT_MAX: usize = 4096;
+    let waits = |shared| {
+        let all = stopped.pending(shared, LOOKED_AT_MAX)?;
+        Ok::<_, TraceError>(all.iter().any(|info| crate::signals::number(info) == libc::SIGTRAP))
+    };
+    Ok(waits(false)? || waits(true)?)
 }
 
 const TRAP_FLAG: u64 = 1 << 8;

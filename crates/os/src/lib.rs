@@ -12,6 +12,7 @@ pub mod expenses;
 pub mod fault;
 pub mod fds;
 pub mod id_ranges;
+pub mod in_flight;
 pub mod inject;
 pub mod kcmp;
 pub mod leases;

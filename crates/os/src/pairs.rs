@@ -17,6 +17,8 @@ pub struct Told {
     pub peer: Option<u64>,
     /// Directions that are shut down: [`NO_MORE_COMES`], [`NO_MORE_GOES`].
     pub shut: u8,
+    /// Bytes that wait in it, if that was asked; of datagrams, those of the first.
+    pub waiting_bytes: u32,
 }
 
 /// linux/net/sock.h: RCV_SHUTDOWN.
@@ -30,6 +32,9 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const HEAD_BYTES: usize = 16;
 /// `struct unix_diag_msg` (linux/unix_diag.h).
 const TOLD_BYTES: usize = 16;
+/// UDIAG_SHOW_PEER, UDIAG_SHOW_RQLEN.
+const SHOW_PEER: u32 = 4;
+const SHOW_LENGTHS: u32 = 0x10;
 
 impl Diagnosis {
     /// Of the network namespace of this process.
@@ -45,7 +50,7 @@ impl Diagnosis {
     pub fn ask(&self, inode: u64) -> Result<Told> {
         let doing = || format!("asking for socket {inode}");
         let odd = || Error::new(doing(), std::io::ErrorKind::InvalidData);
-        let request = request(u32::try_from(inode).map_err(|_| odd())?);
+        let request = request(u32::try_from(inode).map_err(|_| odd())?, SHOW_PEER);
         // SAFETY: the request lives for the call.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
         check(sent, doing)?;
@@ -65,6 +70,32 @@ impl Diagnosis {
             _ => Err(odd()),
         }
     }
+
+    /// Inode numbers of all sockets in which bytes wait.
+    pub fn waiting(&self) -> Result<Vec<u64>> {
+        const ANSWER_BYTES: usize = 32 << 10;
+        const DOING: &str = "asking in which sockets bytes wait";
+        let request = request(0, SHOW_LENGTHS);
+        // SAFETY: the request lives for the call.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+        check(sent, || DOING.into())?;
+        let (mut answer, mut found) = (vec![0u8; ANSWER_BYTES], Vec::new());
+        loop {
+            // SAFETY: the buffer lives for the call, and is as long as is said.
+            let got = unsafe { libc::recv(self.0.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
+            let mut rest = answer.get(..check(got, || DOING.into())? as usize).unwrap_or_default();
+            if rest.is_empty() {
+                return Ok(found);
+            }
+            while let Some((kind, message)) = next(&mut rest) {
+                match kind {
+                    libc::NLMSG_DONE => return Ok(found),
+                    libc::NLMSG_ERROR => return Err(Error::new(DOING, std::io::ErrorKind::Unsupported)),
+                    _ => found.extend(in_which_bytes_wait(message)),
+                }
+            }
+        }
+    }
 }
 
 fn socket_in(namespace: &File) -> Result<Diagnosis> {
@@ -80,24 +111,43 @@ fn socket_in(namespace: &File) -> Result<Diagnosis> {
     Ok(Diagnosis(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// `struct unix_diag_req` behind its head.
-fn request(inode: u32) -> Vec<u8> {
-    const SHOW_PEER: u32 = 4;
+/// `struct unix_diag_req` behind its head: what to show of the socket with this inode number, or (0) of all.
+fn request(inode: u32, show: u32) -> Vec<u8> {
     const ANY: u32 = u32::MAX;
     let length = (HEAD_BYTES + 24) as u32;
-    let flags = libc::NLM_F_REQUEST as u16;
+    let flags = libc::NLM_F_REQUEST | if inode == 0 { libc::NLM_F_DUMP } else { 0 };
     let mut bytes = length.to_ne_bytes().to_vec();
-    [SOCK_DIAG_BY_FAMILY, flags].iter().for_each(|half| bytes.extend(half.to_ne_bytes()));
+    [SOCK_DIAG_BY_FAMILY, flags as u16].iter().for_each(|half| bytes.extend(half.to_ne_bytes()));
     let family = u32::from_ne_bytes([libc::AF_UNIX as u8, 0, 0, 0]);
-    [0, 0, family, ANY, inode, SHOW_PEER, ANY, ANY].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+    [0, 0, family, ANY, inode, show, ANY, ANY].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
     bytes
+}
+
+/// One answer of several: its kind, and what is behind its head.
+fn next<'a>(rest: &mut &'a [u8]) -> Option<(i32, &'a [u8])> {
+    let word = |at: usize| Some(u32::from_ne_bytes(rest.get(at..at + 4)?.try_into().ok()?));
+    let (length, kind) = (word(0)? as usize, word(4)? as u16);
+    let message = rest.get(HEAD_BYTES..length)?;
+    *rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some((i32::from(kind), message))
+}
+
+/// The inode number of a socket in which bytes wait, by its answer (`struct unix_diag_msg` and attributes).
+fn in_which_bytes_wait(message: &[u8]) -> Option<u64> {
+    const STATE_AT: usize = 2;
+    const LISTENS: u8 = 10;
+    const INODE_AT: usize = 4;
+    let inode = u32::from_ne_bytes(message.get(INODE_AT..INODE_AT + 4)?.try_into().ok()?);
+    let waits = parse(message.get(TOLD_BYTES..)?).waiting_bytes > 0 && message.get(STATE_AT) != Some(&LISTENS);
+    (waits && inode != 0).then_some(inode.into())
 }
 
 /// Attributes (linux/netlink.h, `struct nlattr`).
 fn parse(mut rest: &[u8]) -> Told {
     const PEER: u16 = 2;
+    const LENGTHS: u16 = 4;
     const SHUTDOWN: u16 = 6;
-    let mut told = Told { peer: None, shut: 0 };
+    let mut told = Told { peer: None, shut: 0, waiting_bytes: 0 };
     while let [a, b, c, d, ..] = *rest {
         let length = usize::from(u16::from_ne_bytes([a, b]));
         let Some(value) = rest.get(4..length) else { break };
@@ -105,6 +155,7 @@ fn parse(mut rest: &[u8]) -> Told {
             (PEER, &[a, b, c, d]) => {
                 told.peer = Some(u64::from(u32::from_ne_bytes([a, b, c, d]))).filter(|inode| *inode != 0);
             }
+            (LENGTHS, &[a, b, c, d, ..]) => told.waiting_bytes = u32::from_ne_bytes([a, b, c, d]),
             (SHUTDOWN, &[shut, ..]) => told.shut = shut,
             _ => {}
         }
@@ -246,16 +297,22 @@ pub fn waiting(socket: BorrowedFd<'_>, (kind, shut): (i32, u8), bytes_max: usize
         return Ok(Waiting::Odd("holds a byte that was sent out of band"));
     }
     let tells = TELLING.iter().any(|name| option(socket, *name).is_ok_and(|value| value.iter().any(|b| *b != 0)));
-    let before = option(socket, libc::SO_PEEK_OFF)?;
-    set_option(socket, libc::SO_PEEK_OFF, &0i32.to_ne_bytes())?;
     let mut seen = Seen { messages: Vec::new(), bytes: 0, bytes_max, tells };
-    let found = match kind {
+    let found = peeking(socket, |socket| match kind {
         libc::SOCK_STREAM => seen.stream(socket),
         // Behind the last message of these the kernel says zero, as it says of an empty one.
         kind => seen.messages(socket, kind == libc::SOCK_SEQPACKET && shut & NO_MORE_COMES != 0),
-    };
+    })?;
+    Ok(found.unwrap_or(Waiting::Known(seen.messages)))
+}
+
+/// Has `look` see message after message of a socket (MSG_PEEK), which keeps them.
+pub(crate) fn peeking<T>(socket: BorrowedFd<'_>, look: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
+    let before = option(socket, libc::SO_PEEK_OFF)?;
+    set_option(socket, libc::SO_PEEK_OFF, &0i32.to_ne_bytes())?;
+    let found = look(socket);
     set_option(socket, libc::SO_PEEK_OFF, &before)?;
-    Ok(found?.unwrap_or(Waiting::Known(seen.messages)))
+    found
 }
 
 struct Seen {

@@ -63,9 +63,9 @@ pub fn calls_at(region: u64) -> u64 {
 /// One call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    nr: i64,
-    args: [u64; 6],
-    must: bool,
+    pub(super) nr: i64,
+    pub(super) args: [u64; 6],
+    pub(super) must: bool,
     /// For the error.
     doing: &'static str,
 }

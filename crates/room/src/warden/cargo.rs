@@ -355,25 +355,24 @@ impl Incoming {
 
     fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, (loan, source): (u32, Source)) {
         if self.later.is_empty() && !self.bytes.is_empty() && matches!(self.mapped, Some(Ok(_))) {
-            return self.finish_at_once(room, pid, gone, source != Source::Home);
+            return self.finish_at_once(room, pid, gone);
         }
         let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
-        let onward = source != Source::Home;
         match fits.and_then(|()| self.page_later(room, pid, loan, source)) {
-            Ok(()) => room.orders.give(Order::Rebuild { pid, image: None, gone, onward }),
+            Ok(()) => room.orders.give(Order::Rebuild { pid, image: None, gone }),
             Err(why) => give_up(room, pid, why),
         }
     }
 
     /// The last image has just come, and all pages are in place: the tracer makes the layout fit, and goes on.
-    fn finish_at_once(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, onward: bool) {
+    fn finish_at_once(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) {
         match decode(pid, &std::mem::take(&mut self.bytes)) {
             Ok(image) if body::lie_within(&gone, &image.areas) => {
-                room.orders.give(Order::Rebuild { pid, image: Some(Arc::new(image)), gone, onward });
+                room.orders.give(Order::Rebuild { pid, image: Some(Arc::new(image)), gone });
             }
             Ok(_) => give_up(room, pid, "pages lie in no area of the image".to_owned()),
             Err(why) => give_up(room, pid, why),

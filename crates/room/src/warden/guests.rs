@@ -41,6 +41,8 @@ pub struct Guest {
     pub shows_all: bool,
     /// Where it has a copy of the code of home's kernel (`strange.rs`).
     pub vdso: Option<image::Vdso>,
+    /// It had unmapped the kernel's pages at home: those that it has here are tern's.
+    pub without_vdso: bool,
     /// CPU time that it had used when it came.
     pub before: Option<Arc<Before>>,
     /// Its program runs: what it does is no more what the porter does for it.
@@ -96,6 +98,7 @@ impl Guest {
             shown: HashSet::new(),
             shows_all: false,
             vdso: None,
+            without_vdso: false,
             before: None,
             runs: false,
             traced: ToBeTraced::No,

@@ -223,8 +223,8 @@ fn gather(
         ..Image::default()
     };
     // The copy has no data before it.
-    let copy = room.guests().get(pid).and_then(|guest| guest.vdso);
-    image.process.vdso = copy.or(memory.vdso);
+    let (copy, is_terns) = room.guests().get(pid).map_or((None, false), |guest| (guest.vdso, guest.without_vdso));
+    image.process.vdso = copy.or(memory.vdso).filter(|_| !is_terns);
     let status = process::status(host.0)?;
     image.process.umask = status.umask;
     image.process.cwd = without_end(process::link(host.0, "cwd")?).into_os_string().into_vec();

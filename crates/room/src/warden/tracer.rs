@@ -195,7 +195,7 @@ impl Tracer {
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
             Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),
-            Order::Rebuild { pid, image, gone, onward } => self.rebuild_arriving(pid, image, &gone, onward),
+            Order::Rebuild { pid, image, gone } => self.rebuild_arriving(pid, image, &gone),
             Order::Resume { pid } => {
                 if !self.resume_arrived(pid) && !self.follows(pid) {
                     self.stay(pid);

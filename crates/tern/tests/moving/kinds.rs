@@ -133,3 +133,44 @@ fn pages_of_every_kind() {
         None => eprintln!("no swap can be had here: none of its pages was swapped out"),
     }
 }
+
+/// Unmaps all of the kernel's pages that it has, says so, and waits for the file `go`, by calls alone.
+const WITHOUT_THE_KERNELS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned long from[8], to[8];
+    int count = 0;
+    while (fgets(line, sizeof line, maps))
+        if (strstr(line, "[vvar") || strstr(line, "[vdso]")) sscanf(line, "%lx-%lx", &from[count], &to[count]), count++;
+    while (count-- > 0) munmap((void *)from[count], to[count] - from[count]);
+    puts("up"); fflush(stdout);
+    struct timespec moment = {0, 2000000};
+    while (syscall(SYS_access, "go", F_OK)) syscall(SYS_nanosleep, &moment, 0);
+    return 3;
+}
+"#;
+
+/// Before, it came home with pages that it had not had.
+#[test]
+fn who_has_none_of_the_kernels_pages_gets_none() {
+    let lab = shared();
+    let program = program(&lab, "without", WITHOUT_THE_KERNELS, &[]);
+    let script = format!(
+        r#"
+        kernels() {{ grep -c -e '\[vvar' -e '\[vdso' /proc/$pid/maps; }}
+        {program} > said & pid=$!
+        lines said 1; kernels
+        tern move $pid n2 && tern move $pid n3 && tern move $pid home && kernels
+        touch go; wait $pid; echo "end $?""#
+    );
+    assert_eq!(at_home(&lab, &script).text().trim_end(), "0\n0\nend 3");
+}

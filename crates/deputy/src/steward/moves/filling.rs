@@ -444,7 +444,6 @@ impl Filling {
         let mut batch = inside.batch();
         body::set_process(&mut batch, &image, &given, true);
         inside.run(&batch)?;
-        body::requeue(inside, &image, &[signals, lost].concat())?;
         let mut timers = inside.batch();
         body::arm_timers(&mut timers, &image.process.timers);
         let mut done = Vec::new();
@@ -466,7 +465,11 @@ impl Filling {
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
                 }
-                drop_cancellations(inside, batch)
+                drop_cancellations(inside, batch)?;
+                body::requeue_own(inside, &image, thread, &signals)?;
+                let for_all = signals.iter().chain(&lost).filter(|(tid, _)| tid.is_none() && first);
+                let for_all: Vec<_> = for_all.map(|(_, info)| *info).collect();
+                if first { body::requeue(inside, &image, &for_all) } else { Ok(()) }
             })?);
         }
         Ok(done)

@@ -110,6 +110,7 @@ impl Implant {
         was_stopped: bool,
     ) -> Result<(), BodyError> {
         let _together = collected.first().and_then(|first| Together::with(first.tid().0));
+        collected.take_signals()?;
         body::strip(&mut collected)?;
         let first = collected.first().ok_or(BodyError::Gone)?;
         let mut batch = first.batch();

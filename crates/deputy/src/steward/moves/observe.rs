@@ -2,7 +2,7 @@
 
 use super::barred;
 use super::names::Names;
-use super::others::{Company, Others};
+use super::others::{self, Company, Others};
 use super::tasks;
 use crate::steward::{confinement, place};
 use body::{BodyError, Files, Gathered, Memory, OpenFiles};
@@ -81,6 +81,7 @@ impl Observed {
         refuse_early(pid)?;
         let others = Others::beside(pid)?;
         tasks::check_others(pid, others.processes())?;
+        others::check_messages(pid)?;
         if raw.is_empty() {
             return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
         }

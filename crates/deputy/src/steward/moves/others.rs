@@ -1,8 +1,11 @@
 //! Whom a process has open files in common with.
 
+use body::BodyError;
+use os::in_flight;
 use os::opened::{self, FileId};
 use os::process::{self, FdInfo};
 use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -25,16 +28,97 @@ struct Open {
 }
 
 impl Open {
-    fn of(processes: &[i32], looked_for: HashSet<FileId>) -> Open {
+    fn of(pid: i32, processes: &[i32], looked_for: HashSet<FileId>) -> Open {
         let mut found: HashMap<_, Vec<_>> = HashMap::new();
-        for process in processes.iter().filter(|_| !looked_for.is_empty()) {
-            let all = opened::files_of(*process).unwrap_or_default().into_iter();
-            for (fd, file) in all.filter(|(_, file)| looked_for.contains(file)) {
-                found.entry(file).or_default().push((*process, fd));
+        if looked_for.is_empty() || processes.is_empty() {
+            return Open { looked_for, found, in_common: Mutex::default() };
+        }
+        let mut on_the_way = OnTheWay::of(pid);
+        for process in processes {
+            for (fd, file) in opened::files_of(*process).unwrap_or_default() {
+                if looked_for.contains(&file) {
+                    found.entry(file).or_default().push((*process, fd));
+                }
+                on_the_way.seen(*process, fd, file);
             }
         }
-        Open { looked_for, found, in_common: Mutex::default() }
+        let open = Open { looked_for, found, in_common: Mutex::default() };
+        open.and(on_the_way)
     }
+
+    /// What is on its way in messages, others have.
+    fn and(mut self, on_the_way: OnTheWay) -> Open {
+        let own = |file: FileId| {
+            let all = opened::files_of(on_the_way.pid).unwrap_or_default().into_iter();
+            all.filter(move |(_, own)| *own == file).map(|(fd, _)| fd)
+        };
+        let me = std::process::id() as i32;
+        for carried in on_the_way.carried() {
+            let Ok(file) = opened::file_of(me, carried.as_raw_fd()) else { continue };
+            if !self.looked_for.contains(&file) {
+                continue;
+            }
+            self.found.entry(file).or_default();
+            let is_it = |fd: &i32| process::one_file((on_the_way.pid, *fd), (me, carried.as_raw_fd()));
+            let in_common = self.in_common.get_mut().unwrap_or_else(PoisonError::into_inner);
+            in_common.extend(own(file).filter(is_it).map(|fd| ((fd, file), true)));
+        }
+        self
+    }
+}
+
+/// Sockets in which bytes wait, and with them descriptors, perhaps.
+struct OnTheWay {
+    pid: i32,
+    waiting: HashSet<FileId>,
+    /// One descriptor of each.
+    sockets: HashMap<FileId, (i32, i32)>,
+}
+
+impl OnTheWay {
+    /// Those that the process itself has are known already.
+    fn of(pid: i32) -> OnTheWay {
+        let waiting = in_flight::waiting(pid).unwrap_or_else(|e| {
+            tracing::debug!("{e}");
+            HashSet::new()
+        });
+        let mut on_the_way = OnTheWay { pid, waiting, sockets: HashMap::new() };
+        if !on_the_way.waiting.is_empty() {
+            let own = opened::files_of(pid).unwrap_or_default();
+            own.into_iter().for_each(|(fd, file)| on_the_way.seen(pid, fd, file));
+        }
+        on_the_way
+    }
+
+    fn seen(&mut self, process: i32, fd: i32, file: FileId) {
+        if self.waiting.contains(&file) {
+            self.sockets.entry(file).or_insert((process, fd));
+        }
+    }
+
+    /// Duplicates of all descriptors in them.
+    fn carried(&self) -> Vec<OwnedFd> {
+        let all = self.sockets.values().map(|(process, fd)| in_flight::carried(*process, *fd));
+        all.flat_map(Result::unwrap_or_default).collect()
+    }
+}
+
+/// Checks that no message in a socket that the process has open carries what is used by calls of its own: away it would be a stand-in, of which nobody can ask that.
+pub fn check_messages(pid: i32) -> Result<(), BodyError> {
+    let own_calls = ["anon_inode:[timerfd]", "anon_inode:[eventpoll]"];
+    let on_the_way = OnTheWay::of(pid);
+    let me = std::process::id() as i32;
+    for (_, fd) in on_the_way.sockets.values() {
+        for carried in in_flight::carried(pid, *fd).unwrap_or_default() {
+            let name = process::link(me, &format!("fd/{}", carried.as_raw_fd())).unwrap_or_default();
+            if own_calls.iter().any(|own| name.as_os_str() == *own) || body::is_memory(&name) {
+                let name = name.display();
+                let why = format!("a message that waits in its descriptor {fd} carries a descriptor ({name}) that cannot be stood in for");
+                return Err(BodyError::Fleeting(why));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Others {
@@ -87,11 +171,11 @@ impl Others {
     fn with_its_file(&self, fd: i32, ask: impl FnOnce(FileId, &Open) -> bool) -> bool {
         let Ok(file) = opened::file_of(self.pid, fd) else { return false };
         let own = || opened::files_of(self.pid).unwrap_or_default().into_iter().map(|(_, file)| file).collect();
-        let open = self.open.get_or_init(|| Open::of(&self.processes, own()));
+        let open = self.open.get_or_init(|| Open::of(self.pid, &self.processes, own()));
         match open.looked_for.contains(&file) {
             true => ask(file, open),
             // It was opened since.
-            false => ask(file, &Open::of(&self.processes, HashSet::from([file]))),
+            false => ask(file, &Open::of(self.pid, &self.processes, HashSet::from([file]))),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::used;
 use super::watch::Gauge;
 use super::{Heard, Move, MoveError, OutwardRequest};
 use crate::steward::confinement;
-use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
+use crate::steward::deputies::{Deputy, Job, Phase, Purpose, is_job_stop};
 use crate::steward::privileged::Order;
 use crate::steward::proof::DeputyProof;
 use crate::steward::shared::Shared;
@@ -264,6 +264,7 @@ impl Move {
             e
         })?;
         self.done("collect");
+        collected.leave_behind(is_told_by_home);
         let (following, since) = match self.send((&now, &prepared.place), &mut collected, &mut headstart, follow_bytes)
         {
             Ok(sent) => sent,
@@ -298,6 +299,7 @@ impl Move {
         let mut image = Image { process: collected.process.clone(), threads, ..now.image() };
         used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
+        body::fire_again(&mut image);
         let since = self.find_told(place, collected, &mut image)?;
         self.course.borrow_mut().describe(now.parts(self.pid));
         let fits = headstart.fits(&image);
@@ -515,6 +517,12 @@ pub fn send_pages(room: &Shared, gauge: &Gauge, bulk: &mut Bulk, kind: Kind, par
     let gone = || BodyError::Stays("the link to the room is gone".into());
     let sent = bulk.send(room.downlink.get().ok_or_else(gone)?, kind, parts);
     sent.map(|bytes| gauge.count_wire(bytes)).map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
+}
+
+/// Home counts continuations and decides about stops: these signals wait in the deputy, which tells of them.
+fn is_told_by_home(info: &[u8]) -> bool {
+    let signal = i32::from(info.first().copied().unwrap_or(0));
+    is_job_stop(signal) || signal == libc::SIGCONT
 }
 
 /// Start and end of all memory of a process that can be unmapped; what lies side by side is one.

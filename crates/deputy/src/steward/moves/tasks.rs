@@ -28,9 +28,12 @@ pub fn check_threads(pid: i32) -> Result<(), BodyError> {
 pub fn check_others(pid: i32, others: &[i32]) -> Result<(), BodyError> {
     let with = |common: Common| others.iter().find(|other| common.is_of_both(pid, **other) == Some(true));
     if let Some(other) = with(Common::Memory) {
-        let soon = [(pid, *other), (*other, pid)].iter().any(|(child, parent)| is_child(*child, *parent));
-        let why = format!("process {other} has the same memory (vfork(2), or clone(2) with CLONE_VM)");
-        return Err(if soon { BodyError::Fleeting(why) } else { BodyError::Stays(why) });
+        let why = |how: &str| format!("process {other} has the same memory ({how})");
+        return Err(match (is_child(*other, pid), is_child(pid, *other)) {
+            (true, _) => BodyError::Fleeting(why("it is a vfork child, which executes a program soon")),
+            (_, true) => BodyError::Fleeting(why("this one is its vfork child, and has not executed a program yet")),
+            (false, false) => BodyError::Stays(why("clone(2) with CLONE_VM")),
+        });
     }
     match with(Common::Descriptors) {
         Some(other) => {

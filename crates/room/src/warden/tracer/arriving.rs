@@ -140,7 +140,7 @@ impl Tracer {
     }
 
     /// All pages are there, or follow: the rest of its state. Its memory is made to fit the `image` first, if there is one.
-    pub fn rebuild_arriving(&mut self, pid: i32, image: Option<Arc<Image>>, gone: &[body::Run], onward: bool) {
+    pub fn rebuild_arriving(&mut self, pid: i32, image: Option<Arc<Image>>, gone: &[body::Run]) {
         const ABSENT: &str = "its memory is not laid out";
         let awake = Awake::now();
         let fits = image.map_or(Ok(()), |image| self.fit(pid, image).map(drop));
@@ -155,7 +155,7 @@ impl Tracer {
         let rebuilt = match state {
             State::Mapped(arrival, given, mut shell, image) => {
                 let discarded = body::discard(&mut shell.inside, gone);
-                let rebuilt = discarded.and_then(|()| self.rebuild(*shell, (&image, onward), &arrival, &given));
+                let rebuilt = discarded.and_then(|()| self.rebuild(*shell, &image, &arrival, &given));
                 rebuilt.map_err(|e| e.to_string())
             }
             _ => Err(ABSENT.to_owned()),
@@ -177,7 +177,7 @@ impl Tracer {
     fn rebuild(
         &mut self,
         shell: Shell,
-        (image, onward): (&Image, bool),
+        image: &Image,
         arrival: &Arrival,
         given: &Given,
     ) -> Result<Vec<Stopped>, BodyError> {
@@ -199,10 +199,10 @@ impl Tracer {
         let mut done = Vec::new();
         // Each batch is a way there and back: who has nothing that must come in between does with one.
         let waits =
-            onward && (!image.process.pending.is_empty() || image.threads.iter().any(|t| !t.pending.is_empty()));
+            !image.process.pending.is_empty() || image.threads.iter().any(|t| !t.pending.is_empty());
         if waits || !others.is_empty() || !image.process.timers.is_empty() || !image.objects.made.is_empty() {
             inside.run(&batch)?;
-            done = self.rebuild_more(&mut inside, (image, others, onward), kept)?;
+            done = self.rebuild_more(&mut inside, (image, others), kept)?;
             batch = inside.batch();
         }
         body::arm_timers(&mut batch, &image.process.timers);
@@ -228,7 +228,7 @@ impl Tracer {
     fn rebuild_more(
         &mut self,
         inside: &mut Inside,
-        (image, others, onward): (&Image, &[Thread], bool),
+        (image, others): (&Image, &[Thread]),
         kept: Capabilities,
     ) -> Result<Vec<Stopped>, BodyError> {
         // What has happened meanwhile to what stays at home, home says once more before it runs.
@@ -246,17 +246,17 @@ impl Tracer {
             body::give_way(&mut batch, thread);
             let finished = body::finish(beside, batch, thread, false, |inside, mut batch| {
                 give_up_capabilities(&mut batch, kept);
-                Ok(inside.run(&batch).map(drop)?)
+                inside.run(&batch)?;
+                body::requeue_own(inside, image, thread, &[])
             });
             done.push(finished?);
         }
         if !image.process.timers.is_empty() {
             body::make_timers(inside.tid().0, inside, image)?;
         }
-        // Of one that comes from home, its deputy has them.
-        if onward {
-            body::requeue(inside, image, &[])?;
-        }
+        let first = image.threads.first().map(|first| body::requeue_own(inside, image, first, &[]));
+        first.unwrap_or(Ok(()))?;
+        body::requeue(inside, image, &[])?;
         Ok(done)
     }
 
@@ -352,6 +352,7 @@ fn lay_out(
     ahead: &[Area],
 ) -> Result<(), BodyError> {
     let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
+    room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.without_vdso = home.is_none());
     if strange.is_none() && home.is_some() {
         return body::map_memory(host.0, inside, image, given, (&[], ahead));
     }

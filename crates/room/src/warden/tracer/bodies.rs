@@ -229,8 +229,9 @@ impl Tracer {
         let Some(who) = self.meet(host) else { return stopped.resume(0) };
         if self.room.strange.get().is_some() {
             super::super::strange::hide(&stopped)?;
-            self.room.guests().get_mut(who.pid).into_iter().for_each(|guest| guest.vdso = None);
         }
+        let forget = |guest: &mut Guest| (guest.vdso, guest.without_vdso) = (None, false);
+        self.room.guests().get_mut(who.pid).into_iter().for_each(forget);
         if self.bodies.is_starting(who.pid) {
             self.bodies.phases.insert(who.pid, Phase::Running);
             self.room.guests().runs(who.pid);

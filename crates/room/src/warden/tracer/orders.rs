@@ -167,8 +167,6 @@ pub enum Order {
         image: Option<Arc<Image>>,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
-        /// Another room brought it: signals that wait for it are in its image alone.
-        onward: bool,
     },
     /// A body that has come, or was to leave, runs here.
     Resume {
