@@ -67,8 +67,8 @@ pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use pager::Pager;
 pub use pages::{Run, each_batch, each_of, filled_bytes, lie_within, own_runs};
 pub use rebuild::{
-    Given, discard, finish, free_place, free_place_for, give_way, map_beside, map_memory, relayout_memory, requeue, requeue_own,
-    reset_actions, set_process, unmap_all_but, unmap_beside,
+    Given, discard, finish, free_place, free_place_for, give_way, map_beside, map_memory, relayout_memory, requeue,
+    requeue_own, reset_actions, set_process, unmap_all_but, unmap_beside,
 };
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};

@@ -409,7 +409,8 @@ const INFO_BYTES: usize = 128;
 /// Signals that waited for the process are sent again, from its first thread: so they carry what they carried. `more` came since.
 pub fn requeue(inside: &mut Inside, image: &Image, more: &[Info]) -> Result<(), BodyError> {
     let pid = image.process.pid as u64;
-    let all: Vec<&[u8]> = image.process.pending.iter().map(Vec::as_slice).chain(more.iter().map(Info::as_slice)).collect();
+    let all: Vec<&[u8]> =
+        image.process.pending.iter().map(Vec::as_slice).chain(more.iter().map(Info::as_slice)).collect();
     queue(inside, &all, |batch, signal, at| batch.may(libc::SYS_rt_sigqueueinfo, [pid, signal, at, 0, 0, 0]))
 }
 
@@ -426,11 +427,7 @@ pub fn requeue_own(
     queue(inside, &all, |batch, signal, at| batch.may(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal, at, 0, 0]))
 }
 
-fn queue(
-    inside: &mut Inside,
-    all: &[&[u8]],
-    send: impl Fn(&mut Batch, u64, u64) -> usize,
-) -> Result<(), BodyError> {
+fn queue(inside: &mut Inside, all: &[&[u8]], send: impl Fn(&mut Batch, u64, u64) -> usize) -> Result<(), BodyError> {
     let number = |info: &[u8]| i32::from(info.first().copied().unwrap_or(0));
     if all.iter().any(|info| number(info) == libc::SIGTRAP) {
         inside.be_quiet()?;

@@ -113,7 +113,9 @@ pub fn check_messages(pid: i32) -> Result<(), BodyError> {
             let name = process::link(me, &format!("fd/{}", carried.as_raw_fd())).unwrap_or_default();
             if own_calls.iter().any(|own| name.as_os_str() == *own) || body::is_memory(&name) {
                 let name = name.display();
-                let why = format!("a message that waits in its descriptor {fd} carries a descriptor ({name}) that cannot be stood in for");
+                let why = format!(
+                    "a message that waits in its descriptor {fd} carries a descriptor ({name}) that cannot be stood in for"
+                );
                 return Err(BodyError::Fleeting(why));
             }
         }

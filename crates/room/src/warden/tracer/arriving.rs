@@ -198,8 +198,7 @@ impl Tracer {
         };
         let mut done = Vec::new();
         // Each batch is a way there and back: who has nothing that must come in between does with one.
-        let waits =
-            !image.process.pending.is_empty() || image.threads.iter().any(|t| !t.pending.is_empty());
+        let waits = !image.process.pending.is_empty() || image.threads.iter().any(|t| !t.pending.is_empty());
         if waits || !others.is_empty() || !image.process.timers.is_empty() || !image.objects.made.is_empty() {
             inside.run(&batch)?;
             done = self.rebuild_more(&mut inside, (image, others), kept)?;
