@@ -58,9 +58,9 @@ type Task = (&'static CStr, Box<dyn FnOnce() -> bool + Send>);
 /// Of those that wait.
 const NAME: &CStr = c"standby";
 
-/// A thread that has begun, and whose memory is there; it waits for what it is to do.
+/// A thread that has begun, and whose memory is there; it waits for what it is to do. One that is dropped unused waits for another who wants one, or ends.
 #[derive(Debug)]
-pub struct Standby(Idle);
+pub struct Standby(Option<Idle>);
 
 /// The way to it, and its number, when it has begun.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Standby {
     /// One that has done something before, or a new one.
     pub fn start() -> std::io::Result<Standby> {
         if let Some(idle) = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            return Ok(Standby(idle));
+            return Ok(Standby(Some(idle)));
         }
         let (give, given) = channel::<Task>();
         let this = Idle { give, tid: Arc::default() };
@@ -94,12 +94,12 @@ impl Standby {
             }
         };
         std::thread::Builder::new().name(NAME.to_string_lossy().into_owned()).spawn(serve)?;
-        Ok(Standby(this))
+        Ok(Standby(Some(this)))
     }
 
     /// Its number, if it has begun.
     pub fn tid(&self) -> Option<i32> {
-        Some(self.0.tid.load(Ordering::Relaxed)).filter(|tid| *tid != 0)
+        self.0.as_ref().map(|idle| idle.tid.load(Ordering::Relaxed)).filter(|tid| *tid != 0)
     }
 
     /// Has it do this under this name, and then whatever comes.
@@ -111,9 +111,28 @@ impl Standby {
     }
 
     /// Has it do this, and then whatever comes, if that says so. Else it ends, and with it what the kernel keeps for the very thread, such as whom it traces.
-    pub fn run_until(self, name: &'static CStr, task: impl FnOnce() -> bool + Send + 'static) {
-        // It waits until then, whatever comes: it cannot have ended.
-        let _ = self.0.give.send((name, Box::new(task)));
+    pub fn run_until(mut self, name: &'static CStr, task: impl FnOnce() -> bool + Send + 'static) {
+        if let Some(idle) = self.0.take() {
+            idle.give(name, task);
+        }
+    }
+}
+
+impl Idle {
+    /// The thread waits until then, whatever comes: it cannot have ended.
+    fn give(&self, name: &'static CStr, task: impl FnOnce() -> bool + Send + 'static) {
+        let _ = self.give.send((name, Box::new(task)));
+    }
+}
+
+impl Drop for Standby {
+    /// The thread holds its own way to itself, so that it would wait for ever.
+    fn drop(&mut self) {
+        if let Some(idle) = self.0.take()
+            && !is_wanted(&idle)
+        {
+            idle.give(NAME, || false);
+        }
     }
 }
 
@@ -152,5 +171,21 @@ mod tests {
         }
         assert_eq!(does(true), first, "it was idle");
         assert_ne!(does(false), first, "it has ended");
+    }
+
+    /// Failed before: each move that was refused left a thread behind, until the process could have no more and was aborted.
+    #[test]
+    fn threads_that_nobody_uses_end() {
+        let threads = || {
+            let all = crate::process::threads(std::process::id() as i32).unwrap();
+            let named = |tid: &i32| std::fs::read(format!("/proc/self/task/{tid}/comm")).is_ok_and(|n| n == b"standby\n");
+            all.iter().filter(|tid| named(tid)).count()
+        };
+        for _ in 0..10 {
+            drop((0..10).map(|_| Standby::start().unwrap()).collect::<Vec<_>>());
+        }
+        while threads() > IDLE_MAX + 1 {
+            std::thread::yield_now();
+        }
     }
 }
