@@ -37,6 +37,21 @@ int main(int argc, char **argv) {
     CHECK(waitid(P_PIDFD, second, &info, WEXITED) == 0 && info.si_pid == second_pid);
     SAY("%d by %d", info.si_code, info.si_status);
 
+    // A directory of /proc does for signals, of a child and of oneself.
+    char path[32];
+    pid = child(&fd);
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    int directory = open(path, O_DIRECTORY | O_CLOEXEC);
+    CHECK(directory >= 0 && RAW(pidfd_send_signal, directory, 0, NULL, 0) == 0);
+    CHECK(RAW(pidfd_send_signal, directory, SIGTERM, NULL, 0) == 0 && waitid(P_PIDFD, fd, &info, WEXITED) == 0);
+    SAY("by its directory: %d by %d", info.si_code, info.si_status);
+    FAILS(ESRCH, RAW(pidfd_send_signal, directory, 0, NULL, 0));
+    CHECK(close(directory) == 0 && (directory = open("/proc/self", O_DIRECTORY | O_CLOEXEC)) >= 0);
+    sigset_t set;
+    sigemptyset(&set), sigaddset(&set, SIGUSR1);
+    CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0 && RAW(pidfd_send_signal, directory, SIGUSR1, NULL, 0) == 0);
+    CHECK(sigwaitinfo(&set, &info) == SIGUSR1 && info.si_pid == getpid());
+
     // One's own, and the parent's.
     int own = RAW(pidfd_open, getpid(), 0);
     CHECK(own >= 0);

@@ -30,6 +30,10 @@ pub enum Special {
     SignalFd,
     /// Nice values are home's, and the body's as far as they make it give way.
     Nice,
+    /// Owners of files: ids that only home has.
+    Owner,
+    /// A file that an epoll instance is to watch: regular ones are refused.
+    Watch,
     /// What children used: home knows them, and their bodies ran here.
     Usage,
     /// `ioctl`: what it means depends on what the descriptor is.

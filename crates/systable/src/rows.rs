@@ -35,6 +35,28 @@ pub struct Row {
 /// A duplicate of its first argument that a guest makes of its own accord: in what it is made to make that has an upper half.
 const ITS_OWN: Cmp = Cmp::Marked(0, 0);
 
+/// Ids below this one are in every room's user namespace (`os::id_ranges`).
+pub const LOW_IDS: u32 = 1 << 22;
+/// chown(2) leaves what this names as it is.
+const NO_ID: u32 = u32::MAX;
+
+/// A user or group (the arguments `uid` and the next one) that may be in home's user namespace alone.
+macro_rules! high_ids {
+    ($uid:literal) => {
+        When::Unless(&[
+            &[Cmp::Below($uid, LOW_IDS), Cmp::Below($uid + 1, LOW_IDS)],
+            &[Cmp::Below($uid, LOW_IDS), Cmp::Is($uid + 1, NO_ID)],
+            &[Cmp::Is($uid, NO_ID), Cmp::Below($uid + 1, LOW_IDS)],
+            &[Cmp::Is($uid, NO_ID), Cmp::Is($uid + 1, NO_ID)],
+        ])
+    };
+}
+
+/// chown(2) and its like, but fchownat(2).
+const HIGH_IDS: When = high_ids!(1);
+/// fchownat(2).
+const HIGH_IDS_AT: When = high_ids!(2);
+
 const fn row(nr: u16, name: &'static str, class: Class, args: &'static [Arg], why: &'static str) -> Row {
     assert!(args.len() <= 6);
     Row { nr, last: nr, name, class, when: When::Always, duplicates: When::NEVER, args, why }

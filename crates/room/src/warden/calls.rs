@@ -122,6 +122,8 @@ impl Asked {
             Special::Usage => self.forward(),
             Special::SignalFd => self.signal_fd(),
             Special::Nice => self.nice(),
+            Special::Owner => self.owner(),
+            Special::Watch => self.watch(),
             // It could not go home later.
             Special::Semaphore if !os::objects::tells_semaphores() => self.go_home(libc::EINVAL),
             Special::Semaphore => self.here(),
@@ -287,6 +289,7 @@ impl Asked {
             }
             libc::SYS_pidfd_send_signal => match self.standin(0) {
                 Some(standin) => return pidfd::signal(self, standin),
+                None if pidfd::directory(&self).is_some() => return pidfd::signal_by_directory(self),
                 // The hosting kernel has those of the guest's own.
                 None => (true, self.args[1]),
             },
@@ -345,6 +348,29 @@ impl Asked {
         self.forward_and_then(|back| thread.map_or(After::Write(back), |host| After::Nice { host, value }));
     }
 
+    /// A file is given to a user or group that its room may not have.
+    fn owner(self) {
+        let first = if i64::from(self.nr) == libc::SYS_fchownat { 2 } else { 1 };
+        let is_known = |id: &u64| *id as u32 == u32::MAX || crate::ids::has(*id as u32);
+        match self.args[first..=first + 1].iter().all(is_known) {
+            true => self.here(),
+            false => self.go_home(libc::EINVAL),
+        }
+    }
+
+    /// An epoll instance is to watch a file: those that home's file systems keep are always ready, and none of home's kernel's.
+    fn watch(self) {
+        let (host, fd) = (self.waiting.host_tid, self.args[2] as i32);
+        let is_regular = match self.standin(2) {
+            Some(standin) => standin.is_file(),
+            None => is_in_home_file_system(host, fd) && !self.room.stands_in(host, fd),
+        };
+        match is_regular {
+            true => self.value(-i64::from(libc::EPERM)),
+            false => self.here(),
+        }
+    }
+
     /// kill(getpid(), signal), at home.
     fn kill_oneself(self, signal: u64) {
         let call = Call::new(libc::SYS_kill, [self.who.pid as u64, signal, 0, 0, 0, 0]);
@@ -385,6 +411,14 @@ impl Asked {
             self.here();
         }
     }
+}
+
+/// A file of one of home's file systems but /proc. (Its type is for the room's users to ask: the mounts tell the warden no more than what they are.)
+fn is_in_home_file_system(host: HostTid, fd: i32) -> bool {
+    const FUSE_SUPER_MAGIC: i64 = 0x6573_5546; // linux/magic.h
+    let link = os::process::link(host.0, &format!("fd/{fd}"));
+    link.is_ok_and(|path| !path.starts_with("/proc"))
+        && rustix::fs::statfs(format!("/proc/{}/fd/{fd}", host.0)).is_ok_and(|fs| fs.f_type == FUSE_SUPER_MAGIC)
 }
 
 fn stops_or_continues(signal: u64) -> bool {

@@ -1,6 +1,6 @@
 //! Numbers 0 to 99.
 
-use super::{ITS_OWN, Row, local, special, why};
+use super::{HIGH_IDS, ITS_OWN, Row, local, special, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::filter::MARK;
@@ -138,9 +138,9 @@ pub(super) const ROWS: &[Row] = &[
     local(89, "readlink", &[Path, Out(Result(2)), Int], why::PATH),
     local(90, "chmod", &[Path, Int], why::PATH),
     local(91, "fchmod", &[Fd, Int], why::STREAM),
-    local(92, "chown", &[Path, Id, Id], why::PATH),
-    local(93, "fchown", &[Fd, Id, Id], why::STREAM),
-    local(94, "lchown", &[Path, Id, Id], why::PATH),
+    special(92, "chown", Special::Owner, &[Path, Id, Id], why::OWNER).when(HIGH_IDS),
+    special(93, "fchown", Special::Owner, &[Fd, Id, Id], why::OWNER).when(HIGH_IDS),
+    special(94, "lchown", Special::Owner, &[Path, Id, Id], why::OWNER).when(HIGH_IDS),
     local(95, "umask", &[Int], why::UMASK),
     local(96, "gettimeofday", &[Out(Fixed(16)), Out(Fixed(8))], why::CLOCK),
     local(97, "getrlimit", &[Int, Out(Fixed(16))], why::LIMIT_READ),

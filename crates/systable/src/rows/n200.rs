@@ -1,6 +1,6 @@
 //! Numbers 200 to 299.
 
-use super::{ITS_OWN, Row, go_home, local, refused, special, unused, why};
+use super::{HIGH_IDS_AT, ITS_OWN, Row, go_home, local, refused, special, unused, why};
 use crate::arg::{Arg::*, Len::*};
 use crate::class::Special;
 use crate::errno::{ENOSYS, EPERM};
@@ -16,6 +16,8 @@ const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]])
 /// The same as the first or third argument.
 const STDIO_FROM_TO: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(2, 3)]]);
 
+/// `EPOLL_CTL_ADD`.
+const ADDS: When = When::If(&[&[Cmp::Is(1, 1)]]);
 /// `EFD_SEMAPHORE`.
 const SEMAPHORE: When = When::If(&[&[Cmp::Bits(1, 1, 1)]]);
 
@@ -58,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
     local(230, "clock_nanosleep", &[Int, Flags, In(Fixed(16)), Out(Fixed(16))], why::CLOCK),
     local(231, "exit_group", &[Int], why::EXIT),
     local(232, "epoll_wait", &[Fd, Out(ResultElements { count: 2, size: 12 }), Int, Int], why::READY),
-    local(233, "epoll_ctl", &[Fd, Int, Fd, In(Fixed(12))], why::READY),
+    special(233, "epoll_ctl", Special::Watch, &[Fd, Int, Fd, In(Fixed(12))], why::NOT_WATCHED).when(ADDS),
     special(234, "tgkill", Special::Signal, &[Pid, Tid, Signal], why::SIGNAL),
     local(235, "utimes", &[Path, In(Fixed(32))], why::PATH),
     unused(236, "vserver"),
@@ -85,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
     local(257, "openat", &[Fd, Path, Flags, Int], why::PATH),
     local(258, "mkdirat", &[Fd, Path, Int], why::PATH),
     local(259, "mknodat", &[Fd, Path, Int, Int], why::PATH),
-    local(260, "fchownat", &[Fd, Path, Id, Id, Flags], why::PATH),
+    special(260, "fchownat", Special::Owner, &[Fd, Path, Id, Id, Flags], why::OWNER).when(HIGH_IDS_AT),
     local(261, "futimesat", &[Fd, Path, In(Fixed(32))], why::PATH),
     special(262, "newfstatat", Special::Stat, &[Fd, Path, Out(Fixed(144)), Flags], why::STAND_IN).when(STDIO_OR_SHOWN),
     local(263, "unlinkat", &[Fd, Path, Flags], why::PATH),

@@ -13,7 +13,6 @@ use crate::run::{Scratch, arguments, complaint, run_guest};
 /// What is known to differ there, and why.
 const DIFFERENT: &[(&str, &str)] = &[
     ("droppable", "MAP_DROPPABLE is newer (6.11)"),
-    ("epoll", "files of a FUSE file system can be watched by epoll, which says EPERM for others"),
     ("process_madvise", "before Linux 6.13 a process needs a capability for advice on itself"),
     ("sched", "where there is one processor alone, who has chosen it has chosen nothing"),
     ("without_vdso", "what the kernel maps beside its code depends on its version"),

@@ -125,6 +125,8 @@ fn may_wait(call: u64) -> bool {
                 | Special::Usage
                 | Special::SignalFd
                 | Special::Nice
+                | Special::Owner
+                | Special::Watch
                 | Special::SharedMapping
                 | Special::Fcntl
                 | Special::Semaphore
