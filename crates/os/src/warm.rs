@@ -178,7 +178,8 @@ mod tests {
     fn threads_that_nobody_uses_end() {
         let threads = || {
             let all = crate::process::threads(std::process::id() as i32).unwrap();
-            let named = |tid: &i32| std::fs::read(format!("/proc/self/task/{tid}/comm")).is_ok_and(|n| n == b"standby\n");
+            let named =
+                |tid: &i32| std::fs::read(format!("/proc/self/task/{tid}/comm")).is_ok_and(|n| n == b"standby\n");
             all.iter().filter(|tid| named(tid)).count()
         };
         for _ in 0..10 {
