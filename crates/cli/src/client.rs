@@ -11,17 +11,23 @@ use crate::{Dirs, Error};
 
 /// Asks, and takes the answer; a refusal is an error.
 pub(crate) fn ask(dirs: &Dirs, request: &Request) -> Result<Answer, Error> {
-    ask_with(dirs, request, &[]).map(|(answer, _)| answer)
+    receive(dirs, &begin(dirs, request, &[])?)
 }
 
-/// Asks with descriptors; also gives the socket, which after [`Answer::Placing`] is a deputy's.
-pub(crate) fn ask_with(
+/// Asks, with descriptors, for what may have to wait for its turn: a ternd that says nothing for [`Dirs::timeout`] is asked whether it is there.
+/// Also gives the socket, which after [`Answer::Placing`] is a deputy's.
+pub(crate) fn ask_in_turn(
     dirs: &Dirs,
     request: &Request,
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(Answer, OwnedFd), Error> {
     let socket = begin(dirs, request, descriptors)?;
-    let answer = receive(dirs, &socket)?;
+    let answer = loop {
+        match receive(dirs, &socket) {
+            Err(silent @ Error::Silent { .. }) => drop(ask(dirs, &Request::Status).map_err(|_| silent)?),
+            answer => break answer?,
+        }
+    };
     packet::set_timeout(&socket, None).map_err(|source| Error::NoAnswer { source })?;
     Ok((answer, socket))
 }

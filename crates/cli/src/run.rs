@@ -46,7 +46,7 @@ pub(crate) fn place(
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
     let args::Run { movable, any_cpu, as_root, force, .. } = *args;
     let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root, force };
-    let ask = || client::ask_with(dirs, &request, &[sealed.as_fd()]);
+    let ask = || client::ask_in_turn(dirs, &request, &[sealed.as_fd()]);
     // A room that ends while this process is handed to it takes it along only if it has said so: an end without a word is one of the room.
     let again = |e: &Error| matches!(e, Error::NoAnswer { source } if source.kind() == io::ErrorKind::UnexpectedEof);
     let mut asked = ask();

@@ -130,6 +130,14 @@ fn middle(candidates: &[Candidate]) -> Load {
     known.get(known.len() / 2).copied().unwrap_or(unknown)
 }
 
+/// A node that failed with a program, and why.
+pub(crate) struct Failed {
+    /// Its name.
+    pub(crate) node: String,
+    /// What failed there.
+    pub(crate) why: String,
+}
+
 /// The node, one of the process' `hosts`, and a connection to the steward of this user's room there.
 pub(crate) fn choose(
     daemon: &Arc<Daemon>,
@@ -148,11 +156,21 @@ pub(crate) fn choose(
             daemon.choices.add(name);
             Ok((member.name, steward))
         }
-        None => choose_best(daemon, owner, &me, hosts),
+        None => choose_best(daemon, owner, hosts, &[]),
     }
 }
 
-fn choose_best(daemon: &Arc<Daemon>, owner: u32, me: &str, hosts: &Hosts) -> Result<(String, Steward), Error> {
+/// The node that the policy prefers of those that will have the process and have not `failed` with it.
+///
+/// # Errors
+/// No such node is left.
+pub(crate) fn choose_best(
+    daemon: &Arc<Daemon>,
+    owner: u32,
+    hosts: &Hosts,
+    failed: &[Failed],
+) -> Result<(String, Steward), Error> {
+    let me = daemon.me().name;
     while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -160,6 +178,8 @@ fn choose_best(daemon: &Arc<Daemon>, owner: u32, me: &str, hosts: &Hosts) -> Res
     if !candidates.is_empty() || !reasons.is_empty() {
         hosts.check_any()?;
     }
+    candidates.retain(|c| failed.iter().all(|f| f.node != c.name));
+    reasons.splice(..0, failed.iter().map(|f| format!("{}: {}", f.node, f.why)));
     let params = daemon.policy.params();
     while let Some((best, placement)) = daemon.choices.take_best(&candidates, &params, daemon.uptime_ms()) {
         let member = daemon.living(&best).map_err(Error::from);

@@ -100,6 +100,26 @@ fn path(run_dir: &Path, room: RoomId) -> PathBuf {
     rooms_dir(run_dir).join(format!("{room}.{SUFFIX}"))
 }
 
+/// One process for ever: numbers are given again, with another start time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    pid: u32,
+    /// Clock ticks since boot.
+    started: u64,
+}
+
+impl Process {
+    /// Names the process that has this number now.
+    pub(crate) fn of(pid: u32) -> Option<Process> {
+        start_time(pid).map(|started| Process { pid, started })
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_alive(self) -> bool {
+        start_time(self.pid) == Some(self.started)
+    }
+}
+
 /// Start time of a process that is not a zombie.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -39,6 +39,7 @@ mod steward;
 mod strangers;
 mod stream;
 mod swim;
+mod turns;
 mod watch;
 
 use std::fs::{DirBuilder, File, OpenOptions};

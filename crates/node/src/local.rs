@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ctl::codec::{decode, encode};
-use ctl::steward::FromSteward;
 use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
 use packet::{FromSender, Peer, Sender};
 
 use crate::caller::{self, ProvenCaller};
+use crate::choice::Failed;
 use crate::daemon::{Daemon, lock};
 use crate::root_trust::Hosts;
+use crate::steward::Placed;
 use crate::{Error, answers, choice, client, leave, reserve, root_trust, steward};
 
 /// Bound on receiving a request and sending an answer.
@@ -182,6 +183,9 @@ fn respond(socket: &OwnedFd, answer: &Answer) {
     }
 }
 
+/// A program that a room did not take is handed to others so often.
+const MORE_TRIES: usize = 2;
+
 /// How a program is to be placed.
 struct Wish<'a> {
     /// On this node.
@@ -225,21 +229,31 @@ fn place(
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
     let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, caller.pid(), on, wish.force)).transpose()?;
-    let (node, steward) = choice::choose(daemon, caller.named().uid, wish.on, wish.any_cpu, &hosts)?;
-    match steward.place(&caller, socket.as_fd(), program.as_fd()) {
-        Ok(FromSteward::Ok) => {
-            if wish.on.is_none() || wish.movable {
-                daemon.balance.placed.add(caller.pid());
+    let handed = |steward: &steward::Steward| steward.place(&caller, socket.as_fd(), program.as_fd());
+    let mut failed: Vec<Failed> = Vec::new();
+    loop {
+        let owner = caller.named().uid;
+        let (node, steward) = match wish.on {
+            // Asked again, it may have a new room.
+            Some(_) => choice::choose(daemon, owner, wish.on, wish.any_cpu, &hosts),
+            None => choice::choose_best(daemon, owner, &hosts, &failed),
+        }?;
+        match handed(&steward) {
+            Ok(Placed::There) => {
+                if wish.on.is_none() || wish.movable {
+                    daemon.balance.placed.add(caller.pid());
+                }
+                return Ok(());
             }
-            Ok(())
+            Ok(Placed::Unknown) => {
+                tracing::warn!("the room on {node} ended while a program was handed to it");
+                return Ok(());
+            }
+            Ok(Placed::Not(why)) if failed.len() < MORE_TRIES => {
+                tracing::info!("process {} is not placed on {node} ({why}): tried again", caller.pid());
+                failed.push(Failed { node, why });
+            }
+            Ok(Placed::Not(why)) | Err(why) => return Err(Error::Room { node, why }),
         }
-        Ok(FromSteward::Failed { reason }) => Err(Error::Room { node, why: reason }),
-        Ok(_) => Err(Error::Room { node, why: "the steward gave an unexpected answer".into() }),
-        // Whether it took the process over is not known: that ends with the socket, as a deputy or with a message.
-        Err(e) if steward::has_ended(&e) => {
-            tracing::warn!("the room on {node} ended while a program was handed to it");
-            Ok(())
-        }
-        Err(e) => Err(Error::Room { node, why: steward::silent(&e) }),
     }
 }

@@ -12,16 +12,18 @@ use std::time::{Duration, Instant};
 
 use ctl::paths::{log_dir, rooms_dir, steward_socket};
 use ctl::peer::{Member, PeerRequest};
-use ctl::steward::{RoomId, ToSteward};
+use ctl::steward::RoomId;
 
 use crate::daemon::{Daemon, lock};
 use crate::dial::Session;
+use crate::hosted::Process;
 use crate::placement::{self, Refusal, Survey};
 use crate::steward::{Steward, is_absent};
+use crate::turns::Turns;
 use crate::{Error, spawn};
 
-/// How long a warden may take from its start to its connection here.
-const ARRIVAL_WITHIN: Duration = Duration::from_secs(10);
+/// How long a warden may take from its start to its connection here: its node may have much to do.
+const ARRIVAL_WITHIN: Duration = Duration::from_secs(30);
 /// A survey older than this is renewed (beside the placement that noticed).
 const SURVEY_AGE: Duration = Duration::from_secs(5);
 /// End of the names of stewards' sockets.
@@ -33,12 +35,22 @@ type Slot = Arc<Mutex<Option<RoomId>>>;
 /// Whether a node is a target.
 type Verdict = Result<(), Refusal>;
 
+/// A room whose warden is on its way.
+struct Arrival {
+    /// Its steward's process, which has begun.
+    steward: Process,
+    /// Who made the room waits at the other end.
+    handed: SyncSender<Result<(), String>>,
+}
+
 /// This home's rooms.
 #[derive(Default)]
 pub(crate) struct Rooms {
     /// By host and user.
     slots: Mutex<HashMap<(String, u32), Slot>>,
-    arrivals: Mutex<HashMap<RoomId, SyncSender<Result<(), String>>>>,
+    arrivals: Mutex<HashMap<RoomId, Arrival>>,
+    /// Rooms that are made at once wait for one another.
+    turns: Turns,
     /// For each host with a room: when it was surveyed, and whether it is a target.
     verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
     /// Hosts whose room shows this home's wall clock, for theirs is wrong.
@@ -144,6 +156,7 @@ async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), E
 }
 
 fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> Result<(RoomId, Steward), Error> {
+    let _turn = daemon.rooms.turns.take();
     let started = Instant::now();
     let failed = |why: String| Error::Room { node: member.name.clone(), why };
     let (mut session, survey) = daemon.runtime.block_on(survey(daemon, member))?;
@@ -152,9 +165,11 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> R
     let room = RoomId(rand::random());
     let run_dir = &daemon.options.run_dir;
     let (whose, lost_after) = (owner.to_string(), daemon.policy.params().link_timeout_ms.to_string());
-    start_role(daemon, "__steward", room, &["--host", &member.name, "--owner", &whose, "--lost-after", &lost_after])
+    let args = ["--host", &member.name, "--owner", &whose, "--lost-after", &lost_after];
+    let pid = start_role(daemon, "__steward", room, &args)
         .map_err(|e| failed(format!("the steward cannot be started: {e}")))?;
-    let arrival = expect_arrival(daemon, room);
+    let process = Process::of(pid).ok_or_else(|| failed("the steward ended as it began".into()))?;
+    let arrival = expect_arrival(daemon, room, process);
     let address = daemon.me().address;
     let result = daemon
         .runtime
@@ -173,7 +188,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> R
             Ok((room, steward))
         }
         Err(why) => {
-            if let Ok(steward) = Steward::await_start(run_dir, room) {
+            if let Ok(steward) = Steward::await_start(run_dir, room, process) {
                 let _ = steward.close();
             }
             Err(why)
@@ -192,9 +207,9 @@ fn note_clock(daemon: &Daemon, host: &str, survey: Survey) {
     lock(&daemon.rooms.verdicts).insert(host.to_owned(), (Instant::now(), verdict));
 }
 
-fn expect_arrival(daemon: &Daemon, room: RoomId) -> Receiver<Result<(), String>> {
-    let (sender, receiver) = sync_channel(1);
-    lock(&daemon.rooms.arrivals).insert(room, sender);
+fn expect_arrival(daemon: &Daemon, room: RoomId, steward: Process) -> Receiver<Result<(), String>> {
+    let (handed, receiver) = sync_channel(1);
+    lock(&daemon.rooms.arrivals).insert(room, Arrival { steward, handed });
     receiver
 }
 
@@ -211,14 +226,21 @@ pub(crate) fn is_ours(daemon: &Daemon, room: RoomId) -> bool {
 
 /// A warden's connection has come: on to the steward.
 pub(crate) fn arrived(daemon: &Daemon, room: RoomId, socket: &OwnedFd) {
-    let handed = Steward::await_start(&daemon.options.run_dir, room)
+    let starting = lock(&daemon.rooms.arrivals).get(&room).map(|arrival| arrival.steward);
+    let run_dir = &daemon.options.run_dir;
+    let steward = match starting {
+        Some(process) => Steward::await_start(run_dir, room, process),
+        // The last daemon began it.
+        None => Steward::connect(run_dir, room),
+    };
+    let handed = steward
         .map_err(|e| format!("the steward does not start: {e}"))
-        .and_then(|steward| steward.order(&ToSteward::Warden, &[socket.as_fd()]));
+        .and_then(|steward| steward.connect_warden(socket.as_fd()));
     if let Err(why) = &handed {
         tracing::warn!("warden of room {room} not handed over: {why}");
     }
     if let Some(waiting) = lock(&daemon.rooms.arrivals).remove(&room) {
-        let _ = waiting.send(handed);
+        let _ = waiting.handed.send(handed);
     }
 }
 

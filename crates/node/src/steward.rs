@@ -10,13 +10,16 @@ use ctl::paths::steward_socket;
 use ctl::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
 
 use crate::caller::ProvenCaller;
+use crate::hosted::Process;
 
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Bound on the answer to who waits for a program to start: this machine may have little of a core, and many who want the same.
 const PLACED_WITHIN: Duration = Duration::from_secs(60);
-/// How long a steward may take to open its socket.
-const START_WITHIN: Duration = Duration::from_secs(5);
+/// How long a steward may take to open its socket, and then to introduce itself to a warden: this machine may have much to do.
+const START_WITHIN: Duration = Duration::from_secs(30);
+/// Whether it has opened its socket is looked at so often.
+const LOOKED_EVERY: Duration = Duration::from_micros(500);
 /// Largest answer, bytes.
 const ANSWER_BYTES: usize = 1 << 20;
 
@@ -34,6 +37,16 @@ pub(crate) enum Passed {
     Detour(String),
 }
 
+/// What became of a program that was handed to a steward.
+pub(crate) enum Placed {
+    /// It is the steward's.
+    There,
+    /// It is as it was, and may be handed to another one: why.
+    Not(String),
+    /// The steward has ended. If it had taken the program over, the program ends with it; else its socket tells it.
+    Unknown,
+}
+
 impl Steward {
     /// Fails at once if nobody serves the room.
     pub(crate) fn connect(run_dir: &Path, room: RoomId) -> io::Result<Steward> {
@@ -42,13 +55,13 @@ impl Steward {
         Ok(Steward { socket, room })
     }
 
-    /// Waits for one that is starting.
-    pub(crate) fn await_start(run_dir: &Path, room: RoomId) -> io::Result<Steward> {
+    /// Waits for one that is starting, as long as its process lives.
+    pub(crate) fn await_start(run_dir: &Path, room: RoomId, process: Process) -> io::Result<Steward> {
         let start = Instant::now();
         loop {
             match Steward::connect(run_dir, room) {
-                Err(e) if is_absent(&e) && start.elapsed() < START_WITHIN => {
-                    std::thread::sleep(Duration::from_micros(300))
+                Err(e) if is_absent(&e) && start.elapsed() < START_WITHIN && process.is_alive() => {
+                    std::thread::sleep(LOOKED_EVERY)
                 }
                 result => return result,
             }
@@ -79,9 +92,29 @@ impl Steward {
         caller: &ProvenCaller,
         socket: BorrowedFd<'_>,
         program: BorrowedFd<'_>,
-    ) -> io::Result<FromSteward> {
-        packet::set_timeout(&self.socket, Some(PLACED_WITHIN))?;
-        self.ask(&ToSteward::Place { caller: caller.named() }, &[socket, program, caller.pidfd()])
+    ) -> Result<Placed, String> {
+        let message = ToSteward::Place { caller: caller.named() };
+        let sent = packet::set_timeout(&self.socket, Some(PLACED_WITHIN))
+            .and_then(|()| self.send(&message, &[socket, program, caller.pidfd()]));
+        if let Err(e) = sent {
+            return Ok(Placed::Not(format!("the steward does not listen: {e}")));
+        }
+        match self.answer() {
+            Ok(FromSteward::Ok) => Ok(Placed::There),
+            Ok(FromSteward::Failed { reason }) => Ok(Placed::Not(reason)),
+            Ok(_) => Err("the steward gave an unexpected answer".into()),
+            Err(e) if has_ended(&e) => Ok(Placed::Unknown),
+            Err(e) => Err(silent(&e)),
+        }
+    }
+
+    /// Hands the connection of the room's warden over.
+    ///
+    /// # Errors
+    /// In words: the two do not understand each other, or the steward does not answer.
+    pub(crate) fn connect_warden(&self, socket: BorrowedFd<'_>) -> Result<(), String> {
+        packet::set_timeout(&self.socket, Some(START_WITHIN)).map_err(|e| e.to_string())?;
+        self.order(&ToSteward::Warden, &[socket])
     }
 
     /// Asks for something that is answered by yes or a reason.

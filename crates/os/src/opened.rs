@@ -1,7 +1,11 @@
 //! Which files processes have open. A machine's processes may have tens of thousands of descriptors: one call for each must do.
 
+mod btf;
+mod kernel;
+
 use crate::{Error, Result, process};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags, open, statx};
+use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -42,6 +46,78 @@ pub fn files_of(pid: i32) -> Result<Vec<(i32, FileId)>> {
     Ok(entries.flatten().filter_map(|entry| file(entry.file_name())).collect())
 }
 
+/// Descriptors that are looked at one by one, before the kernel is asked for a list of all.
+const LOOKS_MAX: usize = 2000;
+
+/// Who has files open: processes and their descriptors, by file.
+pub type Holders = HashMap<FileId, Vec<(i32, i32)>>;
+
+/// Which of these `processes` have some of the files open that process `pid` is asked about; at least one, and all that have an open file
+/// in common with it. Likewise `sockets`, which the process need not have. A machine's processes may have hundreds of thousands of
+/// descriptors: beyond some the kernel is asked for its list, where it gives one.
+pub fn holders((pid, files): (i32, &HashSet<FileId>), processes: &[i32], sockets: &HashSet<FileId>) -> Holders {
+    let (mut found, mut looks) = (Holders::new(), 0);
+    for (at, process) in processes.iter().enumerate() {
+        if looks > LOOKS_MAX
+            && let Some(rest) = listed((pid, files), &processes[at..], sockets)
+        {
+            rest.into_iter().for_each(|(file, held)| found.entry(file).or_default().extend(held));
+            return found;
+        }
+        let all = files_of(*process).unwrap_or_default();
+        looks += all.len();
+        for (fd, file) in all.into_iter().filter(|(_, file)| files.contains(file) || sockets.contains(file)) {
+            found.entry(file).or_default().push((*process, fd));
+        }
+    }
+    found
+}
+
+/// The same by the kernel's list; `None` if it gives none, or does not show one of the files with the process.
+fn listed((pid, files): (i32, &HashSet<FileId>), processes: &[i32], sockets: &HashSet<FileId>) -> Option<Holders> {
+    let before: HashSet<(i32, FileId)> = files_of(pid).ok()?.into_iter().collect();
+    let list = kernel::all()?;
+    // What had this number before and after was this file when the list was made.
+    let stayed: HashMap<i32, FileId> = files_of(pid).ok()?.into_iter().filter(|held| before.contains(held)).collect();
+    let own: Vec<&kernel::Held> = list.iter().filter(|held| held.pid == pid).collect();
+    let named = own.iter().filter_map(|held| Some((held.inode, *stayed.get(&held.fd)?)));
+    let inodes: HashMap<u64, FileId> = named.filter(|(_, file)| files.contains(file)).collect();
+    if inodes.values().collect::<HashSet<_>>().len() < files.len() {
+        return None;
+    }
+    let numbers: HashSet<u64> = sockets.iter().filter_map(|socket| socket.number()).collect();
+    let among: HashSet<i32> = processes.iter().copied().collect();
+    let mut found = Holders::new();
+    for held in list.iter().filter(|held| inodes.contains_key(&held.inode) || numbers.contains(&held.number)) {
+        if !among.contains(&held.pid) {
+            continue;
+        }
+        let Some(file) = inodes.get(&held.inode).copied().or_else(|| held.among(sockets)) else { continue };
+        let holders = found.entry(file).or_default();
+        // Of all who have the file open otherwise one will do: a hundred thousand may have /dev/null.
+        if holders.is_empty() || own.iter().any(|own| own.file == held.file) {
+            holders.push((held.pid, held.fd));
+        }
+    }
+    Some(found)
+}
+
+impl FileId {
+    fn number(self) -> Option<u64> {
+        match self {
+            FileId::Inode { number, .. } => Some(number),
+            FileId::Shown { .. } => None,
+        }
+    }
+}
+
+impl kernel::Held {
+    /// Which of these files it is; its number alone may be that of another file system's.
+    fn among(&self, files: &HashSet<FileId>) -> Option<FileId> {
+        file_of(self.pid, self.fd).ok().filter(|file| files.contains(file))
+    }
+}
+
 fn directory(pid: i32) -> Result<std::os::fd::OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     open(format!("/proc/{pid}/fd"), flags, Mode::empty()).map_err(|e| failed(pid, e))
@@ -79,6 +155,63 @@ mod tests {
         assert_ne!(of(&read), of(&other));
         let all = files_of(me).unwrap();
         assert!(all.contains(&(read.as_raw_fd(), of(&write))), "{all:?}");
+    }
+
+    /// Processes that have many descriptors, among which is one of this process.
+    struct Crowd(Vec<std::process::Child>);
+
+    impl Drop for Crowd {
+        fn drop(&mut self) {
+            for child in &mut self.0 {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernels_list_says_what_a_look_at_each_does() {
+        use std::io::Read;
+        use std::process::{Command, Stdio};
+        let me = std::process::id() as i32;
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let own = std::fs::File::open("/proc/self/exe").unwrap();
+        let many = "n=10; while [ $n -lt 900 ]; do eval \"exec $n< /dev/null\"; n=$((n+1)); done; echo; sleep 1000";
+        let mut crowd = Crowd(Vec::new());
+        for _ in 0..4 {
+            let mut command = Command::new("bash");
+            command.args(["-c", many]).stdin(read.try_clone().unwrap()).stdout(Stdio::piped());
+            crowd.0.push(command.spawn().unwrap());
+        }
+        for child in &mut crowd.0 {
+            child.stdout.as_mut().unwrap().read_exact(&mut [0; 1]).unwrap();
+        }
+        let processes: Vec<i32> = crowd.0.iter().map(|child| child.id() as i32).collect();
+        let of = |fd: &dyn AsRawFd| file_of(me, fd.as_raw_fd()).unwrap();
+        let files = HashSet::from([of(&read), of(&own)]);
+        let mut expected: Vec<(i32, i32)> = processes.iter().map(|process| (*process, 0)).collect();
+        expected.sort_unstable();
+        let sorted = |mut found: Holders| {
+            let mut held = found.remove(&of(&write)).unwrap();
+            held.sort_unstable();
+            assert!(found.is_empty(), "{found:?}");
+            held
+        };
+        assert_eq!(sorted(holders((me, &files), &processes, &HashSet::new())), expected);
+        match listed((me, &files), &processes, &HashSet::new()) {
+            Some(found) => assert_eq!(sorted(found), expected),
+            None => println!("skipped: this kernel lists no open files to this process"),
+        }
+        // A socket that this process does not have is found by its number.
+        let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let sockets = HashSet::from([of(&there)]);
+        let mut sleep = Command::new("sleep");
+        crowd.0.push(sleep.arg("1000").stdin(std::os::fd::OwnedFd::from(there)).spawn().unwrap());
+        let last = crowd.0.last().unwrap().id() as i32;
+        if let Some(found) = listed((me, &files), &[last], &sockets) {
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), [(*sockets.iter().next().unwrap(), vec![(last, 0)])]);
+        }
+        drop(here);
     }
 
     #[test]

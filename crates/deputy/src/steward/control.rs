@@ -117,6 +117,7 @@ fn next(fds: &mut impl Iterator<Item = OwnedFd>) -> Result<OwnedFd, String> {
 }
 
 fn place(room: &Shared, coming: Coming, socket: OwnedFd, memfd: OwnedFd) -> Result<FromSteward, String> {
+    os::fault::at("place").map_err(|e| e.to_string())?;
     if let RoomState::Lost(why) = &room.table().room {
         return Err(why.clone());
     }

@@ -51,6 +51,7 @@ pub fn connect(room: &Arc<Shared>, socket: TcpStream) -> Result<(), String> {
     if room.downlink.get().is_some() {
         return Err("the room has its warden already".into());
     }
+    os::fault::at("connect").map_err(|e| e.to_string())?;
     let identity = identity::Identity::load(&room.args.state).map_err(|e| e.to_string())?;
     let (downlink, mut uplink, certificates) =
         link::accept(socket, identity.server_config()).map_err(|e| e.to_string())?;

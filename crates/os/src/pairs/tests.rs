@@ -28,7 +28,7 @@ fn who_is_whose_peer() {
     let diagnosis = Diagnosis::of(std::process::id() as i32).unwrap();
     for kind in KINDS {
         let [a, b] = pair(kind);
-        assert_eq!(diagnosis.ask(inode(&a)).unwrap(), Told { peer: Some(inode(&b)), shut: 0 });
+        assert_eq!(diagnosis.ask(inode(&a)).unwrap(), Told { peer: Some(inode(&b)), shut: 0, waiting_bytes: 0 });
         shut(a.as_fd(), NO_MORE_GOES).unwrap();
         assert_eq!(diagnosis.ask(inode(&a)).unwrap().shut, NO_MORE_GOES);
         let mirrored = if kind == libc::SOCK_DGRAM { 0 } else { NO_MORE_COMES };

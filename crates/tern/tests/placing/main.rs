@@ -3,6 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "faults")]
+mod crowd;
 mod faults;
 mod traces;
 mod wire;

@@ -2,7 +2,7 @@
 
 use body::BodyError;
 use os::in_flight;
-use os::opened::{self, FileId};
+use os::opened::{self, FileId, Holders};
 use os::process::{self, FdInfo};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,25 +22,20 @@ pub struct Others {
 #[derive(Debug)]
 struct Open {
     looked_for: HashSet<FileId>,
-    found: HashMap<FileId, Vec<(i32, i32)>>,
+    found: Holders,
     /// Which descriptors' open files are in common: all eventfds have one inode, and then each is compared with all.
     in_common: Mutex<HashMap<(i32, FileId), bool>>,
 }
 
 impl Open {
     fn of(pid: i32, processes: &[i32], looked_for: HashSet<FileId>) -> Open {
-        let mut found: HashMap<_, Vec<_>> = HashMap::new();
         if looked_for.is_empty() || processes.is_empty() {
-            return Open { looked_for, found, in_common: Mutex::default() };
+            return Open { looked_for, found: Holders::new(), in_common: Mutex::default() };
         }
         let mut on_the_way = OnTheWay::of(pid);
-        for process in processes {
-            for (fd, file) in opened::files_of(*process).unwrap_or_default() {
-                if looked_for.contains(&file) {
-                    found.entry(file).or_default().push((*process, fd));
-                }
-                on_the_way.seen(*process, fd, file);
-            }
+        let found = opened::holders((pid, &looked_for), processes, &on_the_way.waiting);
+        for (file, holders) in &found {
+            holders.iter().for_each(|(process, fd)| on_the_way.seen(*process, *fd, *file));
         }
         let open = Open { looked_for, found, in_common: Mutex::default() };
         open.and(on_the_way)
