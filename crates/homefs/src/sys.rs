@@ -18,6 +18,17 @@ fn owned(fd: libc::c_long) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd as RawFd) }
 }
 
+/// Gives the calling thread a table of descriptors of its own, with this one alone (close_range(2)).
+pub(crate) fn own_table(keep: RawFd) -> Result<()> {
+    let keep = keep as u32;
+    let close = |first: u32, last: u32, flags: u32| {
+        // SAFETY: closes descriptors of a table that, from the first call on, no other thread has.
+        check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }).map(drop)
+    };
+    close(keep + 1, u32::MAX, libc::CLOSE_RANGE_UNSHARE)?;
+    if keep > 0 { close(0, keep - 1, 0) } else { Ok(()) }
+}
+
 /// Whether the calling thread, as it is now, may use the file so (faccessat2(2), by the file-system identity).
 pub(crate) fn may(path: &CStr, mode: i32) -> Result<()> {
     // SAFETY: the path is a C string that lives over the call.

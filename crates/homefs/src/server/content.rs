@@ -31,7 +31,7 @@ enum Lease {
 pub(super) struct Content {
     lease: Lease,
     /// The room's read-only opens, by file handle.
-    readers: Vec<(u64, Arc<OwnedFd>)>,
+    readers: Vec<u64>,
     /// The room's opens for writing.
     writers: u32,
     /// When the first of those writers came, somebody at home could write too.
@@ -106,7 +106,7 @@ impl Server {
     pub(super) fn reader_opened(&self, node: &Arc<Node>, fh: u64, file: &Arc<OwnedFd>) -> bool {
         let mut content = lock(&node.content);
         let covered = content.is_covered(node) || (node.is_watched() && self.try_lease(node, &mut content, Some(file)));
-        content.readers.push((fh, file.clone()));
+        content.readers.push(fh);
         covered
     }
 
@@ -164,7 +164,7 @@ impl Server {
     /// A read-only open ended.
     pub(super) fn reader_gone(&self, node: &Arc<Node>, fh: u64) {
         let mut content = lock(&node.content);
-        content.readers.retain(|(id, _)| *id != fh);
+        content.readers.retain(|id| *id != fh);
         if content.readers.is_empty() && matches!(content.lease, Lease::Held(_)) {
             self.end_lease(node, &mut content);
         }
@@ -195,7 +195,8 @@ impl Server {
         if !free || !content.is_calm() {
             return false;
         }
-        let Some(file) = file.or(content.readers.first().map(|(_, file)| file)).cloned() else { return false };
+        let open = || self.handles.get(*content.readers.first()?, node.id).ok().map(|open| open.file.clone());
+        let Some(file) = file.cloned().or_else(open) else { return false };
         let taken = self.authority.with_own_rights(|| self.leases.take(node, &file));
         let Ok(Some(lease)) = taken else { return false };
         content.lease = Lease::Held(lease);

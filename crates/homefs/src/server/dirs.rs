@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::{Errno, Result};
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::Arc;
 
 const LISTING_BYTES: usize = 32 << 10;
 /// `linux_dirent64` up to the name.
@@ -87,7 +87,7 @@ impl Server {
         let path = self.watched_path(&call.node)?;
         let opener = self.assume(call)?;
         let file = reopen(&path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let kind = Kind::Dir(Mutex::default());
+        let kind = Kind::Dir(Arc::default());
         let fh = self.handles.next();
         self.handles.insert(fh, Open { node: call.node.clone(), file: file.into(), kind, opener })?;
         let open_flags = if call.node.is_watched() { fopen::CACHE_DIR | fopen::KEEP_CACHE } else { 0 };

@@ -196,7 +196,8 @@ impl Server {
     /// The access modes with which a user's programs of the room have this file (device and inode) open, each of them for writing. The room does
     /// not say them: they are those of home's own open files.
     pub fn written_modes(&self, file: FileId, uid: u32) -> Vec<OFlags> {
-        let all = self.written((file.device, file.inode)).into_iter().filter(|(_, open)| open.opener.uid == uid);
+        let all =
+            self.handles.written((file.device, file.inode)).into_iter().filter(|(_, open)| open.opener.uid == uid);
         all.filter_map(|(_, open)| rustix::fs::fcntl_getfl(&*open.file).ok()).map(|had| had & OFlags::ACCMODE).collect()
     }
 
@@ -206,7 +207,7 @@ impl Server {
         let distinct: BTreeSet<(u64, u64)> = files.iter().copied().collect();
         for which in distinct {
             let had = files.iter().filter(|file| **file == which).count();
-            let open = self.written(which);
+            let open = self.handles.written(which);
             let locked = |fh: u64| self.locks.is_locked_through(fh) || self.locks.is_given(fh);
             if had != open.len() || open.iter().any(|(fh, _)| locked(*fh)) {
                 continue;
@@ -216,12 +217,6 @@ impl Server {
                 self.closed(fh, written);
             }
         }
-    }
-
-    /// All of this file that is open for writing.
-    fn written(&self, which: (u64, u64)) -> Vec<(u64, Arc<Open>)> {
-        let is_it = |open: &Open| rustix::fs::fstat(&*open.file).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == which);
-        self.handles.written().into_iter().filter(|(_, open)| is_it(open)).collect()
     }
 
     /// What is to be done when an open file is gone from the table.

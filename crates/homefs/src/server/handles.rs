@@ -4,9 +4,10 @@ use super::creds::Credentials;
 use super::dirs::Listing;
 use super::lock;
 use super::nodes::Node;
+use super::vault::{Slot, Vaults};
 use rustix::io::{Errno, Result};
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +20,7 @@ pub(super) struct Open {
     pub(super) opener: Credentials,
 }
 
+#[derive(Clone)]
 pub(super) enum Kind {
     /// Read-only; cached says whether the room's kernel keeps what it reads.
     Reader {
@@ -27,23 +29,87 @@ pub(super) enum Kind {
     /// Open for writing, and perhaps for reading; cached as above. The lock orders appends.
     Writer {
         cached: bool,
-        appends: Mutex<()>,
+        appends: Arc<Mutex<()>>,
     },
-    Dir(Mutex<Listing>),
+    Dir(Arc<Mutex<Listing>>),
     /// A FIFO, through its stand-in.
     Stream,
 }
 
+/// Most files that the room may have open at home.
+const OPEN_MAX: usize = 1 << 20;
+/// So many files are looked at for one that may go into a vault.
+const LOOKS_MAX: usize = 64;
+
 pub(super) struct Handles {
-    /// Most files that the room may have open at home.
-    most_open: usize,
-    open: Mutex<HashMap<u64, Arc<Open>>>,
+    /// Most files that lie in this process' own table of descriptors, as far as others can go into a vault.
+    most_here: usize,
+    vaults: Vaults,
+    table: Mutex<Table>,
     last: AtomicU64,
 }
 
+#[derive(Default)]
+struct Table {
+    open: HashMap<u64, Entry>,
+    /// Numbers of those that are here, and of some that were: the one that has not been used for longest first.
+    here: VecDeque<u64>,
+    /// How many are here.
+    here_count: usize,
+}
+
+/// An open file, and where it is.
+enum Entry {
+    Here {
+        open: Arc<Open>,
+        /// Since it was looked at last.
+        is_used: bool,
+    },
+    InVault(Stored),
+}
+
+/// A file in a vault, and what is known of it.
+struct Stored {
+    slot: Slot,
+    node: Arc<Node>,
+    kind: Kind,
+    opener: Credentials,
+    /// Device and inode.
+    file: (u64, u64),
+}
+
+impl Entry {
+    fn node(&self) -> &Arc<Node> {
+        match self {
+            Entry::Here { open, .. } => &open.node,
+            Entry::InVault(stored) => &stored.node,
+        }
+    }
+
+    fn kind(&self) -> &Kind {
+        match self {
+            Entry::Here { open, .. } => &open.kind,
+            Entry::InVault(stored) => &stored.kind,
+        }
+    }
+
+    /// Device and inode.
+    fn file(&self) -> Option<(u64, u64)> {
+        match self {
+            Entry::Here { open, .. } => id_of(&open.file).ok(),
+            Entry::InVault(stored) => Some(stored.file),
+        }
+    }
+}
+
+fn id_of(file: &OwnedFd) -> Result<(u64, u64)> {
+    rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
 impl Handles {
-    pub(super) fn new(most_open: usize) -> Handles {
-        Handles { most_open, open: Mutex::default(), last: AtomicU64::new(0) }
+    /// `table`: descriptors that one table holds.
+    pub(super) fn new(most_here: usize, table: usize) -> Handles {
+        Handles { most_here, vaults: Vaults::new(table), table: Mutex::default(), last: AtomicU64::new(0) }
     }
 
     /// A number that was never given out.
@@ -52,44 +118,116 @@ impl Handles {
     }
 
     pub(super) fn insert(&self, fh: u64, open: Open) -> Result<()> {
-        let mut table = lock(&self.open);
-        if table.len() >= self.most_open {
+        let mut table = lock(&self.table);
+        if table.open.len() >= OPEN_MAX {
             return Err(Errno::NFILE);
         }
-        table.insert(fh, Arc::new(open));
+        self.put_here(&mut table, fh, Arc::new(open));
         Ok(())
+    }
+
+    fn put_here(&self, table: &mut Table, fh: u64, open: Arc<Open>) {
+        table.open.insert(fh, Entry::Here { open, is_used: true });
+        table.here.push_back(fh);
+        table.here_count += 1;
+        // Of those that were closed.
+        if table.here.len() > 2 * table.here_count + LOOKS_MAX {
+            let Table { open, here, .. } = table;
+            here.retain(|fh| matches!(open.get(fh), Some(Entry::Here { .. })));
+        }
+        for _ in 0..LOOKS_MAX {
+            if table.here_count <= self.most_here {
+                return;
+            }
+            let Some(oldest) = table.here.pop_front() else { return };
+            if self.store(table, oldest) == Some(false) {
+                table.here.push_back(oldest);
+            }
+        }
+    }
+
+    /// Puts an open file into a vault, unless it is in use; `None`: it is not here any more.
+    fn store(&self, table: &mut Table, fh: u64) -> Option<bool> {
+        let Entry::Here { open, is_used } = table.open.get_mut(&fh)? else { return None };
+        // A lease, a lock, or a request under way has it, too.
+        let is_held = Arc::strong_count(open) > 1 || Arc::strong_count(&open.file) > 1;
+        if std::mem::take(is_used) || is_held {
+            return Some(false);
+        }
+        let stored = id_of(&open.file).and_then(|file| Ok((file, self.vaults.keep(open.file.as_fd())?)));
+        let Ok((file, slot)) = stored else { return Some(false) };
+        let (node, kind, opener) = (open.node.clone(), open.kind.clone(), open.opener.clone());
+        table.open.insert(fh, Entry::InVault(Stored { slot, node, kind, opener, file }));
+        table.here_count -= 1;
+        Some(true)
+    }
+
+    /// Takes an open file out of its vault, if it lies in one.
+    fn fetch(&self, table: &mut Table, fh: u64) -> Result<Arc<Open>> {
+        let Stored { slot, node, kind, opener, .. } = match table.open.get_mut(&fh) {
+            Some(Entry::Here { open, is_used }) => {
+                *is_used = true;
+                return Ok(open.clone());
+            }
+            Some(Entry::InVault(stored)) => stored,
+            None => return Err(Errno::BADF),
+        };
+        let file = Arc::new(self.vaults.take(slot)?);
+        let open = Arc::new(Open { node: node.clone(), file, kind: kind.clone(), opener: opener.clone() });
+        self.put_here(table, fh, open.clone());
+        Ok(open)
     }
 
     /// What this number stands for, if it was given out for this node.
     pub(super) fn get(&self, fh: u64, node: u64) -> Result<Arc<Open>> {
-        lock(&self.open).get(&fh).filter(|open| open.node.id == node).cloned().ok_or(Errno::BADF)
+        let mut table = lock(&self.table);
+        table.open.get(&fh).filter(|entry| entry.node().id == node).ok_or(Errno::BADF)?;
+        self.fetch(&mut table, fh)
     }
 
+    /// Forgets it.
     pub(super) fn remove(&self, fh: u64, node: u64) -> Option<Arc<Open>> {
-        let mut table = lock(&self.open);
-        table.get(&fh).filter(|open| open.node.id == node)?;
-        table.remove(&fh)
+        let mut table = lock(&self.table);
+        table.open.get(&fh).filter(|entry| entry.node().id == node)?;
+        self.take_out(&mut table, fh)
+    }
+
+    fn take_out(&self, table: &mut Table, fh: u64) -> Option<Arc<Open>> {
+        let open = self.fetch(table, fh).inspect_err(|errno| tracing::warn!(%errno, "an open file is lost")).ok()?;
+        table.open.remove(&fh);
+        table.here_count -= 1;
+        Some(open)
     }
 
     /// It is a FIFO.
     pub(super) fn is_stream(&self, fh: u64) -> bool {
-        lock(&self.open).get(&fh).is_some_and(|open| matches!(open.kind, Kind::Stream))
+        lock(&self.table).open.get(&fh).is_some_and(|entry| matches!(entry.kind(), Kind::Stream))
     }
 
-    /// What is open for writing.
-    pub(super) fn written(&self) -> Vec<(u64, Arc<Open>)> {
-        let table = lock(&self.open);
-        let written = table.iter().filter(|(_, open)| matches!(open.kind, Kind::Writer { .. }));
-        written.map(|(fh, open)| (*fh, open.clone())).collect()
+    /// All of this file (device and inode) that is open for writing.
+    pub(super) fn written(&self, file: (u64, u64)) -> Vec<(u64, Arc<Open>)> {
+        self.select(|entry| matches!(entry.kind(), Kind::Writer { .. }) && entry.file() == Some(file))
     }
 
-    /// All that belongs to an export.
-    pub(super) fn of_export(&self, export: u16) -> Vec<Arc<Open>> {
-        lock(&self.open).values().filter(|open| open.node.export == export).cloned().collect()
+    /// One of an export with this inode number.
+    pub(super) fn find(&self, export: u16, inode: u64) -> Option<Arc<Open>> {
+        let mut table = lock(&self.table);
+        let is_it = |entry: &Entry| entry.node().export == export && entry.file().is_some_and(|(_, i)| i == inode);
+        let fh = table.open.iter().find(|(_, entry)| is_it(entry)).map(|(fh, _)| *fh)?;
+        self.fetch(&mut table, fh).ok()
+    }
+
+    fn select(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<(u64, Arc<Open>)> {
+        let mut table = lock(&self.table);
+        let found: Vec<u64> = table.open.iter().filter(|(_, entry)| wanted(entry)).map(|(fh, _)| *fh).collect();
+        found.into_iter().filter_map(|fh| Some((fh, self.fetch(&mut table, fh).ok()?))).collect()
     }
 
     /// Takes out all that belongs to an export.
     pub(super) fn remove_export(&self, export: u16) -> Vec<(u64, Arc<Open>)> {
-        lock(&self.open).extract_if(|_, open| open.node.export == export).collect()
+        let mut table = lock(&self.table);
+        let of_it = |entry: &Entry| entry.node().export == export;
+        let found: Vec<u64> = table.open.iter().filter(|(_, entry)| of_it(entry)).map(|(fh, _)| *fh).collect();
+        found.into_iter().filter_map(|fh| Some((fh, self.take_out(&mut table, fh)?))).collect()
     }
 }

@@ -69,6 +69,8 @@ pub(super) struct Leases {
     held: Mutex<HashMap<RawFd, Entry>>,
     /// Those that were given up without the room's answer.
     overdue: AtomicU64,
+    /// So many are held at most: a file under a lease cannot go into a vault, for the kernel names it by its number.
+    most: usize,
 }
 
 fn break_signal() -> i32 {
@@ -76,13 +78,14 @@ fn break_signal() -> i32 {
 }
 
 impl Leases {
-    pub(super) fn new(authority: Authority) -> Leases {
+    pub(super) fn new(authority: Authority, most: usize) -> Leases {
         Leases {
             authority,
             keeper_tid: AtomicI32::new(0),
             closed: AtomicBool::new(false),
             held: Mutex::default(),
             overdue: AtomicU64::new(0),
+            most,
         }
     }
 
@@ -109,8 +112,11 @@ impl Leases {
         Ok(())
     }
 
-    /// Takes a lease on this open file; `None` if somebody has it open for writing, or the server closes.
+    /// Takes a lease on this open file; `None` if somebody has it open for writing, there are enough, or the server closes.
     pub(super) fn take(&self, node: &Arc<Node>, file: &Arc<OwnedFd>) -> Option<Arc<HeldLease>> {
+        if lock(&self.held).len() >= self.most {
+            return None;
+        }
         let (broken, given_up) = (AtomicBool::new(false), AtomicBool::new(false));
         let lease = Arc::new(HeldLease { file: file.clone(), broken, given_up });
         // Known before it is taken: it may be broken at once.

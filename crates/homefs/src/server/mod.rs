@@ -22,6 +22,7 @@ mod names;
 mod nodes;
 mod offers;
 mod removed;
+mod vault;
 mod waiting;
 mod xattr;
 
@@ -132,7 +133,7 @@ fn most_descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(MANY_DESCRIPTORS).min(MANY_DESCRIPTORS)
 }
 
-/// More descriptors than this are not used, even where there is no limit.
+/// More descriptors than this are not used in one table, even where there is no limit.
 const MANY_DESCRIPTORS: u64 = 1 << 18;
 
 /// A lock whose holder panicked still holds whole data here: critical sections are plain assignments.
@@ -152,8 +153,10 @@ impl Server {
     ) -> Result<Arc<Server>, ServeError> {
         let setup = |what| move |source: rustix::io::Errno| ServeError::Setup { what, source: source.into() };
         let authority = Authority::of_this_thread().map_err(setup("reading capabilities"))?;
-        // Of three parts of the descriptors one is for names, one for open files, and one for all else: locks, and the steward's own.
-        let part = usize::try_from(most_descriptors()).unwrap_or(usize::MAX) / 3;
+        // Of three parts of the descriptors one is for names, one for open files that are in use, and one for all else: locks, and the
+        // steward's own. What is open beyond that lies in vaults.
+        let table = usize::try_from(most_descriptors()).unwrap_or(usize::MAX);
+        let part = table / 3;
         let nodes = Nodes::new(authority, part);
         let events = Events::new();
         if let Err(errno) = &events {
@@ -166,12 +169,12 @@ impl Server {
         let server = Arc::new(Server {
             exports,
             nodes,
-            handles: Handles::new(part),
+            handles: Handles::new(part, table),
             callers,
             outlet,
             authority,
             watch,
-            leases: Leases::new(authority),
+            leases: Leases::new(authority, part / 2),
             breaking: Mutex::default(),
             offers: Arc::default(),
             waiting: Waiting::default(),

@@ -73,9 +73,7 @@ impl Server {
     pub fn open_in_room(&self, path: &Path, inode: u64) -> Option<OwnedFd> {
         let all = self.exports.iter().enumerate().filter(|(_, e)| path.starts_with(&e.path));
         let (number, export) = all.max_by_key(|(_, e)| e.path.as_os_str().len())?;
-        let is_it = |file: &OwnedFd| rustix::fs::fstat(file).is_ok_and(|s| s.st_ino == inode);
-        let found = self.handles.of_export(number as u16).into_iter().map(|open| open.file.clone());
-        let found = found.into_iter().find(|file| is_it(file))?;
+        let found = self.handles.find(number as u16, inode)?.file.clone();
         let mount = rustix::fs::open(&export.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let again = mount.and_then(|mount| sys::open_handle(mount.as_fd(), &sys::handle_of(found.as_fd())?, PATH));
         again.ok().or_else(|| found.try_clone().ok())

@@ -1,6 +1,7 @@
 //! What holds for every placed program: who it is at home, what the network shows, what is left behind, what faults do.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod ceiling;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(feature = "faults")]
@@ -27,6 +28,11 @@ pub(crate) fn lab(nodes: u32) -> Lab {
 
 /// What hangs fails.
 const LIMITED: [&str; 4] = ["timeout", "--foreground", "--signal=KILL", "120"];
+
+/// What a program prints, line by line, as it comes.
+pub(crate) fn lines_of(child: &mut Child) -> std::io::Lines<BufReader<ChildStdout>> {
+    BufReader::new(child.stdout.take().unwrap()).lines()
+}
 
 /// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
