@@ -51,11 +51,8 @@ pub enum Command {
     Guests(Output),
     /// Send guests home, whoever brought them here (for good: `tern policy set guests=off`)
     Evict(Evict),
-    /// Say why a process is where it is, and what was refused to it
-    Why {
-        /// PID at home
-        pid: i32,
-    },
+    /// Say why a process is where it is, what has happened to it, and what was refused to it
+    Why(Why),
     /// [`RUN_ABOUT`]
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
@@ -136,6 +133,18 @@ pub enum Policy {
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
         changes: Vec<(String, String)>,
     },
+}
+
+/// `tern why`
+#[derive(Clone, Debug, Args)]
+pub struct Why {
+    /// PID at home
+    pub pid: i32,
+    /// Say also whether it could be moved to this node
+    pub node: Option<String>,
+    /// How to show it
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// `tern pin`
@@ -253,6 +262,12 @@ pub struct Run {
     /// With --on: also where memory is short. Others there may be killed for want of it
     #[arg(long, requires = "on")]
     pub force: bool,
+    /// A process that must go home, for what home alone can do, ends instead, with status 125 and the reason
+    #[arg(long)]
+    pub strict: bool,
+    /// Do not say on standard error that a process came home (the first one does)
+    #[arg(long, env = "TERN_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
+    pub quiet: bool,
     /// Program and arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,

@@ -65,6 +65,12 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// `tern run --strict`: a program that begins at home.
+    #[error("{program}: only its home can execute it (set-user-id, unreadable, or 32-bit), and --strict was given")]
+    OnlyAtHome {
+        /// Its path.
+        program: String,
+    },
     /// A local operation.
     #[error("cannot {what}")]
     Local {

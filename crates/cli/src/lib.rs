@@ -78,8 +78,8 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Ps(output) => ps(dirs, *output),
         Command::Guests(output) => evict::guests(dirs).map(|guests| evict::print(*output, &guests)),
         Command::Evict(args) => evict::evict(dirs, args),
-        Command::Why { pid } => match ask(Request::Why { pid: *pid })? {
-            Answer::Why { lines } => Ok(print_lines(&lines)),
+        Command::Why(args) => match ask(Request::Why { pid: args.pid, to: args.node.clone() })? {
+            Answer::Why(report) => Ok(show(args.output, &report, || show::why(&report))),
             _ => Err(client::unexpected()),
         },
         Command::Move(args) => {

@@ -13,6 +13,9 @@ use crate::{Dirs, Error, Host, args, client};
 /// Where a process was started, whatever its node is called.
 const HOME: &str = "home";
 
+/// From when on the other node's silence is told, milliseconds.
+const SILENT_FROM_MS: u64 = 1000;
+
 /// Moves a process, and waits until nothing is left to do.
 pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
@@ -39,6 +42,7 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
         match client::receive(dirs, &socket) {
             Ok(Answer::Progress(progress)) => {
                 stage = progress.stage;
+                display.warn(&progress, args);
                 display.show(&progress);
             }
             Ok(Answer::Moved { legs }) => {
@@ -82,11 +86,12 @@ struct Display {
     terminal: bool,
     lines: bool,
     shown: bool,
+    warned: bool,
 }
 
 impl Display {
     fn new(lines: bool) -> Display {
-        Display { terminal: !lines && std::io::stderr().is_terminal(), lines, shown: false }
+        Display { terminal: !lines && std::io::stderr().is_terminal(), lines, shown: false, warned: false }
     }
 
     fn show(&mut self, progress: &Progress) {
@@ -100,6 +105,22 @@ impl Display {
             // Back to the start, and clear what a longer line has left (ECMA-48: EL).
             eprint!("\r{}\x1b[K", line(progress));
             let _ = std::io::stderr().flush();
+        }
+    }
+
+    /// Says once that the other node does not answer, also where nothing else is shown.
+    fn warn(&mut self, progress: &Progress, args: &args::Move) {
+        let Some(ms) = progress.silent_ms.filter(|ms| *ms >= SILENT_FROM_MS) else {
+            self.warned = false;
+            return;
+        };
+        if !std::mem::replace(&mut self.warned, true) {
+            self.clear();
+            let pid = args.pid;
+            eprintln!(
+                "tern: the other node has not answered for {} s; moving process {pid} waits for it (Ctrl-C calls it off)",
+                ms / 1000
+            );
         }
     }
 
@@ -145,6 +166,8 @@ mod tests {
             sent_bytes: 812_000_000,
             left_bytes: 3_250_000_000,
             bytes_per_s: 112_400_000,
+            memory_per_s: 112_400_000,
+            ..Progress::default()
         };
         let said = "to n2: sends while it runs: 812.0 MB sent, at most 3.2 GB left, 112.4 MB/s, about 28 s";
         assert_eq!(line(&progress), said);

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 use ctl::steward::Program;
-use ctl::tool::{Answer, Request};
+use ctl::tool::{Answer, Homecoming, Request};
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
 
 use crate::{Dirs, Error, args, client};
@@ -27,6 +27,9 @@ pub(crate) fn place(
 ) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
     let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+    if begins_at_home(&path) && args.strict {
+        return Err(Error::OnlyAtHome { program: path.display().to_string() });
+    }
     if begins_at_home(&path) {
         return Err(run_here(&path, args));
     }
@@ -45,7 +48,8 @@ pub(crate) fn place(
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
     let args::Run { movable, any_cpu, as_root, force, .. } = *args;
-    let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root, force };
+    let homecoming = homecoming(args);
+    let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root, force, homecoming };
     let ask = || client::ask_in_turn(dirs, &request, &[sealed.as_fd()]);
     // A room that ends while this process is handed to it takes it along only if it has said so: an end without a word is one of the room.
     let again = |e: &Error| matches!(e, Error::NoAnswer { source } if source.kind() == io::ErrorKind::UnexpectedEof);
@@ -63,10 +67,19 @@ pub(crate) fn place(
     }
 }
 
+/// What becomes of processes that must go home.
+fn homecoming(args: &args::Run) -> Homecoming {
+    match (args.strict, args.quiet) {
+        (true, _) => Homecoming::Fail,
+        (false, true) => Homecoming::Quiet,
+        (false, false) => Homecoming::Say,
+    }
+}
+
 /// Becomes the program, as if `tern run` had not been there. Returns if that fails.
 fn run_here(path: &Path, args: &args::Run) -> Error {
     let program = path.display().to_string();
-    if args.on.is_some() {
+    if args.on.is_some() && !args.quiet {
         eprintln!("tern run: {program} runs here: only its home can execute it (set-user-id, unreadable, or 32-bit)");
     }
     let (name, words) = args.command.split_first().map_or((path.as_os_str(), &[][..]), |(name, rest)| (name, rest));

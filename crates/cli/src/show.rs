@@ -4,7 +4,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use ctl::facts::{Finding, Grade};
-use ctl::tool::{NodeRow, PsRow};
+use ctl::history::ago;
+use ctl::tool::{NodeRow, PsRow, WhyReport};
+
+/// Below it a node's silence is not shown, milliseconds: the next packet may answer.
+const SILENT_FROM_MS: u64 = 1000;
 
 /// Rows under a header, columns aligned by two spaces; the last one is free.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
@@ -57,7 +61,7 @@ pub(crate) fn ps(rows: &[PsRow]) -> String {
         vec![
             g.pid.to_string(),
             users.get(&g.uid).cloned().unwrap_or_else(|| g.uid.to_string()),
-            if r.connected { r.node.clone() } else { format!("{} (cut off)", r.node) },
+            whereabouts(r),
             g.shown_state().to_string(),
             cpu_time(g.cpu_us),
             mib(g.rss_bytes >> 20),
@@ -66,6 +70,25 @@ pub(crate) fn ps(rows: &[PsRow]) -> String {
         ]
     });
     table(&["PID", "USER", "NODE", "S", "TIME", "RSS", "THREADS", "COMMAND"], &cells.collect::<Vec<_>>())
+}
+
+/// The node of a process, and what is wrong with the link to it.
+fn whereabouts(row: &PsRow) -> String {
+    match row.silent_ms.filter(|ms| *ms >= SILENT_FROM_MS) {
+        _ if !row.connected => format!("{} (cut off)", row.node),
+        Some(ms) => format!("{} (silent for {} s)", row.node, ms / 1000),
+        None => row.node.clone(),
+    }
+}
+
+/// What is known of a process: what holds now, then what has happened.
+pub(crate) fn why(report: &WhyReport) -> String {
+    let mut text: String = report.lines.iter().map(|line| format!("{}\n", printable(line))).collect();
+    for event in &report.history {
+        let when = ago(report.now_ms.saturating_sub(event.at_ms));
+        let _ = writeln!(text, "{when}: {}", printable(&event.words()));
+    }
+    text
 }
 
 pub(crate) fn findings(findings: &[Finding]) -> String {

@@ -4,6 +4,7 @@
 pub mod codec;
 pub mod facts;
 pub mod guests;
+pub mod history;
 pub mod moves;
 pub mod paths;
 pub mod peer;

@@ -85,18 +85,22 @@ pub struct Progress {
     pub to: String,
     /// What it is busy with.
     pub stage: Stage,
-    /// Bytes of pages that were sent.
+    /// Bytes that the pages took on the link so far, packed where that is quicker.
     pub sent_bytes: u64,
-    /// Bytes that are still to be sent, at most; of a process that runs, without what it will have written meanwhile.
+    /// Bytes of memory that are still to go, at most; of a process that runs, without what it will have written meanwhile.
     pub left_bytes: u64,
-    /// Bytes that were sent in the last second.
+    /// Bytes that the link took in the last second.
     pub bytes_per_s: u64,
+    /// Bytes of memory that went in that second.
+    pub memory_per_s: u64,
+    /// For how long the other node has not answered, milliseconds, if something waits for an answer.
+    pub silent_ms: Option<u64>,
 }
 
 impl Progress {
     /// Seconds until all is sent, if it goes on like that.
     pub fn rest_s(&self) -> Option<u64> {
-        self.left_bytes.checked_div(self.bytes_per_s)
+        self.left_bytes.checked_div(self.memory_per_s)
     }
 }
 

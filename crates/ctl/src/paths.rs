@@ -31,6 +31,11 @@ pub fn warden_socket(run_dir: &Path, room: crate::steward::RoomId) -> PathBuf {
     rooms_dir(run_dir).join(format!("{room}.warden"))
 }
 
+/// Directory of what has happened to this home's processes, a file for each.
+pub fn history_dir(run_dir: &Path) -> PathBuf {
+    run_dir.join("history")
+}
+
 /// Directory of logs.
 pub fn log_dir(run_dir: &Path) -> PathBuf {
     run_dir.join("log")

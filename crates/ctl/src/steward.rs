@@ -3,6 +3,7 @@
 //! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them there. (What it hosts it notes itself.)
 
 use crate::moves::{Leg, Wish};
+use crate::tool::Homecoming;
 use serde::{Deserialize, Serialize};
 
 /// Name of a room: 128 random bits, chosen by the home's daemon. It names the room on both nodes, and admits the warden's
@@ -85,6 +86,8 @@ pub enum ToSteward {
     Place {
         /// The process that sent the request to the daemon.
         caller: Caller,
+        /// What becomes of it when it must go home.
+        homecoming: Homecoming,
     },
     /// Say who is away: answered by [`FromSteward::Guests`].
     List,
@@ -140,6 +143,8 @@ pub enum ToSteward {
     },
     /// Whose processes does the room have? Answered by [`FromSteward::Owner`].
     Owner,
+    /// Does the room's node answer? Answered by [`FromSteward::Link`].
+    Link,
 }
 
 /// The process that asked to be placed, as the kernel described it when its request came (SCM_CREDENTIALS). The steward places it only
@@ -211,6 +216,11 @@ pub enum FromSteward {
     Owner {
         /// User id.
         uid: u32,
+    },
+    /// To [`ToSteward::Link`].
+    Link {
+        /// For how long nothing has come from the node, milliseconds, if something waits for its answer.
+        silent_ms: Option<u64>,
     },
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::{Finding, Load};
 use crate::guests::{HostedGuest, Insist, Remaining, Whom};
+use crate::history::Event;
 use crate::moves::{Leg, Progress, Wish};
 use crate::steward::Guest;
 
@@ -33,6 +34,8 @@ pub enum Request {
     Why {
         /// PID at home.
         pid: i32,
+        /// Could it be moved to this node? To some nodes, if absent.
+        to: Option<String>,
     },
     /// Place the program in the memfd; the process that asks becomes its deputy.
     Run {
@@ -46,6 +49,8 @@ pub enum Request {
         as_root: bool,
         /// Also where memory, descriptors or processes are short.
         force: bool,
+        /// What becomes of processes that must go home.
+        homecoming: Homecoming,
     },
     /// Test the pair of this node and another.
     Doctor {
@@ -117,6 +122,18 @@ pub enum Request {
     },
 }
 
+/// What `tern run` wants when its program, or what descends from it, must go home for what home alone can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Homecoming {
+    /// The first that goes says so on its standard error.
+    Say,
+    /// It goes without a word.
+    #[default]
+    Quiet,
+    /// It ends instead, and says why.
+    Fail,
+}
+
 /// What a user says about a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
@@ -155,10 +172,7 @@ pub enum Answer {
         guests: Vec<HostedGuest>,
     },
     /// To [`Request::Why`].
-    Why {
-        /// What there is to say.
-        lines: Vec<String>,
-    },
+    Why(WhyReport),
     /// To [`Request::Run`], from the steward, which has this socket now: become a deputy.
     Placing {
         /// The node that hosts the body.
@@ -204,6 +218,25 @@ pub enum Answer {
     Remaining(Vec<Remaining>),
 }
 
+/// What is known of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhyReport {
+    /// PID at home.
+    pub pid: i32,
+    /// The node that it runs on.
+    pub node: String,
+    /// That is not its home.
+    pub away: bool,
+    /// For how long that node has not answered, milliseconds, if something waits for an answer.
+    pub silent_ms: Option<u64>,
+    /// What holds of it now, in words.
+    pub lines: Vec<String>,
+    /// What has happened to it, oldest first.
+    pub history: Vec<Event>,
+    /// The daemon's clock, milliseconds since 1970.
+    pub now_ms: u64,
+}
+
 /// A policy setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingRow {
@@ -239,6 +272,8 @@ pub struct PsRow {
     pub node: String,
     /// The room is connected.
     pub connected: bool,
+    /// For how long the node has not answered, milliseconds, if something waits for an answer.
+    pub silent_ms: Option<u64>,
     /// The process.
     pub guest: Guest,
 }

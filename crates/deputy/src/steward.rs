@@ -8,11 +8,14 @@ mod control;
 mod deputies;
 mod devices;
 mod early;
+mod errand;
 mod files;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod heir;
+mod history;
+mod manner;
 mod messages;
 mod mounts;
 mod moves;

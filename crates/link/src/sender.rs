@@ -1,7 +1,7 @@
 //! The sending direction.
 
 use crate::records::Seal;
-use crate::setup::{UNSENT_BYTES, let_lie, lose_after};
+use crate::setup::{self, UNSENT_BYTES, let_lie, lose_after};
 use crate::{Counters, LinkError, lock};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -20,6 +20,8 @@ pub struct Sender {
     /// Threads that wait for `out` and are in a hurry.
     hurried: AtomicUsize,
     counters: Arc<Counters>,
+    /// The socket once more, for who may not wait for a sender.
+    watched: Option<TcpStream>,
 }
 
 struct Out {
@@ -63,8 +65,9 @@ impl Out {
 
 impl Sender {
     pub(crate) fn new(socket: TcpStream, seal: Seal, counters: Arc<Counters>) -> Sender {
+        let watched = socket.try_clone().ok();
         let out = Mutex::new(Out { socket, seal, unsent_bytes: UNSENT_BYTES, encrypted: Vec::new(), gathering: 0 });
-        Sender { out, hurried: AtomicUsize::new(0), counters }
+        Sender { out, hurried: AtomicUsize::new(0), counters, watched }
     }
 
     /// Keeps what is sent from now on, whoever sends it, until it is dropped; for the moment that it takes to send a little more. Who waits for an answer meanwhile waits in vain.
@@ -134,6 +137,11 @@ impl Sender {
     pub fn lose_after(&self, silence: Duration) -> Result<(), LinkError> {
         lose_after(&lock(&self.out).socket, silence)
             .map_err(|source| LinkError::Socket { doing: "setting when it is lost", source })
+    }
+
+    /// For how long nothing has come from the peer's kernel, if that owes an answer.
+    pub fn silence(&self) -> Option<Duration> {
+        self.watched.as_ref().and_then(setup::silence)
     }
 
     /// Ends the connection: both ends' receivers see it closed.

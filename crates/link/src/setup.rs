@@ -95,11 +95,21 @@ fn set(socket: &TcpStream, level: i32, name: i32, value: u32) -> std::io::Result
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// The quickest that the kernel has seen an answer of the peer's kernel (`tcpi_min_rtt` of linux/tcp.h), if this kernel says so.
-pub(crate) fn least_round_trip(socket: &TcpStream) -> Option<Duration> {
-    const AT: usize = 148;
-    let mut info = [0_u8; AT + 4];
-    let mut bytes = info.len() as u32;
+/// For how long the peer's kernel has answered nothing, if it owes an answer: what was sent has been sent again (`tcpi_retransmits`), or probes came to nothing
+/// (`tcpi_probes`; linux/tcp.h).
+pub(crate) fn silence(socket: &TcpStream) -> Option<Duration> {
+    const RETRANSMITS_AT: usize = 2;
+    const PROBES_AT: usize = 3;
+    const LAST_ACK_AT: usize = 56;
+    let info = info::<{ LAST_ACK_AT + 4 }>(socket)?;
+    let ms = u32::from_ne_bytes(info[LAST_ACK_AT..].try_into().ok()?);
+    (info[RETRANSMITS_AT] > 0 || info[PROBES_AT] > 0).then(|| Duration::from_millis(ms.into()))
+}
+
+/// The first bytes of what the kernel says of a TCP connection (TCP_INFO), if this kernel says as many.
+fn info<const BYTES: usize>(socket: &TcpStream) -> Option<[u8; BYTES]> {
+    let mut info = [0_u8; BYTES];
+    let mut bytes = BYTES as u32;
     // SAFETY: passes the address of live memory, and its size.
     let done = unsafe {
         libc::getsockopt(
@@ -110,8 +120,15 @@ pub(crate) fn least_round_trip(socket: &TcpStream) -> Option<Duration> {
             &raw mut bytes,
         )
     };
+    (done == 0 && bytes as usize == BYTES).then_some(info)
+}
+
+/// The quickest that the kernel has seen an answer of the peer's kernel (`tcpi_min_rtt` of linux/tcp.h), if this kernel says so.
+pub(crate) fn least_round_trip(socket: &TcpStream) -> Option<Duration> {
+    const AT: usize = 148;
+    let info = info::<{ AT + 4 }>(socket)?;
     let us = u32::from_ne_bytes(info[AT..].try_into().ok()?);
-    (done == 0 && bytes as usize == info.len() && us != u32::MAX).then(|| Duration::from_micros(us.into()))
+    (us != u32::MAX).then(|| Duration::from_micros(us.into()))
 }
 
 #[cfg(test)]

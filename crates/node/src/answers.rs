@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ctl::guests::HostedGuest;
-use ctl::steward::{FromSteward, ToSteward};
 use ctl::tool::{Answer, NodeRow, PsRow, Request, Status};
 use identity::{Grant, Token};
 use packet::Peer;
 
 use crate::daemon::Daemon;
-use crate::{Error, evict, forecast, hosted, leave, log, moving, pair, policy_answers, rooms};
+use crate::why::why;
+use crate::{Error, evict, hosted, leave, log, moving, pair, policy_answers, rooms};
 
 /// Longest validity of an invitation, seconds: 30 days.
 const VALID_MAX_S: u64 = 30 * 24 * 3600;
@@ -31,7 +31,7 @@ pub(crate) fn answer(
     match request {
         Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
         Request::Ps => Ok(ps(daemon, peer)),
-        Request::Why { pid } => why(daemon, peer, pid),
+        Request::Why { pid, to } => why(daemon, peer, pid, to.as_deref()),
         Request::Move { pid, to, wish } => {
             Ok(Answer::Moved { legs: moving::relocate(daemon, (peer, tool), pid, to.as_deref(), wish)? })
         }
@@ -110,7 +110,8 @@ fn ps(daemon: &Daemon, peer: Peer) -> Answer {
         match steward.list() {
             Ok((node, connected, guests)) => {
                 let visible = guests.into_iter().filter(|g| peer.uid == 0 || g.uid == peer.uid);
-                rows.extend(visible.map(|guest| PsRow { node: node.clone(), connected, guest }));
+                let silent_ms = steward.silent_ms();
+                rows.extend(visible.map(|guest| PsRow { node: node.clone(), connected, silent_ms, guest }));
             }
             Err(e) => failures.push(format!("room {id}: {e}")),
         }
@@ -129,30 +130,8 @@ fn guests(daemon: &Daemon, peer: Peer) -> Vec<HostedGuest> {
     evict::listed(daemon).into_iter().map(shown).collect()
 }
 
-fn why(daemon: &Daemon, peer: Peer, pid: i32) -> Result<Answer, Error> {
-    let owner = owner_or_root(peer, pid, "asking after another user's process")?;
-    let mut lines = Vec::new();
-    for (id, steward) in rooms::stewards(&daemon.options.run_dir) {
-        match steward.ask(&ToSteward::Why { pid }, &[]) {
-            Ok(FromSteward::Why { lines: more }) => lines.extend(more),
-            Ok(_) => lines.push(format!("room {id}: unexpected answer")),
-            Err(e) => lines.push(format!("room {id} does not answer: {e}")),
-        }
-    }
-    let is_away = !lines.is_empty();
-    if !is_away {
-        lines.push(format!("{pid} runs here, on {}: it is not away", daemon.me().name));
-        match (daemon.options.stays)(pid) {
-            Some(why) => lines.push(format!("it cannot be moved now: {why}")),
-            None => lines.extend(forecast::forecast(pid, &daemon.experience())),
-        }
-    }
-    lines.extend(policy_answers::why(daemon, pid, owner, is_away));
-    Ok(Answer::Why { lines })
-}
-
 /// User of the process, if it is the one who asks, or root asks.
-fn owner_or_root(peer: Peer, pid: i32, what: &'static str) -> Result<u32, Error> {
+pub(crate) fn owner_or_root(peer: Peer, pid: i32, what: &'static str) -> Result<u32, Error> {
     let path = format!("/proc/{pid}");
     let owner = std::fs::metadata(&path).map_err(|e| Error::file("find process", path, e))?.uid();
     if peer.uid == 0 || peer.uid == owner { Ok(owner) } else { Err(Error::NotAllowed { what }) }

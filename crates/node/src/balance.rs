@@ -328,8 +328,9 @@ impl Rounds {
         }
         let Some((order, ask)) = mover.order(now_ms, &record, ORDER_MS) else { return false };
         let (demand_milli, memory_mib) = (ask.process.demand_milli, ask.process.memory_mib);
+        let decision_ms = record.at_ms;
         self.daemon.policy.log(Entry::Decision(record));
-        if !self.orders.give(source, order, ask) {
+        if !self.orders.give(source, order, ask, decision_ms) {
             return false;
         }
         if let Some(tracked) = i32::try_from(order.process).ok().and_then(|pid| self.tracked.get_mut(&pid)) {

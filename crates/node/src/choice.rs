@@ -185,7 +185,8 @@ pub(crate) fn choose_best(
         let member = daemon.living(&best).map_err(Error::from);
         let steward = member.and_then(|member| rooms::steward_on(daemon, &member, owner, false));
         match steward {
-            Ok(steward) => {
+            Ok(mut steward) => {
+                steward.decision_ms = Some(placement.at_ms);
                 daemon.policy.log(::policy::Entry::Placement(placement));
                 return Ok((best, steward));
             }

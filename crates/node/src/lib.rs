@@ -14,6 +14,7 @@ mod evict;
 mod facts;
 mod forecast;
 mod guests;
+mod history;
 mod hosted;
 mod hosting;
 mod leave;
@@ -41,6 +42,7 @@ mod stream;
 mod swim;
 mod turns;
 mod watch;
+mod why;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

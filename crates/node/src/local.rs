@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ctl::codec::{decode, encode};
-use ctl::tool::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request, packets};
+use ctl::history::{By, Happening};
+use ctl::tool::{ANSWER_BYTES, Answer, Homecoming, REQUEST_BYTES, Request, packets};
 use packet::{FromSender, Peer, Sender};
 
 use crate::caller::{self, ProvenCaller};
@@ -16,7 +17,7 @@ use crate::choice::Failed;
 use crate::daemon::{Daemon, lock};
 use crate::root_trust::Hosts;
 use crate::steward::Placed;
-use crate::{Error, answers, choice, client, leave, reserve, root_trust, steward};
+use crate::{Error, answers, choice, client, history, leave, reserve, root_trust, steward};
 
 /// Bound on receiving a request and sending an answer.
 const CLIENT_WITHIN: Duration = Duration::from_secs(5);
@@ -152,8 +153,8 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         Err(e) => Err(e.into()),
     };
     let answer = match (request, sender) {
-        (Ok(Request::Run { on, movable, any_cpu, as_root, force }), Some(sender)) => {
-            let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root, force };
+        (Ok(Request::Run { on, movable, any_cpu, as_root, force, homecoming }), Some(sender)) => {
+            let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root, force, homecoming };
             match place(daemon, socket, sender, &descriptors, &wish) {
                 // The steward speaks on this socket from now on.
                 Ok(()) => return,
@@ -198,6 +199,8 @@ struct Wish<'a> {
     as_root: bool,
     /// Also where memory is short.
     force: bool,
+    /// What becomes of processes that must go home.
+    homecoming: Homecoming,
 }
 
 /// Finds the nodes that may host the caller's program. A caller in a sandbox is refused.
@@ -229,7 +232,9 @@ fn place(
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
     let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, caller.pid(), on, wish.force)).transpose()?;
-    let handed = |steward: &steward::Steward| steward.place(&caller, socket.as_fd(), program.as_fd());
+    let handed = |steward: &steward::Steward| {
+        steward.place(&caller, socket.as_fd(), program.as_fd(), wish.homecoming)
+    };
     let mut failed: Vec<Failed> = Vec::new();
     loop {
         let owner = caller.named().uid;
@@ -240,6 +245,8 @@ fn place(
         }?;
         match handed(&steward) {
             Ok(Placed::There) => {
+                let (by, decision_ms) = (By::User(owner), steward.decision_ms);
+                history::note(daemon, caller.pid(), Happening::Placed { node, by, decision_ms });
                 if wish.on.is_none() || wish.movable {
                     daemon.balance.placed.add(caller.pid());
                 }

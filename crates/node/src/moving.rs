@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
+use ctl::history::By;
 use ctl::moves::{Leg, Wish};
 use ctl::steward::{Guest, Onward, RoomId, ToSteward};
 use os::confinement::{self, Confinement};
@@ -14,7 +15,7 @@ use crate::daemon::Daemon;
 use crate::reserve::{self, Kept};
 use crate::root_trust::Hosts;
 use crate::steward::{Passed, Steward};
-use crate::{Error, choice, rooms, root_trust};
+use crate::{Error, choice, history, rooms, root_trust};
 
 /// The superuser, for whom no process is another user's.
 const ROOT: u32 = 0;
@@ -24,6 +25,8 @@ const ROOT: u32 = 0;
 struct Asker<'a> {
     /// The user.
     uid: u32,
+    /// For the history of the process.
+    by: &'a By,
     /// Socket of the tool that waits; `None` for the policy.
     tool: Option<BorrowedFd<'a>>,
 }
@@ -38,28 +41,49 @@ pub(crate) fn relocate(
 ) -> Result<Vec<Leg>, Error> {
     check(peer, pid)?;
     root_trust::check_asker(peer.uid, wish.as_root)?;
-    go(daemon, Asker { uid: peer.uid, tool: Some(tool) }, pid, to, wish)
+    go(daemon, Asker { uid: peer.uid, by: &By::User(peer.uid), tool: Some(tool) }, pid, to, wish)
 }
 
-/// The same, on the policy's word.
+/// The same, without a tool that waits: `by` the policy, say.
 pub(crate) fn relocate_unasked(
     daemon: &Arc<Daemon>,
     pid: i32,
     to: Option<&str>,
     wish: Wish,
+    by: &By,
 ) -> Result<Vec<Leg>, Error> {
-    go(daemon, Asker { uid: ROOT, tool: None }, pid, to, wish)
+    go(daemon, Asker { uid: ROOT, by, tool: None }, pid, to, wish)
 }
 
 fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: Wish) -> Result<Vec<Leg>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
-    let failed = |why: String| Error::NotMoved { pid, why };
     let at = room_of(daemon, pid);
+    let from = at.as_ref().map_or(me.as_str(), |(node, ..)| node.as_str()).to_owned();
+    let there = to.unwrap_or(me.as_str());
+    if from == there {
+        return Err(Error::NotMoved { pid, why: format!("it runs on {there} already") });
+    }
+    let moved = carry(daemon, asker, (pid, at), to, wish);
+    history::note_move(daemon, pid, (&from, there), asker.by, &moved);
+    moved
+}
+
+/// The node where a process is, the steward of the room there, and what it uses there.
+type Away = (String, Steward, Guest);
+
+/// Moves a process from where it is (`at`; home if that is none) to another place.
+fn carry(
+    daemon: &Arc<Daemon>,
+    asker: Asker<'_>,
+    (pid, at): (i32, Option<Away>),
+    to: Option<&str>,
+    wish: Wish,
+) -> Result<Vec<Leg>, Error> {
+    let failed = |why: String| Error::NotMoved { pid, why };
     match (at, to) {
-        (None, None) => Err(failed(format!("it runs on {me} already"))),
-        (Some((node, ..)), Some(to)) if node == to => Err(failed(format!("it runs on {to} already"))),
+        (None, None) => Ok(Vec::new()),
         (Some((_, steward, guest)), None) => {
             let _kept = kept(daemon, asker.tool, None, (pid, Some(&guest), wish))?;
             Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, asker.tool).map_err(failed)?])
@@ -173,8 +197,8 @@ fn room_less(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("[heap]"))
 }
 
-/// The node where the process is, the steward of the room there, and what it uses there.
-fn room_of(daemon: &Daemon, pid: i32) -> Option<(String, Steward, Guest)> {
+/// Where the process is; `None` if that is home.
+fn room_of(daemon: &Daemon, pid: i32) -> Option<Away> {
     rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {
         let (node, _, guests) = steward.list().ok()?;
         guests.into_iter().find(|g| g.pid == pid).map(|guest| (node, steward, guest))

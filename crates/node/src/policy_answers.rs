@@ -5,7 +5,7 @@ use ctl::tool::{Answer, Hint, Pin, SettingRow};
 use packet::Peer;
 
 use crate::daemon::Daemon;
-use crate::{Error, log, policy};
+use crate::{Error, history, log, policy};
 
 /// `scope=mine` is each user's own.
 const MINE: &str = "mine";
@@ -65,7 +65,7 @@ pub(crate) fn pin(daemon: &Daemon, pid: i32, pin: Option<Pin>) -> Result<Answer,
 }
 
 /// The policy's view of a process of this user.
-pub(crate) fn why(daemon: &Daemon, pid: i32, uid: u32, is_away: bool) -> Vec<String> {
+pub(crate) fn why(daemon: &Daemon, pid: i32, uid: u32) -> Vec<String> {
     let settings = daemon.policy.settings();
     let mut lines = Vec::new();
     if let Some(pin) = u32::try_from(pid).ok().and_then(|pid| daemon.pins.get(pid)) {
@@ -77,9 +77,14 @@ pub(crate) fn why(daemon: &Daemon, pid: i32, uid: u32, is_away: bool) -> Vec<Str
         ];
         lines.extend(said.iter().filter(|(is, _)| *is).map(|(_, text)| format!("policy: its user says: {text}")));
     }
-    if !settings.in_scope(uid, is_away) {
-        let more = "`tern policy set scope=mine` puts all processes of a user in scope";
-        lines.push(format!("policy: not in scope, since tern did not start it; {more}"));
+    if !settings.in_scope(uid, daemon.balance.placed.has(pid)) {
+        let (why, more) = match history::start_of(daemon, pid) {
+            Some(_) => ("since `tern run --on` named its node", "`tern run --on NODE --movable` lets it be moved on"),
+            None => {
+                ("since tern did not start it", "`tern policy set scope=mine` puts all processes of a user in scope")
+            }
+        };
+        lines.push(format!("policy: not in scope, {why}; {more}"));
     }
     for (is, text) in
         [(settings.stay, "stay=on: nothing leaves this node"), (settings.quiet, "quiet=on: nothing is decided here")]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ctl::moves::{Leg, Wish};
 use ctl::paths::steward_socket;
 use ctl::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
+use ctl::tool::Homecoming;
 
 use crate::caller::ProvenCaller;
 use crate::hosted::Process;
@@ -27,6 +28,8 @@ const ANSWER_BYTES: usize = 1 << 20;
 pub(crate) struct Steward {
     socket: OwnedFd,
     room: RoomId,
+    /// When the policy chose the room's node for a program, by the log of its decisions.
+    pub(crate) decision_ms: Option<u64>,
 }
 
 /// How a process was passed on.
@@ -52,7 +55,7 @@ impl Steward {
     pub(crate) fn connect(run_dir: &Path, room: RoomId) -> io::Result<Steward> {
         let socket = packet::connect(&steward_socket(run_dir, room))?;
         packet::set_timeout(&socket, Some(ANSWER_WITHIN))?;
-        Ok(Steward { socket, room })
+        Ok(Steward { socket, room, decision_ms: None })
     }
 
     /// Waits for one that is starting, as long as its process lives.
@@ -92,8 +95,9 @@ impl Steward {
         caller: &ProvenCaller,
         socket: BorrowedFd<'_>,
         program: BorrowedFd<'_>,
+        homecoming: Homecoming,
     ) -> Result<Placed, String> {
-        let message = ToSteward::Place { caller: caller.named() };
+        let message = ToSteward::Place { caller: caller.named(), homecoming };
         let sent = packet::set_timeout(&self.socket, Some(PLACED_WITHIN))
             .and_then(|()| self.send(&message, &[socket, program, caller.pidfd()]));
         if let Err(e) = sent {
@@ -148,6 +152,14 @@ impl Steward {
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),
             Err(e) => Err(silent(&e)),
+        }
+    }
+
+    /// For how long the room's node has not answered, milliseconds, if it owes an answer. A steward of an older tern does not know.
+    pub(crate) fn silent_ms(&self) -> Option<u64> {
+        match self.ask(&ToSteward::Link, &[]) {
+            Ok(FromSteward::Link { silent_ms }) => silent_ms,
+            _ => None,
         }
     }
 

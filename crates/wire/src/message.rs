@@ -2,12 +2,14 @@
 
 mod call;
 mod common;
+mod errand;
 mod looks;
 pub mod onward;
 mod place;
 
 pub use call::{Call, CallId, StandinId};
 pub use common::{Common, CommonFile, CommonPair, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome, PairEnd};
+pub use errand::Errand;
 pub use looks::{DeviceName, DeviceNode, Look};
 pub use place::{Arrival, Capabilities, Credentials, Descriptor, Directory, Home, Mount, Place, Program, ToOpen};
 
@@ -245,6 +247,8 @@ pub enum ToHome {
         pid: i32,
         /// One that it wants to hold or look into, which comes before it if it is away, too.
         first: Option<i32>,
+        /// What it has to do there.
+        errand: Errand,
     },
     /// To [`ToRoom::Recall`]: the body is about to be stopped.
     Leaving {

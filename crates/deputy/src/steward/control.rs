@@ -1,6 +1,7 @@
 //! The steward's socket: what the local daemon wants.
 
 use super::confinement;
+use super::manner::Manner;
 use super::moves::{self, Awaited, Beyond, OutwardRequest, Passed};
 use super::privileged::{Coming, Order};
 use super::setup;
@@ -68,11 +69,11 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
     let mut fds = fds.into_iter();
     match message {
         ToSteward::Warden => setup::connect(room, TcpStream::from(next(&mut fds)?)).map(|()| FromSteward::Ok),
-        ToSteward::Place { caller } => {
+        ToSteward::Place { caller, homecoming } => {
             room.heir.is_there()?;
             let (socket, memfd) = (next(&mut fds)?, next(&mut fds)?);
             let coming = Coming::prove(caller, PidFd::from(next(&mut fds)?)).map_err(|e| e.to_string())?;
-            place(room, coming, socket, memfd)
+            place(room, Coming { manner: Manner::of(homecoming), ..coming }, socket, memfd)
         }
         ToSteward::List => {
             room.refresh_usage();
@@ -102,6 +103,7 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
         }
         ToSteward::Receive { .. } => Err("that is no order of a daemon's".into()),
         ToSteward::Owner => Ok(FromSteward::Owner { uid: room.args.owner }),
+        ToSteward::Link => Ok(FromSteward::Link { silent_ms: room.silent_ms() }),
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());
@@ -184,7 +186,7 @@ fn list(room: &Shared) -> FromSteward {
 fn why(room: &Shared, pid: i32) -> Vec<String> {
     let table = room.table();
     let Some(deputy) = table.deputies.get(&pid) else { return Vec::new() };
-    let mut lines = vec![format!("process {pid} runs on {}: it was placed or moved there", room.args.host)];
+    let mut lines = vec![format!("process {pid} runs on {}", room.args.host)];
     if let Some(tracer) = os::process::tracer(pid) {
         lines.push(format!("process {tracer} (a debugger) holds its deputy, not the program: end that, and `tern move {pid} home` first"));
     }

@@ -1,6 +1,7 @@
 //! The deputies of a room, and what each of their threads is doing. No I/O but packets on their channels.
 
 use super::channel::{self, Said};
+use super::manner::{Announcement, Manner};
 use super::proof::{DeputyProof, ProofError};
 use os::pidfd::PidFd;
 use os::socket;
@@ -353,6 +354,10 @@ pub struct Deputy {
     pub misses: Option<i32>,
     /// Whether it is stopped, since that was looked at first.
     pub state: Option<State>,
+    /// What becomes of it when it must go home.
+    pub manner: Manner,
+    /// What it says when it has come home.
+    pub announcement: Option<Announcement>,
 }
 
 /// SIGTSTP, SIGTTIN or SIGTTOU.
@@ -387,13 +392,21 @@ impl Deputy {
             stderr: None,
             misses: None,
             state: None,
+            manner: Manner::default(),
+            announcement: None,
         }
     }
 
     /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2) wants.
     pub fn child(&self, pidfd: PidFd, proof: DeputyProof, channel: OwnedFd) -> Deputy {
         let child = Deputy::new(pidfd, proof, self.program.clone(), channel);
-        Deputy { phase: Phase::Away, credentials: self.credentials.clone(), standins: self.standins.clone(), ..child }
+        Deputy {
+            phase: Phase::Away,
+            credentials: self.credentials.clone(),
+            standins: self.standins.clone(),
+            manner: self.manner.clone(),
+            ..child
+        }
     }
 
     /// What a thread of it may do.

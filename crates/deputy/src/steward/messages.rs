@@ -48,7 +48,9 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
             }
             room.moves.tell(pid, Heard::Onward(said));
         }
-        ToHome::GoesHome { pid, first } => room.poller.order(Order::BringHome(Called { pid, first })),
+        ToHome::GoesHome { pid, first, errand } => {
+            room.poller.order(Order::BringHome(Called { pid, first, errand }));
+        }
         ToHome::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToHome::Filled { pid } => room.lenders.with(pid, body::Lender::arrived),
         ToHome::Enough { pid, loan } => room.lenders.enough(pid, loan),

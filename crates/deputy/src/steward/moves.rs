@@ -589,5 +589,5 @@ fn in_a_thread(
     };
     let thread = Standby::start().map_err(|e| MoveError::Silent(format!("no thread to move it: {e}")))?;
     thread.run_until(c"move", moves);
-    watch::wait(&gauge, to, tool.as_ref(), &end).ok_or(MoveError::Unexpected)?
+    watch::wait(&gauge, to, tool.as_ref(), &end, || room.silent_ms()).ok_or(MoveError::Unexpected)?
 }

@@ -4,6 +4,7 @@ use super::channel::{self, Said};
 use super::deputies::{Deputy, HearError, Job, Phase, Purpose, Thread, hear};
 use super::devices;
 use super::early::Early;
+use super::manner::Manner;
 use super::messages;
 use super::moves::{self, Called};
 use super::place;
@@ -109,6 +110,8 @@ pub struct Coming {
     pub pidfd: PidFd,
     /// Proves later that the process is still the same deputy.
     pub proof: DeputyProof,
+    /// What becomes of it when it must go home.
+    pub manner: Manner,
 }
 
 impl Coming {
@@ -126,7 +129,7 @@ impl Coming {
             return Err(IdentityError::Reused { pid }.into());
         }
         identity.is_of_sender(caller.uid, caller.gid)?;
-        Ok(Coming { pidfd, proof: DeputyProof::of_coming(identity) })
+        Ok(Coming { pidfd, proof: DeputyProof::of_coming(identity), manner: Manner::default() })
     }
 }
 
@@ -251,7 +254,12 @@ impl Privileged {
     fn arrive(&mut self, coming: Coming, channel: OwnedFd, program: Program, blocked: u64) -> os::Result<()> {
         let early = Early::begin(coming.proof.pid());
         let pid = coming.proof.pid();
-        let deputy = Deputy { blocked, early, ..Deputy::new(coming.pidfd, coming.proof, program, channel) };
+        let deputy = Deputy {
+            blocked,
+            early,
+            manner: coming.manner,
+            ..Deputy::new(coming.pidfd, coming.proof, program, channel)
+        };
         self.room.adopt(pid, deputy)?;
         // Now, while the process turns into its deputy: the room makes the body meanwhile.
         self.describe(pid);

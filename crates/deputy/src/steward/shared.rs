@@ -161,6 +161,12 @@ impl Shared {
         self.pagers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// For how long nothing has come from the room's node, milliseconds, if its kernel owes an answer.
+    pub fn silent_ms(&self) -> Option<u64> {
+        let silence = self.downlink.get().and_then(link::Sender::silence)?;
+        Some(silence.as_millis() as u64)
+    }
+
     /// The room is gone.
     pub fn is_lost(&self) -> bool {
         matches!(self.table().room, RoomState::Lost(_))

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ::policy::{Ask, Move};
+use ctl::history::By;
 use ctl::moves::{Leg, Wish};
 use ctl::peer::PeerRequest;
 
@@ -48,11 +49,11 @@ impl Orders {
         self.under_way > 0
     }
 
-    /// Begins; false if it cannot.
-    pub fn give(&mut self, source: u64, order: Move, ask: Ask) -> bool {
+    /// Begins what was decided at `decision_ms`, by the log of decisions; false if it cannot.
+    pub fn give(&mut self, source: u64, order: Move, ask: Ask, decision_ms: u64) -> bool {
         let (daemon, sender) = (Arc::clone(&self.daemon), self.sender.clone());
         let work = move || {
-            let result = carry_out(&daemon, &order, ask);
+            let result = carry_out(&daemon, &order, ask, decision_ms);
             let _ = sender.send(Done { source, order, result });
         };
         let thread = std::thread::Builder::new().name("order".into()).stack_size(512 << 10).spawn(work);
@@ -69,11 +70,12 @@ impl Orders {
     }
 }
 
-fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask) -> Result<Duration, Error> {
+fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask, decision_ms: u64) -> Result<Duration, Error> {
     let pid = i32::try_from(order.process).unwrap_or(0);
+    let by = By::Policy { cause: format!("{:?}", order.cause), decision_ms };
     let target = daemon.table().iter().find(|k| k.member.id == order.to).map(|k| k.member.clone());
     let Some(target) = target else {
-        return Ok(freeze(&moving::relocate_unasked(daemon, pid, None, Wish::default())?));
+        return Ok(freeze(&moving::relocate_unasked(daemon, pid, None, Wish::default(), &by)?));
     };
     let mut session = daemon.runtime.block_on(async {
         let mut session = Session::open(daemon, &target).await?;
@@ -81,7 +83,7 @@ fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask) -> Result<Duration, E
         Ok::<_, Error>(session)
     })?;
     let start = Instant::now();
-    let moved = moving::relocate_unasked(daemon, pid, Some(&target.name), Wish::default());
+    let moved = moving::relocate_unasked(daemon, pid, Some(&target.name), Wish::default(), &by);
     let took = start.elapsed();
     let settle = PeerRequest::Settle { process: order.process, has_come: moved.is_ok() };
     if let Err(e) = daemon.runtime.block_on(session.ask(&settle)) {

@@ -11,7 +11,7 @@ pub mod sysv;
 
 use super::after::After;
 use super::cpu_times;
-use super::going_home;
+use super::going_home::{self, HomeCall};
 use super::guests::{Waiting, Who, blocked_stops};
 use super::marshal;
 use super::shared::{Pending, Shared};
@@ -21,10 +21,14 @@ use crate::{guest_memory, ids};
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use systable::{Arg, Class, Special};
 use wire::ToHome;
 use wire::message::{Call, StandinId};
+
+/// Longest path, bytes (PATH_MAX of linux/limits.h).
+const PATH_BYTES_MAX: usize = 4096;
 
 /// One call of a guest, waiting for its answer.
 pub struct Asked {
@@ -138,8 +142,23 @@ impl Asked {
 
     /// The same, when `first` has come home, if it is away.
     fn go_home_after(self, errno: i32, first: Option<i32>) {
+        let file = self.file();
         let Asked { room, waiting, who, nr, .. } = self;
-        going_home::go(&room, who.pid, waiting, (nr, errno), first);
+        going_home::go(&room, who.pid, HomeCall { waiting, nr, errno, file, first });
+    }
+
+    /// The name of the file that the call is about, for people: of its first descriptor, or path.
+    fn file(&self) -> Option<Vec<u8>> {
+        let host = self.waiting.host_tid.0;
+        let named = |(arg, value): (&Arg, u64)| match arg {
+            Arg::Fd if value as i32 >= 0 => {
+                let link = os::process::link(host, &format!("fd/{}", value as i32)).ok()?;
+                Some(link.into_os_string().into_vec())
+            }
+            Arg::Path => guest_memory::read_string(host, value, PATH_BYTES_MAX).ok(),
+            _ => None,
+        };
+        self.row.args.iter().zip(self.args).find_map(named)
     }
 
     /// A local call that was handed over all the same: a reading of the wall clock, if the node's is wrong.
@@ -405,8 +424,7 @@ impl Asked {
         let open_for_writing = os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
             .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
         if is_kept || (writable && open_for_writing && !self.is_memory(self.args[4] as i32)) {
-            let Asked { room, waiting, who, nr, .. } = self;
-            going_home::go(&room, who.pid, waiting, (nr, libc::ENODEV), None);
+            self.go_home(libc::ENODEV);
         } else {
             self.here();
         }

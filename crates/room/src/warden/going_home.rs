@@ -6,6 +6,7 @@ use os::seccomp::Answer;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use wire::ToHome;
+use wire::message::Errand;
 
 /// Calls that wait until their process has gone home.
 #[derive(Debug, Default)]
@@ -29,12 +30,28 @@ impl GoingHome {
     }
 }
 
-/// The caller waits until its process is home, or cannot go. `first`: who comes before it.
-pub fn go(room: &Shared, pid: i32, waiting: Waiting, (nr, errno): (u32, i32), first: Option<i32>) {
+/// A call that home alone can make, and what its process needs there.
+pub struct HomeCall {
+    /// The thread that waits in it.
+    pub waiting: Waiting,
+    /// System-call number.
+    pub nr: u32,
+    /// What the call returns if the process cannot go.
+    pub errno: i32,
+    /// The file that the call is about.
+    pub file: Option<Vec<u8>>,
+    /// A process that comes home before the caller.
+    pub first: Option<i32>,
+}
+
+/// Has the caller wait until its process is home, or cannot go.
+pub fn go(room: &Shared, pid: i32, call: HomeCall) {
+    let HomeCall { waiting, nr, errno, file, first } = call;
     let mut all = room.going_home.0.lock().unwrap_or_else(PoisonError::into_inner);
     all.entry(pid).or_default().push(Call { waiting, nr, errno });
     drop(all);
-    room.tell(&ToHome::GoesHome { pid, first });
+    let errand = file.map_or_else(|| Errand::call(nr), |file| Errand::call_on(nr, &file));
+    room.tell(&ToHome::GoesHome { pid, first, errand });
 }
 
 /// It cannot go.

@@ -23,7 +23,7 @@ const TERN: &str = "/run/lab/bin/tern";
 pub fn at_home(lab: &Lab, dir: &Path, placed: bool, command: Vec<String>) -> Command {
     let mut argv = vec!["env".into(), "-C".into(), dir.to_str().unwrap().to_string(), "GUEST_VALUE=v".into()];
     if placed {
-        argv.extend([TERN, "run", "--on", "n2", "--any-cpu", "--"].map(String::from));
+        argv.extend([TERN, "run", "--quiet", "--on", "n2", "--any-cpu", "--"].map(String::from));
     }
     argv.extend(command);
     lab.in_node("n1", argv)

@@ -12,6 +12,7 @@ mod families;
 mod following;
 mod heirs;
 mod holding;
+mod homecoming;
 mod in_flight;
 mod inspected;
 mod kinds;

@@ -107,7 +107,7 @@ impl Bench {
             words.extend(["setpriv".into(), format!("--reuid={uid}"), format!("--regid={uid}"), groups, "--".into()]);
         }
         if let Mode::Placed = mode {
-            words.extend(["tern", "run", "--on", "n2", "--"].map(str::to_owned));
+            words.extend(["tern", "run", "--quiet", "--on", "n2", "--"].map(str::to_owned));
         }
         words.extend(program);
         let mut input = Vec::new();

@@ -12,6 +12,7 @@ use super::watch::Gauge;
 use super::written::Written;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::Deputy;
+use crate::steward::manner::Announcement;
 use crate::steward::privileged::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
@@ -382,6 +383,9 @@ impl Move {
     pub(super) fn arrive(&self, rest: &Rest) -> Result<(), MoveError> {
         os::fault::past("arrived");
         self.arrived();
+        // As long as it stands still: what it writes itself comes after that.
+        let announcement = self.room.table().deputies.get_mut(&self.pid).and_then(|d| d.announcement.take());
+        announcement.into_iter().for_each(Announcement::make);
         let (done, is_done) = mpsc::channel();
         let memory = rest.as_ref().and_then(|pager| pager.duplicate());
         self.room.poller.order(Order::Dismiss { pid: self.pid, memory, done });

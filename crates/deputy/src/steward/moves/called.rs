@@ -4,7 +4,9 @@ use super::MoveError;
 use super::back::{self, Why};
 use super::talk::PACKET_BYTES;
 use crate::steward::shared::Shared;
+use crate::steward::{errand, history, manner};
 use body::BodyError;
+use ctl::history::Happening;
 use ctl::moves::{Leg, Wish};
 use ctl::steward::{FromSteward, ToSteward};
 use std::io::IoSlice;
@@ -13,18 +15,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::ToRoom;
+use wire::message::Errand;
 
 /// For so long a process that must come home is brought again when something stands in the way for a moment: its call fails else.
 const COMES_WITHIN: Duration = Duration::from_secs(20);
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Who wants to come home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
     /// Its process.
     pub pid: i32,
     /// One that it is about to hold, or to look into: home's kernel would show it the deputy.
     pub first: Option<i32>,
+    /// What it has to do there.
+    pub errand: Errand,
 }
 
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
@@ -35,8 +40,14 @@ pub fn bring_home(room: &Arc<Shared>, called: Called) {
         under_way.wanted_home = Some(called).filter(|_| !under_way.returning);
         return;
     }
-    if !room.table().deputies.contains_key(&pid) {
-        return;
+    {
+        let mut table = room.table();
+        let Some(deputy) = table.deputies.get_mut(&pid) else { return };
+        if manner::forbid(pid, deputy, &room.args.host, &called.errand) {
+            return;
+        }
+        let deputy_fd = deputy.pidfd.clone();
+        deputy.announcement = deputy.manner.announcement(pid, &deputy_fd, &room.args.host, &called.errand);
     }
     let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
     let (there, task) = (room.clone(), room.clone());
@@ -49,13 +60,34 @@ pub fn bring_home(room: &Arc<Shared>, called: Called) {
             None => Ok(()),
         };
         match came.and_then(|()| come_for_call(&task, pid).map_err(|e| e.to_string())) {
-            Ok(_) => tracing::info!("process {pid} came home for a call of its own"),
-            Err(why) => there.tell(&ToRoom::Stays { pid, why }),
+            Ok(leg) => {
+                tracing::info!("process {pid} came home for {}", errand::words(&called.errand));
+                note(&task, pid, (errand::words(&called.errand), errand::help(&called.errand)), &leg);
+            }
+            Err(why) => {
+                tracing::warn!(
+                    "process {pid} cannot come home for {}, so that fails: {why}",
+                    errand::words(&called.errand)
+                );
+                if let Some(announcement) =
+                    there.table().deputies.get_mut(&pid).and_then(|deputy| deputy.announcement.take())
+                {
+                    announcement.unmade(&why);
+                }
+                there.tell(&ToRoom::Stays { pid, why });
+            }
         }
     };
     if let Err(e) = std::thread::Builder::new().name("move".into()).spawn(bring) {
         stays(format!("no thread to move it: {e}"));
     }
+}
+
+/// Notes that process `pid` came home by itself: why, and what would have kept it away.
+fn note(room: &Shared, pid: i32, (why, help): (String, Option<String>), leg: &Leg) {
+    let from = room.args.host.clone();
+    let came = Happening::CameHome { from, why, help, freeze_us: leg.freeze_us };
+    history::note(&room.args.run_dir, pid, came);
 }
 
 fn come_for_call(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
@@ -78,7 +110,11 @@ fn bring_first(room: &Arc<Shared>, pid: i32, first: i32) -> Result<(), String> {
     let came = if room.table().deputies.contains_key(&first) {
         match come_for_call(room, first) {
             Err(MoveError::NotAway | MoveError::Body(BodyError::Gone)) => Ok(()),
-            ended => ended.map(drop).map_err(|e| e.to_string()),
+            Ok(leg) => {
+                note(room, first, (format!("process {pid}, which looks into it (ptrace)"), None), &leg);
+                Ok(())
+            }
+            Err(e) => Err(e.to_string()),
         }
     } else {
         others_of(room).iter().find_map(|steward| recall(steward, first)).unwrap_or(Ok(()))

@@ -76,7 +76,7 @@ impl Gauge {
         self.called_off.load(Ordering::Relaxed)
     }
 
-    /// What it is busy with, bytes that were sent, bytes that are left.
+    /// What it is busy with, bytes of memory that went, bytes that are left.
     fn read(&self) -> (Stage, u64, u64) {
         let sent = self.sent_bytes.load(Ordering::Relaxed);
         match &*self.lock() {
@@ -90,8 +90,16 @@ impl Gauge {
 }
 
 /// Waits for the end of a move, and keeps the tool in the picture. `None`: the move's thread ended without a word.
-pub fn wait<T>(gauge: &Gauge, to: &str, tool: Option<&OwnedFd>, end: &Receiver<T>) -> Option<T> {
-    let (mut told, mut before) = (Instant::now(), 0);
+///
+/// `silent_ms`: for how long the other node has not answered, if it owes an answer.
+pub fn wait<T>(
+    gauge: &Gauge,
+    to: &str,
+    tool: Option<&OwnedFd>,
+    end: &Receiver<T>,
+    silent_ms: impl Fn() -> Option<u64>,
+) -> Option<T> {
+    let mut meter = Meter::begin();
     loop {
         match tool
             .map_or_else(|| end.recv().map_err(|_| RecvTimeoutError::Disconnected), |_| end.recv_timeout(LOOK_EVERY))
@@ -104,13 +112,33 @@ pub fn wait<T>(gauge: &Gauge, to: &str, tool: Option<&OwnedFd>, end: &Receiver<T
         if has_called_off(tool) {
             gauge.called_off.store(true, Ordering::Relaxed);
         }
-        let elapsed = told.elapsed();
-        if elapsed >= TELL_EVERY {
-            let (stage, sent_bytes, left_bytes) = gauge.read();
-            let bytes_per_s = (sent_bytes.saturating_sub(before) as f64 / elapsed.as_secs_f64()) as u64;
-            (told, before) = (Instant::now(), sent_bytes);
-            tell(tool, Progress { to: to.to_owned(), stage, sent_bytes, left_bytes, bytes_per_s });
+        if meter.told.elapsed() >= TELL_EVERY {
+            tell(tool, Progress { to: to.to_owned(), silent_ms: silent_ms(), ..meter.read(gauge) });
         }
+    }
+}
+
+/// What was told last, and when.
+struct Meter {
+    told: Instant,
+    sent_bytes: u64,
+    memory_bytes: u64,
+}
+
+impl Meter {
+    fn begin() -> Meter {
+        Meter { told: Instant::now(), sent_bytes: 0, memory_bytes: 0 }
+    }
+
+    /// How far the move is, and how fast since the last time. What the link took counts as sent: pages that go packed, or are there already, take less of it.
+    fn read(&mut self, gauge: &Gauge) -> Progress {
+        let (stage, memory_bytes, left_bytes) = gauge.read();
+        let (sent_bytes, elapsed_s) = (gauge.wire_bytes(), self.told.elapsed().as_secs_f64());
+        let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / elapsed_s) as u64;
+        let bytes_per_s = rate(sent_bytes, self.sent_bytes);
+        let memory_per_s = rate(memory_bytes, self.memory_bytes);
+        *self = Meter { told: Instant::now(), sent_bytes, memory_bytes };
+        Progress { stage, sent_bytes, left_bytes, bytes_per_s, memory_per_s, ..Progress::default() }
     }
 }
 
@@ -148,6 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn packed_pages_count_as_what_the_link_took() {
+        let gauge = Gauge::default();
+        gauge.begin(Stage::Ahead, 1000);
+        gauge.sent(800);
+        gauge.count_wire(100);
+        let mut meter = Meter { told: Instant::now() - Duration::from_secs(1), ..Meter::begin() };
+        let progress = meter.read(&gauge);
+        assert_eq!((progress.sent_bytes, progress.left_bytes), (100, 200));
+        assert!((90..=100).contains(&progress.bytes_per_s) && (700..=800).contains(&progress.memory_per_s));
+    }
+
+    #[test]
     fn a_tool_calls_off_and_one_that_goes_does_not() {
         for calls in [true, false] {
             let (ours, theirs) = os::socket::pair().unwrap();
@@ -165,7 +205,7 @@ mod tests {
                     }
                     to.send(7).unwrap();
                 });
-                assert_eq!(wait(&gauge, "n2", Some(&ours), &end), Some(7));
+                assert_eq!(wait(&gauge, "n2", Some(&ours), &end, || None), Some(7));
             });
             assert_eq!(gauge.is_called_off(), calls);
         }

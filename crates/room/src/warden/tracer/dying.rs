@@ -7,6 +7,7 @@ use crate::warden::guests::Who;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::{HashMap, HashSet};
 use wire::ToHome;
+use wire::message::Errand;
 
 /// Processes that are about to die.
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ impl Tracer {
         let held = self.dying.held.entry(who.pid).or_default();
         held.push(stopped);
         if held.len() == 1 {
-            self.room.tell(&ToHome::GoesHome { pid: who.pid, first: None });
+            self.room.tell(&ToHome::GoesHome { pid: who.pid, first: None, errand: Errand::Core { signal } });
         }
         Ok(None)
     }

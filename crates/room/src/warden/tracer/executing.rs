@@ -138,7 +138,7 @@ fn word(host: HostTid, at: u64) -> Option<u64> {
 }
 
 /// The path there.
-fn path(host: HostTid, mut at: u64) -> Option<Vec<u8>> {
+pub(super) fn path(host: HostTid, mut at: u64) -> Option<Vec<u8>> {
     let mut path = Vec::new();
     while path.len() < PATH_BYTES_MAX {
         // A string may end where the memory does, but not in the middle of a page.

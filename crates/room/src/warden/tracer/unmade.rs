@@ -5,10 +5,12 @@
 
 use super::Tracer;
 use super::births::skip;
+use super::executing;
 use libc::user_regs_struct;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use wire::ToHome;
+use wire::message::Errand;
 
 /// `syscall` and `int 0x80`.
 const INSTRUCTION_BYTES: u64 = 2;
@@ -78,6 +80,17 @@ fn put_before(registers: &mut user_regs_struct) {
     registers.rip = registers.rip.wrapping_sub(INSTRUCTION_BYTES);
 }
 
+/// What a thread that stands before such a call has to do at home: it makes a process, or begins a program.
+fn errand(host: HostTid, registers: &user_regs_struct) -> Errand {
+    let path = match registers.rax as i64 {
+        libc::SYS_execve => executing::path(host, registers.rdi),
+        libc::SYS_execveat => executing::path(host, registers.rsi),
+        _ => None,
+    };
+    let nr = registers.rax as u32;
+    path.map_or_else(|| Errand::call(nr), |path| Errand::call_on(nr, &path))
+}
+
 impl Tracer {
     /// A thread is about to make a call that `why` cannot be made here.
     pub fn make_at_home(&mut self, mut stopped: Stopped, why: &'static str) -> Result<(), TraceError> {
@@ -135,8 +148,9 @@ impl Tracer {
         match wish.state {
             State::Asked if is_before => {
                 let pid = wish.pid;
+                let errand = errand(stopped.tid(), &registers);
                 wish.state = State::Held(stopped);
-                self.room.tell(&ToHome::GoesHome { pid, first: None });
+                self.room.tell(&ToHome::GoesHome { pid, first: None, errand });
                 Ok(None)
             }
             _ => Ok(Some(stopped)),

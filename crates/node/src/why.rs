@@ -1,0 +1,65 @@
+//! `tern why`: where a process is, what has happened to it, and whether it could be moved.
+
+use ctl::history::Happening;
+use ctl::steward::{FromSteward, ToSteward};
+use ctl::tool::{Answer, WhyReport};
+use packet::Peer;
+
+use crate::answers::owner_or_root;
+use crate::daemon::Daemon;
+use crate::{Error, forecast, history, policy_answers, rooms};
+
+/// Below it a node's silence is not told: the next packet may answer.
+const SILENT_FROM_MS: u64 = 1000;
+
+pub(crate) fn why(daemon: &Daemon, peer: Peer, pid: i32, _to: Option<&str>) -> Result<Answer, Error> {
+    let owner = owner_or_root(peer, pid, "asking after another user's process")?;
+    let mut report = where_it_is(daemon, pid);
+    if !report.away {
+        report.lines.push(format!("{pid} runs here, on {}: it is not away", report.node));
+    }
+    report.lines.extend(start(daemon, pid));
+    if !report.away {
+        match (daemon.options.stays)(pid) {
+            Some(why) => report.lines.push(format!("it cannot be moved now: {why}")),
+            None => report.lines.extend(forecast::forecast(pid, &daemon.experience())),
+        }
+    }
+    report.lines.extend(policy_answers::why(daemon, pid, owner));
+    report.history = history::of(daemon, pid);
+    report.now_ms = history::now_ms();
+    Ok(Answer::Why(report))
+}
+
+/// Asks the rooms whether one has it, and what is to be said of it there.
+fn where_it_is(daemon: &Daemon, pid: i32) -> WhyReport {
+    let mut report = WhyReport { pid, node: daemon.me().name, ..WhyReport::default() };
+    for (id, steward) in rooms::stewards(&daemon.options.run_dir) {
+        match steward.ask(&ToSteward::Why { pid }, &[]) {
+            Ok(FromSteward::Why { lines }) if lines.is_empty() => {}
+            Ok(FromSteward::Why { lines }) => {
+                let host = steward.list().map(|(host, ..)| host).unwrap_or_default();
+                // Asking the room for its list has sent something: by now its kernel has acknowledged that, or is silent.
+                report.silent_ms = steward.silent_ms().filter(|ms| *ms >= SILENT_FROM_MS);
+                report.lines.extend(lines);
+                if let Some(ms) = report.silent_ms {
+                    report.lines.push(format!("{host} has not answered for {} s", ms / 1000));
+                }
+                (report.node, report.away) = (host, true);
+            }
+            Ok(_) => report.lines.push(format!("room {id}: unexpected answer")),
+            Err(e) => report.lines.push(format!("room {id} does not answer: {e}")),
+        }
+    }
+    report
+}
+
+/// The `tern run` that started it, in words.
+fn start(daemon: &Daemon, pid: i32) -> Option<String> {
+    let (first, event) = history::start_of(daemon, pid)?;
+    let Happening::Placed { ref node, .. } = event.what else { return None };
+    Some(match first == pid {
+        true => format!("`tern run` started it, on {node}"),
+        false => format!("it descends from process {first}, which `tern run` started on {node}"),
+    })
+}

@@ -1,0 +1,84 @@
+//! Programs that `tern run` places, and that go home for what home alone can do: they say so, or end.
+
+use crate::{at_home, program, shared};
+
+/// Maps its argument shared and writable, says so, and waits for the end of its input.
+const MAPS: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char c;
+    int fd = open(argv[1], O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || ftruncate(fd, 4096)) return 1;
+    char *memory = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) return perror("mmap"), 2;
+    memory[0] = 'x';
+    puts("mapped"); fflush(stdout);
+    while (read(0, &c, 1) > 0) {}
+    return 0;
+}
+"#;
+
+/// Failed before: it ran at home without a word.
+#[test]
+fn the_call_and_the_file_that_bring_a_program_home_are_said_once() {
+    let lab = shared();
+    let maps = program(&lab, "maps", MAPS, &[]);
+    let script = format!(
+        r#"mkfifo go; exec 3<>go
+        tern run --on n2 -- sh -c 'exec 4<&0; {maps} a <&4 & echo $! > pid; {maps} b < /dev/null; wait' < go > said 2> errors 3>&- &
+        lines said 2; cat errors; grep -c 'came home from n2 for mmap(2) of .*, shared and writable' errors
+        until_ 'tern why $(cat pid) | grep -q "ago: came home"'
+        tern why $(cat pid) | grep -e 'came home' -e 'descends' -e 'not in scope'
+        tern why $(cat pid) --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r["away"], r["history"][-1]["event"]["came-home"]["from"])'
+        tern log -n 400 | grep -c "process $(cat pid) came home for mmap"
+        exec 3>&-; wait $!; echo $?"#
+    );
+    let said = at_home(&lab, &script).text();
+    assert!(said.contains("MAP_PRIVATE, stays away (tern run --quiet does not say so)\n1\n"), "{said}");
+    assert!(said.contains("ago: came home from n2 by itself, for mmap(2) of /tmp/"), "{said}");
+    assert!(said.contains(", which `tern run` started on n2") && said.contains("named its node"), "{said}");
+    assert!(said.ends_with("False n2\n1\n0"), "{said}");
+}
+
+#[test]
+fn who_asks_for_quiet_hears_nothing() {
+    let lab = shared();
+    let maps = program(&lab, "maps", MAPS, &[]);
+    let script = format!(
+        "TERN_QUIET=1 tern run --on n2 -- {maps} a < /dev/null; tern run --quiet --on n2 -- {maps} a < /dev/null"
+    );
+    let said = at_home(&lab, &script);
+    assert_eq!((said.text().as_str(), said.errors().as_str()), ("mapped\nmapped", ""));
+}
+
+/// Failed before: there was no such option.
+#[test]
+fn strict_ends_instead_of_running_at_home() {
+    let lab = shared();
+    let maps = program(&lab, "maps", MAPS, &[]);
+    let script = format!(
+        r#"tern run --strict --on n2 -- {maps} a < /dev/null; echo $?
+        tern run --strict --on n2 -- sh -c '{maps} b < /dev/null; echo $?; true'; echo $?
+        tern run --strict --on n2 -- sh -c 'kill -QUIT $$'; echo $?"#
+    );
+    let said = at_home(&lab, &script);
+    assert_eq!(said.text(), "125\n125\n0\n131", "{}", said.errors());
+    assert_eq!(said.errors().matches("ends (tern run --strict): it would have to leave n2 for mmap(2) of").count(), 2);
+}
+
+#[test]
+fn java_is_told_what_keeps_it_away() {
+    let lab = shared();
+    // Its file of statistics lies in /tmp whatever TMPDIR says.
+    let said = at_home(
+        &lab,
+        "command -v java > /dev/null || { echo none; exit 0; }; tern run --on n2 -- java -Xshare:auto -version; echo $?",
+    );
+    if said.text() != "none" {
+        assert_eq!(said.text(), "0", "{}", said.errors());
+        assert!(said.errors().contains("/hsperfdata_") && said.errors().contains("UsePerfData"), "{}", said.errors());
+    }
+}
