@@ -3,6 +3,7 @@
 mod args;
 mod channel;
 mod closing;
+mod coming;
 mod confinement;
 mod control;
 mod deputies;
