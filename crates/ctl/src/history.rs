@@ -78,6 +78,11 @@ pub enum By {
         /// `at_ms` of the decision in `tern log --decisions`.
         decision_ms: u64,
     },
+    /// The owner of this node, who sends its guests away, or leaves the cluster.
+    Owner {
+        /// The node.
+        node: String,
+    },
 }
 
 impl Event {
@@ -111,6 +116,7 @@ impl By {
     pub fn words(&self) -> String {
         match self {
             By::User(0) => "root".into(),
+            By::Owner { node } => format!("the owner of {node}"),
             By::User(uid) => format!("user {uid}"),
             By::Policy { cause, decision_ms } => {
                 format!("the policy ({cause}; at_ms {decision_ms} in `tern log --decisions`)")

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ctl::guests::{Leaving, REASON_BYTES, TAKEN_BACK_MAX, TakenBack};
+use ctl::history::By;
 use ctl::moves::Wish;
 use ctl::steward::Guest;
 
@@ -89,7 +90,8 @@ pub(crate) fn take_back(daemon: &Arc<Daemon>, recall: Recall<'_>, pids: &[i32]) 
         if is_due && under_way < AT_ONCE_MAX {
             states.insert(pid, State::UnderWay);
             under_way += 1;
-            begin(daemon, pid, &mut states);
+            let node = recall.from.map_or_else(|| daemon.me().name, str::to_owned);
+            begin(daemon, pid, By::Owner { node }, &mut states);
         }
         let leaving = match states.get(&pid) {
             Some(State::Failed { why, .. }) => Leaving::Stays { why: why.clone() },
@@ -100,11 +102,11 @@ pub(crate) fn take_back(daemon: &Arc<Daemon>, recall: Recall<'_>, pids: &[i32]) 
     answers
 }
 
-/// Starts the thread that brings it home.
-fn begin(daemon: &Arc<Daemon>, pid: i32, states: &mut HashMap<i32, State>) {
+/// Starts the thread that brings it home, as `by` wants.
+fn begin(daemon: &Arc<Daemon>, pid: i32, by: By, states: &mut HashMap<i32, State>) {
     let moving = Arc::clone(daemon);
     let work = move || {
-        let moved = moving::relocate_unasked(&moving, pid, None, Wish::default());
+        let moved = moving::relocate_unasked(&moving, pid, None, Wish::default(), &by);
         let mut states = lock(&moving.recalls.0);
         match moved {
             Ok(_) => drop(states.remove(&pid)),

@@ -1,14 +1,15 @@
 //! Who asks for a placement must be who is placed.
 
 use ctl::steward::Program;
-use ctl::tool::Request;
+use ctl::tool::{Homecoming, Request};
 
 use crate::support::{PYTHON, alone, at_home, nobody_is_away, shared, wait_for};
 
 /// A request to run a shell script on n2, and the program, as `tern run` sends them; in hexadecimal.
 pub(crate) fn run_request(script: &str) -> (String, String) {
     let (movable, any_cpu, as_root, force) = (false, false, false, false);
-    let request = Request::Run { on: Some("n2".into()), movable, any_cpu, as_root, force };
+    let request =
+        Request::Run { on: Some("n2".into()), movable, any_cpu, as_root, force, homecoming: Homecoming::Quiet };
     let argv = ["sh", "-c", script].map(|word| word.as_bytes().to_vec()).to_vec();
     let envp = vec![b"PATH=/usr/bin:/bin".to_vec()];
     let program = Program { path: b"/bin/sh".to_vec(), argv, envp, blocked: 0 };
