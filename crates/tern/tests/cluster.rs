@@ -182,7 +182,14 @@ fn a_program_comes_sealed() {
     let keep = temp();
     let n1 = founder(&keep, "n1");
     let run = ctl::codec::encode(
-        &ctl::tool::Request::Run { on: None, movable: false, any_cpu: false, as_root: false, force: false },
+        &ctl::tool::Request::Run {
+            on: None,
+            movable: false,
+            any_cpu: false,
+            as_root: false,
+            force: false,
+            homecoming: Default::default(),
+        },
         100,
     )
     .unwrap();
