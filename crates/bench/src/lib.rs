@@ -143,6 +143,12 @@ pub enum Error {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// What is needed for it is not there.
+    #[error("{why}")]
+    Refused {
+        /// What is missing.
+        why: String,
+    },
     /// A measured program failed.
     #[error("{command} failed ({status}): {output}")]
     Failed {

@@ -1,12 +1,15 @@
 //! `tern soak`: real programs that are moved at random moments while they work; what they say must be what they say natively.
 
+mod display;
 mod programs;
 mod report;
+mod stop;
 mod victims;
 
 use crate::Error;
 use crate::run::me;
 use clap::Args as ClapArgs;
+use display::Display;
 use gossip::Draw;
 use programs::Program;
 use report::Report;
@@ -59,7 +62,8 @@ pub fn main(args: &Args) -> u8 {
         Ok(report) => {
             let text = if args.json { report.json(seed) } else { report.text() };
             let _ = std::io::stdout().write_all(text.as_bytes());
-            u8::from(report.has_failures())
+            // As the shell says it of a program that a signal ended.
+            stop::signal().map_or(u8::from(report.has_failures()), |signal| 128 + signal as u8)
         }
         Err(e) => {
             eprintln!("tern soak: {e}");
@@ -99,7 +103,8 @@ pub(crate) fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
 
 fn run(args: &Args, seed: u64) -> Result<Report, Error> {
     let mut draw = Draw::new(seed);
-    let nodes = if args.on.is_empty() { other_nodes()? } else { args.on.clone() };
+    let nodes = targets(&args.on)?;
+    stop::watch()?;
     let dir = args.dir.join(format!("tern-soak-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
     let outcome = in_directory(args, &dir, &nodes, &mut draw);
@@ -110,18 +115,27 @@ fn run(args: &Args, seed: u64) -> Result<Report, Error> {
 
 fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> Result<Report, Error> {
     let known = known_programs(args.only.as_deref(), dir)?;
-    let mut report = Report::default();
-    if known.is_empty() || nodes.is_empty() {
-        report.failures.push("there is nothing to run, or no node to move to".into());
+    let (mut report, mut display) = (Report::default(), Display::new());
+    if known.is_empty() && stop::signal().is_none() {
+        report.failures.push("none of its programs is installed here, or has such a name".into());
         return Ok(report);
     }
     let begun = Instant::now();
-    let end = begun + Duration::from_secs_f64(args.minutes * 60.0);
+    let whole = Duration::from_secs_f64(args.minutes * 60.0);
+    let end = begun + whole;
     let mut running: Vec<Victim> = Vec::new();
     let mut number = 0;
     loop {
+        if stop::signal().is_some() {
+            display.clear();
+            running.into_iter().for_each(Victim::abandon);
+            report.seconds = begun.elapsed().as_secs_f64();
+            return Ok(report);
+        }
+        display.running((begun.elapsed(), whole), running.len(), &report);
         running.retain_mut(|victim| match victim.ended() {
             Some(complaint) => {
+                display.clear();
                 report.program_ended(victim.name(), victim.is_late(), complaint, victim.history());
                 false
             }
@@ -134,6 +148,7 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
             running.push(Victim::start(one, &dir.join(number.to_string()))?);
         }
         if running.is_empty() {
+            display.clear();
             report.seconds = begun.elapsed().as_secs_f64();
             return Ok(report);
         }
@@ -163,17 +178,48 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
 pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<Known>, Error> {
     let mut known = Vec::new();
     let wanted = |p: &&Program| only.is_none_or(|only| p.name.contains(only));
-    for program in programs::ALL.iter().filter(wanted).filter(|p| p.needs.iter().all(|n| victims::is_there(n))) {
+    let all: Vec<&Program> =
+        programs::ALL.iter().filter(wanted).filter(|p| p.needs.iter().all(|n| victims::is_there(n))).collect();
+    let mut display = Display::new();
+    for (number, program) in all.iter().enumerate() {
+        if stop::signal().is_some() {
+            break;
+        }
+        display.natively(program.name, (number + 1, all.len()));
         let begun = Instant::now();
         let expected = victims::natively(program, &dir.join("native"))?;
-        known.push(Known { program: *program, expected, native_s: begun.elapsed().as_secs_f64() });
+        known.push(Known { program: **program, expected, native_s: begun.elapsed().as_secs_f64() });
     }
+    display.clear();
     Ok(known)
+}
+
+/// Where to move to: the nodes that are named, if they are there, or all others.
+///
+/// # Errors
+/// No daemon answers, a node that is named is not there, or there is none.
+fn targets(named: &[String]) -> Result<Vec<String>, Error> {
+    let others = other_nodes()?;
+    let refused = |why: String| Err(Error::Refused { why });
+    match named.iter().find(|name| !others.contains(name)) {
+        Some(absent) => {
+            refused(format!("node {absent} is not alive, or is this one; others that are: {}", others.join(", ")))
+        }
+        None if others.is_empty() => {
+            refused("no other node is alive that programs could be moved to (tern nodes)".into())
+        }
+        None if named.is_empty() => Ok(others),
+        None => Ok(named.to_vec()),
+    }
 }
 
 /// The other nodes that are there, as `tern nodes` says.
 fn other_nodes() -> Result<Vec<String>, Error> {
     let out = Command::new(me()?).args(["nodes", "--json"]).output().map_err(Error::system("asking for nodes"))?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr).trim_end().to_owned();
+        return Err(Error::Refused { why: said.strip_prefix("tern: ").unwrap_or(&said).to_owned() });
+    }
     let nodes: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
     let rows = nodes.as_array().or_else(|| nodes["nodes"].as_array()).cloned().unwrap_or_default();
     let other = |row: &&serde_json::Value| row["here"] != true && row["state"] == "alive";

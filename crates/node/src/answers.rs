@@ -31,7 +31,7 @@ pub(crate) fn answer(
     match request {
         Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
         Request::Ps => Ok(ps(daemon, peer)),
-        Request::Why { pid, to } => why(daemon, peer, pid, to.as_deref()),
+        Request::Why { pid, to } => why(daemon, peer, pid, to),
         Request::Move { pid, to, wish } => {
             Ok(Answer::Moved { legs: moving::relocate(daemon, (peer, tool), pid, to.as_deref(), wish)? })
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ::policy::{NodeView, Params, Placement, ProcessView};
 use ctl::facts::Load;
+use ctl::steward::RoomId;
 
 use crate::Error;
 use crate::daemon::{Daemon, lock};
@@ -158,6 +159,13 @@ pub(crate) fn choose(
         }
         None => choose_best(daemon, owner, hosts, &[]),
     }
+}
+
+/// Says whether [`choose`] would take this node, and which room the user has there; makes none.
+pub(crate) fn rehearse(daemon: &Arc<Daemon>, owner: u32, name: &str, hosts: &Hosts) -> Result<Option<RoomId>, Error> {
+    let member = daemon.living_soon(name)?;
+    hosts.check(name)?;
+    rooms::rehearse(daemon, &member, owner)
 }
 
 /// The node that the policy prefers of those that will have the process and have not `failed` with it.

@@ -17,8 +17,8 @@ use crate::placement::Survey;
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::Command;
 
-/// Bound on connecting and on the handshake, each.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// Bound on connecting and on the handshake, each: the kernel tries to connect once more after a second, and a user hears within three that a node does not answer.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Clock readings; the one with the shortest round trip counts.

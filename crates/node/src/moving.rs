@@ -71,7 +71,7 @@ fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: 
 }
 
 /// The node where a process is, the steward of the room there, and what it uses there.
-type Away = (String, Steward, Guest);
+pub(crate) type Away = (String, Steward, Guest);
 
 /// Moves a process from where it is (`at`; home if that is none) to another place.
 fn carry(
@@ -149,14 +149,53 @@ fn limited(wish: Wish, kb_s: u32) -> Wish {
     Wish { pace: Pace { rate, ..wish.pace }, ..wish }
 }
 
+/// What is checked of a process that is to leave home, before a node is looked at.
+pub(crate) struct Leaving {
+    /// The user in whose room it belongs.
+    pub(crate) owner: u32,
+    /// The nodes that may have it.
+    pub(crate) hosts: Hosts,
+}
+
+impl Leaving {
+    /// Checks process `pid`, which runs at home.
+    ///
+    /// # Errors
+    /// It lives in a sandbox, or has ended.
+    pub(crate) fn check(daemon: &Daemon, pid: i32, as_root: bool) -> Result<Leaving, Error> {
+        confinement::check(pid).or_else(|confinement| match confinement {
+            // The steward says what has become of the process.
+            Confinement::Ended | Confinement::Unknown { .. } => Ok(()),
+            confinement => Err(Error::Confined { pid, confinement }),
+        })?;
+        Ok(Leaving { owner: owner(pid)?, hosts: Hosts::of(daemon, pid, as_root)? })
+    }
+}
+
+/// Says whether `tern move PID to` would be tried, for the user at `peer`: makes the same checks, in the same order, and moves nothing. `to` is another node than the one
+/// where the process is. What the process itself holds is not looked at here ([`crate::daemon::Options::stays`]).
+///
+/// # Errors
+/// The reason for which it would be refused.
+pub(crate) fn rehearse(daemon: &Arc<Daemon>, pid: i32, away: Option<&Guest>, to: &str) -> Result<(), Error> {
+    let me = daemon.me().name;
+    if to == me {
+        return judge_here(daemon, pid, away);
+    }
+    let Leaving { owner, hosts } = Leaving::check(daemon, pid, false)?;
+    let room = choice::rehearse(daemon, owner, to, &hosts)?;
+    // It is given back at once.
+    reserve::keep(daemon, Some((to, room)), reserve::need_of(pid, away), false).map(drop)
+}
+
+/// Likewise for a process that would come home.
+fn judge_here(daemon: &Arc<Daemon>, pid: i32, away: Option<&Guest>) -> Result<(), Error> {
+    reserve::keep(daemon, None, reserve::need_of(pid, away), false).map(drop)
+}
+
 fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
-    confinement::check(pid).or_else(|confinement| match confinement {
-        // The steward says what has become of the process.
-        Confinement::Ended | Confinement::Unknown { .. } => Ok(()),
-        confinement => Err(Error::Confined { pid, confinement }),
-    })?;
-    let hosts = Hosts::of(daemon, pid, wish.as_root)?;
-    let (_, steward) = choice::choose(daemon, owner(pid)?, Some(to), wish.any_cpu, &hosts)?;
+    let Leaving { owner, hosts } = Leaving::check(daemon, pid, wish.as_root)?;
+    let (_, steward) = choice::choose(daemon, owner, Some(to), wish.any_cpu, &hosts)?;
     // The steward checks again when the process stands still: it may have become root's meanwhile.
     let wish = Wish { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, steward.room())), (pid, None, wish))?;
@@ -178,7 +217,7 @@ fn owner(pid: i32) -> Result<u32, Error> {
 }
 
 /// Users move their own processes: what they may signal and trace.
-fn check(peer: Peer, pid: i32) -> Result<(), Error> {
+pub(crate) fn check(peer: Peer, pid: i32) -> Result<(), Error> {
     let owner = std::fs::metadata(format!("/proc/{pid}"))
         .map_err(|_| Error::NotMoved { pid, why: "there is no process of this number".into() })?
         .uid();
@@ -198,7 +237,7 @@ fn room_less(pid: i32) -> bool {
 }
 
 /// Where the process is; `None` if that is home.
-fn room_of(daemon: &Daemon, pid: i32) -> Option<Away> {
+pub(crate) fn room_of(daemon: &Daemon, pid: i32) -> Option<Away> {
     rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {
         let (node, _, guests) = steward.list().ok()?;
         guests.into_iter().find(|g| g.pid == pid).map(|guest| (node, steward, guest))

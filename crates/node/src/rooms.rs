@@ -117,6 +117,23 @@ pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_
     Ok(steward)
 }
 
+/// Says whether [`steward_on`] would find or make a room of this user on this member, and which it would find; makes none.
+///
+/// # Errors
+/// The node is no target.
+pub(crate) fn rehearse(daemon: &Arc<Daemon>, member: &Member, owner: u32) -> Result<Option<RoomId>, Error> {
+    let slot = daemon.rooms.slot(&member.name, owner);
+    let room = lock(&slot).filter(|id| Steward::connect(&daemon.options.run_dir, *id).is_ok());
+    match room {
+        Some(_) => check_reuse(daemon, member, false)?,
+        None => {
+            let (_, survey) = daemon.runtime.block_on(survey(daemon, member))?;
+            placement::check(daemon.facts(), &member.name, &survey, false)?;
+        }
+    }
+    Ok(room)
+}
+
 /// A room that lives on a node that was a target is used at once; the verdict is renewed beside it. Else it is asked again.
 fn check_reuse(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(), Error> {
     let known = lock(&daemon.rooms.verdicts).get(&member.name).cloned();

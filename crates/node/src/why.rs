@@ -1,5 +1,7 @@
 //! `tern why`: where a process is, what has happened to it, and whether it could be moved.
 
+use std::sync::Arc;
+
 use ctl::history::Happening;
 use ctl::steward::{FromSteward, ToSteward};
 use ctl::tool::{Answer, WhyReport};
@@ -7,28 +9,77 @@ use packet::Peer;
 
 use crate::answers::owner_or_root;
 use crate::daemon::Daemon;
-use crate::{Error, forecast, history, policy_answers, rooms};
+use crate::{Error, forecast, history, moving, policy_answers, rooms};
 
 /// Below it a node's silence is not told: the next packet may answer.
 const SILENT_FROM_MS: u64 = 1000;
 
-pub(crate) fn why(daemon: &Daemon, peer: Peer, pid: i32, _to: Option<&str>) -> Result<Answer, Error> {
+/// Without a name, so many nodes are looked at.
+const NODES_MAX: usize = 3;
+
+pub(crate) fn why(daemon: &Arc<Daemon>, peer: Peer, pid: i32, to: Option<String>) -> Result<Answer, Error> {
     let owner = owner_or_root(peer, pid, "asking after another user's process")?;
     let mut report = where_it_is(daemon, pid);
     if !report.away {
         report.lines.push(format!("{pid} runs here, on {}: it is not away", report.node));
     }
     report.lines.extend(start(daemon, pid));
-    if !report.away {
-        match (daemon.options.stays)(pid) {
-            Some(why) => report.lines.push(format!("it cannot be moved now: {why}")),
-            None => report.lines.extend(forecast::forecast(pid, &daemon.experience())),
+    match stays(daemon, peer, pid, report.away) {
+        Some(why) => report.lines.push(format!("it cannot be moved now: {why}")),
+        None => {
+            report.lines.extend(places(daemon, pid, &report.node, to));
+            if !report.away {
+                report.lines.extend(forecast::forecast(pid, &daemon.experience()));
+            }
         }
     }
     report.lines.extend(policy_answers::why(daemon, pid, owner));
     report.history = history::of(daemon, pid);
     report.now_ms = history::now_ms();
     Ok(Answer::Why(report))
+}
+
+/// Why the process cannot leave the place where it is, whatever the destination; by the checks of `tern move`.
+fn stays(daemon: &Daemon, peer: Peer, pid: i32, away: bool) -> Option<String> {
+    let refused = |e: Error| {
+        let hint = e.hint().map_or(String::new(), |hint| format!(" ({hint})"));
+        match e {
+            Error::NotMoved { why, .. } => why,
+            e => e.chain() + &hint,
+        }
+    };
+    let checked = moving::check(peer, pid);
+    match checked {
+        Err(e) => Some(refused(e)),
+        // Its room looks at it when it is to leave.
+        Ok(()) if away => None,
+        Ok(()) => match moving::Leaving::check(daemon, pid, false) {
+            Err(e) => Some(refused(e)),
+            Ok(leaving) => leaving.hosts.check_any().err().map(refused).or_else(|| (daemon.options.stays)(pid)),
+        },
+    }
+}
+
+/// The nodes to which it could be moved, or not and why: the one that is named, or some.
+fn places(daemon: &Arc<Daemon>, pid: i32, node: &str, to: Option<String>) -> Vec<String> {
+    let away = moving::room_of(daemon, pid).map(|(_, _, guest)| guest);
+    let others = || {
+        let table = daemon.table();
+        let names = table.iter().filter(|known| known.alive).map(|known| known.member.name.clone());
+        names.filter(|name| name != node).take(NODES_MAX).collect::<Vec<_>>()
+    };
+    let names = to.map_or_else(others, |to| vec![to]);
+    let (mut good, mut lines) = (Vec::new(), Vec::new());
+    for name in names.into_iter().filter(|name| name != node) {
+        match moving::rehearse(daemon, pid, away.as_ref(), &name) {
+            Ok(()) => good.push(name),
+            Err(e) => lines.push(format!("it cannot be moved to {name} now: {}", e.chain())),
+        }
+    }
+    if !good.is_empty() {
+        lines.insert(0, format!("it can be moved to {}", good.join(", ")));
+    }
+    lines
 }
 
 /// Asks the rooms whether one has it, and what is to be said of it there.

@@ -86,6 +86,37 @@ fn a_silent_host_is_not_chosen_though_it_has_a_room() {
     }
 }
 
+/// Failed before: `ps` and `why` said nothing of it, and a move said so after 20 s.
+#[test]
+fn a_cut_link_is_told_of() {
+    let lab = common::lab_of(&common::options(2));
+    let mut run = lab.spawn("n1", ["tern", "run", "--on", "n2", "--", "sleep", "1000"]).unwrap();
+    let says = |args: &[&str]| {
+        let done = lab.exec("n1", [&["tern"], args].concat()).unwrap();
+        (done.text(), done.errors())
+    };
+    let away =
+        || serde_json::from_str::<serde_json::Value>(&says(&["ps", "--json"]).0).unwrap()[0]["guest"]["pid"].as_i64();
+    common::eventually("it is away", || away().is_some());
+    let pid = away().unwrap().to_string();
+    lab.cut("n1", "n2").unwrap();
+    common::eventually("ps tells of it", || says(&["ps"]).0.contains("n2 (silent for "));
+    let why = says(&["why", &pid]).0;
+    assert!(why.contains("n2 has not answered for ") && why.contains("ago: placed on n2 by root"), "{why}");
+    // However long the move waits: it says so soon.
+    let mut moving = lab.spawn("n1", ["tern", "move", &pid, "home"]).unwrap();
+    let begun = Instant::now();
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(moving.stderr.take().unwrap()), &mut said).unwrap();
+    let elapsed = begun.elapsed();
+    assert!(said.contains("has not answered for") && elapsed < Duration::from_secs(3), "{elapsed:?}: {said}");
+    lab.heal("n1", "n2").unwrap();
+    assert!(moving.wait().unwrap().success(), "it goes on when the node answers");
+    assert!(says(&["why", &pid]).0.contains("ago: moved from n2 to n1 by root"));
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
+
 #[test]
 fn a_cluster_cut_in_halves_is_one_again() {
     let lab = common::lab_of(&common::options(4));

@@ -22,9 +22,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// A move was made, or not.
+    /// A move was made, or not. One to where the process runs already was no try.
     pub fn moved(&mut self, program: &str, place: &str, result: Result<(), String>) {
         match result {
+            Err(why) if why.ends_with(&format!("it runs on {place} already")) || is_home_already(place, &why) => {}
             Ok(()) => *self.moves.entry(place.to_owned()).or_default() += 1,
             Err(why) => *self.refused.entry(format!("{program}: {}", without_numbers(&why))).or_default() += 1,
         }
@@ -45,6 +46,13 @@ impl Report {
         }
     }
 
+    /// In a few words: moves, programs, failures.
+    pub fn counts(&self) -> String {
+        let (moves, refused): (u64, u64) = (self.moves.values().sum(), self.refused.values().sum());
+        let (programs, failures): (u64, usize) = (self.programs.values().sum(), self.failures.len());
+        format!("{moves} moves, {refused} not made, {programs} programs, {failures} failures")
+    }
+
     /// Something went wrong.
     pub fn has_failures(&self) -> bool {
         !self.failures.is_empty()
@@ -53,14 +61,7 @@ impl Report {
     /// For people.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        let (moves, refused): (u64, u64) = (self.moves.values().sum(), self.refused.values().sum());
-        let programs: u64 = self.programs.values().sum();
-        let _ = writeln!(
-            out,
-            "{moves} moves, {refused} not made, {programs} programs, {} failures in {:.0} s",
-            self.failures.len(),
-            self.seconds
-        );
+        let _ = writeln!(out, "{} in {:.0} s", self.counts(), self.seconds);
         let places: Vec<String> = self.moves.iter().map(|(place, n)| format!("{place} {n}")).collect();
         let _ = writeln!(out, "to: {}", places.join(", "));
         let counts = |of: &BTreeMap<&str, u64>| of.iter().map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>();
@@ -85,6 +86,11 @@ impl Report {
         });
         format!("{all}\n")
     }
+}
+
+/// Home goes by its node's name in what is said.
+fn is_home_already(place: &str, why: &str) -> bool {
+    place == "home" && why.contains(": it runs on ") && why.ends_with(" already")
 }
 
 /// Reasons that differ in numbers and addresses alone are one.
@@ -114,6 +120,16 @@ mod tests {
     fn addresses_are_numbers() {
         let text = "process 12 has /tmp/x_0/77 mapped at 0x7f96ab-0x80: é";
         assert_eq!(without_numbers(text), "process # has /tmp/x_#/# mapped at #-#: é");
+    }
+
+    #[test]
+    fn a_move_to_where_it_is_was_no_try() {
+        let mut report = Report::default();
+        for (place, node) in [("n2", "n2"), ("home", "n1")] {
+            report.moved("sort", place, Err(format!("tern: process 7 was not moved: it runs on {node} already")));
+        }
+        report.moved("sort", "n2", Err("tern: process 7 was not moved: it is being moved already".into()));
+        assert!(report.counts().starts_with("0 moves, 1 not made"), "{}", report.counts());
     }
 
     #[test]

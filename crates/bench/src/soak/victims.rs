@@ -2,6 +2,7 @@
 
 use super::Known;
 use super::programs::Program;
+use super::stop;
 use crate::Error;
 use std::collections::HashMap;
 use std::fs::File;
@@ -43,11 +44,21 @@ pub fn is_there(name: &str) -> bool {
 /// Runs a program to its end.
 pub fn natively(program: &Program, dir: &Path) -> Result<Outcome, Error> {
     let mut child = spawn(program, dir)?;
-    let status = child.wait().map_err(Error::system(format!("waiting for {}", program.name)))?;
+    let status = loop {
+        match child.try_wait().map_err(Error::system(format!("waiting for {}", program.name)))? {
+            Some(status) => break status,
+            // Its outcome is not needed any more.
+            None if stop::signal().is_some() => kill(&mut child),
+            None => std::thread::sleep(LOOK_EVERY),
+        }
+    };
     let outcome = Outcome { said: said(dir), status: status.into_raw() };
     let _ = std::fs::remove_dir_all(dir);
     Ok(outcome)
 }
+
+/// How often it is looked whether a program that runs natively has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 fn spawn(program: &Program, dir: &Path) -> Result<Child, Error> {
     let failed = || format!("starting {}", program.name);
@@ -91,22 +102,16 @@ impl Victim {
         &self.history
     }
 
+    /// Ends it, and keeps nothing of it.
+    pub fn abandon(mut self) {
+        kill(&mut self.child);
+        let _ = said(&self.dir);
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+
     /// It and all its descendants.
     pub fn family(&self) -> Vec<i32> {
-        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let parents: HashMap<i32, i32> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
-        let first = self.child.id() as i32;
-        let below = |mut pid: i32| loop {
-            match parents.get(&pid) {
-                _ if pid == first => return true,
-                Some(parent) => pid = *parent,
-                None => return false,
-            }
-        };
-        let mut family: Vec<i32> = parents.keys().copied().filter(|pid| below(*pid)).collect();
-        family.sort_unstable();
-        family
+        family(&self.child)
     }
 
     /// How long it may take before it is late.
@@ -126,7 +131,7 @@ impl Victim {
             Ok(None) if self.begun.elapsed() < self.limit() * LATE_MAX => return None,
             Ok(None) => {
                 let said = said(&self.dir);
-                self.kill();
+                kill(&mut self.child);
                 return Some(Some(format!("it hangs; it had said {:?}; see {}", shortened(&said), self.dir.display())));
             }
             Err(e) => return Some(Some(e.to_string())),
@@ -145,14 +150,46 @@ impl Victim {
             format!("status {status} ({right}); line {line}: {said:?} ({wanted:?}); see {}", self.dir.display())
         }))
     }
+}
 
-    fn kill(&mut self) {
-        for pid in self.family().into_iter().rev() {
-            // SAFETY: a descendant of ours, or its number: the family is of this program's process group.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+impl Drop for Victim {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            kill(&mut self.child);
         }
-        let _ = self.child.wait();
     }
+}
+
+/// A program and all its descendants.
+fn family(child: &Child) -> Vec<i32> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parents: HashMap<i32, i32> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let first = child.id() as i32;
+    let below = |mut pid: i32| loop {
+        match parents.get(&pid) {
+            _ if pid == first => return true,
+            Some(parent) => pid = *parent,
+            None => return false,
+        }
+    };
+    let mut family: Vec<i32> = parents.keys().copied().filter(|pid| below(*pid)).collect();
+    family.sort_unstable();
+    family
+}
+
+/// Ends a program that has not been waited for, and all its descendants.
+fn kill(child: &mut Child) {
+    if let Ok(Some(_)) = child.try_wait() {
+        return;
+    }
+    for pid in family(child).into_iter().rev() {
+        // SAFETY: a descendant of ours, or its number.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+    // SAFETY: the group that it leads; whose parents have ended meanwhile are in it, too.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+    let _ = child.wait();
 }
 
 fn shortened(text: &str) -> String {

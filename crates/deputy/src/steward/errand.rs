@@ -4,7 +4,7 @@ use wire::message::Errand;
 
 /// Programs that map a file shared and writable for their own statistics alone, and can be told not to: a part of the file's path, and how.
 const AVOIDABLE: [(&str, &str); 2] = [
-    ("/hsperfdata_", "JAVA_TOOL_OPTIONS=-XX:-UsePerfData in its environment keeps java away"),
+    ("/hsperfdata_", "JAVA_TOOL_OPTIONS=-XX:+PerfDisableSharedMem in its environment keeps java away"),
     ("/go/telemetry/", "`go telemetry off` keeps the Go tools away"),
 ];
 
@@ -50,7 +50,7 @@ mod tests {
         let java = Errand::call_on(libc::SYS_mmap as u32, b"/tmp/hsperfdata_me/12\x1b");
         let said = words(&java);
         assert!(said.starts_with("mmap(2) of /tmp/hsperfdata_me/12?, shared and writable"), "{said}");
-        assert!(help(&java).unwrap().contains("-XX:-UsePerfData"));
+        assert!(help(&java).unwrap().contains("-XX:+PerfDisableSharedMem"));
         assert!(help(&Errand::call_on(libc::SYS_mmap as u32, b"/x")).unwrap().contains("MAP_PRIVATE"));
         let queue = Errand::call(libc::SYS_mq_open as u32);
         assert_eq!(

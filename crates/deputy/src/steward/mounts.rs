@@ -1,6 +1,7 @@
 //! Which of the home's file systems are seen in a room (proc_pid_mountinfo(5)).
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// One of them.
@@ -43,6 +44,26 @@ const OWN_PLACES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Directories below /dev that are ordinary file systems.
 const ORDINARY: [&str; 1] = ["/dev/shm"];
+
+/// Whether a path of home's leads to something else in a room, which has a place of its own there.
+pub fn is_hidden(path: &Path) -> bool {
+    OWN_PLACES.iter().any(|place| path.starts_with(place))
+}
+
+/// The home's file systems as a room that is made now would see them.
+///
+/// # Errors
+/// Those of reading /proc/self/mountinfo.
+pub fn seen_now() -> os::Result<Vec<Seen>> {
+    let info = std::fs::read_to_string("/proc/self/mountinfo");
+    info.map(|info| seen(&info)).map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))
+}
+
+/// Whether a file on this device lies on one of these, in a directory.
+pub fn shows(seen: &[Seen], device: u64) -> bool {
+    let is_there = |seen: &&Seen| std::fs::metadata(&seen.path).is_ok_and(|m| m.is_dir() && m.dev() == device);
+    seen.iter().any(|seen| is_there(&seen) && !is_hidden(&seen.path))
+}
 
 /// The home's file systems, `/` first, each before those that are mounted in it. What another mount covers is not among them.
 pub fn seen(mountinfo: &str) -> Vec<Seen> {

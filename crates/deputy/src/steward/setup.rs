@@ -108,9 +108,7 @@ fn clocks() -> (i64, i64) {
 
 /// Serves the files, and says what the home looks like.
 fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
-    let info = std::fs::read_to_string("/proc/self/mountinfo")
-        .map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))?;
-    let seen = mounts::seen(&info);
+    let seen = mounts::seen_now()?;
     let mounts = seen.iter().map(|s| Mount { path: mounts::bytes(&s.path), read_only: s.read_only }).collect();
     let exports: Vec<ExportPath> = seen.into_iter().map(|s| ExportPath { path: s.path }).collect();
     let files = Server::start(&exports, Arc::new(Hosted(Arc::downgrade(room))), Arc::new(ToTheRoom(room.clone())))?;

@@ -79,6 +79,10 @@ fn java_is_told_what_keeps_it_away() {
     );
     if said.text() != "none" {
         assert_eq!(said.text(), "0", "{}", said.errors());
-        assert!(said.errors().contains("/hsperfdata_") && said.errors().contains("UsePerfData"), "{}", said.errors());
+        assert!(
+            said.errors().contains("/hsperfdata_") && said.errors().contains("PerfDisableSharedMem"),
+            "{}",
+            said.errors()
+        );
     }
 }

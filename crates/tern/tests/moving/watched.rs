@@ -89,3 +89,16 @@ fn an_interrupt_does_not_part_a_process_from_its_memory() {
     );
     assert_eq!(at_home(&lab, &script).text(), "0 1\nn2\nhome");
 }
+
+/// What is shown is what the link took: of memory that goes packed, less than there is. (Failed before: it showed twice the rate.)
+#[test]
+fn what_is_shown_keeps_to_the_rate() {
+    let script = r#"
+        python3 -c 'import os, time; memory = os.urandom(12 << 20).hex(); print("made", flush=True); time.sleep(1000)' > said & pid=$!
+        lines said 1; tern move $pid n2 --how stop --rate 4M --progress 2> far || cat far; kill $pid
+        sed -n 's/.*"bytes_per_s":\([0-9]*\).*/\1/p' far"#;
+    let text = at_home(&crate::shared(), script).text();
+    let rates: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(rates.len() >= 2 && rates.iter().all(|rate| *rate < 6_000_000), "{text}");
+    assert!(rates.iter().any(|rate| *rate > 1_000_000), "{text}");
+}

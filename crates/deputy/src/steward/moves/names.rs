@@ -3,6 +3,7 @@
 use super::reopened::{self, Opening};
 use super::written;
 use crate::steward::files;
+use crate::steward::mounts;
 use crate::steward::shared::Shared;
 use body::{BodyError, Inside};
 use homefs::server::Server;
@@ -38,8 +39,7 @@ impl Names {
             let may_be_named = is_unnamed(pid, link);
             let server = names.server.as_ref();
             let name = server.and_then(|server| server.name_removed(held, &file.path, may_be_named));
-            let stays = || format!("its file {} has no name, and no room sees where it is", shown(file));
-            names.made_up.insert(*place, name.ok_or_else(|| BodyError::Stays(stays()))?);
+            names.made_up.insert(*place, name.ok_or_else(|| BodyError::Stays(unseen(file)))?);
         }
         Ok(names)
     }
@@ -48,6 +48,30 @@ impl Names {
     pub fn of(&self, place: u32, file: &File) -> Vec<u8> {
         self.made_up.get(&place).map_or_else(|| file.path.clone(), |name| name.clone().into_os_string().into_vec())
     }
+}
+
+/// Checks that a room can open these files of process `pid`, which have no name: [`Names::of_removed`] gives them one on a file system that the room sees.
+///
+/// # Errors
+/// The first that lies on none.
+pub fn check_removed(pid: i32, files: &[File], removed: &[(u32, String)]) -> Result<(), BodyError> {
+    if removed.is_empty() {
+        return Ok(());
+    }
+    let seen = mounts::seen_now()?;
+    for (place, link) in removed {
+        let Some(file) = files.get(*place as usize) else { continue };
+        let path = format!("/proc/{pid}/{link}");
+        let found = std::fs::metadata(&path).map_err(|e| os::Error::new(format!("looking at {path}"), e))?;
+        if !mounts::shows(&seen, found.dev()) {
+            return Err(BodyError::Stays(unseen(file)));
+        }
+    }
+    Ok(())
+}
+
+fn unseen(file: &File) -> String {
+    format!("its file {} has no name, and no room sees where it is", shown(file))
 }
 
 impl Drop for Names {

@@ -4,7 +4,7 @@ use super::barred;
 use super::names::Names;
 use super::others::{self, Company, Others};
 use super::tasks;
-use crate::steward::{confinement, place};
+use crate::steward::{confinement, mounts, place};
 use body::{BodyError, Files, Gathered, Memory, OpenFiles};
 use ctl::moves::Parts;
 use image::{Descriptor, File, Image, Object, Objects, Opened};
@@ -105,7 +105,7 @@ impl Observed {
         let new = before.filter(|b| b.memories == memories).map(|b| others.since(&b.others));
         alone_with(&memories, new.as_ref().unwrap_or(&others))?;
         unopened(pid, &gathered.removed(), others.processes())?;
-        let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
+        let cwd = working_directory(pid)?;
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
         Ok(Observed { memories, raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
@@ -293,6 +293,24 @@ fn without_offset(opened: Opened) -> Opened {
     }
 }
 
+/// Its working directory, which the room must have too.
+fn working_directory(pid: i32) -> Result<Vec<u8>, BodyError> {
+    let cwd = process::link(pid, "cwd")?;
+    if mounts::is_hidden(&cwd) {
+        let shown = cwd.display();
+        let words = format!("its working directory is {shown}, and each node has a place of its own there");
+        return Err(BodyError::Stays(words));
+    }
+    let (here, named) = (std::fs::metadata(format!("/proc/{pid}/cwd")), std::fs::metadata(&cwd));
+    let is_named =
+        here.is_ok_and(|here| named.is_ok_and(|named| (named.dev(), named.ino()) == (here.dev(), here.ino())));
+    if !is_named {
+        let words = format!("its working directory has no name any more, or another one (it was {})", cwd.display());
+        return Err(BodyError::Stays(words));
+    }
+    Ok(cwd.into_os_string().into_vec())
+}
+
 /// None of these processes has one of these memories mapped.
 fn alone_with(memories: &[Shown], others: &Others) -> Result<(), BodyError> {
     if memories.is_empty() {
@@ -358,6 +376,9 @@ fn areas(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
 /// The file that an area shows: still the one of that name, or one that has none any more.
 fn named(area: &Area) -> Result<File, String> {
     let path = Path::new(OsStr::from_bytes(&area.name));
+    if mounts::is_hidden(path) {
+        return Err(format!("it has {} mapped, and each node has a place of its own there", path.display()));
+    }
     if let Some(file) = without_name(path, area.inode) {
         return Ok(file);
     }
@@ -537,7 +558,8 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
     let ordinary = metadata.is_file() || metadata.is_dir();
     let everywhere = body::is_there_everywhere(&metadata);
-    if (ordinary && !is_kernels(pid, fd)) || everywhere {
+    // What a room has a place of its own for, as /dev/shm, stays and is used from there.
+    if (ordinary && !is_kernels(pid, fd) && !mounts::is_hidden(&target)) || everywhere {
         let file = opened_file(fd, info, &target, everywhere)?;
         return Ok(if metadata.is_dir() { Kind::Place(file) } else { Kind::File(file) });
     }

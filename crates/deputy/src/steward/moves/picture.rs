@@ -1,12 +1,19 @@
 //! What a process of this machine is, without its pages: as it would be sent; or why it would not be.
 
 use super::MoveError;
+use super::names::{self, Names};
 use super::observe::Observed;
 use image::Image;
 
-/// Why process `pid`, which runs, cannot be moved now, as far as that is seen from outside.
+/// Why process `pid`, which runs at home, cannot be moved now: does what a move does before anything is sent, and lets the process go on. It stands still for a moment.
 pub fn stays(pid: i32) -> Option<String> {
-    Observed::of_running(pid, false).err().map(|e| e.to_string())
+    let looked = || {
+        let observed = Observed::of_running(pid, false)?;
+        names::check_removed(pid, &observed.files, &observed.removed())?;
+        observed.place(pid, &[], &Names::default())?;
+        picture(pid)
+    };
+    looked().err().map(|e: MoveError| e.to_string())
 }
 
 /// Looks at process `pid`, which stands still for a moment. The caller's own processes, or the superuser.

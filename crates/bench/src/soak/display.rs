@@ -1,0 +1,55 @@
+//! How far a soak is, on standard error: one line that is written again and again on a terminal, elsewhere a line now and then.
+
+use super::report::Report;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+/// How often, on a terminal and elsewhere.
+const OFTEN: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(30);
+
+/// Tells how far it is.
+pub struct Display {
+    terminal: bool,
+    told: Option<Instant>,
+}
+
+impl Display {
+    /// On this program's standard error.
+    pub fn new() -> Display {
+        Display { terminal: std::io::stderr().is_terminal(), told: None }
+    }
+
+    /// One of so many programs is run natively now.
+    pub fn natively(&mut self, name: &str, (number, all): (usize, usize)) {
+        self.tell(&format!("runs {name} natively ({number} of {all})"));
+    }
+
+    /// So long of so long is over.
+    pub fn running(&mut self, (gone, all): (Duration, Duration), running: usize, report: &Report) {
+        let minutes = |time: Duration| time.as_secs_f64() / 60.0;
+        let (gone, all) = (minutes(gone), minutes(all));
+        self.tell(&format!("{gone:.1} of {all:.1} min, {running} running, {}", report.counts()));
+    }
+
+    fn tell(&mut self, line: &str) {
+        let every = if self.terminal { OFTEN } else { SELDOM };
+        if self.told.is_some_and(|told| told.elapsed() < every) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        match self.terminal {
+            // Back to the start, and clear what a longer line has left (ECMA-48: EL).
+            true => eprint!("\r{line}\x1b[K"),
+            false => eprintln!("tern soak: {line}"),
+        }
+        let _ = std::io::stderr().flush();
+    }
+
+    /// Something else is written next.
+    pub fn clear(&self) {
+        if self.terminal && self.told.is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
