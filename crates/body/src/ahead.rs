@@ -194,7 +194,8 @@ impl Ahead {
 /// What is sent of process `pid` at the stop, and what follows: all that can. Pages of files' copies have gone ahead.
 pub fn divide_behind_files(pid: i32, image: &Image, ahead: &Ahead) -> Result<(Rest, Ranges), BodyError> {
     let memory = Memory::of(pid)?;
-    let (now, later) = part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
+    let (now, mut later) = part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
+    image.process.guards.iter().for_each(|guard| drop(later.remove(*guard)));
     Ok((ahead.rest_now(&now, &image.areas)?, later))
 }
 
@@ -207,7 +208,11 @@ pub fn divide(
     follow_bytes: u64,
 ) -> Result<(Rest, Ranges), BodyError> {
     let memory = Memory::of(pid)?;
-    let part_later = || part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
+    let part_later = || {
+        let (now, mut later) = part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
+        image.process.guards.iter().for_each(|guard| drop(later.remove(*guard)));
+        (now, later)
+    };
     let Some((ahead, rest)) = ahead else {
         let own = Own::of(pid)?;
         let (runs, later) = match is_much(pid, follow_bytes)? {

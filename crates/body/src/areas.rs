@@ -14,6 +14,8 @@ pub struct Memory {
     pub areas: Vec<Area>,
     /// The kernel's own pages.
     pub vdso: Option<Vdso>,
+    /// There may be guard regions ([`guards`]).
+    pub guarded: bool,
 }
 
 /// Understands `areas` (with flags) of process `pid`. `name` says how the file that one shows is opened elsewhere, or why it cannot.
@@ -24,7 +26,8 @@ pub fn memory(
     gathered: &mut Gathered,
     name: impl Fn(&areas::Area) -> Result<File, String>,
 ) -> Result<Memory, BodyError> {
-    let mut memory = Memory::default();
+    let guarded = areas.iter().any(|area| area.has(b"gu"));
+    let mut memory = Memory { guarded, ..Memory::default() };
     let removed: Vec<Shown> =
         areas.iter().filter(|a| named(a).is_ok() && memories::removed_file(pid, a)).map(areas::Area::shown).collect();
     gathered.note_removed(&removed);
@@ -40,6 +43,20 @@ pub fn memory(
         vdso.code = vdso.end;
     }
     Ok(memory)
+}
+
+/// Guard regions of process `pid`, which has these areas.
+pub fn guards(pid: i32, areas: &[Area]) -> Result<Vec<(u64, u64)>, BodyError> {
+    let all: Vec<(u64, u64)> = areas.iter().map(|area| (area.start, area.end)).collect();
+    Ok(os::pages::guards(pid, &all)?)
+}
+
+/// Checks that this kernel has guard regions, if the image has some.
+pub fn check_guards(image: &image::Image) -> Result<(), BodyError> {
+    match image.process.guards.is_empty() || os::pages::can_guard() {
+        true => Ok(()),
+        false => stays("it has guard regions (MADV_GUARD_INSTALL), of which this kernel knows nothing (before Linux 6.13)"),
+    }
 }
 
 fn kernels(vdso: &mut Option<Vdso>, area: &areas::Area) {
@@ -64,9 +81,9 @@ const NOT_CARRIED: [(&[u8; 2], &str); 8] = [
 ];
 
 /// Words of `VmFlags` that are carried, or make no difference (Documentation/filesystems/proc.rst): what may be done and could be, stacks, accounting, locks, hints.
-const KNOWN: [&[u8; 2]; 31] = [
+const KNOWN: [&[u8; 2]; 32] = [
     b"rd", b"wr", b"ex", b"sh", b"mr", b"mw", b"me", b"ms", b"gd", b"dw", b"lo", b"lf", b"sr", b"rr", b"dc", b"de",
-    b"ac", b"nr", b"sf", b"nl", b"ar", b"wf", b"dd", b"sd", b"mm", b"hg", b"nh", b"mg", b"dp", b"pf", b"io",
+    b"ac", b"nr", b"sf", b"nl", b"ar", b"wf", b"dd", b"sd", b"mm", b"hg", b"nh", b"mg", b"dp", b"pf", b"io", b"gu",
 ];
 
 /// Words of `VmFlags` that madvise(2) sets, and its numbers.

@@ -38,7 +38,7 @@ mod watches;
 
 pub use again::as_it_was;
 pub use ahead::{Ahead, Course, Rest, Round, is_much, preliminary};
-pub use areas::{Memory, memory};
+pub use areas::{Memory, check_guards, guards, memory};
 pub use collect::{Collected, Known, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::{Copied, FILES_BYTES_MAX};
 pub use dense::{Dense, dense};

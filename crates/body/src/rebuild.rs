@@ -301,6 +301,9 @@ pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: boo
         batch.may(libc::SYS_prctl, [u64::from(*set), *value, 0, 0, 0, 0]);
     }
     odd::set_process(batch, process);
+    for (start, end) in &process.guards {
+        batch.may(libc::SYS_madvise, [*start, end - start, os::pages::MADV_GUARD_INSTALL as u64, 0, 0, 0]);
+    }
     batch.may(libc::SYS_umask, [u64::from(process.umask), 0, 0, 0, 0, 0]);
     for (which, timer) in (0..).zip(&process.itimers) {
         if timer[2..] != [0, 0] {

@@ -50,6 +50,7 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
                 if interrupts.is_none() {
                     eprintln!("tern: too late to call it off: process {} runs on {}", args.pid, args.node);
                 }
+                tell_of_long_freezes(args.pid, &legs);
                 return Ok(legs);
             }
             Ok(_) => return Err(client::unexpected()),
@@ -58,6 +59,15 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
                 return Err(e);
             }
         }
+    }
+}
+
+/// A program that stood still for longer than its user may have noticed.
+fn tell_of_long_freezes(pid: i32, legs: &[Leg]) {
+    const NOTICED_US: u64 = 1_000_000;
+    for leg in legs.iter().filter(|leg| leg.freeze_us >= NOTICED_US) {
+        let seconds = leg.freeze_us as f64 / 1e6;
+        eprintln!("tern: process {pid} stood still for {seconds:.1} s on its way to {} (see --how, --max-freeze)", leg.to);
     }
 }
 

@@ -50,10 +50,23 @@ const NS: u64 = 1_000_000_000;
 /// The largest pipe that ordinary users can make (fs.pipe-max-size as shipped), bytes.
 const PIPE_BYTES_MAX: u32 = 1 << 20;
 
+/// Guard regions are whole pages, ascending, in areas of the image.
+fn guards(image: &Image) -> bool {
+    let mut from = 0;
+    image.process.guards.iter().all(|(start, end)| {
+        let is_one = from <= *start && start < end && *end <= TOP && start % PAGE == 0 && end % PAGE == 0;
+        from = *end;
+        is_one
+    })
+}
+
 /// Checks everything that whoever restores the image relies on.
 pub fn check(image: &Image) -> Result<(), Odd> {
     threads(image)?;
     areas(image)?;
+    if !guards(image) {
+        return Err(Odd::Areas);
+    }
     if !image.files.iter().all(file) {
         return Err(Odd::Files);
     }

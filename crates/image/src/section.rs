@@ -11,7 +11,7 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
-const PROCESS: (u16, u16) = (1, 8);
+const PROCESS: (u16, u16) = (1, 9);
 const THREADS: (u16, u16) = (2, 6);
 const AREAS: (u16, u16) = (3, 3);
 const FILES: (u16, u16) = (4, 2);

@@ -25,6 +25,8 @@ pub struct Image {
 pub struct Process {
     /// PID at home.
     pub pid: i32,
+    /// Its guard regions (MADV_GUARD_INSTALL of madvise(2)): start and end, ascending.
+    pub guards: Vec<(u64, u64)>,
     /// umask.
     pub umask: u32,
     /// Working directory, absolute.

@@ -18,6 +18,10 @@ pub(crate) const PAGE_IS_FILE: u64 = 1 << 2;
 pub(crate) const PAGE_IS_PRESENT: u64 = 1 << 3;
 pub(crate) const PAGE_IS_SWAPPED: u64 = 1 << 4;
 pub(crate) const PAGE_IS_PFNZERO: u64 = 1 << 5;
+/// Since Linux 6.16; it counts as swapped out as well.
+const PAGE_IS_GUARD: u64 = 1 << 8;
+/// Since Linux 6.13 (madvise(2)).
+pub const MADV_GUARD_INSTALL: i32 = 102;
 
 #[repr(C)]
 #[derive(Default)]
@@ -163,12 +167,59 @@ pub(crate) fn pieces((start, end): (u64, u64), anonymous: &[(u64, u64)]) -> Vec<
     pieces
 }
 
-/// Walks the pages of a process that are in all categories of `asked.0` and in one of `asked.1`, with flags `asked.2`; gives each range its categories, as far as they are among `asked.3`.
+/// Whether this kernel has guard regions (MADV_GUARD_INSTALL of madvise(2)).
+pub fn can_guard() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    let can = || {
+        let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a page of its own, which nobody else uses.
+        unsafe {
+            let page = libc::mmap(std::ptr::null_mut(), PAGE as usize, protection, kind, -1, 0);
+            let can = page != libc::MAP_FAILED && libc::madvise(page, PAGE as usize, MADV_GUARD_INSTALL) == 0;
+            libc::munmap(page, PAGE as usize);
+            can
+        }
+    };
+    *CAN.get_or_init(can)
+}
+
+/// Whether the kernel tells which pages are guards.
+fn tells_guards(pagemap: &File, pid: i32) -> bool {
+    static TELLS: OnceLock<bool> = OnceLock::new();
+    let asked = (PAGE_IS_GUARD, 0, 0, PAGE_IS_GUARD);
+    *TELLS.get_or_init(|| walk(pagemap, pid, (PAGE, 2 * PAGE), (0, asked), |_, _| {}).is_ok())
+}
+
+/// Guard regions of process `pid` in these areas (start, end; ascending): nothing where the kernel does not tell.
+pub fn guards(pid: i32, areas: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
+    let (Some(first), Some(last)) = (areas.first(), areas.last()) else { return Ok(Vec::new()) };
+    let pagemap = Own::of(pid)?.pagemap;
+    let mut found = Vec::new();
+    if tells_guards(&pagemap, pid) {
+        let asked = (PAGE_IS_GUARD, 0, 0, PAGE_IS_GUARD);
+        walk(&pagemap, pid, (first.0, last.1), (0, asked), |range, _| append(&mut found, range.0, range.1))?;
+    }
+    Ok(intersect(&found, areas))
+}
+
+/// Walks the pages of a process that are no guards and are in all categories of `asked.0` and in one of `asked.1`, with flags `asked.2`; gives each range its categories, as far as they are among `asked.3`.
 pub(crate) fn scan(
     pagemap: &File,
     pid: i32,
     (start, end): (u64, u64),
     asked: (u64, u64, u64, u64),
+    each: impl FnMut((u64, u64), u64),
+) -> Result<()> {
+    let not = if tells_guards(pagemap, pid) { PAGE_IS_GUARD } else { 0 };
+    walk(pagemap, pid, (start, end), (not, (asked.0 | not, asked.1, asked.2, asked.3)), each)
+}
+
+/// The same, also of guards; `not`: categories that are asked for by their absence.
+fn walk(
+    pagemap: &File,
+    pid: i32,
+    (start, end): (u64, u64),
+    (not, asked): (u64, (u64, u64, u64, u64)),
     mut each: impl FnMut((u64, u64), u64),
 ) -> Result<()> {
     let mut from = start;
@@ -181,6 +232,7 @@ pub(crate) fn scan(
             end,
             vec: regions.as_mut_ptr() as u64,
             vec_len: regions.len() as u64,
+            category_inverted: not,
             category_mask: asked.0,
             category_anyof_mask: asked.1,
             return_mask: asked.3,

@@ -223,6 +223,9 @@ fn gather(
         ..Image::default()
     };
     // The copy has no data before it.
+    if memory.guarded {
+        image.process.guards = body::guards(host.0, &image.areas)?;
+    }
     let (copy, is_terns) = room.guests().get(pid).map_or((None, false), |guest| (guest.vdso, guest.without_vdso));
     image.process.vdso = copy.or(memory.vdso).filter(|_| !is_terns);
     let status = process::status(host.0)?;

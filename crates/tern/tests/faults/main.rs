@@ -8,6 +8,7 @@ mod early;
 mod edges;
 mod exec;
 mod filtered;
+mod half;
 mod killed;
 mod opened;
 mod queued;

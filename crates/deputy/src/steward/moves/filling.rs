@@ -125,6 +125,7 @@ impl Filling {
         self.allow_more_descriptors(pid)?;
         keeps_its_locks(room, pid, &self.image)?;
         self.suits_the_processor()?;
+        body::check_guards(&self.image)?;
         let Filling { image, deputy, given, locks, kept, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
         let anew: Vec<_> = (0..).zip(&image.files).filter(|(place, _)| !kept.contains_key(place)).collect();

@@ -192,6 +192,11 @@ impl Observed {
         &self.memory.areas
     }
 
+    /// It may have guard regions.
+    pub fn is_guarded(&self) -> bool {
+        self.memory.guarded
+    }
+
     /// A body made ready for `other` will do for this one too.
     pub fn is_served_by(&self, other: &Observed) -> bool {
         let opened = |o: &Observed| o.descriptors.iter().map(|d| (d.fd, without_offset(d.opened))).collect::<Vec<_>>();

@@ -300,6 +300,9 @@ impl Move {
         used::add(&self.room.args.run_dir, self.pid, &mut image);
         body::find_keys(self.pid, &mut image)?;
         body::fire_again(&mut image);
+        if now.is_guarded() {
+            image.process.guards = body::guards(self.pid, &image.areas)?;
+        }
         let since = self.find_told(place, collected, &mut image)?;
         self.course.borrow_mut().describe(now.parts(self.pid));
         let fits = headstart.fits(&image);

@@ -182,6 +182,7 @@ impl Tracer {
         given: &Given,
     ) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
+        body::check_guards(image)?;
         let Shell { mut inside, descriptors, kept, confined } = shell;
         let host = inside.tid();
         body::settle_memories(&mut inside, image, &given.windows)?;

@@ -563,6 +563,12 @@ fn take_apart(
     let named = std::mem::replace(&mut image.process, collected.process.clone());
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;
+    if !named.guards.is_empty() {
+        match body::guards(host.0, &image.areas) {
+            Ok(guards) => image.process.guards = guards,
+            Err(e) => return Err((e, collected.give_back().unwrap_or_default())),
+        }
+    }
     image.threads.clone_from(&collected.threads);
     // Who may run wherever this node lets its guests has chosen nothing.
     let own = os::processor::own();
