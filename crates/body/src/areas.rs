@@ -55,7 +55,9 @@ pub fn guards(pid: i32, areas: &[Area]) -> Result<Vec<(u64, u64)>, BodyError> {
 pub fn check_guards(image: &image::Image) -> Result<(), BodyError> {
     match image.process.guards.is_empty() || os::pages::can_guard() {
         true => Ok(()),
-        false => stays("it has guard regions (MADV_GUARD_INSTALL), of which this kernel knows nothing (before Linux 6.13)"),
+        false => {
+            stays("it has guard regions (MADV_GUARD_INSTALL), of which this kernel knows nothing (before Linux 6.13)")
+        }
     }
 }
 

@@ -67,7 +67,10 @@ fn tell_of_long_freezes(pid: i32, legs: &[Leg]) {
     const NOTICED_US: u64 = 1_000_000;
     for leg in legs.iter().filter(|leg| leg.freeze_us >= NOTICED_US) {
         let seconds = leg.freeze_us as f64 / 1e6;
-        eprintln!("tern: process {pid} stood still for {seconds:.1} s on its way to {} (see --how, --max-freeze)", leg.to);
+        eprintln!(
+            "tern: process {pid} stood still for {seconds:.1} s on its way to {} (see --how, --max-freeze)",
+            leg.to
+        );
     }
 }
 
