@@ -7,6 +7,7 @@ mod answers;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod crowded;
 mod dense;
 mod families;
 mod following;
