@@ -15,6 +15,7 @@ mod edges;
 mod error;
 mod filling;
 mod following;
+mod halted;
 mod homeward;
 mod implant;
 mod leftover;

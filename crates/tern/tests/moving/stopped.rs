@@ -114,3 +114,24 @@ fn one_that_does_nothing_is_seen_to_be_stopped() {
         run.wait().unwrap();
     }
 }
+
+/// Children that are stopped as soon as they are there: their deputies had not done all that they were told. (Before, one of six was "busy".)
+#[test]
+fn children_stopped_at_once_come_home() {
+    let lab = shared();
+    let text = at_home(
+        &lab,
+        r#"
+        tern run --on n2 bash -c 'for n in $(seq 12); do sleep 1000 & echo $! >> kids; kill -STOP $!; done; echo > up; wait' &
+        until_ '[ -s up ]'
+        for kid in $(cat kids); do
+            tern move $kid home 2>&1
+            until_ "grep -q 'State:.T' /proc/$kid/status"
+            kill -CONT $kid; until_ "grep -q 'State:.S' /proc/$kid/status"
+            kill $kid
+        done
+        wait; echo done"#,
+    )
+    .text();
+    assert_eq!(text, "done");
+}

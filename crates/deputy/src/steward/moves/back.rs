@@ -31,6 +31,9 @@ use wire::message::{Family, LockedFile, MemoryId};
 /// SIGKILL and SIGSTOP.
 pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 
+/// After so long a deputy that has not done what it was told may be stopped.
+const STOPPED_AFTER: Duration = Duration::from_millis(30);
+
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -361,10 +364,15 @@ impl Move {
     /// Until the deputy has done what it was told, and has exactly these threads: those of ended ones end too.
     fn wait_idle(&self, tids: &[i32], within: Duration) -> Result<(), MoveError> {
         let begun = Instant::now();
+        let mut is_asked = false;
         loop {
             let idle = self.room.table().deputies.get(&self.pid).is_none_or(|d| d.is_idle());
             match idle && os::process::threads(self.pid)? == tids {
                 true => return Ok(()),
+                false if !is_asked && begun.elapsed() > STOPPED_AFTER => {
+                    is_asked = true;
+                    self.finish_stopped(tids, within)?;
+                }
                 false if begun.elapsed() > within => {
                     return Err(self.deputy_is_busy());
                 }

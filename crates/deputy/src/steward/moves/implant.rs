@@ -134,7 +134,7 @@ impl Implant {
 const BEGINS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A thread of a stopped process, which only its tracer lets run, stops again when the blob waits in it for orders: it blocks all signals until then.
-fn stop_again(tid: HostTid) -> Result<(), BodyError> {
+pub(super) fn stop_again(tid: HostTid) -> Result<(), BodyError> {
     let since = Instant::now();
     let begins = || os::process::status(tid.0).is_ok_and(|s| s.blocked | NEVER_BLOCKED == u64::MAX);
     while begins() && since.elapsed() < BEGINS_WITHIN {
