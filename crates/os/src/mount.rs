@@ -114,3 +114,27 @@ pub fn open_path(path: &Path) -> Result<OwnedFd> {
     // SAFETY: the kernel just made it for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+
+/// A path of mountinfo: space, tab, newline and backslash are written as three octal digits (proc_pid_mountinfo(5)).
+pub fn unescape(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let octal = (*first == b'\\' && tail.len() >= 3)
+            .then(|| std::str::from_utf8(&tail[..3]).ok().and_then(|d| u8::from_str_radix(d, 8).ok()))
+            .flatten();
+        out.push(octal.unwrap_or(*first));
+        rest = if octal.is_some() { &tail[3..] } else { tail };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_characters() {
+        assert_eq!(unescape("/a\\040b\\134"), b"/a b\\");
+    }
+}

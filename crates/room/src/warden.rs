@@ -8,6 +8,7 @@ mod args;
 mod calls;
 mod cargo;
 mod cpu_times;
+mod device_numbers;
 mod devices;
 mod following;
 #[cfg(any(test, feature = "fuzz"))]

@@ -6,10 +6,12 @@
 
 mod clocks;
 mod cpu;
+mod devices;
 mod emit;
 
 pub use clocks::{WALL_CLOCKS, clocks};
 pub use cpu::cpu_times;
+pub use devices::{devices, tells_devices};
 pub use emit::{MAX_INSNS, Program, program};
 
 use crate::class::{Class, Special};

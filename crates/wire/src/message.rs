@@ -11,7 +11,9 @@ pub use call::{Call, CallId, StandinId};
 pub use common::{Common, CommonFile, CommonPair, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome, PairEnd};
 pub use errand::Errand;
 pub use looks::{DeviceName, DeviceNode, Look};
-pub use place::{Arrival, Capabilities, Credentials, Descriptor, Directory, Home, Mount, Place, Program, ToOpen};
+pub use place::{
+    Arrival, Capabilities, Credentials, Descriptor, Directory, Home, HomeDevice, Mount, Place, Program, ToOpen,
+};
 
 use serde::{Deserialize, Serialize};
 

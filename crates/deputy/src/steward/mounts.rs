@@ -3,6 +3,7 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use wire::message::HomeDevice;
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,15 @@ pub fn seen_now() -> os::Result<Vec<Seen>> {
     info.map(|info| seen(&info)).map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))
 }
 
+/// The numbers of all mounts that can be seen now.
+///
+/// # Errors
+/// Those of reading /proc/self/mountinfo.
+pub fn devices_now() -> os::Result<Vec<HomeDevice>> {
+    let info = std::fs::read_to_string("/proc/self/mountinfo");
+    info.map(|info| devices(&info)).map_err(|e| os::Error::new("reading /proc/self/mountinfo", e))
+}
+
 /// Whether a file on this device lies on one of these, in a directory.
 pub fn shows(seen: &[Seen], device: u64) -> bool {
     let is_there = |seen: &&Seen| std::fs::metadata(&seen.path).is_ok_and(|m| m.is_dir() && m.dev() == device);
@@ -85,21 +95,23 @@ fn parse(line: &str) -> Option<(PathBuf, bool, &str)> {
     let (mount, super_block) = line.split_once(" - ")?;
     let fields: Vec<&str> = mount.split(' ').collect();
     let read_only = fields.get(5)?.split(',').any(|o| o == "ro");
-    Some((unescape(fields.get(4)?), read_only, super_block.split(' ').next()?))
+    Some((
+        PathBuf::from(std::ffi::OsString::from_vec(os::mount::unescape(fields.get(4)?))),
+        read_only,
+        super_block.split(' ').next()?,
+    ))
 }
 
-/// Space, tab, newline and backslash are written as three octal digits.
-fn unescape(text: &str) -> PathBuf {
-    let mut out = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let octal = (*first == b'\\' && tail.len() >= 3)
-            .then(|| std::str::from_utf8(&tail[..3]).ok().and_then(|d| u8::from_str_radix(d, 8).ok()))
-            .flatten();
-        out.push(octal.unwrap_or(*first));
-        rest = if octal.is_some() { &tail[3..] } else { tail };
+/// The numbers of all mounts that can be seen. Of those at one place the last counts.
+pub fn devices(mountinfo: &str) -> Vec<HomeDevice> {
+    let mut found: Vec<HomeDevice> = Vec::new();
+    for line in mountinfo.lines() {
+        let (Some((path, ..)), Some(number)) = (parse(line), line.split(' ').next()) else { continue };
+        let (Ok(number), Ok(root)) = (number.parse(), path.symlink_metadata()) else { continue };
+        found.retain(|other| other.path != bytes(&path));
+        found.push(HomeDevice { path: bytes(&path), device: root.dev(), mount: number });
     }
-    std::ffi::OsString::from_vec(out).into()
+    found
 }
 
 /// As bytes, for the wire.
@@ -126,7 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn odd_characters() {
-        assert_eq!(unescape("/a\\040b\\134"), PathBuf::from("/a b\\"));
+    fn numbers_of_mounts() {
+        let text =
+            "31 0 8:1 / / rw - ext4 a rw\n32 31 0:5 / /proc rw - proc p rw\n33 31 0:5 / /nowhere rw - proc p rw\nodd\n";
+        let found: Vec<_> = devices(text).into_iter().map(|d| (d.path, d.mount)).collect();
+        assert_eq!(found, [(b"/".to_vec(), 31), (b"/proc".to_vec(), 32)]);
     }
 }

@@ -108,7 +108,7 @@ fn clocks() -> (i64, i64) {
 
 /// Serves the files, and says what the home looks like.
 fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
-    let seen = mounts::seen_now()?;
+    let (seen, devices) = (mounts::seen_now()?, mounts::devices_now()?);
     let mounts = seen.iter().map(|s| Mount { path: mounts::bytes(&s.path), read_only: s.read_only }).collect();
     let exports: Vec<ExportPath> = seen.into_iter().map(|s| ExportPath { path: s.path }).collect();
     let files = Server::start(&exports, Arc::new(Hosted(Arc::downgrade(room))), Arc::new(ToTheRoom(room.clone())))?;
@@ -124,6 +124,7 @@ fn open(room: &Arc<Shared>) -> Result<(), StewardError> {
         vdso: os::vdso::own(),
         lost_after_ms: room.args.lost_after_ms,
         mounts,
+        devices,
     };
     room.tell(&ToRoom::Open(home));
     Ok(())

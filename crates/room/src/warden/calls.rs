@@ -239,7 +239,10 @@ impl Asked {
         let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
         if caller.still_waits() {
-            room.devices.asked(id, call.nr);
+            // To one that has seen home's device numbers home says the true ones.
+            if !room.has_moved(caller.host_tid) {
+                room.devices.asked(id, call.nr);
+            }
             room.ledger.asked(id, who.pid, &call, || {
                 let (user, system) = os::process::ticks(caller.host_tid.0).unwrap_or_default();
                 let (user_before, system_before) = cpu_times::ticks_before(&room.guests(), who.pid);

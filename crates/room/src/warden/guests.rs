@@ -49,6 +49,8 @@ pub struct Guest {
     pub runs: bool,
     /// It has asked to be traced by its parent.
     pub traced: ToBeTraced,
+    /// It, or who made it, has run elsewhere: it sees home's numbers of file systems (`device_numbers.rs`).
+    pub has_moved: bool,
     /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
     pub gains_by_exec: bool,
 }
@@ -102,6 +104,7 @@ impl Guest {
             before: None,
             runs: false,
             traced: ToBeTraced::No,
+            has_moved: false,
             gains_by_exec: false,
         }
     }

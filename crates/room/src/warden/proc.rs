@@ -223,7 +223,8 @@ impl Asked<'_> {
 
     fn place(&self, path: &[u8]) -> Place {
         let guests = self.room.guests();
-        place::of(path, |pid| guests.get(pid).is_some_and(|guest| guest.runs))
+        let runs = |pid| guests.get(pid).is_some_and(|guest| guest.runs);
+        place::of(path, runs, |pid| guests.get(pid).is_some_and(|guest| guest.has_moved))
     }
 
     /// A thread of a process that lives here.
@@ -312,7 +313,7 @@ impl Asked<'_> {
             Place::Myself | Place::MyThread | Place::Link(_) => (None, link),
             Place::Process(pid) => (Some(*pid), libc::S_IFDIR | 0o555),
             Place::Descriptors(pid) => (Some(*pid), libc::S_IFDIR | 0o500),
-            Place::Merged(pid, _) => (Some(*pid), libc::S_IFREG | 0o444),
+            Place::Merged(pid, _) | Place::Maps(pid, _) => (Some(*pid), libc::S_IFREG | 0o444),
             Place::Leads(pid, _) => (Some(*pid), link),
             Place::Descriptor(pid, fd) => {
                 (Some(*pid), own::mode(self.host(*pid)?, &format!("fd/{fd}")).ok_or(libc::ENOENT)?)
@@ -422,6 +423,15 @@ impl Asked<'_> {
                 let may_see_all = self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?);
                 let is_itself = self.asker.is_some_and(|(_, who)| who.tid == pid);
                 self.ask(path, Look::Content, Step::Merge(host, what, merge::Asker { may_see_all, is_itself }))
+            }
+            Place::Maps(pid, name) => {
+                let host = self.host(pid)?;
+                if !self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?) {
+                    return Err(libc::EACCES);
+                }
+                let content = own::bytes(host, name).ok_or(libc::ESRCH)?;
+                self.proc().open_file(self.unique(), self.room.device_numbers.maps(&content));
+                Ok(())
             }
             Place::Home => self.ask(path, Look::Content, Step::Content),
             _ => Err(libc::EACCES),

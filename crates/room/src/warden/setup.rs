@@ -56,6 +56,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     if wall.is_some() || home.vdso != os::vdso::own() {
         let _ = room.shared.strange.set(Strange::new(&home.vdso));
     }
+    let home_devices = std::mem::take(&mut home.devices);
     let setup = Setup { home, here_monotonic_ns, here_boottime_ns, wall: wall.is_some(), devices: numbers };
     if let Some(wall) = wall {
         tracing::info!("guests are shown home's wall clock: this machine's is off");
@@ -64,6 +65,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let outcome = set_up(&channels, setup).and_then(|(standin_mount_id, standin_dev)| {
         room.shared.standins.set_mount_id(standin_mount_id);
         room.shared.devices.mounted(standin_dev);
+        room.shared.device_numbers.learn(&os::process::mounts(porter.0)?, &home_devices);
         trace(&room, porter, channels, children, &end)
     });
     match outcome {

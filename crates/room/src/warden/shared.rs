@@ -55,6 +55,8 @@ pub struct Shared {
     pub ledger: Ledger,
     /// The home's /dev.
     pub devices: Devices,
+    /// Numbers of file systems as home has them.
+    pub device_numbers: super::device_numbers::DeviceNumbers,
     /// Device of the stand-ins' file system.
     pub standins: super::standins::Device,
     /// Open files that have a lock of their own.
@@ -242,6 +244,7 @@ impl Shared {
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
             devices: Devices::default(),
+            device_numbers: super::device_numbers::DeviceNumbers::default(),
             owed: super::owed::Owed::default(),
             spares: Spares::default(),
             standins,
@@ -443,6 +446,12 @@ impl Shared {
             }
             _ => false,
         })
+    }
+
+    /// Whether a thread's process, or who made that, has run elsewhere.
+    pub fn has_moved(&self, host: HostTid) -> bool {
+        let guests = self.guests();
+        guests.who(host).and_then(|who| guests.get(who.pid)).is_some_and(|guest| guest.has_moved)
     }
 
     /// Which stand-in a guest's descriptor is, if it is one.

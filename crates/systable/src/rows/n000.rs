@@ -7,7 +7,7 @@ use crate::filter::MARK;
 use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument: by their number, or because the tracer has seen that it is one.
-const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
+const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3), Cmp::Marked(0, 0)], &[Cmp::Marked(0, MARK)]]);
 /// `MAP_SHARED` or `MAP_SHARED_VALIDATE` without `MAP_ANONYMOUS`.
 const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
 /// The disposition is set, not only asked for.

@@ -10,7 +10,7 @@ use crate::when::{Cmp, When};
 /// Descriptors that may be stand-ins, as the first argument.
 const STDIO: When = When::If(&[&[Cmp::Below(0, 3)]]);
 /// The same, or the tracer has seen that it is one.
-const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
+const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3), Cmp::Marked(0, 0)], &[Cmp::Marked(0, MARK)]]);
 /// The same as the first or second argument.
 const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]]);
 /// The same as the first or third argument.

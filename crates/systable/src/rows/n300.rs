@@ -8,7 +8,7 @@ use crate::filter::MARK;
 use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument; or the tracer has seen that it is one.
-const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Marked(0, MARK)]]);
+const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3), Cmp::Marked(0, 0)], &[Cmp::Marked(0, MARK)]]);
 /// Limits are set, or another process' limits are asked for.
 const SETS_OR_OTHER: When = When::Unless(&[&[Cmp::Is(0, 0), Cmp::Null(2)]]);
 

@@ -9,6 +9,7 @@ mod clocks;
 mod common;
 mod crowded;
 mod dense;
+mod devices;
 mod families;
 mod following;
 mod heirs;

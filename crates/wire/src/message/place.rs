@@ -22,6 +22,19 @@ pub struct Home {
     pub lost_after_ms: u32,
     /// The home's file systems: number is the index; path is where it is mounted, `/` first.
     pub mounts: Vec<Mount>,
+    /// Their numbers, and those of what the room has of its own.
+    pub devices: Vec<HomeDevice>,
+}
+
+/// How a file system of home's is numbered there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HomeDevice {
+    /// Where it is mounted, absolute.
+    pub path: Vec<u8>,
+    /// `st_dev` of its root.
+    pub device: u64,
+    /// Number of the mount (proc_pid_mountinfo(5)).
+    pub mount: u64,
 }
 
 /// One file system of home.

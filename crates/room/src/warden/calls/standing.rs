@@ -5,6 +5,7 @@ use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use crate::warden::shared::{Pending, Shared};
+use crate::warden::tracer::{Order, Which};
 use os::ptrace::HostTid;
 use std::os::unix::ffi::OsStringExt;
 use wire::message::{Call, StandinId};
@@ -25,6 +26,10 @@ pub fn stat(asked: Asked) {
     let Some(standin) = asked.standin(0) else {
         return match fifo(&asked) {
             Some(path) => stat_path(asked, path, pointer, bytes),
+            // One that has seen home's device numbers is to see them once more.
+            None if asked.room.has_moved(asked.waiting.host_tid) => {
+                asked.room.orders.give(Order::Show { host: asked.waiting.host_tid, which: Which::Devices });
+            }
             None => asked.here(),
         };
     };

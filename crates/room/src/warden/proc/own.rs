@@ -36,8 +36,13 @@ pub fn text(host: HostTid, rest: &str) -> Option<Vec<u8>> {
 }
 
 /// The content of a file.
+pub fn bytes(host: HostTid, rest: &str) -> Option<Vec<u8>> {
+    std::fs::read(path(host, rest)).ok()
+}
+
+/// The same, as text.
 pub fn content(host: HostTid, rest: &str) -> Option<String> {
-    std::fs::read(path(host, rest)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    bytes(host, rest).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Names in a directory.

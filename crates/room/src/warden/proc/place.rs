@@ -25,6 +25,8 @@ pub enum Place {
     Descriptors(i32),
     /// One of them.
     Descriptor(i32, i32),
+    /// Its maps, with home's numbers of devices if it has seen these.
+    Maps(i32, &'static str),
     /// Another entry of such a process: in the room's own.
     Inside(i32, String),
     /// The home's.
@@ -39,6 +41,9 @@ pub enum Merged {
     /// /proc/PID/status
     Status,
 }
+
+/// Files of a process that name file systems by their numbers.
+const MAPS: [&str; 2] = ["maps", "smaps"];
 
 /// What describes the machine that computes: memory, processors and their load, and what is measured of them.
 const OF_THE_MACHINE: [&str; 26] = [
@@ -89,8 +94,8 @@ const OF_THE_DEPUTY: [&str; 11] = [
     "uid_map",
 ];
 
-/// Finds out. `is_own`: a process of this number lives in the room.
-pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool) -> Place {
+/// Finds out. `is_own`: a process of this number lives in the room. `has_moved`: it has run elsewhere.
+pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool, has_moved: impl Fn(i32) -> bool) -> Place {
     let Ok(path) = std::str::from_utf8(path) else { return Place::Home };
     if let Some(place) = at_the_top(path) {
         return place;
@@ -103,7 +108,10 @@ pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool) -> Place {
         Some("status") => Place::Merged(pid, Merged::Status),
         Some(name @ ("exe" | "cwd" | "root")) => Place::Leads(pid, name.into()),
         Some("fd") => Place::Descriptors(pid),
-        Some(rest) => below_process(pid, rest),
+        Some(rest) => match MAPS.iter().find(|name| **name == rest) {
+            Some(name) if has_moved(pid) => Place::Maps(pid, name),
+            _ => below_process(pid, rest),
+        },
     }
 }
 
@@ -148,7 +156,7 @@ mod tests {
     use super::*;
 
     fn place(path: &str) -> Place {
-        of(path.as_bytes(), |pid| pid == 50)
+        of(path.as_bytes(), |pid| [50, 52].contains(&pid), |pid| pid == 52)
     }
 
     #[test]
@@ -161,6 +169,7 @@ mod tests {
         assert_eq!(place("50/status"), Place::Merged(50, Merged::Status));
         assert_eq!(place("50/fd/3"), Place::Descriptor(50, 3));
         assert_eq!(place("50/maps"), Place::Inside(50, "maps".into()));
+        assert_eq!(place("52/maps"), Place::Maps(52, "maps"));
         assert_eq!(place("50/mountinfo"), Place::Home);
         assert_eq!(place("50/net/tcp"), Place::Home);
         assert_eq!(place("meminfo"), Place::Link(".room/meminfo".into()));
@@ -173,6 +182,6 @@ mod tests {
         assert_eq!(place("050"), Place::Home);
         assert_eq!(place("+50"), Place::Home);
         assert_eq!(place("50/fd/03"), Place::Inside(50, "fd/03".into()));
-        assert_eq!(of(b"\xff", |_| true), Place::Home);
+        assert_eq!(of(b"\xff", |_| true, |_| true), Place::Home);
     }
 }

@@ -494,11 +494,15 @@ fn filters(batch: &mut Batch, shown: &[Vec<u8>], wall: bool) -> usize {
         let (nr, args) = os::seccomp::install_more_call(head);
         batch.must("showing descriptors", nr, args);
     }
-    let cpu_times = systable::filter::cpu_times();
-    let at = batch.put(&instructions(&cpu_times));
-    let program = batch.put(&[(cpu_times.len() as u64).to_le_bytes(), at.to_le_bytes()].concat());
-    let (nr, args) = os::seccomp::install_more_call(program);
-    batch.must("having its clocks completed", nr, args);
+    let (cpu_times, devices) = (systable::filter::cpu_times(), systable::filter::devices());
+    for (doing, filter) in
+        [("having its clocks completed", &cpu_times[..]), ("having home's device numbers put in", &devices[..])]
+    {
+        let at = batch.put(&instructions(filter));
+        let program = batch.put(&[(filter.len() as u64).to_le_bytes(), at.to_le_bytes()].concat());
+        let (nr, args) = os::seccomp::install_more_call(program);
+        batch.must(doing, nr, args);
+    }
     let program: Vec<u8> = filter(wall)
         .iter()
         .flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat())

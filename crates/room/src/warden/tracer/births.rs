@@ -96,6 +96,9 @@ impl Tracer {
         if super::shown::is_about_descriptor(registers.orig_rax) {
             return self.mark_descriptor(stopped);
         }
+        if systable::filter::tells_devices(registers.orig_rax as u32) {
+            return stopped.resume_to_call_end();
+        }
         if super::cpu_times::is_reading(registers.orig_rax) {
             return stopped.resume_to_call_end();
         }
@@ -272,6 +275,7 @@ impl Tracer {
         self.is_duplicated(host, result);
         if result == 0 {
             self.complete_cpu_time(host, &registers);
+            self.put_devices(host, &registers);
         }
         let process = self.births.rewritten.remove(&host);
         if let Some(original) = &process {

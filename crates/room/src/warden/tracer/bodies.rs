@@ -131,11 +131,12 @@ impl Tracer {
         }
         let packed = memfd(&place);
         let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
+        let has_moved = place.arrival.is_some();
         if let Some(arrival) = place.arrival {
             self.arriving.expect(pid, arrival);
         }
         let gains_by_exec = rights::gains_by_exec(&place.credentials);
-        let guest = Guest { gains_by_exec, ..Guest::new(&place.descriptors, place.ignored, child_flags) };
+        let guest = Guest { gains_by_exec, has_moved, ..Guest::new(&place.descriptors, place.ignored, child_flags) };
         self.room.guests().add(pid, guest);
         place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
         self.room.standins.files.begin_all(&place.descriptors);

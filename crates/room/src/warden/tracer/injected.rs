@@ -108,7 +108,8 @@ impl Tracer {
         let host = stopped.tid();
         let done = perform(&self.room, stopped, who.pid, slept, &tasks);
         self.room.filtering.end(host);
-        done
+        let marks = tasks.iter().any(|task| matches!(task, Task::Show(Which::Devices)));
+        if marks { self.mark_own_call(done?) } else { done }
     }
 
     /// The thread waits for home, and is held until that has answered: what is to be sent goes as to any other process. Being watched can wait.
@@ -153,6 +154,8 @@ fn perform(room: &Shared, stopped: Stopped, pid: i32, slept: Duration, tasks: &[
                 Task::Signal(tid, info) => send(inside, at, pid, *tid, info)?,
                 Task::Show(Which::One(fd)) => show(room, inside, at, (pid, Some(*fd), false))?,
                 Task::Show(Which::Returned { has_offset }) => show(room, inside, at, (pid, returned, *has_offset))?,
+                // When the thread has left, its call is marked.
+                Task::Show(Which::Devices) => 0,
                 Task::Show(Which::All) => show(room, inside, at, (pid, None, false))?,
                 Task::Track(answer) => {
                     // Who has given up does not wait for it.

@@ -7,6 +7,8 @@
 //! Calls for a duplicate of one that is shown, or of the first three, stop here, too: then the duplicate is shown.
 
 use super::Tracer;
+use crate::guest_memory;
+use crate::warden::device_numbers::{bytes_of, written_at};
 use crate::warden::shared::Shared;
 use os::inject::Inside;
 use os::ptrace::{HostTid, Stopped, TraceError};
@@ -28,6 +30,8 @@ pub enum Which {
     Returned { has_offset: bool },
     /// All.
     All,
+    /// Those of the file system, in the call that the thread makes: about a descriptor of which home would be asked, were that a stand-in.
+    Devices,
 }
 
 /// Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks too: to install a filter, to be answered by a descriptor, to be watched.
@@ -141,13 +145,52 @@ impl Tracer {
     /// Hands a call about a stand-in on to the warden: the mark goes with its descriptor, of which the kernel takes the lower half. All others the kernel answers.
     pub fn mark_descriptor(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
         let mut registers = stopped.registers()?;
-        if !self.room.stands_in(stopped.tid(), registers.rdi as i32) {
-            return stopped.resume(0);
+        // Of no descriptor, or of one of home's files.
+        if (registers.rdi as i32) < 0 || !self.room.stands_in(stopped.tid(), registers.rdi as i32) {
+            return match self.sees_homes_devices(stopped.tid(), &registers) {
+                true => stopped.resume_to_call_end(),
+                false => stopped.resume(0),
+            };
         }
         self.births.rewritten(stopped.tid(), registers);
         registers.rdi = registers.rdi & u64::from(u32::MAX) | u64::from(filter::MARK) << 32;
         stopped.set_registers(&registers)?;
         stopped.resume_to_call_end()
+    }
+}
+
+impl Tracer {
+    /// The call tells device numbers to a process that has seen home's.
+    fn sees_homes_devices(&self, host: HostTid, registers: &libc::user_regs_struct) -> bool {
+        systable::filter::tells_devices(registers.orig_rax as u32) && self.room.has_moved(host)
+    }
+
+    /// The call that a thread is about to make again is the kernel's here, whatever descriptor it is about: the mark keeps the filter from asking home.
+    pub fn mark_own_call(&mut self, mut stopped: Stopped) -> Result<Stopped, TraceError> {
+        let mut registers = stopped.registers()?;
+        // It may have stopped for something else since.
+        let is_made_again = (-514..=-512).contains(&(registers.rax as i64));
+        if is_made_again && systable::filter::tells_devices(registers.orig_rax as u32) {
+            self.births.rewritten(stopped.tid(), registers);
+            registers.rdi = registers.rdi & u64::from(u32::MAX) | u64::from(os::inject::OURS) << 32;
+            stopped.set_registers(&registers)?;
+        }
+        Ok(stopped)
+    }
+
+    /// A call has ended well: if it told device numbers, they become home's for those that have seen these.
+    pub fn put_devices(&self, host: HostTid, registers: &libc::user_regs_struct) {
+        let is_of_home = registers.rdi >> 32 == u64::from(filter::MARK);
+        if is_of_home || !self.sees_homes_devices(host, registers) {
+            return;
+        }
+        let nr = registers.orig_rax as u32;
+        let to = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8][written_at(nr)];
+        let mut out = vec![0; bytes_of(nr)];
+        if guest_memory::read(host.0, to, &mut out).is_ok() && self.room.device_numbers.put(nr, &mut out) {
+            // What the kernel could write, this can.
+            let _ = guest_memory::write(host.0, to, &out);
+        }
     }
 }
 
