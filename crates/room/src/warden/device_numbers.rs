@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn maps_have_homes_numbers() {
-        let text = "55d0-55d1 r--p 00000000 00:28 12                                          /bin/a (b)\n\
+        let text = "55d0-55d1 r--p 00000000 00:28 12                                         /bin/a (b)\n\
                     7f00-7f01 rw-p 00000000 00:00 0 \nRss:                4 kB\n";
         let shown = numbers().maps(text.as_bytes());
         assert_eq!(String::from_utf8(shown).unwrap(), text.replacen("00:28", "08:01", 1));
