@@ -16,6 +16,7 @@ pub mod in_flight;
 pub mod inject;
 pub mod journal;
 pub mod kcmp;
+pub mod last_words;
 pub mod leases;
 pub mod mount;
 pub mod namespace;

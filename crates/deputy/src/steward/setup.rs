@@ -24,6 +24,8 @@ const WORKERS: usize = 6;
 
 /// Runs the steward until its room is gone and its last deputy has ended.
 pub fn run(args: StewardArgs) -> Result<(), StewardError> {
+    // For the heir, which tells the guests.
+    os::last_words::keep()?;
     // SAFETY: the threads of this process are started below.
     let heir = unsafe { Heir::beget(&args.host)? };
     let rooms = args.run_dir.join("rooms");

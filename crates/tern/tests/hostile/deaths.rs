@@ -36,10 +36,14 @@ fn children_and_parents(lab: &Lab, node: &str, role: &str) -> (Vec<i32>, Vec<i32
 }
 
 fn kill(pids: &[i32]) {
-    assert!(!pids.is_empty(), "nobody to kill");
+    send(pids, libc::SIGKILL);
+}
+
+fn send(pids: &[i32], signal: i32) {
+    assert!(!pids.is_empty(), "nobody to send a signal to");
     for pid in pids {
         // SAFETY: a signal to a process of this test's lab.
-        assert_eq!(unsafe { libc::kill(*pid, libc::SIGKILL) }, 0);
+        assert_eq!(unsafe { libc::kill(*pid, signal) }, 0);
     }
 }
 
@@ -79,6 +83,15 @@ fn a_steward_that_dies_is_told_of() {
     assert_told(&said, "ran on n2, and its steward here has died");
     assert!(log(&lab).contains("3 processes end with it"));
     wait_for("the bodies to end", || processes(&lab, "n2", "cat").is_empty());
+}
+
+/// Failed before: nothing said of what.
+#[test]
+fn what_a_steward_dies_of_is_told() {
+    let lab = common::lab_of(&common::options(2));
+    let said = told(&lab, |lab| send(&children_and_parents(lab, "n1", "__steward").1, libc::SIGABRT));
+    assert_told(&said, "ran on n2, and its steward here has died (it got signal 06)");
+    assert!(log(&lab).contains("has ended (it got signal 06): 3 processes end with it"));
 }
 
 #[test]

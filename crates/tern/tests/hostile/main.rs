@@ -5,6 +5,7 @@ mod caller;
 #[path = "../common/mod.rs"]
 mod common;
 mod deaths;
+mod exhaustion;
 mod fairness;
 mod leases;
 mod lying_deputy;

@@ -9,6 +9,7 @@ const fn case(name: &'static str, needs: &'static [&'static str], command: &'sta
 pub const FAMILIES: &[Case] = &[
     case("forks at once", &[], &["python3", "forks.py"]),
     case("pools and subprocesses", &[], &["python3", "pool.py"]),
+    case("workers and their tracker", &[], &["python3", "workers.py"]),
     case("a bash script", &[], &["bash", "family.sh"]),
     case("make -j4", &["gcc"], &["sh", "build.sh"]),
     case(

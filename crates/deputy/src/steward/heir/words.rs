@@ -14,11 +14,12 @@ pub fn tell(held: &[Held], host: &str) {
     if held.is_empty() {
         return;
     }
-    tracing::error!("the steward of the room on {host} has ended: {} processes end with it", held.len());
+    let why = os::last_words::read().map_or_else(String::new, |words| format!(" ({words})"));
+    tracing::error!("the steward of the room on {host} has ended{why}: {} processes end with it", held.len());
     // SAFETY: the heir has one thread.
     match unsafe { os::namespace::fork_into(0) } {
         Ok(None) => {
-            held.iter().for_each(|held| write(held, host));
+            held.iter().for_each(|held| write(held, host, &why));
             std::process::exit(0)
         }
         Ok(Some((_, writer))) => {
@@ -32,14 +33,16 @@ pub fn tell(held: &[Held], host: &str) {
     }
 }
 
-fn write(held: &Held, host: &str) {
+fn write(held: &Held, host: &str, why: &str) {
     let Ok(stderr) = held.process.get_fd(STDERR) else { return };
     let pid = held.pid;
     let words = match held.memory {
-        None => format!("tern: process {pid} ran on {host}, and its steward here has died: it ends as if killed\n"),
+        None => {
+            format!("tern: process {pid} ran on {host}, and its steward here has died{why}: it ends as if killed\n")
+        }
         Some(_) => {
             format!(
-                "tern: the memory of process {pid} followed it from {host} when its steward here died: it ends as if killed\n"
+                "tern: the memory of process {pid} followed it from {host} when its steward here died{why}: it ends as if killed\n"
             )
         }
     };
