@@ -198,7 +198,7 @@ pub struct Node {
     /// Name of this node: a-z, 0-9 and -; the host's name if absent
     #[arg(long)]
     pub name: Option<NodeName>,
-    /// Address (and port) at which ternd listens and others reach it; found out if absent
+    /// Address (and port) at which ternd listens and others reach it; found out if absent, where that is plain
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
     pub addr: Option<SocketAddr>,
     /// Host no programs of other nodes (later: `tern policy set guests=on`)
@@ -207,6 +207,9 @@ pub struct Node {
     /// Go on as the daemon
     #[arg(long)]
     pub daemon: bool,
+    /// Start the daemon in the background, and wait until it serves
+    #[arg(long, conflicts_with = "daemon")]
+    pub detach: bool,
 }
 
 /// `tern init`
@@ -239,6 +242,9 @@ pub struct Invite {
     /// The new node does not get the authority's key: it cannot invite, nor make certificates in other nodes' names
     #[arg(long)]
     pub without_authority: bool,
+    /// The new node is a daemon on this very machine, which listens at a loopback address
+    #[arg(long)]
+    pub loopback: bool,
     /// How to show them
     #[command(flatten)]
     pub output: Output,

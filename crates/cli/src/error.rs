@@ -4,6 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// How the daemon is started, for hints.
+pub(crate) const START: &str = "`tern daemon --detach`, or with systemd `tern daemon --unit > /etc/systemd/system/ternd.service && systemctl enable --now ternd`";
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -86,12 +89,15 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::NoDaemon { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some("may this user use tern here?".into()),
-            Error::NoDaemon { .. } => Some("is ternd running? (as root: ternd, after tern init or tern join TOKEN)".into()),
+            Error::NoDaemon { .. } => Some(format!("is ternd running? (as root, after tern init or tern join TOKEN: {START})")),
             Error::Silent { log, .. } => Some(format!(
                 "is ternd stopped, or this machine overloaded? `tern doctor` looks at this machine; ternd's log is {}; --timeout and TERN_TIMEOUT say how long to wait",
                 log.display()
             )),
             Error::Refused { hint, .. } => hint.clone(),
+            Error::Identity(identity::Error::Present { .. }) => Some(format!(
+                "this machine is a node already: {START} starts its daemon, `tern invite` admits other machines, `tern leave` ends the membership"
+            )),
             Error::Join { .. } => Some("is ternd running there, and its TCP port open? Invitations can be redeemed only where they were issued".into()),
             Error::Local { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some("try as root".into()),
             Error::Identity(identity::Error::File { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Some("try as root".into()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::time::Duration;
 
 use ctl::guests::{HostedGuest, Insist, Leaving, Remaining, Whom};
@@ -9,7 +10,8 @@ use ctl::tool::{Answer, Request};
 use serde::Serialize;
 
 use crate::args::{self, Output};
-use crate::{Dirs, Error, client, show};
+use crate::error::START;
+use crate::{Dirs, Error, Host, client, show};
 
 /// Between two questions how far it is.
 const ASKED_EVERY: Duration = Duration::from_millis(500);
@@ -120,15 +122,18 @@ fn line(outcome: &Outcome) -> String {
 }
 
 /// Leaves the cluster, when this home's processes have come back and guests have gone.
-pub(crate) fn leave(dirs: &Dirs, force: bool) -> Result<(), Error> {
+pub(crate) fn leave(dirs: &Dirs, force: bool, host: Host) -> Result<(), Error> {
     let mut said = false;
     let ask = |insist| match client::ask(dirs, &Request::Leave { insist })? {
         Answer::Done => Ok(Vec::new()),
         Answer::Remaining(remaining) => Ok(remaining),
         _ => Err(client::unexpected()),
     };
-    if ask(Insist::Again)?.is_empty() {
-        return Ok(());
+    match ask(Insist::Again) {
+        Err(Error::NoDaemon { path, .. }) => return without_daemon(dirs, force, &path, host),
+        Err(e) => return Err(e),
+        Ok(first) if first.is_empty() => return Ok(()),
+        Ok(_) => {}
     }
     let left = persist(force, ask, |left: &[Remaining]| {
         if !std::mem::replace(&mut said, true) {
@@ -150,6 +155,22 @@ pub(crate) fn leave(dirs: &Dirs, force: bool) -> Result<(), Error> {
         reason: format!("this node has not left its cluster: {} cannot go home", counted(left.len(), "process")),
         hint: Some("`tern leave --force` ends them and leaves all the same".into()),
     })
+}
+
+/// Leaves without a word to the others.
+fn without_daemon(dirs: &Dirs, force: bool, socket: &Path, host: Host) -> Result<(), Error> {
+    identity::Identity::load(&dirs.state)?;
+    if !force {
+        return Err(Error::Refused {
+            reason: format!("no ternd serves at {}: nobody can tell the other nodes", socket.display()),
+            hint: Some(format!(
+                "{START} starts it; `tern leave --force` ends guests, forgets the identity, and the others see this node as down"
+            )),
+        });
+    }
+    (host.abandon)(dirs).map_err(|reason| Error::Refused { reason, hint: None })?;
+    eprintln!("tern: the other nodes were not told: they see this node as down");
+    Ok(())
 }
 
 /// After `tern policy set guests=off`: the daemon sends them away by itself.

@@ -11,7 +11,7 @@ use ctl::steward::Preamble;
 use identity::{Applicant, Identity, Membership, NodeName, Token};
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::{Error, args, policy};
+use crate::{Error, Host, address, args, policy};
 
 /// Bound on connecting, and on each read and write.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -20,21 +20,37 @@ const WITHIN: Duration = Duration::from_secs(10);
 const TOKEN_INPUT_BYTES: u64 = 4096;
 
 /// Makes a cluster.
-pub(crate) fn init(state: &Path, node: &args::Node) -> Result<Identity, Error> {
+pub(crate) fn init(state: &Path, node: &args::Node, host: Host) -> Result<(Identity, SocketAddr), Error> {
+    vacant(state)?;
+    let (address, is_chosen) = match node.addr {
+        Some(address) => (address, true),
+        None => address::find(&(host.own_address)())?,
+    };
     let identity = identity::init(state, &name(node)?)?;
-    note_address(&identity, node)?;
+    // A plain address is found again at each start: it may have changed.
+    if is_chosen {
+        identity.write_note("listen", address.to_string().as_bytes())?;
+    }
     if node.no_guests {
         policy::note_no_guests(&identity)?;
     }
-    Ok(identity)
+    Ok((identity, address))
+}
+
+/// This machine is no member yet.
+fn vacant(state: &Path) -> Result<(), Error> {
+    match Identity::load(state) {
+        Ok(present) => {
+            Err(identity::Error::Present { dir: state.to_path_buf(), node: present.node().to_string() }.into())
+        }
+        Err(_) => Ok(()),
+    }
 }
 
 /// Joins one.
 pub(crate) fn join(state: &Path, args: &args::Join) -> Result<Identity, Error> {
     let token: Token = given_token(&args.token)?.parse()?;
-    if let Ok(present) = Identity::load(state) {
-        return Err(identity::Error::Present { dir: state.to_path_buf(), node: present.node().to_string() }.into());
-    }
+    vacant(state)?;
     let applicant = Applicant::new()?;
     let request = JoinRequest {
         id: token.id,

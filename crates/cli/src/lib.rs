@@ -2,6 +2,7 @@
 //!
 //! It depends neither on `os` nor on `node`: what needs them is handed in by the binary ([`Host`]).
 
+mod address;
 mod args;
 mod client;
 mod error;
@@ -15,6 +16,7 @@ mod show;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::OwnedFd;
 
+use ctl::address::Reach;
 use ctl::facts::{Finding, Grade};
 use ctl::steward::Program;
 use ctl::tool::{Answer, Request};
@@ -36,8 +38,14 @@ pub struct Host {
     pub begins_at_home: fn(&std::path::Path) -> bool,
     /// Turns this process into the deputy of the program, at the end of the socket.
     pub become_deputy: fn(OwnedFd, &Program) -> !,
+    /// At which address others reach this machine.
+    pub own_address: fn() -> Reach,
     /// Goes on as the daemon.
     pub become_daemon: fn(&Dirs) -> u8,
+    /// Starts the daemon in the background, and waits until it serves; the exit status.
+    pub detach_daemon: fn(&Dirs) -> u8,
+    /// Ends the membership of a machine without a daemon, and its rooms.
+    pub abandon: fn(&Dirs) -> Result<(), String>,
 }
 
 /// Does what was asked; the result is the exit status.
@@ -60,8 +68,9 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             (host.become_deputy)(channel, &program)
         }
         Command::Init(args) => {
-            let identity = join::init(&dirs.state, &args.node)?;
-            print(&format!("node {} is the first of cluster {}\n", identity.node(), identity.about().cluster));
+            let (identity, address) = join::init(&dirs.state, &args.node, host)?;
+            let (node, cluster) = (identity.node(), &identity.about().cluster);
+            print(&format!("node {node} at {address} is the first of cluster {cluster}\n"));
             Ok(go_on(dirs, &args.node, host))
         }
         Command::Join(args) => {
@@ -70,7 +79,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             Ok(go_on(dirs, &args.node, host))
         }
         Command::Invite(args) => invite(dirs, args),
-        Command::Leave { force } => evict::leave(dirs, *force).map(|()| 0),
+        Command::Leave { force } => evict::leave(dirs, *force, host).map(|()| 0),
         Command::Nodes(output) => match ask(Request::Nodes)? {
             Answer::Nodes(rows) => Ok(show(*output, &NodesJson::from(rows.as_slice()), || show::nodes(&rows))),
             _ => Err(client::unexpected()),
@@ -136,12 +145,13 @@ fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
         valid_s: args.minutes.saturating_mul(60),
         count: args.count,
         authority: !args.without_authority,
+        loopback: args.loopback,
     };
     match client::ask(dirs, &request)? {
         Answer::Invited { tokens, expires_s } => {
             if !args.output.json && std::io::stderr().is_terminal() {
                 eprintln!(
-                    "valid once, for {} minutes; on the new machine, as root: tern join TOKEN && ternd",
+                    "valid once, for {} minutes; on the new machine, as root: tern join TOKEN --detach",
                     args.minutes
                 );
             }
@@ -167,7 +177,16 @@ fn ps(dirs: &Dirs, output: Output) -> Result<u8, Error> {
 
 /// After `init` or `join`: ends, or goes on as the daemon.
 fn go_on(dirs: &Dirs, node: &args::Node, host: Host) -> u8 {
-    if node.daemon { (host.become_daemon)(dirs) } else { 0 }
+    match (node.daemon, node.detach) {
+        (true, _) => (host.become_daemon)(dirs),
+        (false, true) => (host.detach_daemon)(dirs),
+        (false, false) => {
+            if std::io::stderr().is_terminal() {
+                eprintln!("next, as root: {}", error::START);
+            }
+            0
+        }
+    }
 }
 
 /// An entry of `tern ps`: guests are those that have a `home`.

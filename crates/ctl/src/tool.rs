@@ -65,6 +65,8 @@ pub enum Request {
         count: u32,
         /// The newcomers get the authority's key too, and may invite.
         authority: bool,
+        /// The newcomers are daemons of this machine: they reach its loopback address.
+        loopback: bool,
     },
     /// Leave the cluster (root): this home's processes come back, guests go home, the others are told, the
     /// identity is forgotten, and the daemon ends. Answered by [`Answer::Remaining`] as long as there are processes to

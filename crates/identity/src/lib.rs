@@ -83,7 +83,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The directory holds one already.
-    #[error("{} already holds the identity of node {node}: tern leave first", dir.display())]
+    #[error("{} already holds the identity of node {node}", dir.display())]
     Present {
         /// State directory.
         dir: PathBuf,
@@ -335,7 +335,7 @@ pub fn forget(dir: &Path) -> Result<(), Error> {
     let store = Store::new(dir);
     // First: without it the directory is no identity, whatever else remains.
     store.remove("node.json")?;
-    for file in ["node.key", "authority.key", "gossip.key", "node.pem", "authority.pem", "members.json"] {
+    for file in ["node.key", "authority.key", "gossip.key", "node.pem", "authority.pem", "members.json", "listen"] {
         store.remove(file)?;
     }
     for file in store.list(invite::DIR)? {

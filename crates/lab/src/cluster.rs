@@ -147,9 +147,10 @@ fn invitations(home: &NodeState, count: usize) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let refused = |reason: String| Error::Setup { who: format!("invitation by {}", home.name), reason };
-    let request = Request::Invite { valid_s: 600, count: u32::try_from(count).unwrap_or(u32::MAX), authority: true };
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    let request = Request::Invite { valid_s: 600, count, authority: true, loopback: false };
     match ask(home, &request) {
-        Some(Answer::Invited { tokens, .. }) if tokens.len() == count => Ok(tokens),
+        Some(Answer::Invited { tokens, .. }) if u32::try_from(tokens.len()) == Ok(count) => Ok(tokens),
         Some(Answer::Failed { reason, .. }) => Err(refused(reason)),
         _ => Err(refused("ternd did not answer as it should".into())),
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ctl::guests::HostedGuest;
 use ctl::tool::{Answer, NodeRow, PsRow, Request, Status};
-use identity::{Grant, Token};
+use identity::{Grant, Invitations, Token};
 use packet::Peer;
 
 use crate::daemon::Daemon;
@@ -36,9 +36,15 @@ pub(crate) fn answer(
             Ok(Answer::Moved { legs: moving::relocate(daemon, (peer, tool), pid, to.as_deref(), wish)? })
         }
         Request::Doctor { node } => Ok(Answer::Findings(daemon.runtime.block_on(pair::examine(daemon, &node))?)),
-        Request::Invite { valid_s, count, authority } => {
+        Request::Invite { valid_s, count, authority, loopback } => {
             root_only("tern invite")?;
-            invite(daemon, valid_s.min(VALID_MAX_S), count.clamp(1, INVITATIONS_MAX), Grant { authority })
+            let (valid_s, count) = (valid_s.min(VALID_MAX_S), count.clamp(1, INVITATIONS_MAX));
+            let invitations = daemon.identity.invitations()?;
+            let address = daemon.me().address;
+            if address.ip().is_loopback() && !loopback {
+                return Err(Error::Loopback { address });
+            }
+            invite(daemon, &invitations, valid_s, count, Grant { authority })
         }
         Request::Leave { insist } => {
             root_only("tern leave")?;
@@ -137,8 +143,14 @@ pub(crate) fn owner_or_root(peer: Peer, pid: i32, what: &'static str) -> Result<
     if peer.uid == 0 || peer.uid == owner { Ok(owner) } else { Err(Error::NotAllowed { what }) }
 }
 
-fn invite(daemon: &Daemon, valid_s: u64, count: u32, grant: Grant) -> Result<Answer, Error> {
-    let (invitations, now) = (daemon.identity.invitations()?, SystemTime::now());
+fn invite(
+    daemon: &Daemon,
+    invitations: &Invitations<'_>,
+    valid_s: u64,
+    count: u32,
+    grant: Grant,
+) -> Result<Answer, Error> {
+    let now = SystemTime::now();
     let me = daemon.me();
     let tokens = (0..count).map(|_| {
         let (id, secret) = invitations.open(Duration::from_secs(valid_s), grant, now)?;

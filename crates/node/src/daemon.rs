@@ -57,6 +57,8 @@ pub struct Options {
     pub pace: u32,
     /// Why a process of this machine cannot be moved now, as far as that is seen while it runs.
     pub stays: fn(i32) -> Option<String>,
+    /// Probes this machine's kernel, for the tool.
+    pub probe: fn() -> Vec<ctl::facts::Finding>,
 }
 
 pub(crate) struct Daemon {

@@ -108,6 +108,12 @@ pub enum Error {
         /// The amounts that are needed and available.
         why: String,
     },
+    /// An address that an invitation cannot name.
+    #[error("others cannot reach this node at {address}, and an invitation would name that address")]
+    Loopback {
+        /// Where the daemon listens.
+        address: SocketAddr,
+    },
     /// Not allowed to this user.
     #[error("{what} is for root")]
     NotAllowed {
@@ -163,6 +169,11 @@ impl Error {
             Error::Room { node, .. } => {
                 Some(format!("`tern log` here and on {node} says more; `tern doctor {node}` tests the pair"))
             }
+            Error::Loopback { .. } => Some(
+                "end ternd, and start it with the address at which others reach this machine: `tern daemon --listen ADDR`; \
+                 `tern invite --loopback` invites a daemon of this very machine"
+                    .into(),
+            ),
             Error::Confined { confinement, .. } => confinement.hint().map(str::to_owned),
             Error::RootStaysHome { node, .. } => {
                 let node = node.as_deref().unwrap_or("all");

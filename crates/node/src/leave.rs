@@ -1,5 +1,6 @@
 //! `tern leave`: this home's processes come back, guests go home, and only then the node leaves.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -135,4 +136,19 @@ async fn ask_to_vacate(daemon: &Arc<Daemon>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Ends a membership that no daemon serves: rooms end, the identity is forgotten, and nobody is told.
+///
+/// # Errors
+/// A daemon serves after all; the identity cannot be removed.
+pub fn abandon(state: &Path, run_dir: &Path) -> Result<(), Error> {
+    let _no_daemon = crate::prepare_run_dir(run_dir)?;
+    for (room, steward) in rooms::stewards(run_dir) {
+        if let Err(why) = steward.close() {
+            tracing::warn!("room {room} is not closed: {why}");
+        }
+    }
+    hosted::living(run_dir).iter().for_each(hosted::Hosted::end);
+    Ok(identity::forget(state)?)
 }

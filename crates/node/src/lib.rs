@@ -1,5 +1,6 @@
 //! `ternd`: membership, TLS between daemons, the tool's requests, and starting stewards and wardens. No guest's data passes it.
 
+pub mod address;
 mod admit;
 mod answers;
 mod at_home;
@@ -45,7 +46,7 @@ mod watch;
 mod why;
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub use daemon::Options;
 pub use error::Error;
+pub use leave::abandon;
+pub use local::is_served;
 pub use log::Log;
 
 use daemon::Daemon;
@@ -64,22 +67,6 @@ use daemon::Daemon;
 const LAST_GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Connections that may wait at the control socket.
 const BACKLOG: i32 = 512;
-
-/// This machine's address on the way to `others`, or to anywhere, as its routes tell: nothing is sent.
-fn own_address(others: &[SocketAddr]) -> IpAddr {
-    // TEST-NET-1 (RFC 5737) stands for anywhere.
-    let anywhere = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
-    let towards = |to: &SocketAddr| {
-        let from: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let socket = UdpSocket::bind((from, 0)).ok()?;
-        socket.connect(to).ok()?;
-        socket.local_addr().ok().map(|a| a.ip())
-    };
-    others.iter().chain([&anywhere]).find_map(towards).unwrap_or_else(|| {
-        tracing::warn!("no route tells this machine's address: other machines cannot reach it. Give --listen ADDR");
-        Ipv4Addr::LOCALHOST.into()
-    })
-}
 
 /// Runs the daemon until it is told to end (SIGTERM, SIGINT) or has left its cluster.
 ///
@@ -101,7 +88,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     let (tcp, udp, port) = bind(options.listen).await.map_err(listen)?;
     let ip = options.listen.ip();
     let others = daemon::known_addresses(&identity)?;
-    let listen = SocketAddr::new(if ip.is_unspecified() { own_address(&others) } else { ip }, port);
+    let listen = SocketAddr::new(if ip.is_unspecified() { address::towards(&others) } else { ip }, port);
     let (swim, commands) = swim::Swim::channel();
     let daemon = Arc::new(Daemon::new(Options { listen, ..options }, identity, swim, runtime)?);
     load::Meter::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;

@@ -129,7 +129,7 @@ impl Workers {
 }
 
 /// Does a daemon answer in this run directory?
-pub(crate) fn is_served(run_dir: &Path) -> bool {
+pub fn is_served(run_dir: &Path) -> bool {
     let ask = || {
         let socket = packet::connect(&ctl::paths::daemon_socket(run_dir))?;
         packet::set_timeout(&socket, Some(Duration::from_secs(1)))?;

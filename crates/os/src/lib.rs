@@ -14,6 +14,7 @@ pub mod fds;
 pub mod id_ranges;
 pub mod in_flight;
 pub mod inject;
+pub mod interfaces;
 pub mod journal;
 pub mod kcmp;
 pub mod last_words;

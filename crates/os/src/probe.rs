@@ -99,6 +99,26 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Finding {
+    /// This user may not try it: that says nothing about root, as whom the daemon runs.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self.outcome, Outcome::Missing(libc::EACCES | libc::EPERM)) && !is_root()
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn who() -> &'static str {
+    if is_root() { "root" } else { "this user" }
+}
+
+/// What makes it possible to open /dev/fuse.
+fn may_open() -> &'static str {
+    if is_root() { "give the container the device (its device rules forbid it)" } else { "ternd does, as root" }
+}
+
 /// What this machine offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
@@ -225,6 +245,9 @@ impl Features {
             (Feature::TraceScope, Outcome::Found(scope)) => format!("yes (ptrace_scope {scope})"),
             (Feature::Limits, Outcome::Found(version)) => format!("version {version}"),
             (_, Outcome::Found(_)) => "yes".into(),
+            (Feature::FuseDevice, Outcome::Missing(libc::EACCES | libc::EPERM)) => {
+                format!("it is there, but {} may not open it: {}", who(), may_open())
+            }
             (_, Outcome::Missing(errno)) => {
                 let reason = std::io::Error::from_raw_os_error(errno);
                 format!("{}: {}", reason.to_string().split(" (os").next().unwrap_or_default(), row.lack)

@@ -88,6 +88,14 @@ pub fn owner(uids: &[u32]) -> u32 {
     if uids.contains(&0) { 0 } else { uids.first().copied().unwrap_or(0) }
 }
 
+/// Makes this process the leader of a session of its own, without a terminal (setsid(2)).
+///
+/// # Errors
+/// It leads a process group already.
+pub fn lead_session() -> Result<()> {
+    rustix::process::setsid().map(drop).map_err(|e| Error::new("leading a session", std::io::Error::from(e)))
+}
+
 /// Reads /proc/PID/status.
 pub fn status(pid: i32) -> Result<Status> {
     let text = slurp(pid, "status")?;

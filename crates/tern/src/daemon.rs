@@ -1,17 +1,34 @@
 //! `ternd`, `tern daemon`.
 
 use std::error::Error;
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use cli::Dirs;
 
 /// Rooms hosted if not said otherwise.
 const ROOMS_MAX: u32 = 256;
 
+/// How long a daemon in the background may take until it serves.
+const SERVES_WITHIN: Duration = Duration::from_secs(20);
+/// Most that is read of what one said that has ended, bytes.
+const WORDS_BYTES: u64 = 16 << 10;
+
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Start in the background, and end when it serves
+    #[arg(long)]
+    detach: bool,
+    /// Be the daemon that `--detach` starts
+    #[arg(long, hide = true)]
+    in_background: bool,
+    /// Print a unit for systemd that starts this program as the daemon
+    #[arg(long, conflicts_with = "detach")]
+    unit: bool,
     /// Where to listen (TCP and UDP), and the address that others are told; as given to `tern init` or `tern join`, else found out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = cli::address)]
     listen: Option<SocketAddr>,
@@ -33,23 +50,95 @@ pub struct Args {
     pace: u32,
 }
 
+/// Runs the daemon, starts it in the background, or prints its unit; the exit status.
 pub fn main(args: &Args, dirs: &Dirs) -> u8 {
+    if args.unit {
+        print!("{}", unit());
+        return 0;
+    }
+    if args.detach {
+        // The same words without `--detach`.
+        let words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach" && word != "daemon").collect();
+        return background(dirs, &words);
+    }
     match run(args, dirs) {
         Ok(()) => 0,
         Err(e) => {
-            let mut line = format!("ternd: {e}");
-            let mut source = e.source();
-            while let Some(cause) = source {
-                line = format!("{line}: {cause}");
-                source = cause.source();
-            }
-            eprintln!("{line}");
+            // Whoever started it in the background may have gone.
+            let _ = writeln!(std::io::stderr(), "ternd: {}", chain(e.as_ref()));
             1
         }
     }
 }
 
+/// An error and its causes, in one line.
+pub fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
+    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+}
+
+/// The systemd unit, for the program that runs.
+fn unit() -> String {
+    const UNIT: &str = include_str!("../../../dist/ternd.service");
+    let program =
+        std::env::current_exe().map_or_else(|_| "/usr/local/bin/tern".into(), |path| path.display().to_string());
+    UNIT.replace("/usr/local/bin/tern", &program)
+}
+
+/// After `tern init --detach` or `tern join --detach`.
+pub fn detach(dirs: &Dirs) -> u8 {
+    background(dirs, &directories(dirs))
+}
+
+/// Where the daemon finds its files, as words of a command line.
+fn directories(dirs: &Dirs) -> [OsString; 4] {
+    ["--state".into(), dirs.state.clone().into(), "--run-dir".into(), dirs.run_dir.clone().into()]
+}
+
+/// Starts the daemon as nobody's child, and waits until it serves.
+fn background(dirs: &Dirs, words: &[OsString]) -> u8 {
+    match start(dirs, words) {
+        Ok(pid) => {
+            let log = ctl::paths::log_dir(&dirs.run_dir);
+            println!("ternd serves (PID {pid}); its log is in {}", log.display());
+            0
+        }
+        Err(e) => {
+            eprintln!("tern: ternd does not serve: {}", chain(e.as_ref()));
+            1
+        }
+    }
+}
+
+fn start(dirs: &Dirs, words: &[OsString]) -> Result<u32, Box<dyn Error>> {
+    if node::is_served(&dirs.run_dir) {
+        return Err(format!("another ternd already serves {}", dirs.run_dir.display()).into());
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("ternd").arg("--in-background").args(words).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
+    while begun.elapsed() < SERVES_WITHIN {
+        if let Some(status) = child.try_wait()? {
+            let mut words = String::new();
+            let errors = child.stderr.take().map(|pipe| pipe.take(WORDS_BYTES).read_to_string(&mut words));
+            errors.transpose()?;
+            let last = words.lines().last().unwrap_or_default();
+            return Err(format!("it has ended ({status}): {}", last.trim_start_matches("ternd: ")).into());
+        }
+        if node::is_served(&dirs.run_dir) {
+            return Ok(child.id());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(format!("it has not answered within {SERVES_WITHIN:?}").into())
+}
+
 fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
+    if args.in_background {
+        os::process::lead_session()?;
+    }
     let identity = identity::Identity::load(&dirs.state)?;
     logging(dirs)?;
     let listen = match args.listen {
@@ -66,6 +155,7 @@ fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
         clock_offset_us: args.pretend_clock_offset.saturating_mul(1000),
         pace: args.pace,
         stays: deputy::stays,
+        probe: crate::doctor::findings,
     })?;
     Ok(())
 }
@@ -85,10 +175,7 @@ fn noted(identity: &identity::Identity) -> Result<Option<SocketAddr>, identity::
 
 /// After `tern init --daemon` or `tern join --daemon`: this process goes on as the daemon.
 pub fn exec(dirs: &Dirs) -> u8 {
-    let error = Command::new("/proc/self/exe")
-        .arg0("ternd")
-        .args(["--state".as_ref(), dirs.state.as_os_str(), "--run-dir".as_ref(), dirs.run_dir.as_os_str()])
-        .exec();
+    let error = Command::new("/proc/self/exe").arg0("ternd").args(directories(dirs)).exec();
     eprintln!("tern: cannot become the daemon: {error}");
     1
 }

@@ -53,6 +53,7 @@ pub fn findings() -> Vec<Finding> {
         .findings()
         .map(|f| {
             let grade = match (f.outcome, f.need) {
+                (Outcome::Missing(_), _) if f.is_forbidden() => Grade::Costs,
                 (Outcome::Found(_), _) => Grade::Good,
                 (Outcome::Missing(_), Need::Cost) => Grade::Costs,
                 (Outcome::Missing(_), Need::Required | Need::Hosting) => Grade::Bad,
@@ -63,8 +64,13 @@ pub fn findings() -> Vec<Finding> {
     findings.push(leases());
     findings.push(match features.cannot_host() {
         None => Finding::new("verdict", Grade::Good, "this machine can be a home and host guests"),
+        Some(f) if f.is_forbidden() => Finding::new(
+            "verdict",
+            Grade::Costs,
+            format!("not known: this user may not try {}; root may, and ternd is root (`tern doctor` as root)", f.name),
+        ),
         Some(f) => {
-            Finding::new("verdict", Grade::Bad, format!("this machine cannot host guests: {} is missing", f.name))
+            Finding::new("verdict", Grade::Bad, format!("this machine cannot host guests: {}: {}", f.name, f.text))
         }
     });
     findings

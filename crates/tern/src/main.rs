@@ -23,7 +23,7 @@ struct Arguments {
 
 const HELP: &str = "\
 Exit status: 0 if all went well, 1 if not, 2 for a wrong command line. `tern run` ends as its program does; see `tern run --help`.
-A first use: tern init && ternd & ... tern invite; on another machine: tern join TOKEN && ternd & ... tern run -- COMMAND";
+A first use: tern init --detach, tern invite; on another machine: tern join TOKEN --detach; then: tern run -- COMMAND";
 
 /// `tern run` alone: to describe all the other commands to the parser takes about as long as to ask for a place.
 #[derive(Debug, Parser)]
@@ -101,7 +101,10 @@ const HOST: Host = Host {
     interrupts,
     begins_at_home,
     become_deputy: deputy::client::become_deputy,
+    own_address: node::address::own,
     become_daemon: daemon::exec,
+    detach_daemon: daemon::detach,
+    abandon: |dirs| node::abandon(&dirs.state, &dirs.run_dir).map_err(|e| daemon::chain(&e)),
 };
 
 /// Gives this process back what it started with, for the program that it becomes.

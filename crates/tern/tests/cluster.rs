@@ -250,6 +250,52 @@ fn doctor_tests_a_pair() {
 }
 
 #[test]
+fn a_first_cluster_says_what_to_do_next() {
+    let keep = temp();
+    let n1 = founder(&keep, "n1");
+    let refused = n1.fails(&["invite"]);
+    assert!(
+        refused.contains("others cannot reach this node at 127.0.0.1") && refused.contains("--listen"),
+        "{refused}"
+    );
+    let findings = n1.json(&["doctor", "n1", "--json"]);
+    assert_eq!(findings[0]["detail"], "n1 is this node");
+    assert!(findings.as_array().unwrap().iter().any(|f| f["subject"] == "/dev/fuse"), "{findings}");
+    support::make_passable(keep.path());
+    // Where the device is root's alone, another user learns that it is there.
+    let as_nobody = n1.command(&["doctor"]).uid(65534).gid(65534).output().unwrap();
+    let shown = String::from_utf8(as_nobody.stdout).unwrap();
+    let fuse = shown.lines().find(|line| line.starts_with("/dev/fuse")).unwrap();
+    let verdict = shown.lines().find(|line| line.starts_with("verdict")).unwrap();
+    assert!(!fuse.contains("load the module") && !verdict.contains("cannot host"), "{shown}");
+}
+
+#[test]
+fn a_daemon_in_the_background_and_a_membership_without_one() {
+    let keep = temp();
+    let node = Node::new(&keep, "n1");
+    let said = node.ok(&["init", "--name", "n1", "--addr", "127.0.0.1:0", "--detach"]);
+    assert!(said.contains("n1 at 127.0.0.1:0 is the first") && said.contains("ternd serves (PID"), "{said}");
+    let pid = node.json(&["status", "--json"])["pid"].as_i64().unwrap();
+    assert!(said.contains(&format!("(PID {pid})")), "{said}");
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let session: i64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap().parse().unwrap();
+    assert_eq!(session, pid, "it leads a session of its own");
+    let again = node.fails(&["daemon", "--detach"]);
+    assert!(again.contains("another ternd already serves"), "{again}");
+    // SAFETY: a plain system call; the process is the daemon that was just started.
+    assert_eq!(unsafe { libc::kill(i32::try_from(pid).unwrap(), libc::SIGKILL) }, 0);
+    eventually("it is dead", || (!node.tern(&["status"]).status.success()).then_some(()));
+    let refused = node.fails(&["leave"]);
+    assert!(refused.contains("nobody can tell the other nodes") && refused.contains("tern leave --force"), "{refused}");
+    node.ok(&["leave", "--force"]);
+    assert!(!exists(node.state().join("node.key")) && !exists(node.state().join("listen")));
+    let refused = node.fails(&["daemon", "--detach"]);
+    assert!(refused.contains("this machine is in no cluster"), "{refused}");
+    assert!(node.ok(&["daemon", "--unit"]).contains("/tern daemon\n"));
+}
+
+#[test]
 fn run_says_why_not() {
     let keep = temp();
     let n1 = founder(&keep, "n1");
@@ -282,5 +328,6 @@ fn one_daemon_a_run_directory() {
     let second = n1.tern(&["daemon"]);
     assert!(!second.status.success());
     assert!(String::from_utf8(second.stderr).unwrap().contains("another ternd already serves"));
-    assert!(n1.fails(&["init"]).contains("already holds the identity of node n1"));
+    let present = n1.fails(&["init"]);
+    assert!(present.contains("already holds the identity of node n1") && present.contains("tern leave"), "{present}");
 }
