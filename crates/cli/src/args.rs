@@ -127,7 +127,9 @@ impl Evict {
 pub enum Policy {
     /// Show all settings
     Show(Output),
-    /// Change settings, all that are named or none; `scope=mine` puts the caller's own processes in scope
+    /// Change settings, all that are named or none. `scope=` may be given more than once: `started` (what tern started),
+    /// `users`, `mine` (all processes of the user who says so), `tree:PID` (a process and what it starts), `user:NAME` (root);
+    /// `-tree:PID` and `-user:NAME` take them out again
     Set {
         /// What, as `tern policy show` lists it
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
@@ -253,7 +255,7 @@ pub struct Invite {
 /// `tern run`
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// Node to run it on; the least loaded one if absent
+    /// Node to run it on, `home` for this one; the best one if absent, this one among them (`tern policy set home=off`)
     #[arg(long, value_name = "NODE")]
     pub on: Option<String>,
     /// With --on: the policy may move it on from there

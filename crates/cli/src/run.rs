@@ -63,6 +63,7 @@ pub(crate) fn place(
     let (answer, socket) = asked?;
     match answer {
         Answer::Placing { .. } => Ok((socket, program)),
+        Answer::Here => Err(run_as_it_is(&program)),
         _ => Err(client::unexpected()),
     }
 }
@@ -74,6 +75,15 @@ fn homecoming(args: &args::Run) -> Homecoming {
         (false, true) => Homecoming::Quiet,
         (false, false) => Homecoming::Say,
     }
+}
+
+/// Becomes the program that was to be placed, where home was chosen for it. Returns if that fails.
+fn run_as_it_is(program: &Program) -> Error {
+    let words = |words: &[Vec<u8>]| words.iter().cloned().map(OsString::from_vec).collect::<Vec<_>>();
+    let (name, rest) = program.argv.split_first().map_or((&program.path, &[][..]), |(name, rest)| (name, rest));
+    let path = OsStr::from_bytes(&program.path);
+    let source = std::process::Command::new(path).arg0(OsStr::from_bytes(name)).args(words(rest)).exec();
+    Error::NotExecutable { program: path.to_string_lossy().into_owned(), source }
 }
 
 /// Becomes the program, as if `tern run` had not been there. Returns if that fails.

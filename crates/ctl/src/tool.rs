@@ -39,7 +39,7 @@ pub enum Request {
     },
     /// Place the program in the memfd; the process that asks becomes its deputy.
     Run {
-        /// Node; the least loaded one if absent.
+        /// Node, `home` for this one; the least loaded one if absent.
         on: Option<String>,
         /// The policy may move it on, though the node is named.
         movable: bool,
@@ -216,6 +216,8 @@ pub enum Answer {
     Progress(Progress),
     /// To [`Request::Guests`] and [`Request::Evict`], sorted by home and PID.
     Guests(Vec<HostedGuest>),
+    /// To [`Request::Run`]: the program is to run here, at home, as if it had been started without tern.
+    Here,
     /// To [`Request::Leave`]: these processes keep the node in its cluster.
     Remaining(Vec<Remaining>),
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use ::policy::{Scope, Settings};
 use ctl::steward::Guest;
 
-use crate::placed::Placed;
+use crate::balance::Balance;
 
 /// Most processes that are considered.
 const PROCESSES_MAX: usize = 1024;
@@ -16,14 +16,14 @@ pub(crate) const TICK_US: u64 = 10_000;
 const PAGE_BYTES: u64 = 4096;
 
 /// Those of them that are not `away`.
-pub(crate) fn processes(settings: &Settings, placed: &Placed, away: &HashSet<i32>) -> Vec<Guest> {
-    let users = settings.scope == Scope::Users || !settings.users.is_empty();
-    let came_back = placed.remembered();
+pub(crate) fn processes(settings: &Settings, balance: &Balance, away: &HashSet<i32>) -> Vec<Guest> {
+    let any = settings.scope == Scope::Users || !settings.users.is_empty() || !balance.trees.is_empty();
+    let came_back = balance.placed.remembered();
     let meant = |pid: &i32| {
         let uid = fs::metadata(format!("/proc/{pid}")).ok().map(|m| m.uid());
-        uid.is_some_and(|uid| settings.in_scope(uid, came_back.contains(pid)))
+        uid.is_some_and(|uid| settings.in_scope(uid, came_back.contains(pid) || balance.trees.has(*pid)))
     };
-    let pids: Vec<i32> = if users { all() } else { came_back.iter().copied().collect() };
+    let pids: Vec<i32> = if any { all() } else { came_back.iter().copied().collect() };
     let pids = pids.into_iter().filter(|pid| !away.contains(pid) && meant(pid));
     pids.filter_map(look).take(PROCESSES_MAX).collect()
 }
@@ -66,17 +66,20 @@ mod tests {
     #[test]
     fn only_what_was_meant_is_looked_at() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let (placed, mut settings) = (Placed::default(), Settings::default());
-        let listed = |settings: &Settings, placed: &Placed, away: &[i32]| {
+        let (balance, mut settings) = (Balance::default(), Settings::default());
+        let listed = |settings: &Settings, balance: &Balance, away: &[i32]| {
             let away = away.iter().copied().collect();
-            processes(settings, placed, &away).iter().any(|guest| guest.pid == own)
+            processes(settings, balance, &away).iter().any(|guest| guest.pid == own)
         };
-        assert!(!listed(&settings, &placed, &[]));
-        placed.add(own);
-        assert!(listed(&settings, &placed, &[]) && !listed(&settings, &placed, &[own]));
+        assert!(!listed(&settings, &balance, &[]));
+        balance.trees.add(own);
+        assert!(listed(&settings, &balance, &[]));
+        assert!(balance.trees.remove(own) && !listed(&settings, &balance, &[]));
+        balance.placed.add(own);
+        assert!(listed(&settings, &balance, &[]) && !listed(&settings, &balance, &[own]));
         settings.set("scope", "users").unwrap();
         let ordinary = fs::metadata("/proc/self").unwrap().uid() >= 1000;
-        assert_eq!(listed(&settings, &Placed::default(), &[]), ordinary);
+        assert_eq!(listed(&settings, &Balance::default(), &[]), ordinary);
         let found = look(own).unwrap();
         assert!(found.rss_bytes > 0 && found.threads > 0);
     }

@@ -25,7 +25,7 @@ use self::standing::{Demands, Standing};
 use self::took::Took;
 use self::tracked::Tracked;
 use crate::daemon::{Daemon, lock};
-use crate::placed::Placed;
+use crate::placed::{self, Placed};
 use crate::{Error, at_home, choice, load, rooms};
 
 /// Time between two rounds.
@@ -46,6 +46,8 @@ pub(crate) struct Balance {
     guests: Mutex<Mover>,
     /// What the policy placed.
     pub(crate) placed: Placed,
+    /// What users put in scope.
+    pub(crate) trees: Placed,
     /// Processes that the policy has moved.
     pub(crate) moved: AtomicU64,
     /// What this home's processes get elsewhere.
@@ -54,7 +56,11 @@ pub(crate) struct Balance {
 
 impl Balance {
     pub(crate) fn load(run_dir: &Path) -> Balance {
-        Balance { placed: Placed::load(run_dir), ..Balance::default() }
+        Balance {
+            placed: Placed::load(run_dir, placed::PLACED),
+            trees: Placed::load(run_dir, placed::TREES),
+            ..Balance::default()
+        }
     }
 
     /// Another node asks whether its process may come.
@@ -148,8 +154,9 @@ impl Rounds {
     }
 
     fn round(&mut self) {
-        if let Err(e) = self.daemon.balance.placed.save() {
-            tracing::warn!("what the policy placed is not remembered: {e}");
+        let balance = &self.daemon.balance;
+        if let Err(e) = balance.placed.save().and_then(|()| balance.trees.save()) {
+            tracing::warn!("what the policy may move is not remembered: {e}");
         }
         let of_owner = self.daemon.policy.settings();
         if !of_owner.moves {
@@ -160,9 +167,9 @@ impl Rounds {
         let settings = Settings { guests: true, ..of_owner.clone() };
         let mut nodes = self.nodes();
         let movable = self.movable(&nodes, &of_owner);
-        // Home is looked at as where they are, not as where they may go: they are away because somebody wanted them to be.
+        // Home takes its own whether it takes guests or not.
         let home = self.daemon.me().id;
-        nodes.insert(home, choice::view(home, &self.daemon.load(), 0));
+        nodes.insert(home, NodeView { guests: true, ..choice::view(home, &self.daemon.load(), 0) });
         self.track(&movable, &nodes, &settings);
         self.correct(&mut nodes);
         self.mean = Mean { lag_ms: self.mean_lag_ms(), rate: self.mean_rate(&nodes) };
@@ -196,7 +203,8 @@ impl Rounds {
     /// Processes of this home that the policy may move, and where they are.
     fn movable(&self, nodes: &HashMap<u64, NodeView>, settings: &Settings) -> HashMap<i32, (u64, Guest)> {
         let (mut found, mut away) = (HashMap::new(), HashSet::new());
-        let placed = &self.daemon.balance.placed;
+        let balance = &self.daemon.balance;
+        let is_meant = |pid: i32| balance.placed.has(pid) || balance.trees.has(pid);
         // All are asked before the first answer is waited for: each asks its room.
         let stewards = rooms::stewards(&self.daemon.options.run_dir);
         let asked: Vec<_> = stewards.iter().filter(|(_, steward)| steward.ask_for_list().is_ok()).collect();
@@ -205,11 +213,11 @@ impl Rounds {
             away.extend(guests.iter().map(|g| g.pid));
             let Ok(member) = self.daemon.living(&name) else { continue };
             if nodes.contains_key(&member.id) {
-                found.extend(guests.into_iter().filter(|g| placed.has(g.pid)).map(|g| (g.pid, (member.id, g))));
+                found.extend(guests.into_iter().filter(|g| is_meant(g.pid)).map(|g| (g.pid, (member.id, g))));
             }
         }
         let home = self.daemon.me().id;
-        found.extend(at_home::processes(settings, placed, &away).into_iter().map(|g| (g.pid, (home, g))));
+        found.extend(at_home::processes(settings, balance, &away).into_iter().map(|g| (g.pid, (home, g))));
         found
     }
 
@@ -316,7 +324,12 @@ impl Rounds {
             return false;
         }
         let (now_ms, home) = (self.daemon.uptime_ms(), self.daemon.me().id);
-        let may_host = |id: u64| id != source && id != home && only.is_none_or(|only| only.contains(&id));
+        let of_owner = round.settings.home;
+        let may_host = |id: u64| match id {
+            id if id == source => false,
+            id if id == home => of_owner,
+            id => only.is_none_or(|only| only.contains(&id)),
+        };
         let others = round.nodes.values().filter(|n| may_host(n.id)).copied();
         let mover = self.movers.entry(source).or_default();
         let mut settings = round.settings.clone();

@@ -43,7 +43,13 @@ pub(crate) struct Choices(Mutex<VecDeque<(Instant, String)>>);
 
 impl Choices {
     /// Takes the best of the candidates and counts it at once, so that of many who choose together not all choose the same.
-    fn take_best(&self, candidates: &[Candidate], params: &Params, at_ms: u64) -> Option<(String, Placement)> {
+    fn take_best(
+        &self,
+        candidates: &[Candidate],
+        process: &ProcessView,
+        params: &Params,
+        at_ms: u64,
+    ) -> Option<(String, Placement)> {
         let mut choices = lock(&self.0);
         while choices.front().is_some_and(|(at, _)| at.elapsed() > CHOICE_AGE) || choices.len() > CHOICES_MAX {
             choices.pop_front();
@@ -61,8 +67,7 @@ impl Choices {
             let chosen_milli = u32::try_from(chosen).unwrap_or(u32::MAX).saturating_mul(DEMAND_MILLI);
             view(c.id, &load, chosen_milli)
         });
-        let process = ProcessView { demand_milli: DEMAND_MILLI, in_scope: true, ..ProcessView::default() };
-        let placement = Placement::new(at_ms, *params, process, views.collect());
+        let placement = Placement::new(at_ms, *params, process.clone(), views.collect());
         // Short of memory is better than nowhere.
         let roomy = placement.order.first().map(|(id, _)| *id);
         let best = roomy.or_else(|| placement.candidates.iter().max_by_key(|n| n.free_mib).map(|n| n.id))?;
@@ -82,6 +87,11 @@ impl Choices {
             choices.remove(at);
         }
     }
+}
+
+/// A program of which nothing is known but its home.
+fn program_of(home: u64) -> ProcessView {
+    ProcessView { home, demand_milli: DEMAND_MILLI, in_scope: true, ..ProcessView::default() }
 }
 
 /// Most cores that are believed (as `policy::NodeView`).
@@ -139,46 +149,46 @@ pub(crate) struct Failed {
     pub(crate) why: String,
 }
 
-/// The node, one of the process' `hosts`, and a connection to the steward of this user's room there.
-pub(crate) fn choose(
+/// A node that will have a program.
+pub(crate) enum Chosen {
+    /// Home itself.
+    Here,
+    /// Another one, and a connection to the steward of the user's room there.
+    There(String, Steward),
+}
+
+/// Connects to the steward of this user's room on a node that was named, one of the process' `hosts`.
+pub(crate) fn named(
     daemon: &Arc<Daemon>,
     owner: u32,
-    on: Option<&str>,
+    name: &str,
     any_cpu: bool,
     hosts: &Hosts,
 ) -> Result<(String, Steward), Error> {
     let me = daemon.me().name;
-    match on {
-        Some(name) if name == me => Err(Refusal::Here { name: me }.into()),
-        Some(name) => {
-            let member = daemon.living_soon(name)?;
-            hosts.check(name)?;
-            let steward = rooms::steward_on(daemon, &member, owner, any_cpu)?;
-            daemon.choices.add(name);
-            Ok((member.name, steward))
-        }
-        None => choose_best(daemon, owner, hosts, &[]),
+    if name == me {
+        return Err(Refusal::Here { name: me }.into());
     }
+    let member = daemon.living_soon(name)?;
+    hosts.check(name)?;
+    let steward = rooms::steward_on(daemon, &member, owner, any_cpu)?;
+    daemon.choices.add(name);
+    Ok((member.name, steward))
 }
 
-/// Says whether [`choose`] would take this node, and which room the user has there; makes none.
+/// Says whether [`named`] would take this node, and which room the user has there; makes none.
 pub(crate) fn rehearse(daemon: &Arc<Daemon>, owner: u32, name: &str, hosts: &Hosts) -> Result<Option<RoomId>, Error> {
     let member = daemon.living_soon(name)?;
     hosts.check(name)?;
     rooms::rehearse(daemon, &member, owner)
 }
 
-/// The node that the policy prefers of those that will have the process and have not `failed` with it.
+/// Chooses the node for a program of this user's, as the policy says, among those that have not `failed` with it.
 ///
 /// # Errors
-/// No such node is left.
-pub(crate) fn choose_best(
-    daemon: &Arc<Daemon>,
-    owner: u32,
-    hosts: &Hosts,
-    failed: &[Failed],
-) -> Result<(String, Steward), Error> {
-    let me = daemon.me().name;
+/// No other node is left.
+pub(crate) fn best(daemon: &Arc<Daemon>, owner: u32, hosts: &Hosts, failed: &[Failed]) -> Result<Chosen, Error> {
+    let me = daemon.me();
     while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -188,15 +198,29 @@ pub(crate) fn choose_best(
     }
     candidates.retain(|c| failed.iter().all(|f| f.node != c.name));
     reasons.splice(..0, failed.iter().map(|f| format!("{}: {}", f.node, f.why)));
-    let params = daemon.policy.params();
-    while let Some((best, placement)) = daemon.choices.take_best(&candidates, &params, daemon.uptime_ms()) {
+    // Whoever asks for another node wants to hear why there is none.
+    if !candidates.is_empty() && daemon.policy.settings().home {
+        let load = daemon.load();
+        let load = Load { rooms_max: load.rooms_max.max(1), ..load };
+        candidates.push(Candidate { name: me.name.clone(), id: me.id, load: Some((load, Instant::now())) });
+    }
+    let (params, process) = (daemon.policy.params(), program_of(me.id));
+    while let Some((best, placement)) = daemon.choices.take_best(&candidates, &process, &params, daemon.uptime_ms()) {
+        if best == me.name {
+            if candidates.len() == 1 {
+                daemon.choices.take_back(&best);
+                break;
+            }
+            daemon.policy.log(::policy::Entry::Placement(placement));
+            return Ok(Chosen::Here);
+        }
         let member = daemon.living(&best).map_err(Error::from);
         let steward = member.and_then(|member| rooms::steward_on(daemon, &member, owner, false));
         match steward {
             Ok(mut steward) => {
                 steward.decision_ms = Some(placement.at_ms);
                 daemon.policy.log(::policy::Entry::Placement(placement));
-                return Ok((best, steward));
+                return Ok(Chosen::There(best, steward));
             }
             Err(e) => {
                 daemon.choices.take_back(&best);
@@ -206,7 +230,7 @@ pub(crate) fn choose_best(
         }
     }
     if reasons.is_empty() {
-        reasons.push(format!("{me} is alone"));
+        reasons.push(format!("{} is alone", me.name));
     }
     reasons.truncate(REASONS_MAX);
     Err(Refusal::Nobody { reasons: reasons.join("; ") }.into())
@@ -265,7 +289,7 @@ mod tests {
     }
 
     fn best(choices: &Choices, candidates: &[Candidate]) -> Option<String> {
-        choices.take_best(candidates, &Params::default(), 0).map(|(name, _)| name)
+        choices.take_best(candidates, &program_of(0), &Params::default(), 0).map(|(name, _)| name)
     }
 
     #[test]

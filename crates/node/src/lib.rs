@@ -34,6 +34,7 @@ mod recall;
 mod reserve;
 mod rooms;
 mod root_trust;
+mod scope;
 mod seal;
 mod serve;
 mod spawn;

@@ -13,7 +13,7 @@ use ctl::tool::{ANSWER_BYTES, Answer, Homecoming, REQUEST_BYTES, Request, packet
 use packet::{FromSender, Peer, Sender};
 
 use crate::caller::{self, ProvenCaller};
-use crate::choice::Failed;
+use crate::choice::{Chosen, Failed};
 use crate::daemon::{Daemon, lock};
 use crate::root_trust::Hosts;
 use crate::steward::Placed;
@@ -157,7 +157,8 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
             let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root, force, homecoming };
             match place(daemon, socket, sender, &descriptors, &wish) {
                 // The steward speaks on this socket from now on.
-                Ok(()) => return,
+                Ok(Going::There) => return,
+                Ok(Going::Here) => Ok(Answer::Here),
                 Err(e) => Err(e),
             }
         }
@@ -203,6 +204,17 @@ struct Wish<'a> {
     homecoming: Homecoming,
 }
 
+/// Where a program goes.
+enum Going {
+    /// The caller executes it itself.
+    Here,
+    /// A steward has the caller.
+    There,
+}
+
+/// What `--on` calls this node, beside its name.
+const HOME: &str = "home";
+
 /// Finds the nodes that may host the caller's program. A caller in a sandbox is refused.
 fn hosts_of(daemon: &Daemon, caller: &ProvenCaller, wish: &Wish<'_>) -> Result<Hosts, Error> {
     let pid = caller.pid();
@@ -218,7 +230,7 @@ fn place(
     sender: Sender,
     descriptors: &[OwnedFd],
     wish: &Wish<'_>,
-) -> Result<(), Error> {
+) -> Result<Going, Error> {
     let [program] = descriptors else {
         return Err(ctl::codec::CodecError::Malformed {
             why: "a program's descriptor must come with the request".into(),
@@ -228,6 +240,15 @@ fn place(
     let stays = |why| Error::StaysHome { why };
     client::check_program(program).map_err(stays)?;
     let caller = ProvenCaller::prove(sender)?;
+    let note = || {
+        if wish.on.is_none() || wish.movable {
+            daemon.balance.placed.add(caller.pid());
+        }
+    };
+    if wish.on.is_some_and(|on| on == HOME || on == daemon.me().name) {
+        note();
+        return Ok(Going::Here);
+    }
     let hosts = hosts_of(daemon, &caller, wish)?;
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
@@ -236,23 +257,26 @@ fn place(
     let mut failed: Vec<Failed> = Vec::new();
     loop {
         let owner = caller.named().uid;
-        let (node, steward) = match wish.on {
+        let chosen = match wish.on {
             // Asked again, it may have a new room.
-            Some(_) => choice::choose(daemon, owner, wish.on, wish.any_cpu, &hosts),
-            None => choice::choose_best(daemon, owner, &hosts, &failed),
+            Some(on) => choice::named(daemon, owner, on, wish.any_cpu, &hosts)
+                .map(|(node, steward)| Chosen::There(node, steward)),
+            None => choice::best(daemon, owner, &hosts, &failed),
         }?;
+        let Chosen::There(node, steward) = chosen else {
+            note();
+            return Ok(Going::Here);
+        };
         match handed(&steward) {
             Ok(Placed::There) => {
                 let (by, decision_ms) = (By::User(owner), steward.decision_ms);
                 history::note(daemon, caller.pid(), Happening::Placed { node, by, decision_ms });
-                if wish.on.is_none() || wish.movable {
-                    daemon.balance.placed.add(caller.pid());
-                }
-                return Ok(());
+                note();
+                return Ok(Going::There);
             }
             Ok(Placed::Unknown) => {
                 tracing::warn!("the room on {node} ended while a program was handed to it");
-                return Ok(());
+                return Ok(Going::There);
             }
             Ok(Placed::Not(why)) if failed.len() < MORE_TRIES => {
                 tracing::info!("process {} is not placed on {node} ({why}): tried again", caller.pid());

@@ -107,7 +107,7 @@ fn on(
     // The user with whom it entered counts, whatever it has become. A steward of an older tern does not know.
     let owner = from.owner().or_else(|_| owner(pid))?;
     let hosts = Hosts::of(daemon, pid, wish.as_root)?;
-    let (_, there) = choice::choose(daemon, owner, Some(to), wish.any_cpu, &hosts)?;
+    let (_, there) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
     let wish = Wish { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, there.room())), (pid, Some(guest), wish))?;
     let why = if wish.by_home {
@@ -195,7 +195,7 @@ fn judge_here(daemon: &Arc<Daemon>, pid: i32, away: Option<&Guest>) -> Result<()
 
 fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
     let Leaving { owner, hosts } = Leaving::check(daemon, pid, wish.as_root)?;
-    let (_, steward) = choice::choose(daemon, owner, Some(to), wish.any_cpu, &hosts)?;
+    let (_, steward) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
     // The steward checks again when the process stands still: it may have become root's meanwhile.
     let wish = Wish { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, steward.room())), (pid, None, wish))?;

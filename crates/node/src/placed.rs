@@ -1,4 +1,5 @@
-//! Which processes the policy placed, and may move on: `placed.json` in the run directory, so that the next daemon knows too.
+//! Process trees that the policy may move: those that it placed (`placed.json` in the run directory), and those that users
+//! put in scope (`trees.json`), so that the next daemon knows too.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -9,8 +10,10 @@ use std::sync::Mutex;
 use crate::daemon::lock;
 use crate::hosted::{parent, start_time};
 
-/// Name of the file.
-const FILE: &str = "placed.json";
+/// The file of what the policy placed.
+pub(crate) const PLACED: &str = "placed.json";
+/// The file of what users put in scope.
+pub(crate) const TREES: &str = "trees.json";
 /// Most processes that are remembered.
 const PLACED_MAX: usize = 4096;
 /// So many generations are looked through for one that was placed.
@@ -34,8 +37,9 @@ struct All {
 }
 
 impl Placed {
-    pub(crate) fn load(run_dir: &Path) -> Placed {
-        let file = run_dir.join(FILE);
+    /// Reads one of the files.
+    pub(crate) fn load(run_dir: &Path, file: &str) -> Placed {
+        let file = run_dir.join(file);
         let started = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         Placed { file, all: Mutex::new(All { started, changed: false }) }
     }
@@ -49,15 +53,31 @@ impl Placed {
         }
     }
 
+    /// Takes a process and its descendants out; whether any was in.
+    pub(crate) fn remove(&self, pid: i32) -> bool {
+        let Ok(root) = u32::try_from(pid) else { return false };
+        let mut all = lock(&self.all);
+        let before = all.started.len();
+        all.started.retain(|pid, _| !lineage(*pid).any(|ancestor| ancestor == root));
+        all.changed |= all.started.len() != before;
+        all.started.len() != before
+    }
+
+    /// Nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.all).started.is_empty()
+    }
+
     /// It, or a process that it descends from, was. A child is remembered, for its parents may end before it.
     pub(crate) fn has(&self, pid: i32) -> bool {
         let Ok(pid) = u32::try_from(pid) else { return false };
         let Some(started) = start_time(pid) else { return false };
         let mut all = lock(&self.all);
-        let ancestors = std::iter::successors(Some(pid), |pid| parent(*pid).filter(|parent| *parent > 1));
-        let found = ancestors
-            .take(GENERATIONS)
-            .any(|pid| all.started.get(&pid).is_some_and(|started| start_time(pid) == Some(*started)));
+        if all.started.is_empty() {
+            return false;
+        }
+        let found =
+            lineage(pid).any(|pid| all.started.get(&pid).is_some_and(|started| start_time(pid) == Some(*started)));
         if found {
             all.add(pid, started);
         }
@@ -83,6 +103,11 @@ impl Placed {
     }
 }
 
+/// A process and those that it descends from.
+fn lineage(pid: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(pid), |pid| parent(*pid).filter(|parent| *parent > 1)).take(GENERATIONS)
+}
+
 impl All {
     fn add(&mut self, pid: u32, started: u64) {
         if self.started.len() >= PLACED_MAX {
@@ -105,13 +130,16 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        let placed = Placed::load(&dir);
+        let placed = Placed::load(&dir, PLACED);
         assert!(!placed.has(pid));
         placed.add(own);
         assert!(placed.has(pid) && !placed.has(1));
         placed.save().unwrap();
-        let next = Placed::load(&dir);
+        let next = Placed::load(&dir, PLACED);
         assert!(next.has(pid));
+        assert!(next.remove(own) && !next.has(pid) && next.is_empty() && !next.remove(own));
+        placed.save().unwrap();
+        let next = Placed::load(&dir, PLACED);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!next.has(pid));

@@ -1,49 +1,40 @@
 //! What the tool is answered about the policy.
 
-use ::policy::{SettingError, Settings};
+use ::policy::Settings;
 use ctl::tool::{Answer, Hint, Pin, SettingRow};
 use packet::Peer;
 
 use crate::daemon::Daemon;
+use crate::scope::{self, Wanted};
 use crate::{Error, history, log, policy};
-
-/// `scope=mine` is each user's own.
-const MINE: &str = "mine";
 
 pub(crate) fn show(daemon: &Daemon, peer: Peer) -> Answer {
     let settings = daemon.policy.settings();
     let rows = settings.rows().into_iter().map(|(name, value, allowed, text)| {
-        let mine = name == "scope" && settings.users.contains(&peer.uid);
-        let value = if mine { format!("{value} + {MINE}") } else { value };
+        let value = if name == "scope" { scope::shown(daemon, &settings, peer, value) } else { value };
         SettingRow { name: name.to_owned(), value, allowed, text: text.to_owned() }
     });
     Answer::Policy(rows.collect())
 }
 
-/// Root sets anything; users say whether all of their own processes are in scope.
+/// Root sets anything; users say which of their own processes are in scope.
 pub(crate) fn set(daemon: &Daemon, peer: Peer, changes: &[(String, String)]) -> Result<Answer, Error> {
-    let own_scope = |(name, value): &(String, String)| name == "scope" && (value == MINE || peer.uid != 0);
-    if peer.uid != 0 && !changes.iter().all(own_scope) {
-        return Err(Error::NotAllowed { what: "tern policy set (but for scope=mine and scope=tern)" });
+    let (of_scope, others): (Vec<_>, Vec<_>) = changes.iter().partition(|(name, _)| name == "scope");
+    if peer.uid != 0 && !others.is_empty() {
+        return Err(Error::NotAllowed { what: "tern policy set (but for scope)" });
     }
-    let apply = |settings: &mut Settings| changes.iter().try_for_each(|change| apply(settings, peer, change));
+    let scopes: Vec<Wanted> =
+        of_scope.iter().map(|(_, value)| scope::understood(peer, value)).collect::<Result<_, _>>()?;
+    let apply = |settings: &mut Settings| {
+        others.iter().try_for_each(|(name, value)| settings.set(name, value))?;
+        scopes.iter().try_for_each(|scope| scope.apply(settings, peer))
+    };
     daemon.policy.change(&daemon.identity, apply)?;
+    scopes.iter().for_each(|scope| scope.apply_to_trees(daemon));
     for (name, value) in changes {
         tracing::info!(uid = peer.uid, "policy: {name}={value}");
     }
     Ok(Answer::Done)
-}
-
-fn apply(settings: &mut Settings, peer: Peer, (name, value): &(String, String)) -> Result<(), SettingError> {
-    match (name.as_str(), value.as_str()) {
-        ("scope", MINE) => settings.opt(peer.uid, true),
-        ("scope", "tern") if peer.uid != 0 => settings.opt(peer.uid, false),
-        ("scope", _) if peer.uid != 0 => {
-            let range = "mine or tern".into();
-            Err(SettingError::Range { name: name.clone(), value: value.chars().take(60).collect(), range })
-        }
-        (name, value) => settings.set(name, value),
-    }
 }
 
 pub(crate) fn decisions(daemon: &Daemon, lines: u32) -> Result<Answer, Error> {
@@ -77,12 +68,18 @@ pub(crate) fn why(daemon: &Daemon, pid: i32, uid: u32) -> Vec<String> {
         ];
         lines.extend(said.iter().filter(|(is, _)| *is).map(|(_, text)| format!("policy: its user says: {text}")));
     }
-    if !settings.in_scope(uid, daemon.balance.placed.has(pid)) {
-        let (why, more) = match history::start_of(daemon, pid) {
-            Some(_) => ("since `tern run --on` named its node", "`tern run --on NODE --movable` lets it be moved on"),
-            None => {
-                ("since tern did not start it", "`tern policy set scope=mine` puts all processes of a user in scope")
+    let balance = &daemon.balance;
+    if !settings.in_scope(uid, balance.placed.has(pid) || balance.trees.has(pid)) {
+        let tree = format!("`tern policy set scope=tree:{pid}` puts it and what it starts in scope");
+        let (why, more) = match (history::start_of(daemon, pid), uid) {
+            (Some(_), _) => {
+                ("since `tern run --on` named its node", "`tern run --on NODE --movable` lets it be moved on".into())
             }
+            (None, 0) => ("since tern did not start it", tree),
+            (None, _) => (
+                "since tern did not start it",
+                format!("{tree}, `tern policy set scope=mine` all processes of its user"),
+            ),
         };
         lines.push(format!("policy: not in scope, {why}; {more}"));
     }

@@ -32,6 +32,6 @@ pub use mover::{Mover, Reservation};
 pub use params::{Mode, Params};
 pub use place::place;
 pub use root_on::RootOn;
-pub use settings::{Scope, SettingError, Settings};
+pub use settings::{SCOPES, Scope, SettingError, Settings};
 pub use speed::{speed_milli, work};
 pub use view::{Hint, NodeView, ProcessView, Tie};

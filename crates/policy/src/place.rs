@@ -9,6 +9,9 @@ use crate::{NodeView, Params, ProcessView};
 /// room for what is not known yet, and measured speeds of equal nodes differ by some per cent.
 const EMPTIER: f64 = 0.1;
 
+/// What home counts less than an equal node, for a core: it also serves the files and calls of its processes elsewhere.
+const HOME_SERVES: f64 = 0.3;
+
 /// Candidates that have room, best first, each with what the process' coming changes there (thousandths of utility; the highest is best).
 /// Equal ones are ordered by load, then by id turned by the process' id, so that not all choose the same.
 pub fn place(process: &ProcessView, candidates: &[NodeView], params: &Params) -> Vec<(u64, i64)> {
@@ -17,7 +20,8 @@ pub fn place(process: &ProcessView, candidates: &[NodeView], params: &Params) ->
         let site = Site::of(node);
         let after = (site.load + demand) * site.ln_rate(site.load + demand);
         let utility = after - site.load * site.ln_rate(site.load);
-        let value = utility - demand * distance(process, node.id, params).ln();
+        let serves = if node.id == process.home { HOME_SERVES * demand } else { 0.0 };
+        let value = utility - serves - demand * distance(process, node.id, params).ln();
         ((value - EMPTIER * site.crowding().min(10.0)) * 1000.0).round() as i64
     };
     let mut found: Vec<(i64, u32, u64, u64)> = candidates
@@ -62,6 +66,11 @@ mod tests {
         assert_eq!(first(&[NodeView { free_mib: 100, ..node(1, 0, 1000, 1000) }]), None);
         assert_eq!(first(&[node(1, 1000, 2000, 1020), node(2, 0, 2000, 1000)]), Some(2), "a core is free on both");
         assert_eq!(first(&[]), None);
+        let of_first = ProcessView { home: 1, ..process.clone() };
+        let first_of = |nodes: &[NodeView]| place(&of_first, nodes, &Params::default()).first().map(|p| p.0);
+        assert_eq!(first_of(&[node(1, 0, 1000, 1000), node(2, 0, 1000, 1000)]), Some(2), "home serves what is away");
+        assert_eq!(first_of(&[node(1, 0, 1000, 1000), node(2, 1000, 1000, 1000)]), Some(1), "home is idle");
+        assert_eq!(first_of(&[node(1, 0, 1000, 1000), node(2, 0, 1000, 400)]), Some(1), "the other is slow");
         let talks = ProcessView { ties: vec![Tie { node: 1, calls_per_s: 50_000 }], ..process };
         let near = place(&talks, &[node(1, 500, 1000, 1000), node(2, 0, 1000, 1000)], &Params::default());
         assert_eq!(near[0].0, 1);

@@ -13,6 +13,9 @@ const NOBODY: u32 = 65_534;
 /// Most users that have opted in.
 const USERS_MAX: usize = 4096;
 
+/// Values of `scope`.
+pub const SCOPES: &str = "started, users, user:NAME, tree:PID (both with - before them: no more), or mine";
+
 /// Which processes may be moved unasked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -57,6 +60,8 @@ pub struct Settings {
     pub quiet: bool,
     /// Running processes of this home are moved unasked.
     pub moves: bool,
+    /// Home is one of the nodes that the policy chooses from, for its own processes.
+    pub home: bool,
     /// Whom the policy may move.
     pub scope: Scope,
     /// Nodes that may host processes with root's rights over this one.
@@ -74,6 +79,7 @@ impl Default for Settings {
             guests: true,
             quiet: false,
             moves: false,
+            home: true,
             scope: Scope::default(),
             root_on: RootOn::default(),
             users: BTreeSet::new(),
@@ -101,11 +107,12 @@ impl Settings {
             "guests" => self.guests = flag()?,
             "quiet" => self.quiet = flag()?,
             "moves" => self.moves = flag()?,
+            "home" => self.home = flag()?,
             "scope" => {
                 self.scope = match value {
-                    "tern" => Scope::Tern,
+                    "tern" | "started" => Scope::Tern,
                     "users" => Scope::Users,
-                    _ => return Err(range("tern, users, or (for the user who says it) mine")),
+                    _ => return Err(range(SCOPES)),
                 }
             }
             "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
@@ -146,11 +153,12 @@ impl Settings {
             ("guests", flag(self.guests), words("on, off"), "This node hosts programs of other nodes"),
             ("stay", flag(self.stay), words("on, off"), "Nothing leaves this node unasked"),
             ("moves", flag(self.moves), words("on, off"), "Running processes of this home are moved unasked"),
+            ("home", flag(self.home), words("on, off"), "The policy may choose this node, too, for its own programs"),
             ("quiet", flag(self.quiet), words("on, off"), "This node neither decides nor attracts"),
             (
                 "scope",
                 words(scope),
-                words("tern, users; mine"),
+                words("started (tern), users; mine, user:NAME, tree:PID; -user:NAME, -tree:PID"),
                 "Whom the policy may move: what tern started, or ordinary users' all",
             ),
             (
@@ -188,9 +196,25 @@ impl Settings {
         Ok(())
     }
 
+    /// Root puts all processes of a user in scope, its own too, or takes them out again.
+    ///
+    /// # Errors
+    /// Too many users.
+    pub fn put(&mut self, uid: u32, in_scope: bool) -> Result<(), SettingError> {
+        if !in_scope {
+            self.users.remove(&uid);
+        } else if self.users.len() < USERS_MAX || self.users.contains(&uid) {
+            self.users.insert(uid);
+        } else {
+            let range = format!("at most {USERS_MAX} users");
+            return Err(SettingError::Range { name: "scope".into(), value: format!("user:{uid}"), range });
+        }
+        Ok(())
+    }
+
     /// May a process of this user be moved unasked? `below_tern`: it was started by one of tern's own commands.
     pub fn in_scope(&self, uid: u32, below_tern: bool) -> bool {
-        below_tern || (is_ordinary(uid) && (self.scope == Scope::Users || self.users.contains(&uid)))
+        below_tern || self.users.contains(&uid) || (is_ordinary(uid) && self.scope == Scope::Users)
     }
 
     /// The numbers, or what was written to a file, within their ranges.
@@ -253,7 +277,7 @@ mod tests {
                 assert_eq!(settings.clone().checked().as_ref(), Ok(&settings));
             }
         }
-        for flag in ["stay", "guests", "quiet", "moves"] {
+        for flag in ["stay", "guests", "quiet", "moves", "home"] {
             for text in ["1", "", "ON", "maybe"] {
                 assert!(settings.set(flag, text).unwrap_err().to_string().ends_with("on or off is expected"), "{flag}");
             }
@@ -281,6 +305,11 @@ mod tests {
         assert!(settings.in_scope(1001, false) && !settings.in_scope(33, false) && !settings.in_scope(0, false));
         settings.opt(1000, false).unwrap();
         assert!(settings.users.is_empty());
+        settings.put(0, true).unwrap();
+        assert!(settings.in_scope(0, false) && !settings.in_scope(33, false));
+        settings.put(0, false).unwrap();
+        settings.set("scope", "started").unwrap();
+        assert!(!settings.in_scope(0, false) && settings.scope == Scope::Tern);
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn lies_are_bounded_said_and_outlived() {
     let measured = |row: &Value| (1..50_000).contains(&row["load"]["speed_milli"].as_u64().unwrap_or(0));
     let all = || nodes(&lab).into_iter().filter(|row| measured(row) && row["state"] == "alive").count() == 3;
     eventually("all are known", all);
+    ok(&lab, &["policy", "set", "home=off"]);
     let running = || lab.exec("n1", ["tern", "run", "--", "true"]).unwrap().status.success();
     assert!(running());
     let log = ok(&lab, &["log", "--decisions"]);

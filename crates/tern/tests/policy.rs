@@ -52,9 +52,10 @@ fn settings_are_checked_kept_and_each_users_own() {
     ok(&lab, "n1", &["policy", "set", "residency_ms=2000", "stay=on"]);
     let as_user = |args: &[&str]| lab.exec("n1", [&AS_USER[..], &["tern", "policy", "set"], args].concat()).unwrap();
     assert!(as_user(&["stay=off"]).errors().contains("is for root"));
-    assert!(as_user(&["scope=users"]).errors().contains("mine or tern is expected"));
+    assert!(as_user(&["scope=users"]).errors().contains("tree:PID, mine, or started (tern) is expected"));
     assert!(as_user(&["scope=mine"]).status.success());
-    assert_eq!((setting(&lab, &AS_USER, "scope"), setting(&lab, &[], "scope")), ("tern + mine".into(), "tern".into()));
+    let scopes = [setting(&lab, &AS_USER, "scope"), setting(&lab, &[], "scope")];
+    assert_eq!(scopes, ["tern + mine", "tern + user:4711"]);
     // The daemon is killed; the lab's init starts no other.
     let status: Value = serde_json::from_str(&ok(&lab, "n1", &["status", "--json"])).unwrap();
     lab.exec("n1", ["kill", "-KILL", &status["pid"].to_string()]).unwrap();
@@ -76,6 +77,7 @@ fn loads_show_what_runs_and_new_programs_go_elsewhere() {
     let mut busy = lab.spawn("n1", busy).unwrap();
     eventually("n2 is busy", || (800..u64::MAX).contains(&load(&lab, "n2", "runnable_milli")));
     eventually("n3 is not", || load(&lab, "n3", "runnable_milli") < 400);
+    ok(&lab, "n1", &["policy", "set", "home=off"]);
     let place = || ok(&lab, "n1", &["run", "--", "true"]);
     place();
     let log = ok(&lab, "n1", &["log", "--decisions"]);
@@ -116,7 +118,7 @@ fn places(lab: &Lab) -> Vec<String> {
 #[test]
 fn running_programs_go_where_there_is_room_and_leave_when_the_owner_says_so() {
     let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
-    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n1", &["policy", "set", "moves=on", "home=off"]);
     ok(&lab, "n3", &["policy", "set", "guests=off"]);
     eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
     let spin = ["timeout", "--foreground", "-s", "KILL", "200", "tern", "run", "--"];
@@ -150,7 +152,7 @@ fn running_programs_go_where_there_is_room_and_leave_when_the_owner_says_so() {
 #[test]
 fn what_a_placed_program_makes_is_moved_too_and_by_the_next_daemon() {
     let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
-    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n1", &["policy", "set", "moves=on", "home=off"]);
     ok(&lab, "n3", &["policy", "set", "guests=off"]);
     eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
     // The shell itself only waits.
@@ -186,7 +188,7 @@ fn set_quota(lab: &Lab, node: &str, cpus: f64) {
 /// A program that computes was placed on n2; n3 takes guests since.
 fn with_a_busy_program() -> (Lab, std::process::Child) {
     let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
-    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n1", &["policy", "set", "moves=on", "home=off"]);
     ok(&lab, "n3", &["policy", "set", "guests=off"]);
     eventually("n1 hears of it", || load(&lab, "n3", "rooms_max") == 0);
     let words =
@@ -263,7 +265,7 @@ const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef
 #[test]
 fn nobody_is_killed_where_memory_runs_out_if_another_node_has_room() {
     let lab = common::lab_of(&Options { memory_bytes: Some(160 << 20), ..common::options(3) });
-    ok(&lab, "n1", &["policy", "set", "moves=on", "mode=off"]);
+    ok(&lab, "n1", &["policy", "set", "moves=on", "home=off", "mode=off"]);
     let words =
         ["timeout", "--foreground", "-s", "KILL", "100", "tern", "run", "--on", "n2", "--movable", "--force", "--"];
     let grows = || lab.spawn("n1", [&words[..], &["perl", "-e", GROWS]].concat()).unwrap();
@@ -303,7 +305,7 @@ fn a_room_outlives_guests_that_take_all_memory() {
 #[test]
 fn a_user_who_opts_in_has_running_programs_sent_away() {
     let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
-    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n1", &["policy", "set", "moves=on", "home=off"]);
     let busy = ["timeout", "-s", "KILL", "200", "sh", "-c", "while :; do :; done"];
     let mut running: Vec<_> = (0..3).map(|_| lab.spawn("n1", [&AS_USER[..], &busy].concat()).unwrap()).collect();
     eventually("they run", || load(&lab, "n1", "runnable_milli") > 2000);
@@ -362,7 +364,7 @@ fn balance_is_calm_and_a_newcomer_is_not_flooded() {
     let lab = common::lab_of(&options);
     ok(&lab, "n4", &["policy", "set", "guests=off"]);
     eventually("n1 hears of it", || load(&lab, "n4", "rooms_max") == 0);
-    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    ok(&lab, "n1", &["policy", "set", "moves=on", "home=off"]);
     let busy = |node: &str| {
         let words = ["timeout", "-s", "KILL", "100", "tern", "run", "--on", node, "--movable", "--", "sh", "-c"];
         lab.spawn("n1", [&words[..], &["while :; do :; done"]].concat()).unwrap()
@@ -409,4 +411,70 @@ fn scenarios_run_on_real_processes_and_are_resumed() {
     let (outcomes, said) = run("2,3");
     assert_eq!((outcomes.len(), said.lines().count()), (4, 3), "{said}");
     assert!(fails(&lab, &["bench", "table1", "--scale", "0"]).contains("from 1 to 1000"));
+}
+
+/// Programs that compute, of the lab's root, started at home by this prefix; they end when this is dropped.
+struct Spinners(Vec<std::process::Child>);
+
+impl Spinners {
+    fn start(lab: &Lab, prefix: &[&str], count: usize) -> Spinners {
+        let words = [&["timeout", "--foreground", "-s", "KILL", "200"], prefix, &["sh", "-c", "while :; do :; done"]];
+        Spinners((0..count).map(|_| lab.spawn("n1", words.concat()).unwrap()).collect())
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().and_then(|()| child.wait()).map(drop).unwrap();
+        }
+    }
+}
+
+#[test]
+fn home_is_a_node_like_others() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    for on in ["home", "n1"] {
+        let output = tern(&lab, "n1", &["run", "--on", on, "--", "sh", "-c", "echo $0 ran; exit 3"]);
+        assert_eq!((output.status.code(), output.text().trim()), (Some(3), "sh ran"), "{}", output.errors());
+    }
+    let three = Spinners::start(&lab, &["tern", "run", "--"], 3);
+    eventually("two are away", || places(&lab) == ["n2", "n3"]);
+    eventually("one runs at home", || (200..u64::MAX).contains(&load(&lab, "n1", "runnable_milli")));
+    // `timeout` passes no SIGKILL on. The node has processes of its own alone.
+    lab.exec("n1", ["pkill", "-KILL", "-f", "while :; do :; done"]).unwrap();
+    drop(three);
+    eventually("nobody is away", || places(&lab).is_empty());
+    // What was placed is brought home to a core that is idle.
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    let _three = Spinners::start(&lab, &["tern", "run", "--on", "n2", "--movable", "--"], 3);
+    eventually("each node has one", || {
+        places(&lab) == ["n2", "n3"] && (200..u64::MAX).contains(&load(&lab, "n1", "runnable_milli"))
+    });
+}
+
+#[test]
+fn root_puts_a_process_tree_in_scope() {
+    let lab = common::lab_of(&lab::Options { cpus: Some(0.3), ..common::options(3) });
+    ok(&lab, "n1", &["policy", "set", "moves=on"]);
+    let script = "echo $$; (while :; do :; done) & (while :; do :; done) & (while :; do :; done) & wait";
+    let mut tree = lab.spawn("n1", ["timeout", "--foreground", "-s", "KILL", "200", "sh", "-c", script]).unwrap();
+    let mut pid = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(tree.stdout.take().unwrap()), &mut pid).unwrap();
+    let pid = pid.trim();
+    let scope = format!("scope=tree:{pid}");
+    let why = ok(&lab, "n1", &["why", pid]);
+    assert!(why.contains(&format!("`tern policy set {scope}`")) && !why.contains("scope=mine"), "{why}");
+    ok(&lab, "n1", &["policy", "set", &scope]);
+    assert!(!ok(&lab, "n1", &["why", pid]).contains("not in scope"));
+    assert!(setting(&lab, &[], "scope").contains(&format!("tree:{pid}")));
+    eventually("two of its three children go away", || places(&lab) == ["n2", "n3"]);
+    let as_user = lab.exec("n1", [&AS_USER[..], &["tern", "policy", "set", &scope]].concat()).unwrap();
+    assert!(as_user.errors().contains("another user's process in scope is for root"), "{}", as_user.errors());
+    ok(&lab, "n1", &["policy", "set", &format!("scope=-tree:{pid}"), "scope=user:root"]);
+    assert_eq!(setting(&lab, &[], "scope"), "tern + mine");
+    ok(&lab, "n1", &["policy", "set", "scope=-user:root", "scope=started"]);
+    assert_eq!(setting(&lab, &[], "scope"), "tern");
+    lab.exec("n1", ["pkill", "-KILL", "-P", pid]).unwrap();
+    tree.kill().and_then(|()| tree.wait()).unwrap();
 }

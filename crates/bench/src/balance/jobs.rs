@@ -49,7 +49,7 @@ pub fn run(
     (scale, memory): (f64, bool),
 ) -> Result<Ran, Error> {
     let shipped = if column == Strategy::Opportunity { "opportunity" } else { "rotate" };
-    ask(&["policy", "set", if column == Strategy::Static { "moves=off" } else { "moves=on" }])?;
+    ask(&["policy", "set", if column == Strategy::Static { "moves=off" } else { "moves=on" }, "home=off"])?;
     ask(&["policy", "set", &format!("mode={}", mode.unwrap_or(shipped))])?;
     let before = moves()?;
     let first_s = work.jobs.first().map_or(0.0, |job| job.at_s);
