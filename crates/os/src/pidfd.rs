@@ -43,6 +43,13 @@ impl PidFd {
         .map(drop)
     }
 
+    /// Whether the process has ended, reaped or not.
+    pub fn has_ended(&self) -> bool {
+        let mut polled = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live pollfd.
+        unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
+    }
+
     /// For poll: readable when the process has ended.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         std::os::fd::AsFd::as_fd(&self.0)

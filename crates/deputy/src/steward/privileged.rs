@@ -302,8 +302,11 @@ impl Privileged {
     /// The process is no deputy, whatever it says: its body ends, and nothing is done for it any more. The process itself
     /// ends with it while it is still its user's; a program that gives rights is not the steward's to kill.
     pub(super) fn expel(&mut self, pid: i32, why: &ProofError) {
-        tracing::warn!(pid, "a deputy is not trusted any more: {why}");
         let gone = self.room.table().deputies.remove(&pid);
+        // One that was killed shows nothing of what it was.
+        if gone.as_ref().is_none_or(|deputy| !deputy.pidfd.has_ended()) {
+            tracing::warn!(pid, "a deputy is not trusted any more: {why}");
+        }
         self.room.poller.forget_process(pid);
         self.room.heir.dismiss(pid);
         if let Some(deputy) = gone
