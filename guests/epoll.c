@@ -13,7 +13,8 @@ int main(int argc, char **argv) {
     CHECK(write(p[1], "x", 1) == 1 && write(v, &one, 8) == 8);
     GUEST_POINT();
     SAY("both: %d", epoll_pwait(e, out, 4, 1000, NULL));
-    SAY("level only: %d, %d", epoll_wait(e, out, 4, 0), (int)out[0].data.u64);
+    int ready = epoll_wait(e, out, 4, 0);
+    SAY("level only: %d, %d", ready, (int)out[0].data.u64);
     CHECK(write(v, &one, 8) == 8);
     SAY("edge again: %d", epoll_wait(e, out, 4, 0));
     in.events = EPOLLIN | EPOLLONESHOT;
