@@ -26,6 +26,8 @@ pub fn barred(who: &Credentials, files: &[(PathBuf, i32)]) -> Result<Vec<bool>> 
 fn is_barred(path: &Path, flags: i32) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     let mode = match flags & libc::O_ACCMODE {
+        // Only the way there counts.
+        _ if flags & libc::O_PATH != 0 => libc::F_OK,
         libc::O_RDONLY => libc::R_OK,
         libc::O_WRONLY => libc::W_OK,
         _ => libc::R_OK | libc::W_OK,

@@ -66,6 +66,16 @@ const KINDS: &[(&str, &str, &str)] = &[
     ),
     ("sc(272, 0x10000000)", "True", "namespace"),
     (
+        "os.mkdir('p', 0o700); d = os.open('p', 0); os.fchmod(1, 0o666); os.setresgid(7, 7, 7); os.setresuid(7, 7, 7); sc(157, 4, 1)",
+        "True",
+        "may not open",
+    ),
+    (
+        "os.mkdir('w', 0o700); g = sys.argv[3]; os.chdir('w'); os.fchmod(1, 0o666); os.setresgid(7, 7, 7); os.setresuid(7, 7, 7); sc(157, 4, 1)",
+        "True",
+        "may not enter its working directory",
+    ),
+    (
         "import threading; e = threading.Event(); t = threading.Thread(target=lambda: (sc(272, 0x200), e.wait())); t.start()",
         "e.set() is None",
         "working directory of its own",

@@ -28,6 +28,26 @@ pub fn barred(pid: i32, files: &[&File]) -> Result<Vec<bool>, BodyError> {
     Ok(found.into_iter().zip(files).map(|(barred, file)| barred && !file.removed).collect())
 }
 
+/// These files, which are all opened anew elsewhere, if process `pid` may open each of them again and enter its working directory.
+pub fn checked(pid: i32, files: Vec<File>, cwd: &[u8]) -> Result<Vec<File>, BodyError> {
+    // Who enters a directory looks into it.
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let inside = File { path: [cwd, b"/."].concat(), inode: 0, flags, removed: false };
+    let all: Vec<&File> = files.iter().chain([&inside]).collect();
+    let found = barred(pid, &all)?;
+    match found.iter().zip(&all).find(|(barred, _)| **barred) {
+        None => Ok(files),
+        Some((_, file)) if **file == inside => {
+            let name = String::from_utf8_lossy(cwd);
+            Err(BodyError::Stays(format!("it may not enter its working directory ({name}) any more: its rights are others")))
+        }
+        Some((_, file)) => {
+            let name = String::from_utf8_lossy(&file.path);
+            Err(BodyError::Stays(format!("it may not open {name} any more, which it has open or mapped: its rights are others")))
+        }
+    }
+}
+
 fn may_everything(uid: u32, capabilities: u64) -> bool {
     const CAP_DAC_OVERRIDE: u64 = 1 << 1;
     uid == 0 && capabilities & CAP_DAC_OVERRIDE != 0

@@ -107,7 +107,7 @@ impl Observed {
         unopened(pid, &gathered.removed(), others.processes())?;
         let cwd = working_directory(pid)?;
         let umask = process::status(pid)?.umask;
-        let files = files.list().to_vec();
+        let files = barred::checked(pid, files.list().to_vec(), &cwd)?;
         Ok(Observed { memories, raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
     }
 
