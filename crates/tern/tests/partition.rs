@@ -90,7 +90,12 @@ fn a_silent_host_is_not_chosen_though_it_has_a_room() {
 #[test]
 fn a_cut_link_is_told_of() {
     let lab = common::lab_of(&common::options(2));
-    let mut run = lab.spawn("n1", ["tern", "run", "--on", "n2", "--", "sleep", "1000"]).unwrap();
+    // Home lists it before it runs there.
+    let mut command = lab.in_node("n1", ["tern", "run", "--on", "n2", "--", "sh", "-c", "echo up; exec sleep 1000"]);
+    let mut run = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut up = String::new();
+    std::io::BufReader::new(run.stdout.as_mut().unwrap()).read_line(&mut up).unwrap();
+    assert_eq!(up, "up\n");
     let says = |args: &[&str]| {
         let done = lab.exec("n1", [&["tern"], args].concat()).unwrap();
         (done.text(), done.errors())

@@ -19,7 +19,7 @@ for i in range(10000): time.sleep(0.01); print(i, flush=True)' > said & pid=$!
         tern image show --json picture | python3 -c 'import json, sys; i = json.load(sys.stdin)
 print(sorted(i), len(i["threads"]), i["process"]["cwd"] == sys.argv[1], i["objects"]["pipes"][0]["content"])' "$PWD"
         kill $pid
-        (cat picture; printf 'c\0\1\0\0\0\0\0') > more; printf '\11' | dd of=picture bs=1 seek=10 conv=notrunc 2> dd
+        (cat picture; printf 'c\0\1\0\0\0\0\0') > more; printf '\377' | dd of=picture bs=1 seek=10 conv=notrunc 2> dd
         head -c 100 /dev/urandom > noise
         for f in more picture noise /dev/null missing; do tern image show $f 2>&1 | head -1; done
         tern image save 1000000 x 2>&1 | grep -c "tern: process 1000000"
@@ -32,7 +32,7 @@ print(sorted(i), len(i["threads"]), i["process"]["cwd"] == sys.argv[1], i["objec
         "4",
         "['areas', 'descriptors', 'files', 'objects', 'process', 'threads'] 1 True [97, 98, 99]",
         "tern: more: the image holds state that is not known here: section 99, version 1; upgrade this tern",
-        "tern: picture: the image holds state that is not known here: section 1 (process), version 9; upgrade this tern",
+        "tern: picture: the image holds state that is not known here: section 1 (process), version 255; upgrade this tern",
         "tern: noise: no process image of this version of tern",
         "tern: /dev/null: no process image of this version of tern",
         "tern: reading missing: No such file or directory (os error 2)",
