@@ -28,6 +28,17 @@ impl State {
     }
 }
 
+/// Whether a process has executed a program since it was made (PF_FORKNOEXEC of its flags in /proc/PID/stat, linux/sched.h).
+pub fn has_executed(pid: i32) -> bool {
+    const PF_FORKNOEXEC: u64 = 0x40;
+    const FLAGS_BEHIND_NAME: usize = 6;
+    let Ok(text) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
+    let text = String::from_utf8_lossy(&text);
+    let flags =
+        text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(FLAGS_BEHIND_NAME)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & PF_FORKNOEXEC == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

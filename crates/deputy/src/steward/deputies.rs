@@ -318,6 +318,8 @@ pub struct Deputy {
     pub proof: DeputyProof,
     /// Who it is, as the kernel says: those of its first thread, and of all that have none of their own.
     pub credentials: Credentials,
+    /// Its body has executed a program since it was made: then its parent may not choose its group any more (setpgid(2)).
+    pub has_executed: bool,
     /// Its securebits (capabilities(7)), as it has set them while it was away.
     pub securebits: u32,
     /// Program and arguments.
@@ -374,6 +376,7 @@ impl Deputy {
             proof,
             phase: Phase::Arriving,
             credentials: Credentials { uid: [u32::MAX; 4], gid: [u32::MAX; 4], ..Credentials::default() },
+            has_executed: false,
             securebits: 0,
             program,
             threads: HashMap::from([(pid, Thread::arriving(channel))]),

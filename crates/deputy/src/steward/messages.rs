@@ -216,6 +216,9 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
     if !may_be_forwarded(call.nr) {
         return Err(libc::EINVAL);
     }
+    if i64::from(call.nr) == libc::SYS_setpgid && is_late(table, pid, &call) {
+        return Err(libc::EACCES);
+    }
     call.blocked &= JOB_STOPS;
     let Table { deputies, anchors, calls, .. } = table;
     let deputy = deputies.get_mut(&pid).ok_or(libc::ESRCH)?;
@@ -232,6 +235,15 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
     deputy.own_thread(tid).ok_or(libc::ESRCH)?.give(job);
     calls.insert(id, (pid, tid));
     Ok(())
+}
+
+/// The group of a child is its own to choose when that has executed a program (setpgid(2)). Its deputy has executed none: the kernel would allow it.
+fn is_late(table: &Table, pid: i32, call: &Call) -> bool {
+    let [child, _, told, ..] = call.args;
+    let child = child as i32;
+    // The room may say so before it has told of the program.
+    let has_executed = table.deputies.get(&child).is_some_and(|deputy| told != 0 || deputy.has_executed);
+    child != pid && has_executed && os::process::status(child).is_ok_and(|status| status.ppid == pid)
 }
 
 /// A call that waits for something to come and has done nothing until then: it can be interrupted, and made again, without anybody's notice.

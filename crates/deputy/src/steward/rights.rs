@@ -94,6 +94,7 @@ pub fn execute(room: &Shared, pid: i32) {
         }
     }
     deputy.set_rights(pid, &next);
+    deputy.has_executed = true;
 }
 
 impl Privileged {

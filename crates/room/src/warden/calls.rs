@@ -97,6 +97,7 @@ impl Asked {
             Class::GoHome(errno) => self.go_home(i32::from(errno.0)),
             Class::Refused(errno) => self.refuse(i32::from(errno.0)),
             Class::Local | Class::Unused => self.local(),
+            Class::Home if self.nr as i64 == libc::SYS_setpgid => self.set_group(),
             Class::Home => self.forward(),
             Class::Special(special) => self.special(special),
         }
@@ -204,6 +205,20 @@ impl Asked {
             self.room.orders.give(Order::Show { host: self.waiting.host_tid, which: Which::All });
         }
         !shows
+    }
+
+    /// setpgid: whether a child has executed a program, this kernel knows first. Home is told by an argument that the call does not have.
+    fn set_group(self) {
+        let child = self.args[0] as i32;
+        let host = self.room.guests().host(child).filter(|_| child != self.who.pid);
+        let has_executed = host.is_some_and(|host| os::stopped::has_executed(host.0));
+        match self.pack() {
+            Ok((mut call, back)) => {
+                call.args[2] = has_executed.into();
+                self.ask(call, After::Write(back), false);
+            }
+            Err(errno) => self.value(-i64::from(errno)),
+        }
     }
 
     fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {

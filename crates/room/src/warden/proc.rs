@@ -58,6 +58,8 @@ enum Step {
     Again(String),
     List,
     Content,
+    /// What home knows of this descriptor of a process here.
+    Info(HostTid, i32),
     /// To be put together with what this process' kernel says.
     Merge(HostTid, Merged, merge::Asker),
 }
@@ -190,6 +192,10 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
         Step::Again(_) => proc.device.bytes(unique, out),
         Step::List => proc.open_listing(unique, postcard::from_bytes(out).map_err(|_| libc::EIO)?),
         Step::Content => proc.open_file(unique, out.to_vec()),
+        Step::Info(host, fd) => {
+            let flags = os::process::fd_info(host.0, fd).map_err(|_| libc::ENOENT)?.flags;
+            proc.open_file(unique, merge::info(&String::from_utf8_lossy(out), flags).into_bytes());
+        }
         Step::Merge(host, what, asker) => {
             let home = String::from_utf8_lossy(out);
             let merged = match what {
@@ -222,9 +228,23 @@ impl Asked<'_> {
     }
 
     fn place(&self, path: &[u8]) -> Place {
-        let guests = self.room.guests();
-        let runs = |pid| guests.get(pid).is_some_and(|guest| guest.runs);
-        place::of(path, runs, |pid| guests.get(pid).is_some_and(|guest| guest.has_moved))
+        let place = {
+            let guests = self.room.guests();
+            let runs = |pid| guests.get(pid).is_some_and(|guest| guest.runs);
+            place::of(path, runs, |pid| guests.get(pid).is_some_and(|guest| guest.has_moved))
+        };
+        match &place {
+            Place::Inside(pid, rest) => self.described_at_home(*pid, rest).unwrap_or(place),
+            _ => place,
+        }
+    }
+
+    /// What is known of a descriptor that stays at home, home's kernel says.
+    fn described_at_home(&self, pid: i32, rest: &str) -> Option<Place> {
+        let fd = place::described(rest)?;
+        let standin = self.room.standin_of(self.host(pid).ok()?, fd)?;
+        let number = self.room.guests().get(pid)?.numbers.get(&standin).copied()?;
+        Some(Place::Info(pid, fd, number))
     }
 
     /// A thread of a process that lives here.
@@ -313,7 +333,8 @@ impl Asked<'_> {
             Place::Myself | Place::MyThread | Place::Link(_) => (None, link),
             Place::Process(pid) => (Some(*pid), libc::S_IFDIR | 0o555),
             Place::Descriptors(pid) => (Some(*pid), libc::S_IFDIR | 0o500),
-            Place::Merged(pid, _) | Place::Maps(pid, _) => (Some(*pid), libc::S_IFREG | 0o444),
+            Place::Infos(pid) => (Some(*pid), libc::S_IFDIR | 0o555),
+            Place::Merged(pid, _) | Place::Maps(pid, _) | Place::Info(pid, ..) => (Some(*pid), libc::S_IFREG | 0o444),
             Place::Leads(pid, _) => (Some(*pid), link),
             Place::Descriptor(pid, fd) => {
                 (Some(*pid), own::mode(self.host(*pid)?, &format!("fd/{fd}")).ok_or(libc::ENOENT)?)
@@ -408,6 +429,7 @@ impl Asked<'_> {
         let names = match self.place(&path) {
             Place::Process(pid) => own::names(self.host(pid)?, ""),
             Place::Descriptors(pid) => own::names(self.host(pid)?, "fd"),
+            Place::Infos(pid) => own::names(self.host(pid)?, "fdinfo"),
             Place::Root | Place::Home => return self.ask(path, Look::Names, Step::List),
             _ => return Err(libc::ENOTDIR),
         };
@@ -423,6 +445,10 @@ impl Asked<'_> {
                 let may_see_all = self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?);
                 let is_itself = self.asker.is_some_and(|(_, who)| who.tid == pid);
                 self.ask(path, Look::Content, Step::Merge(host, what, merge::Asker { may_see_all, is_itself }))
+            }
+            Place::Info(pid, fd, number) => {
+                let path = format!("{pid}/fdinfo/{number}").into_bytes();
+                self.ask(path, Look::Content, Step::Info(self.host(pid)?, fd))
             }
             Place::Maps(pid, name) => {
                 let host = self.host(pid)?;

@@ -98,6 +98,18 @@ const OF_THE_ROOM: [&str; 17] = [
 ];
 const ALSO_OF_THE_ROOM: [&str; 3] = ["nonvoluntary_ctxt", "x86_Thread_features", "Speculation"];
 
+/// /proc/PID/fdinfo/N. `flags`: those of the descriptor here; whether it closes at exec is the body's affair, all else the open file's at home.
+pub fn info(home: &str, flags: i32) -> String {
+    let line = |line: &str| {
+        let at_home = line.strip_prefix("flags:\t").and_then(|text| i32::from_str_radix(text.trim_end(), 8).ok());
+        at_home.map_or_else(
+            || line.to_owned(),
+            |at_home| format!("flags:\t0{:o}\n", at_home & !libc::O_CLOEXEC | flags & libc::O_CLOEXEC),
+        )
+    };
+    home.split_inclusive('\n').map(line).collect()
+}
+
 /// /proc/PID/status.
 pub fn status(home: &str, room: &str, asker: Asker) -> String {
     let value = |name: &str| room.lines().find(|line| line.split(':').next() == Some(name));
@@ -140,6 +152,14 @@ mod tests {
         assert_eq!(&fields[..8], ["50", "(a ) b)", "R", "7", "50", "6", "34816", "60"]);
         assert_eq!(&fields[13..22], ["106", "58", "7", "8", "25", "5", "3", "0", "1234"]);
         assert_eq!((fields[25], fields[37], fields[38]), ("11", "17", "1"));
+    }
+
+    #[test]
+    fn descriptors_close_here() {
+        let home = "pos:\t0\nflags:\t02004002\nmnt_id:\t15\nino:\t6\ninotify wd:1 ino:2 sdev:3 mask:100\n";
+        assert_eq!(info(home, 0), home.replace("02004002", "04002"));
+        assert_eq!(info(home, libc::O_CLOEXEC | libc::O_RDWR), home);
+        assert_eq!(info("odd", 0), "odd");
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub enum Place {
     Descriptor(i32, i32),
     /// Its maps, with home's numbers of devices if it has seen these.
     Maps(i32, &'static str),
+    /// The directory of what is to be known of its descriptors.
+    Infos(i32),
+    /// What is to be known of a descriptor that stays at home, where it has this number (the last).
+    Info(i32, i32, i32),
     /// Another entry of such a process: in the room's own.
     Inside(i32, String),
     /// The home's.
@@ -108,11 +112,17 @@ pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool, has_moved: impl Fn(i32) -> 
         Some("status") => Place::Merged(pid, Merged::Status),
         Some(name @ ("exe" | "cwd" | "root")) => Place::Leads(pid, name.into()),
         Some("fd") => Place::Descriptors(pid),
+        Some("fdinfo") => Place::Infos(pid),
         Some(rest) => match MAPS.iter().find(|name| **name == rest) {
             Some(name) if has_moved(pid) => Place::Maps(pid, name),
             _ => below_process(pid, rest),
         },
     }
+}
+
+/// The descriptor of which this entry of a process tells.
+pub fn described(rest: &str) -> Option<i32> {
+    number(rest.strip_prefix("fdinfo/")?)
 }
 
 /// The name that a program knows of what is in /proc: the room's own has another.
@@ -169,6 +179,7 @@ mod tests {
         assert_eq!(place("50/status"), Place::Merged(50, Merged::Status));
         assert_eq!(place("50/fd/3"), Place::Descriptor(50, 3));
         assert_eq!(place("50/maps"), Place::Inside(50, "maps".into()));
+        assert_eq!((place("50/fdinfo"), described("fdinfo/7")), (Place::Infos(50), Some(7)));
         assert_eq!(place("52/maps"), Place::Maps(52, "maps"));
         assert_eq!(place("50/mountinfo"), Place::Home);
         assert_eq!(place("50/net/tcp"), Place::Home);
