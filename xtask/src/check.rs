@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use crate::house;
 use crate::tool::{self, Result, cargo, tree};
 
 /// The longest that a source file may be.
@@ -13,7 +14,7 @@ type Check = (&'static str, fn() -> Result<()>);
 
 /// Runs all checks, and says which failed.
 pub fn run_all() -> Vec<&'static str> {
-    let checks: [Check; 6] = [
+    let checks: [Check; 7] = [
         ("formatting", || tool::run(cargo().args(["fmt", "--all", "--check"]))),
         ("lints", || {
             tool::run(cargo().args([
@@ -30,6 +31,7 @@ pub fn run_all() -> Vec<&'static str> {
         }),
         ("layers", || tool::run(cargo().args(["test", "--quiet", "--package", "xtask"]))),
         ("file lengths", file_lengths),
+        ("rules of the house", house::check),
         ("documentation", || {
             tool::run(cargo().args(["doc", "--quiet", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-D warnings"))
         }),
