@@ -138,7 +138,10 @@ mod tests {
 
     #[test]
     fn an_end_leaves_its_reason() {
-        let by_signal = || drop(unsafe { libc::raise(libc::SIGIO) });
+        let by_signal = || {
+            // SAFETY: a signal to this process, which does not handle it.
+            unsafe { libc::raise(libc::SIGIO) };
+        };
         assert_eq!(last_words_of(by_signal).as_deref(), Some("it got signal 29"));
         assert_eq!(last_words_of(|| std::process::exit(3)).as_deref(), Some("it ended by itself"));
         let by_panic = || drop(std::panic::catch_unwind(|| panic!("too\nmuch")));

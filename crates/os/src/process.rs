@@ -1,5 +1,7 @@
 //! What the kernel says of a process (proc(5)), parsed by hand.
 
+mod limits;
+
 use crate::{Error, Result};
 use std::path::PathBuf;
 
@@ -499,7 +501,7 @@ const LIMITS: usize = 16;
 pub fn limits(pid: i32) -> Result<Vec<(u64, u64)>> {
     match limits_by_call(pid) {
         // Another user's limits ask for CAP_SYS_RESOURCE, which root lacks in many containers; the file does not.
-        Err(_) => limits_by_file(pid),
+        Err(_) => limits::by_file(pid),
         found => found,
     }
 }
@@ -586,21 +588,6 @@ impl Drop for MoreDescriptors {
         // One that has ended has no limits.
         let _ = set_descriptor_limit(self.pid, self.before);
     }
-}
-
-/// /proc/PID/limits: a header, then a line for each limit, in the order of their numbers (fs/proc/base.c).
-fn limits_by_file(pid: i32) -> Result<Vec<(u64, u64)>> {
-    /// Where the soft limit begins: behind the name.
-    const NAME_BYTES: usize = 26;
-    let text = slurp(pid, "limits")?;
-    let text = String::from_utf8_lossy(&text);
-    let value = |word: &str| if word == "unlimited" { Some(u64::MAX) } else { word.parse().ok() };
-    let line = |line: &str| {
-        let mut words = line.get(NAME_BYTES..)?.split_whitespace();
-        Some((value(words.next()?)?, value(words.next()?)?))
-    };
-    let found: Option<Vec<_>> = text.lines().skip(1).take(LIMITS).map(line).collect();
-    found.filter(|limits| limits.len() == LIMITS).ok_or_else(|| odd(pid, "limits"))
 }
 
 #[cfg(test)]

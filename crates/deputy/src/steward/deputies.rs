@@ -10,7 +10,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
 use wire::message::{BodyUsage, CallId, Credentials, StandinId};
 
 /// The most refusals that are remembered of one process.
@@ -351,7 +350,7 @@ pub struct Deputy {
     /// ... and if the body has ended, ends with this then.
     pub ends_with: Option<Vec<u8>>,
     /// Its standard error, which nobody in the room has any more, and since when: perhaps the body has been killed, and there is something to say.
-    pub stderr: Option<(Instant, OwnedFd)>,
+    pub stderr: Option<(std::time::Instant, OwnedFd)>,
     /// Its body misses pages that lie in this process' memory.
     pub misses: Option<i32>,
     /// Whether it is stopped, since that was looked at first.

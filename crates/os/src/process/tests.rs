@@ -25,7 +25,7 @@ fn reads_itself() {
     assert_eq!(status.tgid, me);
     assert_eq!(status.ns_tids.last(), Some(&me));
     assert_eq!(limits(me).unwrap().len(), 16);
-    assert_eq!(limits_by_file(me).unwrap(), limits_by_call(me).unwrap());
+    assert_eq!(limits::by_file(me).unwrap(), limits_by_call(me).unwrap());
     assert!(descriptors(me).unwrap().contains(&0));
     assert!(arguments(me).unwrap().ends_with(&[0]));
     times(me).unwrap();

@@ -48,7 +48,7 @@ fn programs_that_have_all_open_that_they_may_leave_others_theirs() {
     };
     // The first three have more than twice as many together as the steward's table holds, ...
     let mut greedy = [start(1000), start(1000), start(1000)];
-    let mut said: Vec<_> = greedy.iter_mut().map(|child| crate::lines_of(child)).collect();
+    let mut said: Vec<_> = greedy.iter_mut().map(crate::lines_of).collect();
     for lines in &mut said {
         assert_eq!(lines.next().unwrap().unwrap(), "1000");
     }

@@ -11,7 +11,6 @@ use image::{Descriptor, File, Image, Object, Objects, Opened};
 use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
-use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -380,7 +379,7 @@ fn areas(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
 
 /// The file that an area shows: still the one of that name, or one that has none any more.
 fn named(area: &Area) -> Result<File, String> {
-    let path = Path::new(OsStr::from_bytes(&area.name));
+    let path = Path::new(std::ffi::OsStr::from_bytes(&area.name));
     if mounts::is_hidden(path) {
         return Err(format!("it has {} mapped, and each node has a place of its own there", path.display()));
     }
