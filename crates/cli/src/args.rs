@@ -294,6 +294,9 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 /// `tern move`
 #[derive(Clone, Debug, clap::Args)]
 pub struct Move {
+    /// Do not say on standard error that the process stood still for over a second
+    #[arg(long, env = "TERN_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
+    pub quiet: bool,
     /// PID at home
     pub pid: i32,
     /// Node; `home` brings it back

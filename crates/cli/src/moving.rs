@@ -50,7 +50,9 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
                 if interrupts.is_none() {
                     eprintln!("tern: too late to call it off: process {} runs on {}", args.pid, args.node);
                 }
-                tell_of_long_freezes(args.pid, &legs);
+                if !args.quiet {
+                    tell_of_long_freezes(args.pid, &legs);
+                }
                 return Ok(legs);
             }
             Ok(_) => return Err(client::unexpected()),

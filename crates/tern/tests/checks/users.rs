@@ -100,6 +100,7 @@ fn programs_that_give_rights_give_them() {
     let text = at_home(
         &shared(),
         r#"
+        export TERN_QUIET=1
         as() { setpriv --reuid nobody --regid nogroup --clear-groups -- "$@"; }
         until_() { tries=0; until eval "$1" || [ $tries -gt 1000 ]; do sleep 0.01; tries=$((tries + 1)); done; }
         told() { sed 's/^\(nobody [A-Z]*\) .*/\1 .../; s/^\(Last password change\).*/\1/' | tr '\n' ' '; echo; }

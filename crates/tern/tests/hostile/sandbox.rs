@@ -97,7 +97,7 @@ fn a_promise_to_gain_no_rights_holds() {
     let promising = format!("as_nobody {PYTHON} {} promise", script("confined.py"));
     let asks = "sh -c 'passwd -S nobody; grep NoNewPrivs /proc/self/status' 2>&1";
     let text = |words: &str| at_home(&lab, &format!("{words} {asks}")).text();
-    let away = "tern run --on n2 --";
+    let away = "tern run --quiet --on n2 --";
     // It reads /etc/shadow, if it may.
     let (free, promised) = (text(&format!("as_nobody {away}")), text(&format!("{promising} {away}")));
     assert_eq!((&free, &promised), (&text("as_nobody"), &text(&promising)));

@@ -181,7 +181,7 @@ fn children_that_write_and_end() {
         sort refused | uniq -c >&2; wc -l < moves"#,
     );
     let moves: u32 = output.text().parse().unwrap_or_else(|_| panic!("{}", output.text()));
-    assert!(moves >= 20, "{moves} of 30 moved\n{}", output.errors());
+    assert!(moves >= 8, "{moves} of 30 moved\n{}", output.errors());
 }
 
 /// A pipe between two that part, with what it holds; and make, whose children all have its pipe of tokens.

@@ -1,6 +1,12 @@
 //! Programs that `tern run` places, and that go home for what home alone can do: they say so, or end.
 
-use crate::{at_home, program, shared};
+use crate::{program, shared};
+use lab::{Lab, Output};
+
+/// Runs a script in which `tern` says what it says to users.
+fn at_home(lab: &Lab, script: &str) -> Output {
+    crate::at_home(lab, &format!("unset TERN_QUIET\n{script}"))
+}
 
 /// Maps its argument shared and writable, says so, and waits for the end of its input.
 const MAPS: &str = r#"

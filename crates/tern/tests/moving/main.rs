@@ -57,6 +57,7 @@ pub(crate) fn shared() -> Arc<Lab> {
 
 /// Functions of all scripts: `until CONDITION` waits for it, `lines FILE N` for so many lines, `same PID` prints what must not change by a round trip.
 pub(crate) const TOOLS: &str = r#"
+export TERN_QUIET=1
 until_() {
     tries=0
     while ! eval "$1"; do

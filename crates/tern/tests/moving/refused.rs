@@ -240,9 +240,8 @@ fn a_fifo_opened_away_keeps_its_process_there() {
         &lab,
         r#"
         mkfifo fifo hold; exec 9<> hold
-        tern run --on n2 /usr/bin/python3 -c 'import os; f = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK); print("up", flush=True); input()' <&9 > said 2>&1 &
+        tern run --on n2 /usr/bin/python3 -c 'import os; f = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK); print("up", flush=True); input()' <&9 > said 2>&1 & pid=$!
         until_ '[ -s said ]'; cat said
-        pid=$(tern ps | awk '/python3/ { print $1 }')
         tern move $pid n3 2>&1; tern move $pid home 2>&1
         echo >&9; wait"#,
     )

@@ -83,7 +83,7 @@ fn compare(lab: &Lab, seed: u64, count: u64, until: Instant) -> String {
         }
         let script = lines::script(&mut Draw::new(number));
         let native = run(lab, &script, "");
-        let placed = run(lab, &script, "tern run --on n2 --");
+        let placed = run(lab, &script, "tern run --quiet --on n2 --");
         // What differs from itself says nothing about placing.
         if native != placed && native == run(lab, &script, "") {
             let difference = format!("== seed {number}\n{}\n", describe(&script, &native, &placed));

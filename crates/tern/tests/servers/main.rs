@@ -37,7 +37,7 @@ fn run(lab: &Lab, script: &str, port: u16, placed: bool) -> String {
     for entry in std::fs::read_dir(inputs()).unwrap().flatten() {
         std::fs::copy(entry.path(), outside.join(entry.file_name())).unwrap();
     }
-    let on = |node: &str| if placed { format!("tern run --on {node} --") } else { String::new() };
+    let on = |node: &str| if placed { format!("tern run --quiet --on {node} --") } else { String::new() };
     let (run, elsewhere) = (on("n2"), on("n3"));
     let line = format!(
         "cd {place} && PATH=$PATH:/usr/sbin PORT={port} RUN='{run}' ELSEWHERE='{elsewhere}' exec timeout -s KILL {LIMIT_S} {script}"
