@@ -71,6 +71,8 @@ fn a_slow_steward_is_waited_for() {
 #[test]
 fn another_node_is_tried_when_a_room_fails() {
     let lab = lab(3);
+    // Home, which has no room, is no choice here.
+    assert!(lab.exec("n1", ["tern", "policy", "set", "home=off"]).unwrap().status.success());
     for (fault, on) in [
         ("place:error", None),
         ("place:kill", None),
