@@ -24,7 +24,7 @@ pub struct HostedGuest {
     pub cpu_us: u64,
     /// Resident memory, bytes.
     pub rss_bytes: u64,
-    /// Threads.
+    /// How many threads the process has.
     pub threads: u32,
     /// For how long it has been here, seconds.
     pub here_s: u64,
@@ -50,7 +50,7 @@ pub enum Leaving {
 /// The guests that an order to leave names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Whom {
-    /// All.
+    /// Every guest of this node.
     All,
     /// Those of this home.
     Home(String),

@@ -26,13 +26,13 @@ pub enum News {
         /// The bytes that it wrote.
         out: Vec<u8>,
     },
-    /// SIGCHLD.
+    /// The SIGCHLD that tells the parent.
     Signal {
         /// The parent.
         pid: i32,
         /// The thread that it is for, if it is for one.
         tid: Option<i32>,
-        /// siginfo.
+        /// The signal as the parent gets it (siginfo_t of sigaction(2)).
         info: [u8; 128],
     },
 }
