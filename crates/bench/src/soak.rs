@@ -132,7 +132,7 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
             report.seconds = begun.elapsed().as_secs_f64();
             return Ok(report);
         }
-        display.running((begun.elapsed(), whole), running.len(), &report);
+        display.running(begun.elapsed(), whole, running.len(), &report);
         running.retain_mut(|victim| match victim.ended() {
             Some(complaint) => {
                 display.clear();
@@ -185,7 +185,7 @@ pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<Known
         if stop::signal().is_some() {
             break;
         }
-        display.natively(program.name, (number + 1, all.len()));
+        display.natively(program.name, number + 1, all.len());
         let begun = Instant::now();
         let expected = victims::natively(program, &dir.join("native"))?;
         known.push(Known { program: **program, expected, native_s: begun.elapsed().as_secs_f64() });

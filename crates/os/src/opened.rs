@@ -55,11 +55,11 @@ pub type Holders = HashMap<FileId, Vec<(i32, i32)>>;
 /// Which of these `processes` have some of the files open that process `pid` is asked about; at least one, and all that have an open file
 /// in common with it. Likewise `sockets`, which the process need not have. A machine's processes may have hundreds of thousands of
 /// descriptors: beyond some the kernel is asked for its list, where it gives one.
-pub fn holders((pid, files): (i32, &HashSet<FileId>), processes: &[i32], sockets: &HashSet<FileId>) -> Holders {
+pub fn holders(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &HashSet<FileId>) -> Holders {
     let (mut found, mut looks) = (Holders::new(), 0);
     for (at, process) in processes.iter().enumerate() {
         if looks > LOOKS_MAX
-            && let Some(rest) = listed((pid, files), &processes[at..], sockets)
+            && let Some(rest) = listed(pid, files, &processes[at..], sockets)
         {
             rest.into_iter().for_each(|(file, held)| found.entry(file).or_default().extend(held));
             return found;
@@ -74,7 +74,7 @@ pub fn holders((pid, files): (i32, &HashSet<FileId>), processes: &[i32], sockets
 }
 
 /// The same by the kernel's list; `None` if it gives none, or does not show one of the files with the process.
-fn listed((pid, files): (i32, &HashSet<FileId>), processes: &[i32], sockets: &HashSet<FileId>) -> Option<Holders> {
+fn listed(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &HashSet<FileId>) -> Option<Holders> {
     let before: HashSet<(i32, FileId)> = files_of(pid).ok()?.into_iter().collect();
     let list = kernel::all()?;
     // What had this number before and after was this file when the list was made.
@@ -197,8 +197,8 @@ mod tests {
             assert!(found.is_empty(), "{found:?}");
             held
         };
-        assert_eq!(sorted(holders((me, &files), &processes, &HashSet::new())), expected);
-        match listed((me, &files), &processes, &HashSet::new()) {
+        assert_eq!(sorted(holders(me, &files, &processes, &HashSet::new())), expected);
+        match listed(me, &files, &processes, &HashSet::new()) {
             Some(found) => assert_eq!(sorted(found), expected),
             None => println!("skipped: this kernel lists no open files to this process"),
         }
@@ -208,7 +208,7 @@ mod tests {
         let mut sleep = Command::new("sleep");
         crowd.0.push(sleep.arg("1000").stdin(std::os::fd::OwnedFd::from(there)).spawn().unwrap());
         let last = crowd.0.last().unwrap().id() as i32;
-        if let Some(found) = listed((me, &files), &[last], &sockets) {
+        if let Some(found) = listed(me, &files, &[last], &sockets) {
             assert_eq!(found.into_iter().collect::<Vec<_>>(), [(*sockets.iter().next().unwrap(), vec![(last, 0)])]);
         }
         drop(here);

@@ -21,12 +21,12 @@ impl Display {
     }
 
     /// One of so many programs is run natively now.
-    pub fn natively(&mut self, name: &str, (number, all): (usize, usize)) {
+    pub fn natively(&mut self, name: &str, number: usize, all: usize) {
         self.tell(&format!("runs {name} natively ({number} of {all})"));
     }
 
-    /// So long of so long is over.
-    pub fn running(&mut self, (gone, all): (Duration, Duration), running: usize, report: &Report) {
+    /// Tells that `gone` of `all` the time is over, and what runs.
+    pub fn running(&mut self, gone: Duration, all: Duration, running: usize, report: &Report) {
         let minutes = |time: Duration| time.as_secs_f64() / 60.0;
         let (gone, all) = (minutes(gone), minutes(all));
         self.tell(&format!("{gone:.1} of {all:.1} min, {running} running, {}", report.counts()));

@@ -123,7 +123,7 @@ const GET_CURRENT_TASK_BTF: i32 = 158;
 const FRAME: u8 = 10;
 
 /// One instruction (`struct bpf_insn`).
-fn op(code: u8, (to, from): (u8, u8), offset: i32, number: i32) -> u64 {
+fn op(code: u8, to: u8, from: u8, offset: i32, number: i32) -> u64 {
     u64::from(code)
         | u64::from(to | from << 4) << 8
         | u64::from(offset as i16 as u16) << 16
@@ -141,65 +141,65 @@ fn program(kernel: &Layout) -> Vec<u64> {
     // Reads bytes of the kernel's from the address in register 3 to this place in the frame.
     let read = |to: i32, bytes: i32| {
         [
-            op(MOVE, (1, FRAME), 0, 0),
-            op(ADD_NUMBER, (1, 0), 0, to),
-            op(MOVE_NUMBER, (2, 0), 0, bytes),
-            op(CALL, (0, 0), 0, PROBE_READ_KERNEL),
+            op(MOVE, 1, FRAME, 0, 0),
+            op(ADD_NUMBER, 1, 0, 0, to),
+            op(MOVE_NUMBER, 2, 0, 0, bytes),
+            op(CALL, 0, 0, 0, PROBE_READ_KERNEL),
         ]
     };
     // Reads the address of the `struct pid` of the process of the task in register 1.
     let pid_of = |to: i32| {
-        let mut all = vec![op(LOAD_64, (3, 1), kernel.group_leader, 0), op(ADD_NUMBER, (3, 0), 0, kernel.thread_pid)];
+        let mut all = vec![op(LOAD_64, 3, 1, kernel.group_leader, 0), op(ADD_NUMBER, 3, 0, 0, kernel.thread_pid)];
         all.extend(read(to, 8));
         all
     };
     let mut all = vec![
-        op(MOVE, (CALLER, 1), 0, 0),
-        op(LOAD_64, (FILE, CALLER), file, 0),
-        op(LOAD_64, (TASK, CALLER), task, 0),
+        op(MOVE, CALLER, 1, 0, 0),
+        op(LOAD_64, FILE, CALLER, file, 0),
+        op(LOAD_64, TASK, CALLER, task, 0),
         // Patched below: what is told at the end names no file.
-        op(JUMP_IF_EQUAL, (FILE, 0), 0, 0),
-        op(JUMP_IF_EQUAL, (TASK, 0), 0, 0),
-        op(LOAD_64, (1, FILE), kernel.f_inode, 0),
-        op(STORE_64, (FRAME, 1), -32, 0),
-        op(LOAD_64, (1, 1), kernel.i_ino, 0),
-        op(STORE_64, (FRAME, 1), -24, 0),
-        op(STORE_64, (FRAME, FILE), -16, 0),
-        op(LOAD_32, (1, CALLER), fd, 0),
-        op(STORE_32, (FRAME, 1), -4, 0),
+        op(JUMP_IF_EQUAL, FILE, 0, 0, 0),
+        op(JUMP_IF_EQUAL, TASK, 0, 0, 0),
+        op(LOAD_64, 1, FILE, kernel.f_inode, 0),
+        op(STORE_64, FRAME, 1, -32, 0),
+        op(LOAD_64, 1, 1, kernel.i_ino, 0),
+        op(STORE_64, FRAME, 1, -24, 0),
+        op(STORE_64, FRAME, FILE, -16, 0),
+        op(LOAD_32, 1, CALLER, fd, 0),
+        op(STORE_32, FRAME, 1, -4, 0),
         // In how deep a namespace the asking process is.
-        op(CALL, (0, 0), 0, GET_CURRENT_TASK_BTF),
-        op(MOVE, (1, 0), 0, 0),
+        op(CALL, 0, 0, 0, GET_CURRENT_TASK_BTF),
+        op(MOVE, 1, 0, 0, 0),
     ];
     all.extend(pid_of(-40));
-    all.extend([op(LOAD_64, (3, FRAME), -40, 0), op(ADD_NUMBER, (3, 0), 0, kernel.level)]);
-    all.extend([op(MOVE_NUMBER, (1, 0), 0, 0), op(STORE_64, (FRAME, 1), -48, 0)]);
+    all.extend([op(LOAD_64, 3, FRAME, -40, 0), op(ADD_NUMBER, 3, 0, 0, kernel.level)]);
+    all.extend([op(MOVE_NUMBER, 1, 0, 0, 0), op(STORE_64, FRAME, 1, -48, 0)]);
     all.extend(read(-48, 4));
-    all.push(op(LOAD_32, (LEVEL, FRAME), -48, 0));
+    all.push(op(LOAD_32, LEVEL, FRAME, -48, 0));
     // The number of the file's process in that namespace.
-    all.push(op(MOVE, (1, TASK), 0, 0));
+    all.push(op(MOVE, 1, TASK, 0, 0));
     all.extend(pid_of(-40));
     all.extend([
-        op(LOAD_64, (3, FRAME), -40, 0),
-        op(MULTIPLY_NUMBER, (LEVEL, 0), 0, kernel.upid_bytes),
-        op(ADD, (3, LEVEL), 0, 0),
-        op(ADD_NUMBER, (3, 0), 0, kernel.numbers + kernel.nr),
-        op(MOVE_NUMBER, (1, 0), 0, 0),
-        op(STORE_32, (FRAME, 1), -8, 0),
+        op(LOAD_64, 3, FRAME, -40, 0),
+        op(MULTIPLY_NUMBER, LEVEL, 0, 0, kernel.upid_bytes),
+        op(ADD, 3, LEVEL, 0, 0),
+        op(ADD_NUMBER, 3, 0, 0, kernel.numbers + kernel.nr),
+        op(MOVE_NUMBER, 1, 0, 0, 0),
+        op(STORE_32, FRAME, 1, -8, 0),
     ]);
     all.extend(read(-8, 4));
     all.extend([
-        op(LOAD_64, (1, CALLER), meta, 0),
-        op(LOAD_64, (1, 1), seq, 0),
-        op(MOVE, (2, FRAME), 0, 0),
-        op(ADD_NUMBER, (2, 0), 0, -(HELD_BYTES as i32)),
-        op(MOVE_NUMBER, (3, 0), 0, HELD_BYTES as i32),
-        op(CALL, (0, 0), 0, SEQ_WRITE),
+        op(LOAD_64, 1, CALLER, meta, 0),
+        op(LOAD_64, 1, 1, seq, 0),
+        op(MOVE, 2, FRAME, 0, 0),
+        op(ADD_NUMBER, 2, 0, 0, -(HELD_BYTES as i32)),
+        op(MOVE_NUMBER, 3, 0, 0, HELD_BYTES as i32),
+        op(CALL, 0, 0, 0, SEQ_WRITE),
     ]);
     let end = all.len() as i32;
-    all[3] = op(JUMP_IF_EQUAL, (FILE, 0), end - 4, 0);
-    all[4] = op(JUMP_IF_EQUAL, (TASK, 0), end - 5, 0);
-    all.extend([op(MOVE_NUMBER, (0, 0), 0, 0), op(EXIT, (0, 0), 0, 0)]);
+    all[3] = op(JUMP_IF_EQUAL, FILE, 0, end - 4, 0);
+    all[4] = op(JUMP_IF_EQUAL, TASK, 0, end - 5, 0);
+    all.extend([op(MOVE_NUMBER, 0, 0, 0, 0), op(EXIT, 0, 0, 0, 0)]);
     all
 }
 

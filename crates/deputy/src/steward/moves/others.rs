@@ -33,7 +33,7 @@ impl Open {
             return Open { looked_for, found: Holders::new(), in_common: Mutex::default() };
         }
         let mut on_the_way = OnTheWay::of(pid);
-        let found = opened::holders((pid, &looked_for), processes, &on_the_way.waiting);
+        let found = opened::holders(pid, &looked_for, processes, &on_the_way.waiting);
         for (file, holders) in &found {
             holders.iter().for_each(|(process, fd)| on_the_way.seen(*process, *fd, *file));
         }
