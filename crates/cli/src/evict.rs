@@ -81,7 +81,14 @@ fn persist<T>(
         let left = ask(insist)?;
         insist = match left.is_empty() {
             true => return Ok(left),
-            false if any_goes(&left) => Insist::No,
+            // Children that were begun meanwhile end like those that were there.
+            false if any_goes(&left) => {
+                if insist == Insist::Kill {
+                    Insist::Kill
+                } else {
+                    Insist::No
+                }
+            }
             false => match insisting.next() {
                 Some(more) => {
                     // What has just been tried is not tried again at once.
@@ -265,6 +272,24 @@ mod tests {
             let left = persist(kill, ask, goes).unwrap();
             assert_eq!((asked.into_inner(), left.is_empty()), (wanted, kill));
         }
+    }
+
+    #[test]
+    fn children_begun_while_their_parent_is_ended_end_too() {
+        let stays = Leaving::Stays { why: "its home does not answer".into() };
+        let kills = RefCell::new(0);
+        let ask = |insist| {
+            *kills.borrow_mut() += u32::from(insist == Insist::Kill);
+            // The first order ends the parent, whose new child was not on the list.
+            Ok(match *kills.borrow() {
+                0 => vec![guest(stays.clone())],
+                1 if insist == Insist::Kill => vec![guest(Leaving::Goes)],
+                1 => vec![guest(stays.clone())],
+                _ => Vec::new(),
+            })
+        };
+        let goes = |left: &[HostedGuest]| left.iter().any(|g| g.leaving == Some(Leaving::Goes));
+        assert!(persist(true, ask, goes).unwrap().is_empty());
     }
 
     #[test]

@@ -209,7 +209,8 @@ mod tests {
         crowd.0.push(sleep.arg("1000").stdin(std::os::fd::OwnedFd::from(there)).spawn().unwrap());
         let last = crowd.0.last().unwrap().id() as i32;
         if let Some(found) = listed(me, &files, &[last], &sockets) {
-            assert_eq!(found.into_iter().collect::<Vec<_>>(), [(*sockets.iter().next().unwrap(), vec![(last, 0)])]);
+            // The new program closes what it did not inherit after its parent goes on (fs/exec.c): a look may come before.
+            assert_eq!(found.get(sockets.iter().next().unwrap()), Some(&vec![(last, 0)]));
         }
         drop(here);
     }
