@@ -16,9 +16,14 @@ pub fn words(errand: &Errand) -> String {
             let name = systable::name(*nr).unwrap_or("an unknown call");
             let on = file.as_deref().map_or(String::new(), |file| format!(" of {}", printable(file)));
             let why = systable::row(*nr).map_or("", |row| row.why);
-            match is_mmap(*nr) {
-                true => format!("{name}(2){on}, shared and writable: others must see at once what it stores there"),
-                false => format!("{name}(2){on}: {why}"),
+            match i64::from(*nr) {
+                libc::SYS_mmap => {
+                    format!("{name}(2){on}, shared and writable: others must see at once what it stores there")
+                }
+                libc::SYS_execve | libc::SYS_execveat => {
+                    format!("{name}(2){on}: a program that gives rights, which home alone can give")
+                }
+                _ => format!("{name}(2){on}: {why}"),
             }
         }
     }
@@ -52,6 +57,8 @@ mod tests {
         assert!(said.starts_with("mmap(2) of /tmp/hsperfdata_me/12?, shared and writable"), "{said}");
         assert!(help(&java).unwrap().contains("-XX:+PerfDisableSharedMem"));
         assert!(help(&Errand::call_on(libc::SYS_mmap as u32, b"/x")).unwrap().contains("MAP_PRIVATE"));
+        let sudo = Errand::call_on(libc::SYS_execve as u32, b"/usr/bin/sudo");
+        assert_eq!(words(&sudo), "execve(2) of /usr/bin/sudo: a program that gives rights, which home alone can give");
         let queue = Errand::call(libc::SYS_mq_open as u32);
         assert_eq!(
             (words(&queue).as_str(), help(&queue)),
