@@ -1,4 +1,5 @@
-//! The target's side: it knows its own load better than anybody, and may refuse.
+//! Admission at the target node. The target knows its own load best, so it may refuse a process
+//! that another node wants to send.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +7,21 @@ use crate::decide::{Offer, crowd, has_room, weight};
 use crate::utility::{Crowd, Site};
 use crate::{Cause, Mode, NodeView, Params, ProcessView};
 
-/// May this process come?
+/// A request to let a process come to this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
-    /// The process.
+    /// The process that would move.
     pub process: ProcessView,
-    /// Where it runs now.
+    /// The node on which the process runs now.
     pub from: NodeView,
-    /// Why it should come.
+    /// Why the process would move.
     pub cause: Cause,
-    /// Scale of lags, milliseconds.
+    /// Milliseconds of lag by which a process' weight grows e times.
     pub scale_ms: u32,
 }
 
 impl Ask {
-    /// Where it runs now, as it will be when it has gone.
+    /// Gives the asking node as it will be once the process has left.
     pub fn without(&self) -> NodeView {
         let NodeView { load_milli, free_mib, .. } = self.from;
         let load_milli = load_milli.saturating_sub(self.process.demand_milli);
@@ -28,31 +29,33 @@ impl Ask {
     }
 }
 
-/// Why it may not.
+/// Why the target refuses a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// The owner wants no guests.
-    #[error("its owner wants no guests now")]
+    /// The owner of the target takes no guests.
+    #[error("its owner takes no guests now")]
     NoGuests,
-    /// Too little memory, with what has been promised.
-    #[error("it has too little memory free")]
+    /// Too little memory is free, with promised memory counted as used.
+    #[error("the node has too little free memory")]
     Memory,
-    /// So many have just come that its load is not known yet.
-    #[error("too many have just come")]
+    /// Too many processes have arrived so recently that the target does not know its load yet.
+    #[error("too many processes have just arrived")]
     Flood,
-    /// As its load is now, nothing would be gained.
-    #[error("its load is higher than the asker knew")]
+    /// The move gains nothing at the target's present load.
+    #[error("the node's load is higher than the asking node knew")]
     NoGain,
 }
 
-/// Margins at the target, against the asker's: what both see nearly alike must not be refused for the difference.
+/// Factor on the margins at the target. The asker and the target see nearly the same loads; half of
+/// the asker's margin keeps the small difference from causing a refusal.
 const STRICTNESS: f64 = 0.5;
 
-/// Judges a request by the node's own load, with what it has promised counted in. `arrivals`: promised, or come within the time over which they count.
+/// Judges a request by this node's own load, in which promised processes are counted. `arrivals` is
+/// the number of processes that are promised or arrived within `arrivals_ms`.
 ///
 /// # Errors
-/// The [`Refusal`].
+/// A [`Refusal`] if the process may not come.
 pub fn admit(own: &NodeView, ask: &Ask, arrivals: usize, params: &Params) -> Result<(), Refusal> {
     let comes_home = ask.process.home == own.id;
     if !own.guests && !comes_home {
@@ -65,7 +68,7 @@ pub fn admit(own: &NodeView, ask: &Ask, arrivals: usize, params: &Params) -> Res
     if ask.cause == Cause::Evict {
         return Ok(());
     }
-    // A part of a core is one that is slower.
+    // A node with less than one core counts as one slow core.
     if arrivals > own.cores_milli.div_ceil(1000) as usize {
         return Err(Refusal::Flood);
     }
@@ -88,7 +91,7 @@ pub fn admit(own: &NodeView, ask: &Ask, arrivals: usize, params: &Params) -> Res
         to_id: own.id,
     };
     if ask.cause == Cause::Exchange {
-        // What its own processes have missed a target need not know.
+        // The target does not know by how much its own processes lag, so it checks the loads alone.
         return if offer.is_even() { Ok(()) } else { Err(Refusal::NoGain) };
     }
     offer.worth(&Params { mode: Mode::Rotate, ..*params }, STRICTNESS).map(drop).ok_or(Refusal::NoGain)

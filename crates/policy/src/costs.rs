@@ -1,17 +1,18 @@
-//! What being moved, and being away from what it talks to, costs a process.
+//! Costs of a move, and of running far from the nodes with which a process communicates.
 
 use crate::{Hint, Params, ProcessView};
 
-/// Forwarded calls that a process hinted `io` counts as making at least, a second.
+/// The least number of forwarded calls per second that counts for a process with the hint `io`.
 const IO_CALLS_PER_S: u32 = 20_000;
 
-/// How long the process stands still if it is moved, milliseconds.
+/// Estimates the freeze time of a move, milliseconds.
 pub(crate) fn move_ms(process: &ProcessView, params: &Params) -> u64 {
     let travel_ms = u64::from(process.carried_mib) * 1000 / u64::from(params.bandwidth_mib_s.max(1));
     u64::from(params.move_ms) + travel_ms
 }
 
-/// How much slower its calls make it if it runs on `node`, as a factor of its time (at least 1).
+/// Estimates how much forwarded calls slow the process down on `node`, as a factor of its run time
+/// (at least 1).
 pub(crate) fn distance(process: &ProcessView, node: u64, params: &Params) -> f64 {
     let far = process.ties.iter().filter(|t| t.node != node).map(|t| u64::from(t.calls_per_s)).sum::<u64>();
     let hinted = if process.hint == Hint::Io && process.home != node { u64::from(IO_CALLS_PER_S) } else { 0 };

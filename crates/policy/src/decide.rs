@@ -6,52 +6,52 @@ use crate::costs::{distance, move_ms};
 use crate::utility::{Crowd, Site, gain};
 use crate::{Mode, NodeView, Params, ProcessView, opportunity, usher};
 
-/// Everything that a decision depends on.
+/// All inputs of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
     /// The policy's numbers.
     pub params: Params,
-    /// The node's owner keeps its processes here.
+    /// The owner keeps the processes of this node here.
     pub stay: bool,
-    /// The node's owner wants no policy at work.
+    /// The owner has switched the policy off on this node.
     pub quiet: bool,
-    /// The node's owner wants its guests gone.
+    /// The owner wants all guests to leave.
     pub evict: bool,
     /// The node that decides.
     pub own: NodeView,
-    /// What runs on it and could be moved.
+    /// The processes on this node that could move.
     pub processes: Vec<ProcessView>,
-    /// Other nodes that could be targets.
+    /// The other nodes that could be targets.
     pub known: Vec<NodeView>,
 }
 
-/// Why a process is moved.
+/// The reason for a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// It, and all, get more done.
+    /// The process and the cluster get more done.
     Balance,
-    /// It cannot be spread evenly, and has had more than its share.
+    /// The load cannot be spread evenly, and this process has had more than its share.
     Rotate,
-    /// This node runs out of memory.
+    /// The node runs out of memory.
     Usher,
-    /// This node's owner wants it gone.
+    /// The owner of the node wants the guest to leave.
     Evict,
-    /// It belongs home, or to what it talks to.
+    /// The process gets nearer to its home or to the processes with which it communicates.
     Attract,
-    /// It has had more than one that has a slower place, which comes here in its turn.
+    /// The process has had more than a process on a slower node, which comes here in return.
     Exchange,
 }
 
-/// Why nothing is moved.
+/// The reason for moving nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stay {
-    /// The owner said so.
+    /// The owner has forbidden moves.
     Owner,
     /// Moving for load is switched off.
     Off,
-    /// No process may be moved: none is in scope, old enough, unpinned, and long enough here.
+    /// No process may move: none is in scope, old enough, unpinned, and long enough on this node.
     NobodyMovable,
     /// No other node is known, or none takes guests.
     NobodyKnown,
@@ -59,34 +59,34 @@ pub enum Stay {
     Best,
 }
 
-/// A move that is worth it.
+/// A move that is worth its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Which process.
+    /// Id of the process that moves.
     pub process: u64,
     /// Node id of the target.
     pub to: u64,
-    /// Why.
+    /// The reason for the move.
     pub cause: Cause,
-    /// What all gain, thousandths of utility, per core of demand of the process.
+    /// Gain in utility of all processes, thousandths, per core of the process' demand.
     pub gain_milli: i32,
-    /// For how long the process stands still, milliseconds.
+    /// Expected freeze time, milliseconds.
     pub cost_ms: u64,
-    /// Scale of lags used, milliseconds: the target judges by the same.
+    /// Milliseconds of lag by which a weight grows e times. The target judges with the same scale.
     pub scale_ms: u32,
 }
 
-/// What was decided.
+/// The outcome of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing moves.
     Stay(Stay),
-    /// This does.
+    /// One process moves.
     Move(Move),
 }
 
-/// Decides. The same inputs give the same verdict.
+/// Decides what to move, if anything. The same inputs always give the same verdict.
 pub fn decide(inputs: &Inputs) -> Verdict {
     if inputs.evict
         && let Some(order) = usher::evict(inputs)
@@ -121,13 +121,13 @@ pub fn decide(inputs: &Inputs) -> Verdict {
     best.map_or(Verdict::Stay(Stay::Best), Verdict::Move)
 }
 
-/// What a move of this process would cost it, milliseconds.
+/// Estimates the freeze time that a move costs the process, milliseconds.
 pub fn move_cost_ms(process: &ProcessView, params: &Params) -> u64 {
     move_ms(process, params)
 }
 
-/// May it move for load? Half of the processes that have lived for some time live as long again (Harchol-Balter and Downey 1997): a
-/// move may cost a share of the age.
+/// Tells whether the process may move for load. Half of the processes of a given age live that long
+/// again (Harchol-Balter and Downey 1997), so a move may cost a fixed share of the age.
 fn is_movable(process: &ProcessView, params: &Params) -> bool {
     process.in_scope
         && !process.pinned
@@ -136,12 +136,12 @@ fn is_movable(process: &ProcessView, params: &Params) -> bool {
         && move_ms(process, params).saturating_mul(1000) <= process.age_ms.saturating_mul(u64::from(params.cost_milli))
 }
 
-/// Would the move lead straight back?
+/// Tells whether the move would lead straight back to the node that the process just left.
 pub(crate) fn is_return(process: &ProcessView, target: &NodeView, params: &Params) -> bool {
     process.came_from == Some(target.id) && process.resident_ms < u64::from(params.return_ms)
 }
 
-/// Room for a process of so much memory, with the reserve kept?
+/// Tells whether the node has `memory_mib` free beyond its reserve.
 pub(crate) fn has_room(node: &NodeView, memory_mib: u32, params: &Params) -> bool {
     let reserve_mib = u64::from(node.memory_mib) * u64::from(params.reserve_milli) / 1000;
     u64::from(node.free_mib) >= u64::from(memory_mib) + reserve_mib
@@ -178,7 +178,7 @@ fn best(inputs: &Inputs, movable: &[&ProcessView], targets: &[&NodeView]) -> Opt
     best.map(|(_, order)| order)
 }
 
-/// One process, and the two nodes.
+/// One possible move: the process and the two nodes.
 pub(crate) struct Offer<'a> {
     pub process: &'a ProcessView,
     pub weight: f64,
@@ -189,11 +189,12 @@ pub(crate) struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Why the move is worth it, what is gained, and by how much that exceeds what is asked; margins are taken times `strictness`.
+    /// Gives the cause, the gain, and the excess of the gain over the margin and the cost, if the
+    /// move is worth it. `strictness` scales the margins.
     pub fn worth(&self, params: &Params, strictness: f64) -> Option<(Cause, f64, f64)> {
         let demand = f64::from(self.process.demand_milli) / 1e3;
         let margin = |milli: u32| f64::from(milli) / 1e3 * strictness;
-        // What is gained lasts the longer, the more seldom processes change places.
+        // The gain lasts longer the more rarely processes change places.
         let lasts_ms = f64::from(params.lag_scale_ms) * slowness(params) * 4.0;
         let horizon_ms = (self.process.age_ms.max(1) as f64).min(lasts_ms);
         let cost = move_ms(self.process, params) as f64 / horizon_ms;
@@ -205,14 +206,16 @@ impl Offer<'_> {
         let weighted = gain(self.from, self.to, demand, self.weight) / (demand * self.weight);
         if plain + pull > asked + cost {
             let cause = if plain > asked { Cause::Balance } else { Cause::Attract };
-            // Of those whose move balances as well, the one that has had most goes, if it is to be slower there.
+            // Of several processes whose move balances the load equally well, the one that lags
+            // least moves if the target is slower.
             let excess = (plain + pull - asked - cost) + 0.1 * weighted;
             return Some((cause, plain + pull, excess));
         }
         if params.mode != Mode::Rotate {
             return None;
         }
-        // What is due to lags alone must exceed the margin, too: else noise in loads would rotate.
+        // The part of the gain that is due to lags alone must exceed the margin, too. Otherwise
+        // noise in the loads would cause rotation.
         let asked = margin(params.rotate_margin_milli);
         let excess = weighted.min(weighted - plain) + pull - asked - cost;
         let rotates = (excess > 0.0 && !self.comes_back(params)).then_some((Cause::Rotate, weighted + pull, excess));
@@ -223,8 +226,10 @@ impl Offer<'_> {
         })
     }
 
-    /// What is gained if it goes to a slower place for one there that has missed more, which comes here in its turn: where each has a place to itself, or
-    /// places are evenly filled, no move alone is worth it. None if the place is not slower, or would be too full.
+    /// Gives the gain if the process goes to a slower node and a process there that lags more comes
+    /// here in return. An exchange helps where each process has a core of its own, or loads are
+    /// even, so that no single move is worth it. `None` if the target is not slower or would be too
+    /// full.
     fn exchange(&self, demand: f64) -> Option<f64> {
         let (from, to) = (self.from.site, self.to.site);
         let faster = from.ln_rate(from.load) - to.ln_rate(to.load);
@@ -232,7 +237,8 @@ impl Offer<'_> {
         (faster > 0.0 && waits && self.is_even()).then(|| (self.to.weight / to.load / self.weight - 1.0) * faster)
     }
 
-    /// Would another come from there, for balance, as soon as it is there? Then both would have moved for nothing, or they exchange places.
+    /// Tells whether the target would at once send another process here for balance. Both would
+    /// then have moved for nothing, or exchanged places.
     fn comes_back(&self, params: &Params) -> bool {
         let demand = f64::from(self.process.demand_milli) / 1e3;
         let with = |crowd: Crowd, load: f64| Crowd { site: Site { load: load.max(0.0), ..crowd.site }, ..crowd };
@@ -240,13 +246,14 @@ impl Offer<'_> {
         plain_gain(there, left, demand) > f64::from(params.balance_margin_milli) / 1e3 / there.site.crowding().max(1.0)
     }
 
-    /// Nobody would come from there anyway: with one more, and one less here, somebody will.
+    /// Tells whether the loads are so even that neither node would send a process to the other for
+    /// balance. After one move of an exchange they no longer are, so the second move follows.
     pub fn is_even(&self) -> bool {
         let demand = f64::from(self.process.demand_milli) / 1e3;
         plain_gain(self.to, self.from, demand) <= EXCHANGE_EVEN
     }
 
-    /// What being nearer to what it talks to is worth.
+    /// Gives the gain in utility from shorter distances to home and communication partners.
     fn pull(&self, params: &Params) -> f64 {
         let near = (distance(self.process, self.from_id, params) / distance(self.process, self.to_id, params)).ln();
         match self.process.prefer_home {
@@ -257,29 +264,33 @@ impl Offer<'_> {
     }
 }
 
-/// Two nodes between which no move gains more than this, per core of demand, are even enough to exchange processes.
+/// The greatest gain of a move, per core of demand, between two nodes that count as even enough for
+/// an exchange.
 const EXCHANGE_EVEN: f64 = 0.2;
 
-/// An exchange asks for so many times the gain for which one process is rotated: of two moves the second waits until the first is seen, and the fast place stands
-/// empty meanwhile. (As gains grow with e to the lag, that is five times the lag.)
+/// Factor on the rotation margin for an exchange. The second of the two moves waits until the first
+/// is seen, and the faster node stands idle meanwhile. Gains grow with e to the lag, so this factor
+/// means about five times the lag.
 const EXCHANGE_ASKED: f64 = 64.0;
 
-/// Gain of a move, per core of demand, if all weigh the same.
+/// Computes the gain of a move, per core of demand, if all processes have the same weight.
 fn plain_gain(from: Crowd, to: Crowd, demand: f64) -> f64 {
     let plain = |crowd: Crowd| Crowd { weight: crowd.site.load, ..crowd };
     gain(plain(from), plain(to), demand, 1.0) / demand
 }
 
-/// A move for which a process stands still this long is as often worth its cost as the shipped scale of lags asks for, milliseconds.
+/// The freeze time up to which the default scale of lags is right, milliseconds.
 const SWIFT_MOVE_MS: f64 = 400.0;
 
-/// How much more seldom processes change places where moves take long: what that costs falls with the scale of lags, what it leaves uneven grows with it, and
-/// their sum is least where the scale goes with the root of the cost.
+/// Gives the factor by which processes change places more rarely where moves take long. The cost of
+/// the moves falls with the scale of lags and the unevenness grows with it; their sum is least
+/// where the scale grows with the square root of the cost.
 fn slowness(params: &Params) -> f64 {
     (f64::from(params.move_ms) / SWIFT_MOVE_MS).sqrt().max(1.0)
 }
 
-/// A node's load and rate count for at most so many times the middle one's: one that tells wrong values must not set the scale for all.
+/// A node's load and rate count for at most this many times the median, so that one node with false
+/// values cannot set the scale for all.
 const BEYOND: f64 = 4.0;
 
 fn middle(mut values: Vec<f64>) -> Option<f64> {
@@ -287,8 +298,9 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(at, f64::total_cmp).1)
 }
 
-/// What a process gets that wants a core, in the mean, where so many of those that are asked about want one on each node: reference seconds a second. If none
-/// wants one, what it would get.
+/// Computes the mean rate of a process that wants a core, reference seconds per second. Each node
+/// comes with the number of processes there that count. If none counts on any node, gives the rate
+/// that one would get.
 pub fn mean_rate<'a>(nodes: impl Iterator<Item = (&'a NodeView, f64)>) -> f64 {
     let rate = |site: Site| site.rate(site.load.max(1.0));
     let all: Vec<(f64, f64)> = nodes.map(|(node, there)| (there, rate(Site::of(node)))).collect();
@@ -305,7 +317,9 @@ pub fn mean_rate<'a>(nodes: impl Iterator<Item = (&'a NodeView, f64)>) -> f64 {
     (done / wanted).clamp(0.01, 50.0)
 }
 
-/// The lag's scale in this cluster now: reference seconds, of which nodes with a tenth of a core make fewer. Where moves take long lags may become greater.
+/// Computes the scale of lags for this cluster, reference milliseconds. Nodes with a tenth of a
+/// core do less reference work, so their scale is smaller. The scale is greater where moves take
+/// long.
 pub(crate) fn lag_scale_ms(inputs: &Inputs) -> u32 {
     let rate = mean_rate(inputs.known.iter().chain([&inputs.own]).map(|node| (node, Site::of(node).load)));
     (f64::from(inputs.params.lag_scale_ms) * rate * slowness(&inputs.params)).clamp(1.0, 3.6e6) as u32
@@ -438,7 +452,7 @@ mod tests {
         assert_eq!(moved(&all), None, "the one there has not missed enough for what the change costs");
         all.known = vec![slow(35_000)];
         assert_eq!(moved(&all).map(|m| (m.1, m.2)), Some((2, Cause::Exchange)));
-        // Until one has gone in exchange, nobody follows.
+        // Until one process has left in exchange, no other process follows.
         all.known[0].load_milli = 2000;
         all.own.load_milli = 1000;
         all.processes.pop();
@@ -471,7 +485,7 @@ mod tests {
             let rate = mean_rate([part(load), part(load / 2.0)].iter().map(|node| (node, load)));
             assert!((rate - 0.08).abs() < 1e-9, "{rate} at {load}");
         }
-        // Where none of those run that are asked about, what others get does not count.
+        // A node without any of the processes that count does not affect the mean.
         let crowded = [part(2.0), part(8.0)];
         assert!((mean_rate(crowded.iter().zip([1.0, 0.0])) - 0.04).abs() < 1e-9);
         assert!((mean_rate(std::iter::empty()) - 1.0).abs() < 1e-9);
@@ -532,7 +546,7 @@ mod tests {
         talker.ties = vec![crate::Tie { node: 2, calls_per_s: 20_000 }];
         let all = inputs(vec![talker.clone()], vec![node(2, 0.0), node(3, 0.0)]);
         assert_eq!(moved(&all), Some((1, 2, Cause::Attract)));
-        // One that calls home often stays there though it is crowded.
+        // A process that calls home often stays there even if home is crowded.
         let mut calls_home = process(1);
         calls_home.ties = vec![crate::Tie { node: 1, calls_per_s: 100_000 }];
         let others = process(2);

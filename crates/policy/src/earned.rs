@@ -1,21 +1,27 @@
-//! What guests really get of a node's cores, against what it tells: other work there may be hidden from it, or it lies.
+//! The speed that guests observe on a node, against the speed that the node reports. A node may not
+//! see other work on its hardware, or may report false values.
 
-/// Over which the share is smoothed, milliseconds in which guests wanted to run.
+/// Smoothing time of the observed share, milliseconds in which guests wanted to run.
 const SMOOTHED_MS: f64 = 10_000.0;
-/// Time without guests after which 63% of what was seen is forgotten: then it is tried again, milliseconds.
+/// Time without guests after which 63% of the observation is forgotten, milliseconds. The node is
+/// then tried again.
 const FORGOTTEN_MS: f64 = 120_000.0;
-/// Loads are seconds old and processes are looked at from outside: a share that is not below this says nothing, and nothing above it counts.
+/// The least observed share that is within noise. Loads are seconds old and processes are observed
+/// from outside, so a share above this says nothing and is ignored.
 const NOISE: f64 = 0.8;
-/// A node never counts as slower than this for what its guests get.
+/// The least factor by which an observed share slows a node down.
 const LEAST: f64 = 0.2;
-/// In one look guests may seem to have got this much more than their share, at most.
+/// The most that one sample of guests counts, as a multiple of the share that they should get.
 const MOST: f64 = 1.5;
-/// Who wants less of a core may have waited for something else, thousandths.
+/// The least demand of a process that counts, thousandths of a core. A process that wants less may
+/// have waited for something else.
 const BUSY_MILLI: u32 = 900;
-/// What has just come is still being put in place, milliseconds.
+/// The time after its arrival during which a process does not count, milliseconds: its memory is
+/// still being put in place.
 const SETTLED_MS: u64 = 2000;
 
-/// The share that guests of one node get of what they should, by its load, cores and speed. It only ever makes a node slower: who makes guests fast gains nothing by it.
+/// The share of the expected CPU time that guests of one node get, given its load, cores and speed.
+/// The share only slows a node down: a node gains nothing by favouring guests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Earned {
     share: f64,
@@ -28,12 +34,13 @@ impl Default for Earned {
 }
 
 impl Earned {
-    /// Does what such a process gets tell anything of its node?
+    /// Tells whether the CPU time of such a process says anything about its node.
     pub fn counts(demand_milli: u32, resident_ms: u64) -> bool {
         demand_milli >= BUSY_MILLI && resident_ms >= SETTLED_MS
     }
 
-    /// In `elapsed_ms` guests that count wanted a core for `wanted_ms` together and got `got_ms` of one, where `load` shared `cores`.
+    /// Takes a sample. In `elapsed_ms`, the guests that count together wanted a core for
+    /// `wanted_ms` and got `got_ms`, while `load` runnable processes shared `cores`.
     pub fn note(&mut self, elapsed_ms: f64, wanted_ms: f64, got_ms: f64, load: f64, cores: f64) {
         let elapsed_ms = elapsed_ms.max(0.0);
         let due_ms = wanted_ms * if load > cores { cores / load } else { 1.0 };
@@ -46,7 +53,8 @@ impl Earned {
         self.share = self.share.min(1.0);
     }
 
-    /// The node's speed for guests, if this is what it tells, thousandths.
+    /// Gives the node's effective speed for guests, thousandths, from the speed that the node
+    /// reports.
     pub fn corrected(&self, speed_milli: u32) -> u32 {
         (f64::from(speed_milli) * (self.share / NOISE).clamp(LEAST, 1.0)).round().max(1.0) as u32
     }

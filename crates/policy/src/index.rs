@@ -1,7 +1,8 @@
-//! Indices that are kept between decisions.
+//! Smoothed indices that a node keeps between decisions.
 
-/// Load of a node. For its own decisions it rises slowly and falls at once, so that nothing moves away for a passing peak; as told to others
-/// it rises at once and falls slowly, so that nothing rushes to a passing lull.
+/// The load of a node, smoothed twice. The index for the node's own decisions rises slowly and
+/// falls at once, so that a short peak drives nothing away. The index that other nodes are told
+/// rises at once and falls slowly, so that a short lull attracts nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadIndex {
     own: f64,
@@ -13,7 +14,7 @@ pub struct LoadIndex {
 const SLOW_MS: f64 = 1500.0;
 
 impl LoadIndex {
-    /// Takes a sample of runnable processes.
+    /// Takes a sample of the number of runnable processes.
     pub fn sample(&mut self, runnable: f64, now_ms: u64) {
         let runnable = if runnable.is_finite() { runnable.max(0.0) } else { 0.0 };
         let Some(last_ms) = self.last_ms.replace(now_ms) else {
@@ -27,18 +28,19 @@ impl LoadIndex {
         self.told = slow(self.told).max(runnable);
     }
 
-    /// A process of this demand has come (or, negative, gone): both sides know at once.
+    /// Adds the demand of a process that has arrived, or takes off that of one that has left
+    /// (negative). Both indices change at once.
     pub fn shift(&mut self, demand: f64) {
         self.own = (self.own + demand).max(0.0);
         self.told = (self.told + demand).max(0.0);
     }
 
-    /// For own decisions, thousandths.
+    /// Gives the index for the node's own decisions, thousandths.
     pub fn own_milli(&self) -> u32 {
         milli(self.own)
     }
 
-    /// As told to others, thousandths.
+    /// Gives the index that other nodes are told, thousandths.
     pub fn told_milli(&self) -> u32 {
         milli(self.told)
     }
@@ -48,21 +50,24 @@ fn milli(value: f64) -> u32 {
     (value * 1000.0).round().clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
-/// Free memory of a node as it will be soon, if what runs there goes on taking it: what frees some takes seconds, and a node that is full kills.
+/// The free memory of a node in the near future, if its use goes on growing as it does. Freeing
+/// memory takes seconds, and the kernel of a full node kills processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryIndex {
     last: Option<(u32, u64)>,
-    /// How fast it fell by the last sample, MiB a second.
+    /// How fast free memory fell by the last sample, MiB per second.
     fell_mib_s: f64,
-    /// How fast it falls.
+    /// How fast free memory falls, MiB per second: the slower of the last two samples.
     falls_mib_s: f64,
 }
 
-/// So much ahead is looked: until others have heard, have decided, and a process has gone, milliseconds.
+/// How far the index looks ahead, milliseconds: the time until other nodes have heard of it, a
+/// decision is made, and a process has left.
 const AHEAD_MS: f64 = 4000.0;
 
 impl MemoryIndex {
-    /// So much is free now, MiB; gives how much will be. What falls in one sample alone has been taken, and no more is expected.
+    /// Takes a sample of free memory, MiB, and gives the expected free memory, MiB. A fall in one
+    /// sample alone is not expected to continue.
     pub fn sample(&mut self, free_mib: u32, now_ms: u64) -> u32 {
         if let Some((last_mib, last_ms)) = self.last {
             let elapsed_ms = now_ms.saturating_sub(last_ms).max(1) as f64;
@@ -75,20 +80,21 @@ impl MemoryIndex {
     }
 }
 
-/// What a process has missed, in reference seconds: what one gets in the mean for the time that it wanted to run, less the work it got done. So who pauses neither
-/// misses nor gains anything, and how old a reading is matters little. Only differences between processes mean something. A newcomer starts at the mean of those
-/// that are there; what is long ago is forgotten.
+/// How much work a process has missed, reference seconds: the mean rate times the time for which it
+/// wanted to run, less the work that it got done. A pausing process neither misses nor gains
+/// anything, and the age of a reading matters little. Only differences between processes mean
+/// something. A new process starts at the mean; old differences are forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lag {
     lag_ms: f64,
 }
 
-/// What is known of all processes together.
+/// The means over all known processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
-    /// Of their lags, milliseconds.
+    /// Mean of the lags, milliseconds.
     pub lag_ms: f64,
-    /// What one gets that wants a core, reference seconds a second.
+    /// Mean rate of a process that wants a core, reference seconds per second.
     pub rate: f64,
 }
 
@@ -102,18 +108,19 @@ impl Default for Mean {
 const MEMORY: f64 = 30.0;
 
 impl Lag {
-    /// Of a process that is as far as the mean.
+    /// Creates the lag of a new process: the mean.
     pub fn of_newcomer(mean_ms: i32) -> Lag {
         Lag { lag_ms: f64::from(mean_ms) }
     }
 
-    /// Over `elapsed_ms` it wanted a core for `wanted_ms` and did `done_ms` of work, while the others were as `all` says; `scale_ms` is the lag's scale.
+    /// Takes a sample. Over `elapsed_ms` the process wanted a core for `wanted_ms` and did
+    /// `done_ms` of work, while the means were `all`. `scale_ms` is the scale of lags.
     pub fn advance(&mut self, elapsed_ms: f64, wanted_ms: f64, done_ms: f64, all: Mean, scale_ms: f64) {
         self.lag_ms += wanted_ms * all.rate - done_ms;
         self.lag_ms += (all.lag_ms - self.lag_ms) * (1.0 - (-elapsed_ms / (MEMORY * scale_ms)).exp());
     }
 
-    /// Milliseconds.
+    /// Gives the lag in milliseconds, rounded and bounded by an hour.
     pub fn ms(&self) -> i32 {
         self.lag_ms.round().clamp(-3.6e6, 3.6e6) as i32
     }
@@ -163,7 +170,7 @@ mod tests {
 
     #[test]
     fn who_pauses_neither_misses_nor_gains() {
-        // On nodes of a tenth of a core each gets that.
+        // On nodes of a tenth of a core each process gets a tenth.
         let (mut runs, mut pauses) = (Lag::default(), Lag::default());
         for second in 0..60 {
             let all = Mean { lag_ms: f64::from(runs.ms()), rate: 0.1 };

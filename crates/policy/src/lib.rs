@@ -1,9 +1,12 @@
-//! Where processes should run. Pure: a decision is a function of its [`Inputs`]; clocks, sockets, threads and chance are elsewhere.
+//! The policy: where processes should run. The crate is pure: a decision is a function of its
+//! [`Inputs`]; clocks, sockets, threads and randomness are elsewhere.
 //!
-//! The measure is proportional fairness. A node's utility is the sum of `ln(rate)` over what runs there, where the rate is what one runnable
-//! process gets: `speed * min(1, cores / load)`. Moving a process is worth the change of that sum on both nodes. Equal nodes then
-//! move at a difference of two processes and not of one, and speeds and core counts need no rule of their own. Weighted by `exp(lag)`, what
-//! each process has missed, the same sum rotates processes that cannot be spread evenly (17 on 16, or slow nodes beside fast ones).
+//! The measure is proportional fairness. A node's utility is the sum of `ln(rate)` over its
+//! processes, where the rate is what one runnable process gets: `speed * min(1, cores / load)`. A
+//! move is worth the change of that sum on both nodes. Between equal nodes a move then pays at a
+//! difference of two processes and not of one, and speeds and core counts need no rule of their
+//! own. Weighted by `exp(lag)`, where the lag is the work that a process has missed, the same sum
+//! rotates processes that cannot be spread evenly (17 on 16 nodes, or slow nodes beside fast ones).
 #![forbid(unsafe_code)]
 
 mod admit;

@@ -1,39 +1,40 @@
-//! Decisions as lines of JSON, each with all its inputs, so that they can be made again.
+//! The decision log: JSON lines, each with all inputs of a decision, so that the decision can be
+//! replayed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Inputs, NodeView, Params, ProcessView, Verdict, decide, place};
 
-/// Longest line that is read, bytes.
+/// The longest line that [`replay`] reads, bytes.
 pub const RECORD_BYTES: usize = 1 << 20;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Entry {
-    /// Whether to move a process, and which.
+    /// A decision whether to move a process, and which.
     Decision(Record),
-    /// Where a new process begins.
+    /// A decision where a new process begins.
     Placement(Placement),
 }
 
-/// Where a new process should begin.
+/// The choice of a node for a new process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// When, milliseconds on the clock of whoever decided.
+    /// Time of the decision, milliseconds on the clock of the deciding node.
     pub at_ms: u64,
     /// The policy's numbers.
     pub params: Params,
-    /// The process, as far as known.
+    /// The process, as far as it is known before it begins.
     pub process: ProcessView,
-    /// Nodes that could take it, with what was just placed there.
+    /// Nodes that could take the process. Processes placed a moment ago are counted in their loads.
     pub candidates: Vec<NodeView>,
     /// Node ids, best first, each with its value (see [`place`]).
     pub order: Vec<(u64, i64)>,
 }
 
 impl Placement {
-    /// Decides.
+    /// Chooses nodes for a new process and records the inputs.
     pub fn new(at_ms: u64, params: Params, process: ProcessView, candidates: Vec<NodeView>) -> Placement {
         let order = place(&process, &candidates, &params);
         Placement { at_ms, params, process, candidates, order }
@@ -43,59 +44,59 @@ impl Placement {
 /// One decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// When, milliseconds on the clock of whoever decided.
+    /// Time of the decision, milliseconds on the clock of the deciding node.
     pub at_ms: u64,
-    /// What it was made from.
+    /// The inputs of the decision.
     pub inputs: Inputs,
-    /// What was decided.
+    /// The outcome of the decision.
     pub verdict: Verdict,
 }
 
-/// Why a line is no decision.
+/// Why a line of the log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Longer than any.
+    /// The line is longer than any that is written.
     #[error("line {line}: {bytes} bytes, at most {RECORD_BYTES} are allowed")]
     TooLong {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// Its length.
+        /// Length of the line, bytes.
         bytes: usize,
     },
-    /// Not JSON, or not of a decision.
+    /// The line is not JSON, or not of a decision.
     #[error("line {line} is no decision")]
     Malformed {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What the reader says.
+        /// The error of the JSON reader.
         #[source]
         source: serde_json::Error,
     },
 }
 
-/// A decision made again.
+/// A decision of the log, and the same decision made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replayed {
     /// Line in the log, counted from 1.
     pub line: usize,
-    /// As it was logged.
+    /// The decision as it was logged.
     pub logged: Entry,
-    /// As it is decided now.
+    /// The decision as it is made now.
     pub again: Entry,
 }
 
 impl Replayed {
-    /// Is it the same?
+    /// Tells whether both decisions are the same.
     pub fn same(&self) -> bool {
         self.again == self.logged
     }
 }
 
 impl Entry {
-    /// As a line, without its end.
+    /// Formats the entry as a line, without the line break.
     ///
     /// # Errors
-    /// None for numbers and names.
+    /// The JSON writer's; numbers and names cause none.
     pub fn line(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
@@ -104,7 +105,7 @@ impl Entry {
 /// Makes the decisions of a log again. Empty lines are skipped.
 ///
 /// # Errors
-/// Of each line, if it is no decision.
+/// [`LogError`] for each line that is no decision.
 pub fn replay(text: &str) -> impl Iterator<Item = Result<Replayed, LogError>> + '_ {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(index, text)| {

@@ -1,4 +1,5 @@
-//! What a node remembers between decisions: orders under way, refusals, promises. The daemon and the simulator run this same code.
+//! The state of the policy between decisions: moves under way, refusals, promises. The daemon and
+//! the simulator run the same code.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,15 +7,16 @@ use crate::{
     Ask, Cause, Inputs, Move, NodeView, Params, ProcessView, Record, Refusal, Settings, Verdict, admit, decide,
 };
 
-/// Most orders under way at once.
+/// The most moves that a node has under way at once.
 const ORDERS_MAX: usize = 4;
-/// Who has one too many and was refused asks another at once, as long as fewer nodes than these have refused lately: what it knew was old, and where places that
-/// are free go from hand to hand it would always come too late, if it waited for the next second each time.
+/// After a refusal the node asks another target at once, as long as fewer targets than this have
+/// refused lately. Readings are old, and other nodes take free places meanwhile: a node that waited
+/// a second after each refusal would always be too late.
 const REFUSALS_MAX: usize = 3;
-/// Most promises at once, whatever the asker's wish.
+/// The most promises that a node gives at once, whatever the askers want.
 const PROMISES_MAX: usize = 256;
 
-/// A process that is to come.
+/// Resources promised to a process that is about to arrive.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     demand_milli: u32,
@@ -22,16 +24,16 @@ struct Promise {
     until_ms: u64,
 }
 
-/// The reservation for a process that its user moves.
+/// A reservation of memory for a process that its user moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Node that asks.
+    /// Id of the node that asks.
     pub from: u64,
-    /// The process there.
+    /// Id of the process on that node.
     pub process: u64,
-    /// Memory, MiB.
+    /// Memory that the process needs, MiB.
     pub memory_mib: u32,
-    /// Whatever there is.
+    /// Reserve even if too little memory is free.
     pub force: bool,
 }
 
@@ -39,30 +41,31 @@ pub struct Reservation {
 #[derive(Clone, Debug, Default)]
 pub struct Mover {
     settings: Settings,
-    /// Process, and until when its order counts as under way.
+    /// Ids of the processes that are moving, with the time until which each move counts as under
+    /// way.
     orders: BTreeMap<u64, u64>,
-    /// Node that refused, and until when it is not asked.
+    /// Ids of the nodes that refused, with the time until which each is not asked again.
     refused: BTreeMap<u64, u64>,
-    /// Asker's node and its process.
+    /// Promises by the asking node and its process.
     promises: BTreeMap<(u64, u64), Promise>,
-    /// When processes came.
+    /// Times at which processes arrived.
     arrivals: VecDeque<u64>,
-    /// The latest time that it was told.
+    /// The latest time that a caller has passed.
     now_ms: u64,
 }
 
 impl Mover {
-    /// With these settings.
+    /// Creates the state with these settings.
     pub fn new(settings: Settings) -> Mover {
         Mover { settings, ..Mover::default() }
     }
 
-    /// What the owner has said.
+    /// Gives the owner's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The owner says something else.
+    /// Replaces the owner's settings.
     pub fn set(&mut self, settings: Settings) {
         self.settings = settings;
     }
@@ -72,7 +75,8 @@ impl Mover {
         &self.settings.params
     }
 
-    /// Decides, once a second or when something has changed. Orders that are under way are left out, as are targets that have just refused.
+    /// Decides, once a second or after a change. Processes that are already moving and targets that
+    /// have just refused are left out.
     pub fn consider(
         &mut self,
         now_ms: u64,
@@ -103,7 +107,7 @@ impl Mover {
         Record { at_ms: now_ms, inputs, verdict }
     }
 
-    /// What was to last until a time of a clock that has been set back would last for ever: it is forgotten.
+    /// Forgets all deadlines if the clock was set back. They would otherwise hold for far too long.
     fn note_time(&mut self, now_ms: u64) {
         if now_ms < self.now_ms {
             self.orders.clear();
@@ -114,7 +118,8 @@ impl Mover {
         self.now_ms = now_ms;
     }
 
-    /// An order goes out: the process counts as under way for at most `within_ms`. The request for the target.
+    /// Turns a decision into a move: the process counts as moving for at most `within_ms`. Gives
+    /// the move and the request for the target.
     pub fn order(&mut self, now_ms: u64, record: &Record, within_ms: u64) -> Option<(Move, Ask)> {
         let Verdict::Move(order) = record.verdict else { return None };
         let process = record.inputs.processes.iter().find(|p| p.id == order.process)?.clone();
@@ -123,12 +128,13 @@ impl Mover {
         Some((order, ask))
     }
 
-    /// The order has ended: done, failed or given up.
+    /// Notes that a move has ended: completed, failed or given up.
     pub fn ended(&mut self, process: u64) {
         self.orders.remove(&process);
     }
 
-    /// The target has refused, or did not answer: it is left alone for a while. True if another is to be asked at once.
+    /// Notes that the target refused or did not answer; it is not asked again for `cooldown_ms`.
+    /// Returns true if the node should ask another target at once.
     pub fn was_refused(&mut self, now_ms: u64, process: u64, node: u64, cause: Cause) -> bool {
         self.orders.remove(&process);
         self.refused.retain(|_, until_ms| *until_ms > now_ms);
@@ -136,10 +142,11 @@ impl Mover {
         cause == Cause::Balance && self.refused.len() < REFUSALS_MAX
     }
 
-    /// Another node asks whether its process may come; a promise holds for `within_ms`.
+    /// Judges another node's request to send its process, and promises the resources for
+    /// `within_ms`.
     ///
     /// # Errors
-    /// The [`Refusal`].
+    /// A [`Refusal`] if the process may not come.
     pub fn admit(&mut self, now_ms: u64, own: NodeView, ask: &Ask, within_ms: u64) -> Result<(), Refusal> {
         let own = self.with_promises(now_ms, own);
         let window_ms = u64::from(self.settings.params.arrivals_ms);
@@ -153,7 +160,7 @@ impl Mover {
             return Err(Refusal::NoGuests);
         }
         admit(&own, ask, self.promises.len() + self.arrivals.len(), &self.settings.params)?;
-        // Here it gets what there is, whatever it wants, or its home says that it wants.
+        // The process gets at most this node's cores, whatever demand its present node reports.
         let demand_milli = ask.process.demand_milli.min(own.cores_milli.max(1000));
         let memory_mib = ask.process.memory_mib;
         let promise = Promise { demand_milli, memory_mib, until_ms: now_ms + within_ms };
@@ -161,10 +168,12 @@ impl Mover {
         Ok(())
     }
 
-    /// Keeps memory for a process for `within_ms`, in the same account as promises. Asked again for the same process, it is kept for longer.
+    /// Reserves memory for a process for `within_ms`, in the same account as promises. A second
+    /// reservation for the same process extends the first.
     ///
     /// # Errors
-    /// Too little is left: how much the node can give, MiB, when it keeps what it needs itself (`low_memory_milli`) and has promised.
+    /// The memory that the node can give, MiB, if that is too little. The node keeps
+    /// `low_memory_milli` of its memory and all promised memory.
     pub fn reserve(&mut self, now_ms: u64, own: NodeView, wanted: Reservation, within_ms: u64) -> Result<(), u32> {
         let Reservation { from, process, memory_mib, force } = wanted;
         let own = self.with_promises(now_ms, own);
@@ -185,14 +194,16 @@ impl Mover {
         Ok(())
     }
 
-    /// The process has come, or will not: it is no promise any more. What has come wants so much, thousandths of a core.
+    /// Ends a promise: the process has arrived, or will not come. Gives the promised demand of an
+    /// arrived process, thousandths of a core.
     pub fn settle(&mut self, now_ms: u64, from: u64, process: u64, has_come: bool) -> Option<u32> {
         let promise = self.promises.remove(&(from, process)).filter(|_| has_come)?;
         self.arrivals.push_back(now_ms);
         Some(promise.demand_milli)
     }
 
-    /// The node as it will be when what was promised has come; and whether it takes guests, as its owner said.
+    /// Gives the node's view with all promised processes counted in, and with `guests` as the owner
+    /// has set it.
     pub fn with_promises(&mut self, now_ms: u64, own: NodeView) -> NodeView {
         self.note_time(now_ms);
         self.promises.retain(|_, p| p.until_ms > now_ms);

@@ -1,13 +1,15 @@
-//! The alternative policy: marginal cost over CPU and memory (Y. Amir, B. Awerbuch, A. Barak, R. S. Borgstrom, A. Keren, "An Opportunity
-//! Cost Approach for Job Assignment in a Scalable Computing Cluster", 2000). A resource that is used to the share u costs n^u, n the number of
-//! machines; a job belongs where it adds least, and is moved if that is less by a fifth.
+//! The alternative policy: marginal cost over CPU and memory (Y. Amir, B. Awerbuch, A. Barak, R. S.
+//! Borgstrom, A. Keren, "An Opportunity Cost Approach for Job Assignment in a Scalable Computing
+//! Cluster", 2000). A resource of which the share u is used costs n^u, where n is the number of
+//! machines. A job belongs on the node where it adds least cost, and moves there if that is a fifth
+//! less.
 
 use crate::costs::{distance, move_ms};
 use crate::decide::{has_room, is_return, lag_scale_ms};
 use crate::utility::Site;
 use crate::{Cause, Inputs, Move, NodeView, ProcessView};
 
-/// A move must bring the marginal cost below this share of what it is.
+/// A move must bring the marginal cost below this share of the present cost.
 const WORTH: f64 = 0.8;
 
 pub(crate) fn best(inputs: &Inputs, movable: &[&ProcessView], targets: &[&NodeView]) -> Option<Move> {
@@ -16,7 +18,7 @@ pub(crate) fn best(inputs: &Inputs, movable: &[&ProcessView], targets: &[&NodeVi
         let site = Site::of(n);
         site.load / (site.cores * site.speed)
     };
-    // The highest load that has been seen stands for the unknown optimum.
+    // The highest known load stands for the unknown optimum.
     let most = targets.iter().map(|n| slowness(n)).chain([slowness(&inputs.own)]).fold(1.0, f64::max);
     let takes =
         |n: &NodeView, p: &ProcessView| has_room(n, p.memory_mib, &inputs.params) && !is_return(p, n, &inputs.params);
@@ -41,7 +43,7 @@ pub(crate) fn best(inputs: &Inputs, movable: &[&ProcessView], targets: &[&NodeVi
     found.map(|(_, order)| order)
 }
 
-/// What the process adds (or, being there, has added) to the cost of a node.
+/// Computes the cost that the process adds to a node, or has added if it is already there.
 fn marginal(node: &NodeView, process: &ProcessView, base: f64, most: f64, is_there: bool) -> f64 {
     let site = Site::of(node);
     let per_load = 1.0 / (site.cores * site.speed * most);

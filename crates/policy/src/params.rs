@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 pub enum Mode {
     /// Nothing is moved for load.
     Off,
-    /// Proportional fairness, without rotation.
+    /// Moves aim at proportional fairness, without rotation.
     Balance,
-    /// The same, with rotation of what cannot be spread evenly.
+    /// Moves aim at proportional fairness, and rotate processes that cannot be spread evenly.
     #[default]
     Rotate,
-    /// Marginal cost over CPU and memory (Amir, Awerbuch, Barak, Borgstrom, Keren 2000).
+    /// Moves aim at the least marginal cost over CPU and memory (Amir, Awerbuch, Barak, Borgstrom,
+    /// Keren 2000).
     Opportunity,
 }
 
@@ -35,12 +36,12 @@ macro_rules! params {
         }
 
         impl Params {
-            /// Every number: name, value, least, most, and what it means.
+            /// Lists all numbers: name, value, least, most, and meaning.
             pub fn numbers(&self) -> Vec<(&'static str, u32, u32, u32, &'static str)> {
                 vec![$((stringify!($name), self.$name, $min, $max, concat!($($doc,)+).trim_ascii()),)+]
             }
 
-            /// The number of this name, to be changed, and its range.
+            /// Finds the number of this name, to be changed, and its range.
             pub(crate) fn number(&mut self, name: &str) -> Option<(&mut u32, std::ops::RangeInclusive<u32>)> {
                 match name {
                     $(stringify!($name) => Some((&mut self.$name, $min..=$max)),)+
@@ -52,40 +53,47 @@ macro_rules! params {
 }
 
 params! {
-    /// A process stays at least so long where it is, milliseconds.
+    /// The least time for which a process stays on a node, milliseconds.
     residency_ms: 1000 in 10..=3_600_000,
-    /// For load it does not go back to the node that it came from within so long, milliseconds.
+    /// The time within which load does not move a process back to the node that it came from,
+    /// milliseconds.
     return_ms: 6000 in 0..=3_600_000,
-    /// After a refusal a node is not asked again for so long, milliseconds.
+    /// The time for which a node that refused is not asked again, milliseconds.
     cooldown_ms: 3000 in 10..=3_600_000,
-    /// The least gain for which a process goes to a node that has a core to spare for it, thousandths of utility.
+    /// The least gain for a move to a node that has a core to spare for the process, thousandths of
+    /// utility.
     idle_margin_milli: 400 in 10..=10_000,
-    /// The least gain for which it goes to one that has not, thousandths of utility.
+    /// The least gain for a move to a node that has no core to spare, thousandths of utility.
     balance_margin_milli: 800 in 10..=10_000,
-    /// The least gain for which processes are rotated, thousandths of utility.
+    /// The least gain for rotating processes, thousandths of utility.
     rotate_margin_milli: 300 in 10..=10_000,
-    /// A process that has missed so much more than another weighs e times as much, milliseconds.
+    /// The difference in lag by which a process weighs e times as much as another, milliseconds.
     lag_scale_ms: 10_000 in 10..=3_600_000,
-    /// A move may cost at most this share of a process' age, thousandths: half of those that have lived so long live as long again.
+    /// The most that a move may cost as a share of the process' age, thousandths. Half of the
+    /// processes of a given age live that long again.
     cost_milli: 100 in 1..=1000,
-    /// What a move costs at least, milliseconds.
+    /// The fixed cost of a move, milliseconds.
     move_ms: 20 in 0..=60_000,
-    /// How fast memory travels, MiB a second.
+    /// The rate at which memory travels, MiB per second.
     bandwidth_mib_s: 100 in 1..=1_000_000,
-    /// What the memory of one process that moves may take of the link, kB a second; 0: all (else 100 at least).
+    /// The share of the link that one moving process may use, kB per second; 0 means no limit (else
+    /// at least 100).
     move_rate_kb_s: 0 in 0..=1_000_000_000,
-    /// What a forwarded call costs, microseconds.
+    /// The cost of a forwarded call, microseconds.
     call_us: 60 in 0..=1_000_000,
-    /// Below this share of free memory a node moves processes away, thousandths.
+    /// The share of free memory below which a node moves processes away, thousandths.
     low_memory_milli: 60 in 0..=900,
-    /// At this share of time spent waiting for memory it does, too, thousandths.
+    /// The share of time spent waiting for memory from which on a node moves processes away,
+    /// thousandths.
     pressure_milli: 100 in 1..=1000,
-    /// A target keeps this share of its memory free, thousandths.
+    /// The share of its memory that a target keeps free, thousandths.
     reserve_milli: 120 in 0..=900,
-    /// Arrivals are counted over so long, milliseconds, and bounded by the cores and one more.
+    /// The time over which arrivals are counted, milliseconds; at most one more than the number of
+    /// cores may arrive.
     arrivals_ms: 3000 in 10..=3_600_000,
-    /// Readings older than this are not believed, milliseconds.
+    /// The age up to which readings of other nodes are used, milliseconds.
     stale_ms: 15_000 in 100..=3_600_000,
-    /// A node that cannot be reached for so long is lost, and with it what runs there, milliseconds; holds for rooms that are made from then on.
+    /// The time without contact after which a node and all that runs there count as lost,
+    /// milliseconds. Applies to rooms that are made afterwards.
     link_timeout_ms: 15_000 in 1000..=86_400_000,
 }

@@ -1,19 +1,23 @@
-//! Where a new process should begin: the rule by which processes are moved, without a place to leave.
+//! Placement: the node on which a new process should begin. The rule is that of moves, without a
+//! node to leave.
 
 use crate::costs::distance;
 use crate::decide::has_room;
 use crate::utility::Site;
 use crate::{NodeView, Params, ProcessView};
 
-/// What a load of one per core counts beyond what it slows down now: of nodes that are about as good the emptier is better, since it has more
-/// room for what is not known yet, and measured speeds of equal nodes differ by some per cent.
+/// Value of emptiness: how much a load of one per core counts beyond the slowdown that it causes
+/// now. Of two nodes that are about as good, the emptier one has more room for load that is not
+/// known yet, and measured speeds of equal nodes differ by some per cent.
 const EMPTIER: f64 = 0.1;
 
-/// What home counts less than an equal node, for a core: it also serves the files and calls of its processes elsewhere.
+/// How much less home counts than an equal node, per core. Home also serves the files and calls of
+/// its processes elsewhere.
 const HOME_SERVES: f64 = 0.3;
 
-/// Candidates that have room, best first, each with what the process' coming changes there (thousandths of utility; the highest is best).
-/// Equal ones are ordered by load, then by id turned by the process' id, so that not all choose the same.
+/// Orders the candidates that have room, best first, each with the change of its utility if the
+/// process comes (thousandths; the highest is best). Equal candidates are ordered by load, then by
+/// an id mixed with the process' id, so that not all processes choose the same node.
 pub fn place(process: &ProcessView, candidates: &[NodeView], params: &Params) -> Vec<(u64, i64)> {
     let demand = f64::from(process.demand_milli.max(1)) / 1e3;
     let value = |node: &NodeView| {

@@ -1,4 +1,4 @@
-//! The nodes that a home trusts with its root.
+//! The list of nodes that a home trusts with processes of root.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,29 +6,30 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Most nodes in such a list.
+/// The most nodes in such a list.
 const NODES_MAX: usize = 1024;
-/// Longest name of a node, bytes (a host name's label).
+/// The longest name of a node, bytes (the label of a host name).
 const NAME_BYTES_MAX: usize = 63;
 
-/// Nodes that may host processes with root's rights over this home: they can do at home whatever root can.
+/// Nodes that may host processes with root's rights over this home. Such a node can do at home
+/// whatever root can.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum RootOn {
-    /// None.
+    /// No node may.
     #[default]
     None,
-    /// Every member of the cluster, also those that join later.
+    /// Every member of the cluster may, also those that join later.
     All,
-    /// These, by name.
+    /// The named nodes may.
     Nodes(BTreeSet<String>),
 }
 
 impl RootOn {
-    /// The settings that are possible, in words.
+    /// The possible values, for help and errors.
     pub const ALLOWED: &'static str = "all, none, NODE,NODE";
 
-    /// Whether this node is one of them.
+    /// Tells whether this node may.
     pub fn includes(&self, node: &str) -> bool {
         match self {
             RootOn::None => false,
@@ -38,7 +39,7 @@ impl RootOn {
     }
 }
 
-/// The text is neither `all` nor `none` nor a list of names.
+/// The error for a text that is neither `all` nor `none` nor a list of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all, none, or names of nodes with commas between them are expected (at most {NODES_MAX})")]
 pub struct RootOnError;

@@ -1,4 +1,4 @@
-//! What the owner of a node, and its users, have said.
+//! The settings of a node, by its owner and its users.
 
 use std::collections::BTreeSet;
 
@@ -6,69 +6,70 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Mode, Params, RootOn};
 
-/// User ids below this are the system's (Debian policy 9.2.2; login.defs UID_MIN).
+/// The first id of ordinary users (Debian policy 9.2.2; login.defs UID_MIN).
 const FIRST_USER: u32 = 1000;
-/// Not a user either (systemd's and NFS' nobody).
+/// The id of systemd's and NFS' `nobody`, which is no user either.
 const NOBODY: u32 = 65_534;
-/// Most users that have opted in.
+/// The most users that may opt in.
 const USERS_MAX: usize = 4096;
 
-/// Values of `scope`.
+/// The values of `scope`, for help and errors.
 pub const SCOPES: &str = "started, users, user:NAME, tree:PID (both with - before them: no more), or mine";
 
-/// Which processes may be moved unasked.
+/// Which processes the policy may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// What was started below `tern run`, `tern shell` or `tern make`.
+    /// Processes started below `tern run`, `tern shell` or `tern make`.
     #[default]
     Tern,
-    /// And every process of ordinary users.
+    /// Also all processes of ordinary users.
     Users,
 }
 
 /// Why a setting is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// No such name.
+    /// No setting has this name.
     #[error("there is no policy setting {name}: `tern policy show` lists them")]
     Unknown {
-        /// As given.
+        /// The name as given.
         name: String,
     },
-    /// Not such a value.
+    /// The value is not allowed.
     #[error("{name}={value}: {range} is expected")]
     Range {
-        /// Which.
+        /// The name of the setting.
         name: String,
-        /// As given.
+        /// The value as given.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         range: String,
     },
 }
 
-/// Settings of a node.
+/// The settings of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Nothing leaves this node unasked.
+    /// The policy moves no process away from this node.
     pub stay: bool,
-    /// Guests are taken.
+    /// This node hosts processes of other nodes.
     pub guests: bool,
-    /// This node neither decides nor attracts: it tells others that it takes no guests, and moves nothing.
+    /// This node neither decides nor attracts: it tells others that it takes no guests, and moves
+    /// nothing.
     pub quiet: bool,
-    /// Running processes of this home are moved unasked.
+    /// The policy moves running processes of this home.
     pub moves: bool,
-    /// Home is one of the nodes that the policy chooses from, for its own processes.
+    /// Home is one of the nodes from which the policy chooses for processes of this home.
     pub home: bool,
-    /// Whom the policy may move.
+    /// The processes that the policy may move.
     pub scope: Scope,
     /// Nodes that may host processes with root's rights over this one.
     pub root_on: RootOn,
-    /// Users that have opted all their processes in.
+    /// Users who have opted in with all their processes.
     pub users: BTreeSet<u32>,
-    /// Numbers.
+    /// The numbers of the policy.
     pub params: Params,
 }
 
@@ -92,7 +93,7 @@ impl Settings {
     /// Sets one value.
     ///
     /// # Errors
-    /// [`SettingError`], with the range.
+    /// [`SettingError`], which names the allowed range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
         let shown = |s: &str| s.chars().take(60).collect::<String>();
         let range =
@@ -135,7 +136,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Every setting: name, value, what is allowed, and what it means.
+    /// Lists all settings: name, value, allowed values, and meaning.
     pub fn rows(&self) -> Vec<(&'static str, String, String, &'static str)> {
         let flag = |on: bool| if on { "on" } else { "off" }.to_owned();
         let words = |text: &str| text.to_owned();
@@ -151,21 +152,21 @@ impl Settings {
         };
         let mut rows = vec![
             ("guests", flag(self.guests), words("on, off"), "This node hosts programs of other nodes"),
-            ("stay", flag(self.stay), words("on, off"), "Nothing leaves this node unasked"),
-            ("moves", flag(self.moves), words("on, off"), "Running processes of this home are moved unasked"),
+            ("stay", flag(self.stay), words("on, off"), "The policy moves no process away from this node"),
+            ("moves", flag(self.moves), words("on, off"), "The policy moves running processes of this home"),
             ("home", flag(self.home), words("on, off"), "The policy may choose this node, too, for its own programs"),
             ("quiet", flag(self.quiet), words("on, off"), "This node neither decides nor attracts"),
             (
                 "scope",
                 words(scope),
                 words("started (tern), users; mine, user:NAME, tree:PID; -user:NAME, -tree:PID"),
-                "Whom the policy may move: what tern started, or ordinary users' all",
+                "Processes that the policy may move: those that tern started, or all of ordinary users",
             ),
             (
                 "root-on",
                 self.root_on.to_string(),
                 words(RootOn::ALLOWED),
-                "Nodes that may host processes with root's rights, and so get them over this node",
+                "Nodes that may host processes of root; they get root's rights over this node",
             ),
             ("mode", words(mode), words("off, balance, rotate, opportunity"), "How processes are moved for load"),
         ];
@@ -176,10 +177,10 @@ impl Settings {
         rows
     }
 
-    /// The user opts all own processes in, or out again.
+    /// Opts a user in with all own processes, or out again.
     ///
     /// # Errors
-    /// System users have no such choice; too many users.
+    /// The user is a system user, or too many users have opted in.
     pub fn opt(&mut self, uid: u32, all_mine: bool) -> Result<(), SettingError> {
         let refused = |range: String| SettingError::Range { name: "scope".into(), value: "mine".into(), range };
         if !is_ordinary(uid) {
@@ -196,10 +197,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Root puts all processes of a user in scope, its own too, or takes them out again.
+    /// Puts all processes of a user in scope, or takes them out again, as root asks. Root's own
+    /// processes are possible, too.
     ///
     /// # Errors
-    /// Too many users.
+    /// Too many users are in scope.
     pub fn put(&mut self, uid: u32, in_scope: bool) -> Result<(), SettingError> {
         if !in_scope {
             self.users.remove(&uid);
@@ -212,15 +214,16 @@ impl Settings {
         Ok(())
     }
 
-    /// May a process of this user be moved unasked? `below_tern`: it was started by one of tern's own commands.
+    /// Tells whether the policy may move a process of this user. `below_tern`: one of tern's own
+    /// commands started the process.
     pub fn in_scope(&self, uid: u32, below_tern: bool) -> bool {
         below_tern || self.users.contains(&uid) || (is_ordinary(uid) && self.scope == Scope::Users)
     }
 
-    /// The numbers, or what was written to a file, within their ranges.
+    /// Checks that all numbers, for example those read from a file, are within their ranges.
     ///
     /// # Errors
-    /// The first number that is not.
+    /// The first number that is out of its range.
     pub fn checked(mut self) -> Result<Settings, SettingError> {
         let numbers = self.params.numbers();
         for (name, value, ..) in numbers {

@@ -1,21 +1,23 @@
-//! How fast a core is: a short calibration, made once.
+//! The speed of a core, from a short calibration that runs once.
 
-/// Steps that the reference core makes a second, of [`work`]'s: each waits for the one before it (a shift, an exclusive or and a multiplication:
-/// 5 cycles on current cores), so that a core at 3 GHz is about the reference.
+/// Steps of [`work`] that the reference core makes per second. Each step waits for the one before
+/// it (a shift, an exclusive or and a multiplication: 5 cycles on current cores), so a core at 3
+/// GHz is about the reference.
 const REFERENCE_STEPS_PER_S: u64 = 600_000_000;
 
-/// Makes so many dependent steps; the result keeps the compiler from leaving them out.
+/// Makes `steps` dependent steps. The result keeps the compiler from removing them.
 #[inline(never)]
 pub fn work(steps: u64) -> u64 {
     let mut state = steps | 1;
     for _ in 0..steps {
-        // The shift keeps a compiler from making many steps at once.
+        // The shift keeps the compiler from merging steps.
         state = (state ^ (state >> 32)).wrapping_mul(0x5851_f42d_4c95_7f2d);
     }
     state
 }
 
-/// Speed of a core that took so much CPU time for so many steps, thousandths of the reference.
+/// Computes the speed of a core that made `steps` in `cpu_ns` of CPU time, thousandths of the
+/// reference.
 pub fn speed_milli(steps: u64, cpu_ns: u64) -> u32 {
     let per_s = u128::from(steps) * 1_000_000_000 / u128::from(cpu_ns.max(1));
     u32::try_from(per_s * 1000 / u128::from(REFERENCE_STEPS_PER_S)).unwrap_or(u32::MAX)

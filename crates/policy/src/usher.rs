@@ -1,38 +1,42 @@
-//! Moves that do not ask for a gain: before a node swaps, and when its owner wants it back.
+//! Moves that need no gain: away from a node before it swaps, and off a node whose owner wants it
+//! back.
 
 use crate::costs::move_ms;
 use crate::decide::{has_room, lag_scale_ms};
 use crate::utility::Site;
 use crate::{Cause, Inputs, Move, NodeView, ProcessView};
 
-/// If memory runs low: the process that frees enough at least cost, or else the largest, to the best node that has room.
+/// Chooses a process to move if memory runs low: the cheapest one that frees enough, else the
+/// largest. The target is the best node with room.
 pub(crate) fn usher(inputs: &Inputs) -> Option<Move> {
     let missing_mib = missing_mib(inputs)?;
     let mut order: Vec<&ProcessView> =
         inputs.processes.iter().filter(|p| p.in_scope && !p.pinned && p.memory_mib > 0).collect();
     order.sort_by_key(|p| {
         let enough = p.memory_mib >= missing_mib;
-        // Enough first, cheapest of these; then the largest.
+        // Processes that free enough come first, the cheapest first; then the others, the largest
+        // first.
         (!enough, if enough { move_ms(p, &inputs.params) } else { u64::from(u32::MAX - p.memory_mib) }, p.id)
     });
     order.into_iter().find_map(|p| Some(order_to(inputs, p, roomiest(inputs, p)?, Cause::Usher)))
 }
 
-/// How much memory must be freed, MiB; none if there is enough.
+/// Computes how much memory must be freed, MiB; `None` if enough is free.
 fn missing_mib(inputs: &Inputs) -> Option<u32> {
     let (own, params) = (&inputs.own, &inputs.params);
     let low_mib = u64::from(own.memory_mib) * u64::from(params.low_memory_milli) / 1000;
     let is_low = own.memory_mib > 0 && u64::from(own.free_mib) < low_mib;
     let is_pressed = own.pressure_milli >= params.pressure_milli;
-    // Twice the threshold, so that it is not crossed again at once.
+    // Free twice the threshold, so that the node does not cross it again at once.
     (is_low || is_pressed).then(|| u32::try_from(2 * low_mib).unwrap_or(u32::MAX).saturating_sub(own.free_mib).max(1))
 }
 
-/// A guest goes home if home has room, else to another node.
+/// Chooses a guest to move off this node: to its home if home has room, else to another node.
 pub(crate) fn evict(inputs: &Inputs) -> Option<Move> {
     let guests = inputs.processes.iter().filter(|p| p.home != inputs.own.id);
     let guest = guests.min_by_key(|p| (move_ms(p, &inputs.params), p.id))?;
-    // Home must take its own back whatever it has said about guests, and is always asked if nobody else is known to have room.
+    // Home must take its own processes back whatever it says about guests. Home is also asked if no
+    // other node is known to have room.
     let home = inputs.known.iter().find(|n| n.id == guest.home);
     let to = match (home, roomiest(inputs, guest)) {
         (Some(home), _) if has_room(home, guest.memory_mib, &inputs.params) => home.id,
@@ -42,7 +46,7 @@ pub(crate) fn evict(inputs: &Inputs) -> Option<Move> {
     Some(Move { to, ..order_to(inputs, guest, &inputs.own, Cause::Evict) })
 }
 
-/// The node with room where the process gets most done.
+/// Finds the node with room on which the process gets most done.
 fn roomiest<'a>(inputs: &'a Inputs, process: &ProcessView) -> Option<&'a NodeView> {
     let demand = f64::from(process.demand_milli) / 1e3;
     let takes = |n: &&NodeView| n.id != inputs.own.id && (n.guests || n.id == process.home);

@@ -1,11 +1,11 @@
-//! What a state of a node is worth: the sum of `ln(rate)`, weighted or not.
+//! The utility of a node: the sum of `ln(rate)` over its processes, weighted or not.
 
 use crate::NodeView;
 
-/// Rates below this are as good as none.
+/// The least rate that is told apart from zero.
 const RATE_MIN: f64 = 1e-6;
 
-/// A node in numbers.
+/// The load and power of a node, as floating-point numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
     pub load: f64,
@@ -22,7 +22,7 @@ impl Site {
         }
     }
 
-    /// What one runnable process gets, in reference seconds a second, at this load.
+    /// Computes the rate of one runnable process at this load, reference seconds per second.
     pub fn rate(&self, load: f64) -> f64 {
         self.speed * if load > self.cores { self.cores / load } else { 1.0 }
     }
@@ -31,20 +31,22 @@ impl Site {
         self.rate(load).max(RATE_MIN).ln()
     }
 
-    /// How many share a core. A node with a part of a core is as one with a whole one, but slower.
+    /// Computes the runnable processes per core. A node with less than one core counts as one slow
+    /// core.
     pub fn crowding(&self) -> f64 {
         self.load / self.cores.max(1.0)
     }
 }
 
-/// Demand and weight of what runs somewhere: `weight` is the sum of demand times weight.
+/// The demand and weight of the processes on a node. `weight` is the sum of demand times weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crowd {
     pub site: Site,
     pub weight: f64,
 }
 
-/// Change of the utility of two nodes when a process of this demand and weight goes from one to the other.
+/// Computes the change of both nodes' utility if a process of this demand and weight moves from one
+/// to the other.
 pub(crate) fn gain(from: Crowd, to: Crowd, demand: f64, weight: f64) -> f64 {
     let moved = demand * weight;
     let left = (from.site.load - demand).max(0.0);

@@ -1,41 +1,43 @@
-//! What a decision knows of nodes and processes. Whole numbers: they travel, are logged, and read back as they were.
+//! Views of nodes and processes: all that a decision knows of them. All numbers are integers,
+//! because views travel, are logged, and must read back unchanged.
 
 use serde::{Deserialize, Serialize};
 
-/// A node, as far as known.
+/// A node, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {
-    /// Node id.
+    /// Id of the node.
     pub id: u64,
-    /// Runnable processes, guests included, thousandths.
+    /// Runnable processes including guests, thousandths.
     pub load_milli: u32,
-    /// Cores that it may use (quota and stolen time taken off), thousandths.
+    /// Cores that the node may use, without quota and stolen time, thousandths.
     pub cores_milli: u32,
-    /// How fast one core is against the reference, thousandths.
+    /// Speed of one core against the reference, thousandths.
     pub speed_milli: u32,
     /// Mean lag of the processes that may move (see [`Lag`](crate::Lag)), milliseconds.
     pub lag_ms: i32,
     /// Memory that programs could still get, MiB.
     pub free_mib: u32,
-    /// Memory in all, MiB.
+    /// Total memory, MiB.
     pub memory_mib: u32,
-    /// Share of time in which something waited for memory, thousandths.
+    /// Share of time in which some process waited for memory, thousandths.
     pub pressure_milli: u32,
-    /// It takes guests.
+    /// Whether the node takes guests.
     pub guests: bool,
     /// Age of this reading, milliseconds.
     pub age_ms: u32,
 }
 
 impl NodeView {
-    /// Most cores, load and speed that are believed, and the least speed.
+    /// Bounds of believable values.
     const CORES_MAX_MILLI: u32 = 8_192_000;
     const LOAD_MAX_MILLI: u32 = 1_000_000_000;
     const SPEED_MILLI: (u32, u32) = (20, 50_000);
     const MEMORY_MAX_MIB: u32 = 1 << 30;
     const LAG_MAX_MS: i32 = 3_600_000;
 
-    /// The same within what a machine can be: what another node tells is bounded before it is used.
+    /// Gives the view with all values bounded to what a machine can have. Values from other nodes
+    /// are bounded before use.
     pub fn bounded(self) -> NodeView {
         let memory_mib = self.memory_mib.min(Self::MEMORY_MAX_MIB);
         NodeView {
@@ -51,62 +53,63 @@ impl NodeView {
     }
 }
 
-/// Something that a process talks to.
+/// Communication of a process with something on another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tie {
-    /// Where it is: the process' home, or the node of one that it talks to.
+    /// Node of the communication partner: the process' home, or the node of another process.
     pub node: u64,
-    /// Calls or messages that would cross the network if the process were elsewhere, a second.
+    /// Calls or messages per second that cross the network if the process is not on that node.
     pub calls_per_s: u32,
 }
 
-/// What its user says about a process.
+/// What the user says about a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hint {
-    /// Nothing.
+    /// The user says nothing.
     #[default]
     None,
-    /// It computes.
+    /// The process computes.
     Cpu,
-    /// It is busy with files, terminals and sockets: it belongs home.
+    /// The process uses files, terminals and sockets much: it belongs home.
     Io,
 }
 
-/// A process that runs here.
+/// A process on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessView {
-    /// PID at home, or any number that names it.
+    /// PID at home, or any other number that names the process.
     pub id: u64,
-    /// Node id of its home.
+    /// Node id of the process' home.
     pub home: u64,
-    /// Since it began, milliseconds.
+    /// Age of the process, milliseconds.
     pub age_ms: u64,
-    /// Since it came to this node, milliseconds.
+    /// Time since the process came to this node, milliseconds.
     pub resident_ms: u64,
-    /// How much of the time it wants a core, all threads together, thousandths of one core.
+    /// Share of time for which the process wants a core, all threads together, thousandths of one
+    /// core.
     pub demand_milli: u32,
-    /// What it has missed (see [`Lag`](crate::Lag)), milliseconds.
+    /// Lag of the process (see [`Lag`](crate::Lag)), milliseconds.
     pub lag_ms: i32,
-    /// Memory that it occupies, MiB.
+    /// Memory that the process occupies, MiB.
     pub memory_mib: u32,
-    /// Memory that would travel, MiB.
+    /// Memory that a move would transfer, MiB.
     pub carried_mib: u32,
-    /// How often it has been moved.
+    /// Number of moves that the process has made.
     pub moves: u32,
-    /// Node that it left to come here.
+    /// Node from which the process came here.
     #[serde(default)]
     pub came_from: Option<u64>,
-    /// What it talks to.
+    /// Communication partners on other nodes.
     #[serde(default)]
     pub ties: Vec<Tie>,
-    /// Its user wants it to stay where it is.
+    /// The user has pinned the process to its present node.
     pub pinned: bool,
-    /// Its user wants it home whenever home can run it.
+    /// The user wants the process home whenever home can run it.
     pub prefer_home: bool,
-    /// Its user's hint.
+    /// The user's hint.
     pub hint: Hint,
-    /// The rules about whom allow it to be moved.
+    /// The scope settings allow the policy to move the process.
     pub in_scope: bool,
 }
 
