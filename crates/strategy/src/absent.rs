@@ -1,13 +1,15 @@
-//! Post-copy, where the process goes on: which of its pages are not there yet, wherever it has moved them in its memory since.
+//! Post-copy at the destination: which pages of the process are still missing, wherever the process
+//! has moved them in its memory since the stop.
 
 use crate::ranges::{Range, Ranges};
 
-/// Pages that are still where the process came from. They are named there by the addresses that they had when it stopped.
+/// The missing pages of a post-copy move. The source knows each page by the address that the page
+/// had at the stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Absent {
-    /// At the addresses that they had.
+    /// Missing pages at the addresses that they had at the stop.
     unmoved: Ranges,
-    /// At others (mremap(2)).
+    /// Missing pages that the process has moved to other addresses with mremap(2).
     moved: Vec<Moved>,
 }
 
@@ -27,22 +29,22 @@ impl Moved {
     }
 }
 
-/// Where pages belong that have come.
+/// The destination of pages that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Their address where they came from.
+    /// The address of the pages at the source.
     pub from: u64,
-    /// Their addresses here.
+    /// The addresses of the pages here.
     pub at: Range,
 }
 
 impl Absent {
-    /// These.
+    /// Creates the set from all pages that are missing at the start.
     pub fn new(ranges: Ranges) -> Absent {
         Absent { unmoved: ranges, moved: Vec::new() }
     }
 
-    /// What the page at this address is called where it still is; `None` if it is none of these.
+    /// Gives the source's address for the missing page at `at`; `None` if that page is not missing.
     pub fn source(&self, at: u64) -> Option<u64> {
         if self.unmoved.holds(at) {
             return Some(at);
@@ -50,7 +52,7 @@ impl Absent {
         self.moved.iter().find(|m| m.at.0 <= at && at < m.at.1).map(|m| m.source(at))
     }
 
-    /// Where pages with these addresses there are missed here.
+    /// Lists where the pages with these source addresses are missing here.
     pub fn places(&self, there: Range) -> Vec<Place> {
         let unmoved = self.unmoved.within(there).into_iter().map(|at| Place { from: at.0, at });
         let moved = self.moved.iter().filter_map(|m| {
@@ -61,13 +63,13 @@ impl Absent {
         unmoved.chain(moved).collect()
     }
 
-    /// Whatever was to be here is not missed any more: it has come, or the process has given it back.
+    /// Removes pages from the set: they have arrived, or the process has unmapped them.
     pub fn forget(&mut self, here: Range) {
         self.unmoved.remove(here);
         drop(self.take_moved(here));
     }
 
-    /// The process has moved what lies `here` to another address.
+    /// Notes that the process has moved the pages at `here` to another address.
     pub fn move_to(&mut self, here: Range, to: u64) {
         let unmoved = self.unmoved.remove(here).into_iter().map(|at| Moved { from: at.0, at });
         let taken: Vec<Moved> = unmoved.chain(self.take_moved(here)).collect();
@@ -93,12 +95,12 @@ impl Absent {
         taken
     }
 
-    /// Whether nothing is missing.
+    /// Tells whether no page is missing.
     pub fn is_empty(&self) -> bool {
         self.unmoved.is_empty() && self.moved.is_empty()
     }
 
-    /// Bytes that are missing.
+    /// Gives the number of missing bytes.
     pub fn bytes(&self) -> u64 {
         self.unmoved.bytes() + self.moved.iter().map(|m| m.at.1 - m.at.0).sum::<u64>()
     }
@@ -134,7 +136,7 @@ mod tests {
             absent.places((140, 160)),
             [Place { from: 140, at: (140, 150) }, Place { from: 150, at: (1000, 1010) }]
         );
-        // And on, in part.
+        // The process moves a part of them again.
         absent.move_to((1010, 1020), 5000);
         assert_eq!((absent.source(5000), absent.source(1010), absent.source(1020)), (Some(160), None, Some(170)));
         assert_eq!(absent.bytes(), 200);

@@ -1,27 +1,32 @@
-//! For how long a process stands still, as the last moves did ([`crate::Experience`]).
+//! Estimates of the freeze time of a move, from the time that earlier moves took
+//! ([`crate::Experience`]).
 
 use crate::Way;
 
-/// What moving a process takes whatever its size and parts, before any was moved: stopping, collecting, rebuilding, microseconds.
+/// The fixed time of a move of any process, before any move was measured, microseconds: stopping,
+/// collecting and rebuilding.
 pub const FIXED_US: f64 = 1500.0;
-/// What is assumed of a link over which nothing has gone yet, bytes per microsecond.
+/// The assumed rate of a link that has carried nothing yet, bytes per microsecond.
 pub const RATE_AT_FIRST: f64 = 400.0;
-/// What looking for written pages takes for each byte of memory that is there, microseconds: 12 ns a page.
+/// Time for finding written pages, microseconds per byte of resident memory: 12 ns a page.
 const LOOK_US_PER_BYTE: f64 = 0.012 / 4096.0;
-/// A move that is expected to take this part of what it may is risked: on a busy machine one of a hundred takes half as long again, or more.
+/// A move may be expected to take this share of the bound. On a busy machine one move of a hundred
+/// takes half as long again as expected, or more.
 const RISKED: f64 = 0.6;
-/// Less is sent at once whatever has been seen of the link: while pages follow, the process is lost with either node.
+/// Memory of at most this size is sent during the stop however fast the link is. While pages follow
+/// in post-copy, the process dies if either node does.
 const FOLLOWS_FROM_BYTES: u64 = 128 << 10;
-/// With more memory of its own than this, having the kernel watch a process is cheaper than comparing all of it.
+/// For a process with more private memory than this, write tracking by the kernel costs less than
+/// comparing all memory.
 pub const COPIED_BYTES_MAX: u64 = 4 << 20;
-/// A stop that neither a user nor a peer notices, microseconds.
+/// A freeze time that neither a user nor a peer notices, microseconds.
 const UNNOTICED_US: u64 = 5000;
 
-/// What moving one process takes.
+/// The estimated costs of moving one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     fixed_us: f64,
-    /// Bytes per microsecond.
+    /// Rate of the link, bytes per microsecond.
     rate: f64,
 }
 
@@ -32,50 +37,54 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// A move takes so many microseconds whatever is sent, and the link carries so many bytes in each.
+    /// Creates an estimate from a fixed time, microseconds, and the rate of the link, bytes per
+    /// microsecond.
     pub fn new(fixed_us: f64, rate: f64) -> Costs {
         Costs { fixed_us, ..Costs::default() }.with_rate(rate)
     }
 
-    /// The link carries so much: bytes per microsecond.
+    /// Replaces the rate of the link, bytes per microsecond.
     pub fn with_rate(self, rate: f64) -> Costs {
         Costs { rate: rate.max(f64::MIN_POSITIVE), ..self }
     }
 
-    /// A move takes so long whatever its size, and the link carries so much.
+    /// Creates an estimate from whole numbers: a fixed time, microseconds, and the rate of the
+    /// link, bytes per second.
     pub fn of(fixed_us: u64, bytes_per_s: u64) -> Costs {
         Costs::new(fixed_us as f64, bytes_per_s as f64 / 1e6)
     }
 
-    /// What a move takes whatever its size, microseconds; and what the link carries, bytes per second.
+    /// Gives the fixed time, microseconds, and the rate of the link, bytes per second.
     pub fn parts(&self) -> (u64, u64) {
         (self.fixed_us as u64, (self.rate * 1e6) as u64)
     }
 
-    /// No more than that is to be sent: bytes per second.
+    /// Lowers the rate to a limit, bytes per second.
     pub fn limited(self, bytes_per_s: Option<u64>) -> Costs {
         bytes_per_s.map_or(self, |most| self.with_rate(self.rate.min(most as f64 / 1e6)))
     }
 
-    /// For how long a process stands still of which so much must be sent, and so much is looked at, microseconds.
+    /// Estimates the freeze time of a process, microseconds, of which `to_send_bytes` are sent and
+    /// `looked_at_bytes` are searched for written pages during the stop.
     pub fn freeze_us(&self, to_send_bytes: u64, looked_at_bytes: u64) -> u64 {
         let us = self.fixed_us + self.sending_us(to_send_bytes) + looked_at_bytes as f64 * LOOK_US_PER_BYTE;
         us.min(u64::MAX as f64) as u64
     }
 
-    /// How long sending so much takes, microseconds.
+    /// Estimates the time for sending `bytes`, microseconds.
     pub(crate) fn sending_us(&self, bytes: u64) -> f64 {
         bytes as f64 / self.rate
     }
 
-    /// Whether that is safely within the bound.
+    /// Tells whether the freeze time is safely within the bound.
     pub fn fits(&self, to_send_bytes: u64, looked_at_bytes: u64, max_freeze_us: u64) -> bool {
         let (most, looking) = (max_freeze_us as f64, looked_at_bytes as f64 * LOOK_US_PER_BYTE);
         self.freeze_us(to_send_bytes, 0) as f64 <= (most - looking) * RISKED
     }
 
-    /// The way for a process with so much memory of its own, that may stand still for so long. Stop-and-copy is what takes least in all, and is chosen where
-    /// nobody notices.
+    /// Chooses a strategy for a process with `own_bytes` of private memory that may be frozen for
+    /// `max_freeze_us`. Stop-and-copy takes the least total time, so it is chosen where nobody
+    /// notices the freeze.
     pub fn choose(&self, own_bytes: u64, max_freeze_us: u64) -> Way {
         match own_bytes {
             ..=COPIED_BYTES_MAX => Way::Copy,
@@ -84,7 +93,8 @@ impl Costs {
         }
     }
 
-    /// With more bytes of its own a process would stand still for too long if all of it were sent meanwhile.
+    /// Gives the greatest private memory, bytes, that can all be sent during the stop within the
+    /// bound.
     pub fn stop_bytes_max(&self, max_freeze_us: u64) -> u64 {
         let fits = ((max_freeze_us as f64 * RISKED - self.fixed_us).max(0.0) * self.rate) as u64;
         fits.max(FOLLOWS_FROM_BYTES)
@@ -102,7 +112,7 @@ mod tests {
         let costs = Costs::default();
         assert_eq!([1, COPIED_BYTES_MAX].map(|bytes| costs.choose(bytes, 100_000)), [Way::Copy; 2]);
         assert_eq!([COPIED_BYTES_MAX + 4096, 1024 * MIB].map(|bytes| costs.choose(bytes, u64::MAX)), [Way::Pre; 2]);
-        // Over such a link nobody notices.
+        // Over such a link nobody notices the freeze.
         let fast = Costs::new(1000.0, 10_000.0);
         assert_eq!([5, 64].map(|n| fast.choose(n * MIB, 100_000)), [Way::Stop, Way::Pre]);
         assert_eq!(fast.choose(5 * MIB, 1000), Way::Pre);

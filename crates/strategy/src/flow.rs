@@ -1,46 +1,56 @@
-//! How much of a process' memory goes at once over a link, how fast, and whether it is packed: from what was measured while it was sent.
+//! Flow of page memory over a link: batch size, rate, and whether to compress, from measurements
+//! made while sending.
 
 use serde::{Deserialize, Serialize};
 
-/// What goes at once, at most and at least, bytes.
+/// Bounds of a batch, bytes.
 const BATCH_BYTES: std::ops::RangeInclusive<u64> = (32 << 10)..=(512 << 10);
-/// What goes at once should take no longer, microseconds: what others send on the same link waits so long behind it.
+/// The longest time that a batch should take, microseconds. Other messages on the same link wait
+/// for it.
 const BATCH_US: f64 = 10_000.0;
-/// What may lie in a socket unsent: what others send waits behind it. Less than this has who sends wait for the link so often that fast ones run dry; ...
+/// Bounds of unsent bytes in a socket. Other messages wait behind them; with fewer, the sender
+/// waits for the link so often that a fast link runs dry.
 pub const UNSENT_BYTES: std::ops::RangeInclusive<u64> = (256 << 10)..=(2 << 20);
-/// ... more, if it is gone as soon as this, microseconds.
+/// Unsent bytes may exceed the lower bound if the link sends them within this time, microseconds.
 const UNSENT_US: f64 = 1500.0;
-/// With a given rate, what goes at once is what may go in this time, microseconds ...
+/// At a given rate, a batch is what may be sent in this time, microseconds.
 const PACED_US: f64 = 50_000.0;
-/// ... a page at least.
+/// The least size of a batch, bytes.
 const PAGE_BYTES: u64 = 4096;
-/// What may be wished to go at once, bytes; it does in pieces of the least of that.
+/// Bounds of the batch size that a user may ask for, bytes.
 pub const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 1024..=(1 << 20);
-/// The least rate that can be kept to, bytes per second: a page goes ten times in half a second.
+/// The least rate that can be kept, bytes per second: ten pages take less than half a second.
 pub const RATE_LEAST: u64 = 100_000;
-/// Measurements weigh half of what one weighs that is so many bytes newer.
+/// A measurement loses half of its weight when this many bytes have been sent after it.
 const MEMORY_BYTES: f64 = (2 << 20) as f64;
-/// What packing is believed to take before it was tried, microseconds per byte (zstd at level -1, random bytes: 3 GB/s; a Python heap: 0.7 GB/s).
+/// The assumed time of compression before the first try, microseconds per byte (zstd at level -1,
+/// random bytes: 3 GB/s; a Python heap: 0.7 GB/s).
 const PACK_US_AT_FIRST: f64 = 1.0 / 700.0;
-/// Packing must save so much of the time.
+/// Compression must reduce the time to this share.
 const WORTH: f64 = 0.9;
-/// After a try in vain so many batches go unpacked, at first and at most: random bytes cost less than 1% that way.
+/// Number of batches sent uncompressed after a useless try, at first and at most. Random bytes then
+/// cost less than 1%.
 const SKIPPED: std::ops::RangeInclusive<u32> = 1..=64;
 
-/// A link that takes longer for a byte than this is slow, microseconds: 200 MB/s. A page is hashed at 1 GB/s or more at either end, and not all of them will be the same.
+/// A link is slow if a byte takes longer than this, microseconds: 200 MB/s. Hashing runs at 1 GB/s
+/// or more at either end, and only some pages will be the same.
 const SLOW_US: f64 = 1.0 / 200.0;
-/// That is no passing thing: who takes pages may stand still for a tenth of a second, while its kernel looks for memory, and the link looks slow. So those measurements last longer, bytes,
+/// The measurement that tells whether the link is slow loses half of its weight after this many
+/// bytes. A receiver may pause for a tenth of a second while its kernel reclaims memory, so this
+/// measurement lasts longer.
 const LINK_MEMORY_BYTES: f64 = (64 << 20) as f64;
-/// and say nothing before so much was sent, or sending took so long.
+/// The measurement of the link counts after this many bytes ...
 const KNOWN_AFTER_BYTES: f64 = (32 << 20) as f64;
+/// ... or after sending has taken this long, microseconds.
 const KNOWN_AFTER_US: f64 = 250_000.0;
 
-/// Where packing took too long for a link that is so many times slower than it should be, so many batches go unpacked until it is tried again, at first and at most: what made it
-/// slow may be over.
+/// On a link that is this many times slower than compression is assumed to be, a compression that
+/// took too long was probably slowed by something temporary.
 const SLOW_LINK: f64 = 50.0;
+/// Number of batches sent uncompressed after such a try, at first and at most.
 const DOUBTED: std::ops::RangeInclusive<u32> = 4..=1024;
 
-/// A mean of costs per byte that forgets.
+/// A mean cost per byte that forgets old measurements.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     us: f64,
@@ -52,29 +62,30 @@ impl Mean {
         self.add_to(us, bytes, MEMORY_BYTES);
     }
 
-    /// Among those of so many bytes.
+    /// Adds a measurement that weighs half after `memory_bytes`.
     fn add_to(&mut self, us: f64, bytes: u64, memory_bytes: f64) {
         let kept = 0.5f64.powf(bytes as f64 / memory_bytes);
         (self.us, self.bytes) = (self.us * kept + us, self.bytes * kept + bytes as f64);
     }
 
-    /// Microseconds per byte.
+    /// Gives the mean, microseconds per byte; `None` before the first measurement.
     fn cost(&self) -> Option<f64> {
         (self.bytes > 0.0).then(|| self.us / self.bytes)
     }
 }
 
-/// How pages shall go.
+/// The rate and the batch size that a user asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Bytes per second that they may take of the link, at most.
+    /// The most that the pages may take of the link, bytes per second.
     pub rate: Option<u64>,
-    /// Bytes that go at once; else as many as the link takes in 10 ms, from 32 to 512 KiB.
+    /// Batch size, bytes. `None`: as many as the link takes in 10 ms, from 32 to 512 KiB.
     pub buffer_bytes: Option<u64>,
 }
 
 impl Pace {
-    /// Bytes that go at once, within what can: it may have come from another machine.
+    /// Gives the batch size, bounded to [`BUFFER_BYTES`], because the value may come from another
+    /// machine.
     pub fn buffer_bytes(&self) -> Option<u64> {
         let least = *BUFFER_BYTES.start();
         let wanted = self.buffer_bytes.map(|bytes| bytes.clamp(least, *BUFFER_BYTES.end()));
@@ -82,21 +93,21 @@ impl Pace {
     }
 }
 
-/// One stream of pages over a link.
+/// The flow control of one stream of pages.
 #[derive(Clone, Debug)]
 pub struct Flow {
     rate: Option<u64>,
     buffer_bytes: Option<u64>,
-    /// When the next byte may go, at the given rate.
+    /// Time at which the next byte may be sent at the given rate, microseconds.
     due_us: u64,
-    /// Of bytes on the wire.
+    /// Time of bytes on the wire.
     sending: Mean,
-    /// The same, for long.
+    /// Time of bytes on the wire, with a long memory.
     link: Mean,
-    /// Of bytes of pages, with packing and waiting.
+    /// Time of bytes of pages, with compression and waiting.
     whole: Mean,
     packing: Mean,
-    /// Bytes on the wire of a byte of pages, when last tried.
+    /// Compressed size as a share of the plain size, at the last try.
     packed_to: f64,
     skip: u32,
     skipped: u32,
@@ -105,7 +116,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// One that goes so.
+    /// Creates the flow control of a new stream.
     pub fn new(pace: Pace) -> Flow {
         Flow {
             rate: pace.rate.map(|rate| rate.max(RATE_LEAST)),
@@ -123,29 +134,30 @@ impl Flow {
         }
     }
 
-    /// Bytes of pages that should go at once: whole pages, but where less is wished.
+    /// Gives the batch size, bytes of pages: whole pages, unless the user asks for less.
     pub fn batch_bytes(&self) -> u64 {
         let paced = self.rate.map_or(u64::MAX, |rate| (rate as f64 * PACED_US / 1e6) as u64);
         let paced = paced.max(PAGE_BYTES) & !(PAGE_BYTES - 1);
         self.buffer_bytes.unwrap_or_else(|| self.fitting_bytes()).min(paced)
     }
 
-    /// What the link takes soon enough.
+    /// Gives the bytes that the link sends within [`BATCH_US`].
     fn fitting_bytes(&self) -> u64 {
         let batch = self.whole.cost().map_or(*BATCH_BYTES.end(), |cost| (BATCH_US / cost) as u64);
         batch.clamp(*BATCH_BYTES.start(), *BATCH_BYTES.end()) & !(PAGE_BYTES - 1)
     }
 
-    /// What may lie in the socket unsent, bytes: a power of two, for to change it is a system call.
+    /// Gives the most bytes that may lie unsent in the socket. The value is a power of two, so that
+    /// it changes rarely: each change is a system call.
     pub fn unsent_bytes(&self) -> u64 {
         let gone_soon = self.sending.cost().map_or(0, |cost| (UNSENT_US / cost) as u64);
         let power = gone_soon.clamp(*UNSENT_BYTES.start(), *UNSENT_BYTES.end());
         1 << power.ilog2()
     }
 
-    /// Shall the next batch be packed?
+    /// Decides whether to compress the next batch.
     pub fn packs(&mut self) -> bool {
-        // With a given rate the link is as slow as that.
+        // A given rate makes the link as slow as that rate.
         let paced = self.rate.map_or(0.0, |rate| 1e6 / rate as f64);
         let sending = self.sending.cost().unwrap_or(0.0).max(paced);
         let packing = self.packing.cost().unwrap_or(PACK_US_AT_FIRST);
@@ -157,13 +169,13 @@ impl Flow {
             self.doubts = *DOUBTED.start();
             return true;
         }
-        // Pieces of a wished size may be so small that it is they that take long.
+        // Pieces of a size that the user chose may be so small that their overhead dominates.
         let is_slow = self.buffer_bytes.is_none() && sending > SLOW_LINK * PACK_US_AT_FIRST;
         self.doubted += u32::from(is_slow);
         self.doubted > self.doubts
     }
 
-    /// A batch was packed, in this time; whether that was worth it.
+    /// Takes the measurement of a compressed batch. Returns whether compression was worth its time.
     pub fn packed(&mut self, plain_bytes: u64, packed_bytes: u64, took_us: f64) -> bool {
         if self.doubted > self.doubts {
             self.packing = Mean::default();
@@ -182,7 +194,8 @@ impl Flow {
         worth
     }
 
-    /// Whether it is worth while to find out what need not be sent: the link takes longer than hashing a page at both ends and keeping it. `None`: it is not known yet.
+    /// Tells whether avoiding to send known pages is worth while: the link takes longer than
+    /// hashing a page at both ends and storing it. `None` if too little was measured.
     pub fn is_slow(&self) -> Option<bool> {
         let is_paced = self.rate.is_some_and(|rate| 1e6 / rate as f64 > SLOW_US);
         let Mean { us, bytes } = self.link;
@@ -190,7 +203,8 @@ impl Flow {
         if is_paced { Some(true) } else { is_known.then_some(us > bytes * SLOW_US) }
     }
 
-    /// For how long so many bytes must wait at `now_us`, at the given rate.
+    /// Gives the time for which `wire_bytes` must wait at `now_us` to keep the given rate,
+    /// microseconds.
     pub fn wait_us(&mut self, wire_bytes: u64, now_us: u64) -> u64 {
         let Some(rate) = self.rate else { return 0 };
         let begin = self.due_us.max(now_us.saturating_sub(PACED_US as u64));
@@ -198,7 +212,8 @@ impl Flow {
         begin.saturating_sub(now_us)
     }
 
-    /// A batch was sent: bytes of pages, bytes on the wire, for how long the link took them, and how long all of it took.
+    /// Takes the measurement of a sent batch: bytes of pages, bytes on the wire, the time of the
+    /// link, and the whole time, microseconds.
     pub fn sent(&mut self, plain_bytes: u64, wire_bytes: u64, sending_us: f64, whole_us: f64) {
         self.sending.add(sending_us, wire_bytes);
         self.link.add_to(sending_us, wire_bytes, LINK_MEMORY_BYTES);
@@ -217,7 +232,9 @@ mod tests {
         Pace { rate: Some(rate), ..Pace::default() }
     }
 
-    /// Microseconds for so many bytes over a link of so many bytes per microsecond, packed to this part if at all; and the part of batches that were packed.
+    /// Simulates sending `bytes` over a link of `link` bytes per microsecond, where compression
+    /// reaches `packed_to`. Gives the time, microseconds, and the share of batches that were
+    /// compressed.
     fn simulate(flow: &mut Flow, bytes: u64, link: f64, packed_to: f64) -> (f64, f64) {
         let (mut now, mut left, mut batches, mut packed) = (0.0, bytes, 0, 0);
         while left > 0 {
@@ -251,7 +268,7 @@ mod tests {
         assert_eq!([100_000_000, 500_000_000].map(|rate| Flow::new(at(rate)).is_slow()), [Some(true), None]);
     }
 
-    /// Who receives has stood still for a tenth of a second, now and then: that is not the link's.
+    /// The receiver pauses for a tenth of a second now and then. The link is not slow for that.
     #[test]
     fn a_fast_link_that_stops_for_a_moment_is_not_slow() {
         let mut flow = Flow::new(Pace::default());
@@ -266,7 +283,7 @@ mod tests {
     #[test]
     fn slow_links_are_packed_and_fast_ones_are_not() {
         const MIB: u64 = 1 << 20;
-        // 100 Mbit/s, 1 Gbit/s, 10 Gbit/s; a heap that packs to a third.
+        // Links of 100 Mbit/s, 1 Gbit/s and 10 Gbit/s, and a heap that compresses to a third.
         for (link, gains) in [(12.5, true), (125.0, true), (1250.0, false)] {
             let (us, part) = simulate(&mut Flow::new(Pace::default()), 256 * MIB, link, 0.3);
             let plain = 256.0 * MIB as f64 / link;
@@ -275,7 +292,7 @@ mod tests {
         }
     }
 
-    /// A compressor that got no processor once, or for a while, is not given up.
+    /// A compressor that once, or for a while, got no processor is tried again.
     #[test]
     fn a_slow_try_is_not_the_last() {
         let mut flow = Flow::new(Pace::default());

@@ -1,51 +1,56 @@
-//! What moves take is learnt from those that were made: by where they went, and by which way.
+//! Learning from moves: what earlier moves took, by destination and strategy, estimates the next
+//! one.
 
 use crate::costs::{Costs, FIXED_US, RATE_AT_FIRST};
 use crate::own::{Own, Whose};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Beside [`FIXED_US`], for each memory area, thread but the first, and descriptor, microseconds (`tern bench move`: a process of 64 threads takes eight times as
-/// long as one of one, one of 1000 descriptors three times; 4000 areas more double what a Python program takes).
+/// Time for each memory area, thread but the first, and descriptor, beside [`FIXED_US`],
+/// microseconds (`tern bench move`: a process of 64 threads takes eight times as long as one of one
+/// thread, a process of 1000 descriptors three times; 4000 more areas double the time of a Python
+/// program).
 const AREA_US: f64 = 1.7;
 const THREAD_US: f64 = 165.0;
 const DESCRIPTOR_US: f64 = 3.5;
-/// So much of what a move took longer than expected is expected of the next, as a power of that; of the first ones their mean.
+/// The share (as a power) of the last deviation that counts for the next estimate. Of the first few
+/// moves the mean counts.
 const GAIN: f64 = 0.25;
-/// A move that takes so many times as long as expected is taken for one that does: a pause of a machine's is not what its link takes.
+/// The greatest deviation that a single move counts for. A pause of a machine must not look like a
+/// slow link.
 const ODD: f64 = 4.0;
-/// A link carries no less, and no more, bytes per microsecond.
+/// Bounds of a link's rate, bytes per microsecond.
 const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e5;
-/// Machines are no more times slower or faster than the one on which times were measured.
+/// Bounds of a machine's slowness against the machine on which times were measured.
 const SLOWNESS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
-/// Places and ways that are told apart.
+/// The most destinations and strategies that are told apart.
 const WAYS_MAX: usize = 1024;
 
-/// What a process has for which a move takes time, whatever its memory. What is not known is 0.
+/// The parts of a process that take time in a move, apart from its memory. An unknown number is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
-    /// Memory areas.
+    /// Number of memory areas.
     pub areas: u32,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Descriptors.
+    /// Number of file descriptors.
     pub descriptors: u32,
 }
 
 impl Parts {
-    /// What they take on the machine where that was measured, microseconds.
+    /// Gives the time for these parts on the machine where times were measured, microseconds.
     fn work_us(&self) -> f64 {
         let threads = f64::from(self.threads.saturating_sub(1));
         FIXED_US + f64::from(self.areas) * AREA_US + threads * THREAD_US + f64::from(self.descriptors) * DESCRIPTOR_US
     }
 }
 
-/// What moves of one kind have taken.
+/// The measurements of moves of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Learnt {
-    /// Times as long as on the machine where times were measured.
+    /// Slowness against the machine on which times were measured.
     slowness: f64,
-    /// Bytes per microsecond.
+    /// Rate of the link, bytes per microsecond.
     rate: f64,
     moves: u32,
 }
@@ -57,8 +62,9 @@ impl Default for Learnt {
 }
 
 impl Learnt {
-    /// Whatever took longer than expected takes the blame by its share, such that the same would be expected as it was, if it were believed (Kaczmarz's step, of
-    /// logarithms).
+    /// Takes a measurement. The fixed work and the link share the blame for the deviation by their
+    /// parts of the time (a step of Kaczmarz's method, on logarithms), so that the corrected
+    /// estimate would have fitted this move.
     fn moved(&mut self, parts: Parts, frozen_bytes: u64, freeze_us: u64) {
         let (working, sending) = (self.slowness * parts.work_us(), frozen_bytes as f64 / self.rate);
         let expected = working + sending;
@@ -76,10 +82,10 @@ impl Learnt {
     }
 }
 
-/// Where a move went, and the first word of how ([`crate::Way`] and post-copy).
+/// The destination of a move, and the first word of its description ([`crate::Way`] or post-copy).
 type Kind = (String, String);
 
-/// What the moves that were made tell of the next ones.
+/// All measurements of moves on this node.
 #[derive(Clone, Debug, Default)]
 pub struct Experience {
     all: Learnt,
@@ -88,7 +94,8 @@ pub struct Experience {
 }
 
 impl Experience {
-    /// A process of such parts stood still for so long, while so much was sent. `how`: the first word tells the way.
+    /// Takes the measurement of a move: bytes sent during the stop, and the freeze time,
+    /// microseconds. The first word of `how` tells the strategy.
     pub fn moved(&mut self, to: &str, how: &str, parts: Parts, (frozen_bytes, freeze_us): (u64, u64)) {
         let learnt = self.of(to, how);
         if self.kinds.len() < WAYS_MAX || self.kinds.contains_key(&kind(to, how)) {
@@ -97,7 +104,8 @@ impl Experience {
         self.all.moved(parts, frozen_bytes, freeze_us);
     }
 
-    /// The same, of this process.
+    /// Takes the measurement of a move of this process. The second tuple is destination and
+    /// strategy.
     pub fn moved_of(&mut self, whose: Whose, (to, how): (&str, &str), parts: Parts, measured: (u64, u64)) {
         self.moved(to, how, parts, measured);
         let (frozen_bytes, freeze_us) = measured;
@@ -105,24 +113,26 @@ impl Experience {
         self.own.moved(whose, kind(to, how), freeze_us as f64 / expected_us as f64);
     }
 
-    /// For how long this process is expected to stand still, microseconds, if so much is sent of it meanwhile.
+    /// Estimates the freeze time of this process, microseconds, if `bytes` are sent during the
+    /// stop.
     pub fn freeze_us(&self, whose: Whose, (to, how): (&str, &str), parts: Parts, bytes: u64) -> u64 {
         (self.costs(to, how, parts).freeze_us(bytes, 0) as f64 * self.own.odds(whose, &kind(to, how))) as u64
     }
 
-    /// What moving such a process is expected to take.
+    /// Gives the estimated costs of moving a process with these parts.
     pub fn costs(&self, to: &str, how: &str, parts: Parts) -> Costs {
         self.of(to, how).costs(parts)
     }
 
-    /// Places to which any was moved.
+    /// Lists the destinations of all measured moves.
     pub fn places(&self) -> Vec<&str> {
         let mut places: Vec<&str> = self.kinds.keys().map(|(to, _)| to.as_str()).collect();
         places.dedup();
         places
     }
 
-    /// Of that kind; else of others to the same place, else of all.
+    /// Finds the measurements of this kind; else those of another strategy with the same
+    /// destination, else those of all moves.
     fn of(&self, to: &str, how: &str) -> Learnt {
         let there = || self.kinds.iter().find(|((place, _), _)| place == to).map(|(_, learnt)| learnt);
         let first = |learnt: &Learnt| Learnt { moves: 0, ..*learnt };
@@ -145,7 +155,8 @@ mod tests {
         experience.costs(to, "stop", parts).freeze_us(bytes, 0) as f64
     }
 
-    /// Of moves that take 5 ms and more for each thread, and send 150 bytes each microsecond, in sizes that jump about.
+    /// The moves take 5 ms and more for each thread and send 150 bytes per microsecond, in sizes
+    /// that vary widely.
     #[test]
     fn what_moves_take_is_learnt() {
         let mut experience = Experience::default();

@@ -1,10 +1,14 @@
-//! How the memory of a process travels: sizes and rates in, decision out.
+//! Migration plans: how the memory of a process travels. Sizes and rates go in, a decision comes
+//! out.
 //!
-//! - **stop-and-copy**: it stands still while all of its memory is sent;
-//! - **pre-copy** (Theimer's, of the V system): its memory is sent while it runs, then again what it has written meanwhile, until what is left can be sent while it
-//!   stands still for no longer than it may; or until that gets no less, or too much was sent, because it writes about as fast as the link carries. Of a small
-//!   process a copy is kept, and what differs from it at the stop is sent again: nobody need watch it, and one round is enough;
-//! - **post-copy** (Zayas', of Accent): it goes on there at once; its pages follow, first those that it misses.
+//! - **stop-and-copy**: all memory is sent while the process is frozen;
+//! - **pre-copy** (Theimer's, of the V system): memory is sent while the process runs, then dirty
+//!   pages are sent again in rounds, until the rest fits the bound on the freeze time, or until the
+//!   rest shrinks no more or too much was sent because the process writes about as fast as the link
+//!   carries. Of a small process a copy is kept instead: the pages that differ from the copy at the
+//!   stop are sent again, without write tracking and after one round;
+//! - **post-copy** (Zayas', of Accent): the process resumes at once; its pages follow, missing
+//!   pages first.
 #![forbid(unsafe_code)]
 
 mod absent;
@@ -24,45 +28,49 @@ pub use own::Whose;
 pub use push::Push;
 pub use ranges::{Range, Ranges};
 
-/// How memory travels.
+/// The memory strategy before the stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Stop-and-copy.
     Stop,
-    /// Pre-copy of a small process: it is compared at the stop with what was sent.
+    /// Pre-copy of a small process: its memory is compared at the stop with the copy that was sent.
     Copy,
-    /// Pre-copy: the kernel tells what is written meanwhile.
+    /// Pre-copy with write tracking by the kernel.
     Pre,
 }
 
-/// Rounds, at most.
+/// The most rounds of a pre-copy.
 const ROUNDS_MAX: usize = 30;
-/// A round that leaves more than this part of what the one before left has come no nearer to the end.
+/// A round that leaves more than this share of the bytes that the round before left is in vain.
 const LESS: f64 = 0.85;
-/// So many such rounds in a row, and the rest is sent at a stop.
+/// The most rounds in vain, in a row, before the process is stopped.
 const IN_VAIN_MAX: usize = 2;
-/// What would be sent in all, with what is left, is less than this many times its memory: who writes a little slower than the link carries would be followed for
-/// many rounds, which others on the link pay for.
+/// The most bytes to send, with those still dirty, as a multiple of the memory. A process that
+/// writes a little slower than the link carries would otherwise take many rounds, which load the
+/// link for others.
 const SENT_MAX: f64 = 3.0;
-/// What fits the bound is sent while it runs if the round before left no more than this part of what was to be sent,
+/// Even if the rest fits the bound, another round follows if the last one reduced the rest to this
+/// share or less,
 const MUCH_LESS: f64 = 0.5;
-/// and if it would stand still for longer than this while it is sent, microseconds.
+/// and if sending the rest takes longer than this, microseconds.
 const UNNOTICED_US: f64 = 500.0;
-/// Below that a round's time says more of the machine than of the link, bytes.
+/// The time of a round with fewer bytes says more about the machine than about the link.
 const TELLING_BYTES: u64 = 1 << 20;
 
-/// What is to be done after a round.
+/// The next step after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Send what it has written, while it runs.
+    /// Send the dirty pages while the process runs.
     Round,
-    /// Stop it: the rest fits the bound, and another round would spare it little.
+    /// Stop the process: the rest fits the bound, and another round would shorten the freeze
+    /// little.
     Freeze,
-    /// Stop it, though it will stand still for longer: it writes as fast as the link carries.
+    /// Stop the process, although the freeze exceeds the bound: the process writes as fast as the
+    /// link carries.
     Outrun,
 }
 
-/// A pre-copy under way.
+/// The state of a pre-copy.
 #[derive(Clone, Debug)]
 pub struct Rounds {
     max_freeze_us: u64,
@@ -75,14 +83,16 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Of a process with so much memory of its own, that may stand still for so long.
+    /// Starts a pre-copy of a process with `own_bytes` of private memory that may be frozen for
+    /// `max_freeze_us`.
     pub fn new(own_bytes: u64, max_freeze_us: u64, costs: Costs) -> Rounds {
         Rounds { max_freeze_us, own_bytes, costs, sent_bytes: 0, left: None, rounds: 0, in_vain: 0 }
     }
 
-    /// So much was sent in this time.
+    /// Takes the measurement of a round: bytes sent, and the time, microseconds.
     pub fn sent(&mut self, bytes: u64, took_us: u64) {
-        // Of what is there already, nothing is sent.
+        // Pages that the destination already has are not sent, so such a round says nothing about
+        // the link.
         let is_most = bytes >= self.own_bytes / 2;
         if bytes >= TELLING_BYTES || (self.rounds == 0 && is_most) {
             self.costs = self.costs.with_rate(bytes.max(1) as f64 / took_us.max(1) as f64);
@@ -91,12 +101,13 @@ impl Rounds {
         self.sent_bytes = self.sent_bytes.saturating_add(bytes);
     }
 
-    /// If more is left when it stands still, it would do so for too long until that is sent, bytes.
+    /// Gives the most bytes that may be left at the stop. With more, sending them would exceed the
+    /// bound on the freeze time.
     pub fn rest_bytes_max(&self) -> u64 {
         self.costs.stop_bytes_max(self.max_freeze_us)
     }
 
-    /// So much must be sent again. What now?
+    /// Decides the next step, given the bytes that are dirty now.
     pub fn next(&mut self, left_bytes: u64) -> Next {
         let before = self.left.replace(left_bytes);
         if self.costs.fits(left_bytes, self.own_bytes, self.max_freeze_us) {
@@ -117,7 +128,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Rounds until the stop, and what is left then, of a process that writes so many bytes each microsecond, never the same page twice.
+    /// Simulates a process that writes `written` bytes each microsecond, never the same page twice.
+    /// Gives the rounds until the stop, the last step, and the bytes left.
     fn simulate(own: u64, written: f64, link: f64, max_freeze_us: u64) -> (usize, Next, u64) {
         let mut rounds = Rounds::new(own, max_freeze_us, Costs::default());
         let mut left = own;
@@ -145,18 +157,19 @@ mod tests {
         assert!((2..6).contains(&rounds) && left < 5 * MIB, "{rounds} rounds, {left} bytes");
     }
 
-    /// What fits the bound can still be felt: it gets less as long as that is cheap.
+    /// A rest that fits the bound may still be noticed, so it is reduced as long as that is cheap.
     #[test]
     fn another_round_makes_the_stop_shorter() {
         let (rounds, end, left) = simulate(1024 * MIB, 50.0, 500.0, 200_000);
         assert_eq!((rounds, end), (4, Next::Freeze));
         assert!(left < 200 << 10, "{left} bytes");
-        // A round that halves nothing is in vain.
+        // A round that does not even halve the rest is in vain.
         let (rounds, end, _) = simulate(64 * MIB, 300.0, 500.0, 200_000);
         assert_eq!((rounds, end), (1, Next::Freeze));
     }
 
-    /// Failed once: a round of which nearly all was there already seemed to be one over a link that carries nothing.
+    /// Has failed once: a round of pages that the destination mostly had looked like a link that
+    /// carries nothing.
     #[test]
     fn what_need_not_be_sent_says_nothing_of_the_link() {
         let mut rounds = Rounds::new(64 * MIB, 20_000, Costs::default());
@@ -173,7 +186,8 @@ mod tests {
         assert_eq!((rounds, end), (2, Next::Outrun));
     }
 
-    /// Each round leaves a little less, and what fits the bound is many rounds away.
+    /// Each round leaves a little less, so that the rest would fit the bound only after many
+    /// rounds.
     #[test]
     fn who_writes_nearly_as_fast_as_the_link_costs_three_times_its_memory() {
         let (rounds, end, left) = simulate(64 * MIB, 11.0, 12.5, 50_000);

@@ -1,18 +1,20 @@
-//! What a process' own moves took, beside what was expected of any process like it: its next one takes as much longer, or shorter.
+//! Deviations of single processes: how much longer or shorter a process' own moves took than the
+//! estimate for any process like it.
 
 use std::collections::VecDeque;
 
-/// Processes and kinds of moves that are remembered.
+/// The most processes and kinds of moves that are remembered.
 const KNOWN_MAX: usize = 512;
-/// So much of the last one's, as a power, is in what is expected of the next.
+/// The share (as a power) of the last deviation in the estimate of the next move.
 const GAIN: f64 = 0.5;
-/// A move tells no more than this, nor less than the inverse.
+/// The greatest deviation that one move counts for, and the inverse of the least.
 const ODDS_MAX: f64 = 4.0;
 
-/// A process, and when it began (numbers come again).
+/// A process' id and start time. (Ids are used again.)
 pub type Whose = (i32, u64);
 
-/// Those that were seen, the latest last: of a process and a kind of move, how many times as long it took as expected.
+/// The deviations, the latest process last, by process and kind of move: measured time over
+/// expected time.
 #[derive(Clone, Debug)]
 pub(crate) struct Own<K> {
     known: VecDeque<((Whose, K), f64)>,
@@ -25,7 +27,7 @@ impl<K> Default for Own<K> {
 }
 
 impl<K: PartialEq> Own<K> {
-    /// It took so many times as long as expected.
+    /// Takes a measurement: measured time over expected time.
     pub fn moved(&mut self, whose: Whose, kind: K, odds: f64) {
         let odds = if odds.is_finite() { odds.clamp(1.0 / ODDS_MAX, ODDS_MAX) } else { 1.0 };
         let key = (whose, kind);
@@ -37,7 +39,7 @@ impl<K: PartialEq> Own<K> {
         }
     }
 
-    /// How many times as long its next one is expected to take.
+    /// Gives the factor on the estimate of the process' next move.
     pub fn odds(&self, whose: Whose, kind: &K) -> f64 {
         self.known.iter().find(|((who, its), _)| (*who, its) == (whose, kind)).map_or(1.0, |(_, odds)| *odds)
     }

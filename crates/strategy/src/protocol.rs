@@ -1,46 +1,49 @@
-//! The agreement of home and a room on where a process runs: who has it, and what the room still owes an answer to. Home decides, in one step that cannot fail: before this
-//! commit point whatever fails leaves the process where it was, after it nothing brings it back. From room to room home has two of these, one with each room: it hands the
-//! process from one to the other in between ([`Protocol::passed`], [`Protocol::taken`]).
+//! Ownership of a process between home and a room: which side may let it run, and which answers the
+//! room still owes. Home decides, in one step that cannot fail: the commit point. A failure before
+//! the commit leaves the process where it was; after the commit nothing brings it back. For a move
+//! between two rooms home keeps two of these, one for each room, and hands the process from one to
+//! the other ([`Protocol::passed`], [`Protocol::taken`]).
 //!
-//! Messages travel in order both ways, so an answer that is still owed is the end of everything that belongs to the move before: until it came, a new move would take what
-//! was said of the old one for its own.
+//! Messages keep their order in both directions, so an outstanding answer marks the end of all
+//! messages of the previous move. No new move begins before it, because it would take messages of
+//! the previous move for its own.
 
-/// Who may let the process run.
+/// The side that may let the process run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Its home.
+    /// The home of the process.
     Home,
-    /// The room.
+    /// The room of this protocol.
     Room,
     /// Another room of the same home.
     Beyond,
 }
 
-/// What home tells a room that concerns who runs.
+/// A command from home to a room that concerns who runs the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Told {
-    /// Stop the body, and send what it is.
+    /// Stop the body, and send its state.
     Recall,
     /// Let the body run.
     Resume,
-    /// Let nothing be left of the body.
+    /// Remove all of the body.
     Release,
 }
 
-/// What a room says that ends something.
+/// A message from a room that ends a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Said {
-    /// All was sent of a body that was recalled, or it cannot be.
+    /// All state of a recalled body was sent, or cannot be sent.
     Whole,
-    /// Nothing is left of a body.
+    /// The body is removed.
     Left,
 }
 
-/// Such a thing cannot be told now: a fault of the program's.
+/// The error for a command that would break ownership now: a defect in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disorder(pub Told);
 
-/// One move, as home sees it.
+/// One move of a process, as home sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Protocol {
     from: Side,
@@ -49,42 +52,44 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// A move of a process that `from` has.
+    /// Starts a move of a process that `from` owns.
     pub fn new(from: Side) -> Protocol {
         Protocol { from, owner: from, owed: None }
     }
 
-    /// Who has the process.
+    /// Gives the owner of the process.
     pub fn owner(&self) -> Side {
         self.owner
     }
 
-    /// The commit point of a way home; that of the way out is [`Told::Resume`].
+    /// Commits a move to home. (A move to the room commits with [`Told::Resume`].)
     pub fn arrived(&mut self) {
         self.owner = Side::Home;
     }
 
-    /// The commit point of a way to another room, for the one that it leaves.
+    /// Commits a move to another room, in the protocol of the room that the process leaves.
     pub fn passed(&mut self) {
         self.owner = Side::Beyond;
     }
 
-    /// The same for the room that it comes to: home alone decides when it runs there.
+    /// Commits a move from another room, in the protocol of the room that the process enters. Home
+    /// alone decides when the process runs there.
     pub fn taken(&mut self) {
         self.owner = Side::Home;
     }
 
-    /// This is about to be told.
+    /// Checks a command before home sends it.
     ///
     /// # Errors
-    /// If it would let two bodies run, or none.
+    /// [`Disorder`] if the command would let two bodies run, or none.
     pub fn tell(&mut self, told: Told) -> Result<(), Disorder> {
         match (told, self.from, self.owner) {
             (Told::Recall, Side::Room, Side::Room) => self.owed = Some(Said::Whole),
-            // It stays in the room, or begins there. Of what was sent meanwhile the end is owed still.
+            // The process stays in the room or begins there. If a recall was sent, its answer is
+            // still owed.
             (Told::Resume, Side::Room, Side::Room) => {}
             (Told::Resume, Side::Home | Side::Beyond, Side::Home) => self.owner = Side::Room,
-            // It stays at home or in the other room, or has come there.
+            // The process stays at home or in the other room, or has arrived there.
             (Told::Release, Side::Home | Side::Room, Side::Home) | (Told::Release, _, Side::Beyond) => {
                 self.owed = Some(Said::Left);
             }
@@ -93,14 +98,14 @@ impl Protocol {
         Ok(())
     }
 
-    /// The room has said this.
+    /// Takes a message from the room.
     pub fn hear(&mut self, said: Said) {
         if said == Said::Left || self.owed == Some(said) {
             self.owed = None;
         }
     }
 
-    /// The room owes nothing more: another move can begin.
+    /// Tells whether the room owes no answer, so that another move can begin.
     pub fn is_settled(&self) -> bool {
         self.owed.is_none()
     }
@@ -111,7 +116,7 @@ mod tests {
     use super::*;
     use std::collections::{HashSet, VecDeque};
 
-    /// What home does next, if nothing fails; it may fail at each step but after the commit.
+    /// The next step of home if nothing fails. Every step may fail but the ones after the commit.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Step {
         Prepare,
@@ -124,12 +129,12 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Body {
         None,
-        /// It is there, and does not run.
+        /// The body is complete and does not run.
         Still,
         Runs,
     }
 
-    /// What a room does when it is told this, and what it says then.
+    /// Carries out a command in the room, and gives the room's message.
     fn obey(told: Told, body: &mut Body) -> Option<Said> {
         let (now, says) = match told {
             Told::Recall => (Body::Still, Some(Said::Whole)),
@@ -140,7 +145,7 @@ mod tests {
         says
     }
 
-    /// Home, room and what is on its way between them.
+    /// Home, a room, and the messages between them.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
         protocol: Protocol,
@@ -149,9 +154,9 @@ mod tests {
         body: Body,
         to_room: VecDeque<Told>,
         to_home: VecDeque<Said>,
-        /// The link is lost.
+        /// The link is cut.
         cut: bool,
-        /// The process is dead, as its node is.
+        /// The process is dead because its node is.
         dead: bool,
     }
 
@@ -215,7 +220,8 @@ mod tests {
             }
         }
 
-        /// Both ends notice: a room without home ends; home keeps what it owns.
+        /// Both ends notice the loss: a room without home ends, and home keeps the processes that
+        /// it owns.
         fn loses_link(&mut self) {
             (self.cut, self.body) = (true, Body::None);
             self.to_room.clear();
@@ -273,7 +279,7 @@ mod tests {
         }
     }
 
-    /// A move from one room to another: home between the two, and what is on its way to each and from it.
+    /// A move between two rooms: home in the middle, and the messages on both links.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct Across {
         from: End,
@@ -334,7 +340,7 @@ mod tests {
                     self.from.tell(Told::Recall);
                     self.step = Step::Commit;
                 }
-                // All was sent, and stands there.
+                // All state was sent, and the body is complete in the other room.
                 Step::Commit if self.from.protocol.is_settled() && self.to.stands && !self.to.cut && !self.from.cut => {
                     self.from.protocol.passed();
                     self.to.protocol.taken();
@@ -366,7 +372,7 @@ mod tests {
                 with(|world| world.to.hears()),
                 with(|world| world.from.loses_link()),
                 with(|world| world.to.loses_link()),
-                // What the one room has sent is rebuilt in the other.
+                // The other room rebuilds the state that the first room has sent.
                 with(|world| world.to.stands |= world.from.body == Body::Still && world.to.body == Body::Still),
             ];
             if matches!(self.step, Step::Prepare | Step::Commit) {
@@ -385,11 +391,11 @@ mod tests {
             let running = [&world.from, &world.to].iter().filter(|end| end.body == Body::Runs).count();
             assert!(running <= 1, "{world:?}");
             if world.step == Step::Done {
-                // Who has it decides; with its room it dies.
+                // The owner decides: the process dies with the room that owns it.
                 let owner = if world.to.protocol.owner() == Side::Room { &world.to } else { &world.from };
                 assert_eq!(running, usize::from(!owner.cut), "{world:?}");
                 gone_on |= world.to.body == Body::Runs;
-                // Nothing is left of it in the other.
+                // The room that does not own the process keeps nothing of it.
                 assert!(world.from.body == Body::None || world.to.body == Body::None, "{world:?}");
             }
             if seen.insert(world.clone()) {
@@ -404,7 +410,7 @@ mod tests {
         let mut out = Protocol::new(Side::Home);
         assert_eq!(out.tell(Told::Recall), Err(Disorder(Told::Recall)));
         out.tell(Told::Resume).unwrap();
-        // It runs there: it cannot be called off, nor begun twice.
+        // The process runs in the room: home can neither call the move off nor begin it twice.
         assert_eq!(out.tell(Told::Release), Err(Disorder(Told::Release)));
         assert_eq!(out.tell(Told::Resume), Err(Disorder(Told::Resume)));
         let mut home = Protocol::new(Side::Room);
@@ -414,10 +420,10 @@ mod tests {
         home.arrived();
         assert_eq!(home.tell(Told::Resume), Err(Disorder(Told::Resume)));
         let mut on = Protocol::new(Side::Beyond);
-        // The other room has it.
+        // The other room owns the process.
         assert_eq!(on.tell(Told::Resume), Err(Disorder(Told::Resume)));
         on.taken();
-        // Nobody else has it any more.
+        // No other side owns the process any more.
         assert_eq!(on.tell(Told::Release), Err(Disorder(Told::Release)));
         on.tell(Told::Resume).unwrap();
         let mut left = Protocol::new(Side::Room);

@@ -1,31 +1,34 @@
-//! Post-copy, where the process came from: what is sent next. Pages that were asked for go first, with their neighbours; then the rest, on from there, for
-//! programs mostly go on from where they are.
+//! Post-copy at the source: which pages are sent next. Requested pages go first, with their
+//! neighbours; then the others, from the last request onwards, because most programs access memory
+//! in ascending order.
 
 use crate::Pace;
 use crate::ranges::{Range, Ranges};
 use std::collections::VecDeque;
 
-/// What goes at once of what was asked for: a page more costs little beside the way there (16 pages: 155 us, one: 60 us).
+/// Bytes sent for one request. More pages cost little beside the round trip (16 pages: 155 us, one
+/// page: 60 us).
 const AROUND_BYTES: u64 = 16 * 4096;
-/// What goes at once else.
+/// The largest batch that nobody requested, bytes.
 const BATCH_BYTES_MAX: u64 = 256 << 10;
-/// At least.
+/// The least size of a batch, bytes.
 const PAGE_BYTES: u64 = 4096;
-/// Bytes that may be under way, so that what is asked for need not wait long behind them.
+/// Bounds of the bytes in flight. A requested page must not wait long behind them.
 const WINDOW_BYTES: std::ops::RangeInclusive<u64> = (128 << 10)..=(8 << 20);
-/// So long the newest of what is under way may take to be in place, microseconds: while it takes less, more may be under way.
+/// The most time until the newest bytes in flight are in place, microseconds. While they take less,
+/// more bytes may be in flight.
 const WAIT_US: u64 = 4000;
-/// Requests that are remembered: the rest comes anyway.
+/// The most requests that are remembered. Pages of forgotten requests are sent anyway.
 const ASKED_MAX: usize = 1024;
 
-/// Pages that are still to be sent.
+/// The pages that post-copy still has to send.
 #[derive(Clone, Debug)]
 pub struct Push {
     left: Ranges,
-    /// What goes at once, at most.
+    /// The largest batch, bytes.
     batch_bytes: u64,
     asked: VecDeque<Range>,
-    /// Where the last request ended: the rest goes on from there.
+    /// End of the last request, from which unrequested pages are sent.
     cursor: u64,
     on_the_way: VecDeque<(u64, u64)>,
     window_bytes: u64,
@@ -34,7 +37,7 @@ pub struct Push {
 }
 
 impl Push {
-    /// All of these. A rate is the stream's to keep to.
+    /// Creates the set of all pages to send. The stream itself keeps the rate of `pace`.
     pub fn new(left: Ranges, pace: Pace) -> Push {
         let (all_bytes, window_bytes) = (left.bytes(), 1 << 20);
         let batch_bytes = pace.buffer_bytes().unwrap_or(BATCH_BYTES_MAX).max(PAGE_BYTES);
@@ -50,7 +53,8 @@ impl Push {
         }
     }
 
-    /// Of what lies in `part`, only this is there; what is not.
+    /// Restricts the pages in `part` to those in `there`. Returns the pages that are no longer
+    /// sent.
     pub fn restrict(&mut self, part: &[Range], there: &[Range]) -> Vec<Range> {
         let mut vacant: Ranges = part.iter().flat_map(|range| self.left.remove(*range)).collect();
         let there: Vec<Range> = there.iter().flat_map(|range| vacant.remove(*range)).collect();
@@ -59,14 +63,15 @@ impl Push {
         vacant.iter().collect()
     }
 
-    /// Somebody waits for what lies there; what was sent is on its way.
+    /// Notes that a thread waits for these pages. Pages in flight are not sent again.
     pub fn ask(&mut self, range: Range) {
         if self.asked.len() < ASKED_MAX && !self.left.within(range).is_empty() {
             self.asked.push_back(range);
         }
     }
 
-    /// What is to be sent now, at `now_us`: ascending, at most what may go at once. Nothing if it must wait, or all is sent. `pushing`: not only what was asked for.
+    /// Gives the pages to send at `now_us`: ascending, at most one batch. Empty if the source must
+    /// wait or everything is sent. `pushing`: send unrequested pages, too.
     pub fn next(&mut self, now_us: u64, pushing: bool) -> Vec<Range> {
         while let Some((start, end)) = self.asked.pop_front() {
             let around = start.saturating_add(AROUND_BYTES.min(self.batch_bytes));
@@ -114,7 +119,7 @@ impl Push {
         taken
     }
 
-    /// The oldest batch under way is in place.
+    /// Notes that the oldest batch in flight is in place.
     pub fn arrived(&mut self, now_us: u64) {
         let Some((_, sent_us)) = self.on_the_way.pop_front() else { return };
         let factor = if now_us.saturating_sub(sent_us) > 2 * WAIT_US { 0.7 } else { 1.2 };
@@ -128,7 +133,8 @@ impl Push {
         self.on_the_way.iter().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Bytes in all, bytes that are not sent yet, and bytes that were asked for (with what went along).
+    /// Gives the total bytes, the bytes not sent yet, and the bytes that were requested (with their
+    /// neighbours).
     pub fn progress(&self) -> (u64, u64, u64) {
         (self.all_bytes, self.left.bytes(), self.asked_bytes)
     }
@@ -156,7 +162,7 @@ mod tests {
         push.ask((10 * MIB, 10 * MIB + PAGE));
         assert_eq!(push.next(0, true), [(10 * MIB, 10 * MIB + AROUND_BYTES)]);
         assert_eq!(push.next(0, true)[0].0, 10 * MIB + AROUND_BYTES);
-        // What is on its way is not sent twice.
+        // A page in flight is not sent twice.
         push.ask((10 * MIB, 10 * MIB + PAGE));
         push.ask((MIB * 64, MIB * 65));
         assert!(push.next(0, false).is_empty());
@@ -206,14 +212,14 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_sent() {
         let mut push = push(1);
-        // What was asked for meanwhile has gone.
+        // The page that was requested meanwhile has been sent.
         push.ask((0, PAGE));
         assert_eq!(push.next(0, false), [(0, 16 * PAGE)]);
         assert_eq!(
             push.restrict(&[(0, 64 * PAGE)], &[(0, PAGE), (18 * PAGE, 19 * PAGE)]),
             [(16 * PAGE, 18 * PAGE), (19 * PAGE, 64 * PAGE)]
         );
-        // Of the rest nobody knows.
+        // Unrequested pages do not count as requested.
         assert_eq!(push.progress(), (MIB - 47 * PAGE, MIB - 63 * PAGE, 16 * PAGE));
         assert_eq!(push.restrict(&[(64 * PAGE, MIB)], &[]), [(64 * PAGE, MIB)]);
         assert_eq!(push.next(0, true), [(18 * PAGE, 19 * PAGE)]);

@@ -1,8 +1,8 @@
-//! Sets of addresses as ranges that neither touch nor overlap.
+//! Sets of addresses, as ranges that neither touch nor overlap.
 
 use std::collections::BTreeMap;
 
-/// Start and end of a range.
+/// Start and end of a range of addresses; the end is not included.
 pub type Range = (u64, u64);
 
 /// A set of ranges.
@@ -21,12 +21,12 @@ impl FromIterator<Range> for Ranges {
 }
 
 impl Ranges {
-    /// Adds a range.
-    pub fn insert(&mut self, (start, end): Range) {
+    /// Adds the addresses of a range.
+    pub fn insert(&mut self, range: Range) {
+        let (mut start, mut end) = range;
         if start >= end {
             return;
         }
-        let (mut start, mut end) = (start, end);
         let touching: Vec<Range> =
             self.ends.range(..=end).rev().take_while(|(_, e)| **e >= start).map(|(s, e)| (*s, *e)).collect();
         for (s, e) in touching {
@@ -38,11 +38,11 @@ impl Ranges {
         self.bytes += end - start;
     }
 
-    /// Takes a range out; what of it was there, ascending.
-    pub fn remove(&mut self, (start, end): Range) -> Vec<Range> {
-        let found = self.within((start, end));
+    /// Removes a range. Returns the parts that were in the set, ascending.
+    pub fn remove(&mut self, range: Range) -> Vec<Range> {
+        let found = self.within(range);
         for (from, to) in &found {
-            // The range that it is a part of begins at or before it.
+            // The range that contains this part begins at or before it.
             let Some((s, e)) = self.ends.range(..=from).next_back().map(|(s, e)| (*s, *e)) else { continue };
             self.ends.remove(&s);
             if s < *from {
@@ -56,20 +56,22 @@ impl Ranges {
         found
     }
 
-    /// What of a range is there, ascending.
-    pub fn within(&self, (start, end): Range) -> Vec<Range> {
+    /// Gives the parts of a range that are in the set, ascending.
+    pub fn within(&self, range: Range) -> Vec<Range> {
+        let (start, end) = range;
         let before = self.ends.range(..start).next_back();
         let inside = self.ends.range(start..end.max(start));
         let parts = before.into_iter().chain(inside).map(|(s, e)| ((*s).max(start), (*e).min(end)));
         parts.filter(|(s, e)| s < e).collect()
     }
 
-    /// Whether this address is in one.
+    /// Tells whether the set contains this address.
     pub fn holds(&self, at: u64) -> bool {
         self.ends.range(..=at).next_back().is_some_and(|(_, end)| at < *end)
     }
 
-    /// The first range that lies at this address or behind it, from there; else the first of all.
+    /// Gives the first range at or behind this address, cut to begin there; else the first range of
+    /// the set.
     pub fn next_from(&self, at: u64) -> Option<Range> {
         if let Some((_, end)) = self.ends.range(..=at).next_back().filter(|(_, end)| at < **end) {
             return Some((at, *end));
@@ -77,17 +79,17 @@ impl Ranges {
         self.ends.range(at..).chain(self.ends.iter()).next().map(|(s, e)| (*s, *e))
     }
 
-    /// Bytes in all.
+    /// Gives the number of bytes in the set.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether there is none.
+    /// Tells whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// All, ascending.
+    /// Iterates over all ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Range> {
         self.ends.iter().map(|(s, e)| (*s, *e))
     }
@@ -124,7 +126,7 @@ mod tests {
         assert_eq!(Ranges::default().next_from(0), None);
     }
 
-    /// The same as a set of numbers, for some thousand steps made by chance.
+    /// Compares the set with a plain set of numbers, for some thousand random steps.
     #[test]
     fn as_a_set_of_numbers() {
         let (mut ranges, mut set, mut seed) = (Ranges::default(), std::collections::BTreeSet::new(), 1u64);
