@@ -1,16 +1,17 @@
-//! Chance that is an argument: the same seed draws the same numbers.
+//! Random numbers from a seed: the same seed draws the same numbers.
 
-/// A sequence of numbers that follows from its seed alone (splitmix64: Steele, Lea, Flood 2014). Not for secrets.
+/// A sequence of numbers that follows from its seed alone (splitmix64: Steele, Lea, Flood 2014).
+/// Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Draw(u64);
 
 impl Draw {
-    /// The sequence of this seed.
+    /// Starts the sequence of this seed.
     pub fn new(seed: u64) -> Draw {
         Draw(seed)
     }
 
-    /// The next number, all 64 bits of it.
+    /// Draws the next number, all 64 bits of it.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,18 +20,18 @@ impl Draw {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 if the bound is 0.
+    /// Draws a number below `bound`; 0 if the bound is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.bits()) * bound as u128;
         (wide >> 64) as usize
     }
 
-    /// A number in [0, 1).
+    /// Draws a number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True once in `n` times.
+    /// Draws true once in `n` times.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

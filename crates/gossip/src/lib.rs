@@ -1,8 +1,9 @@
-//! Load readings that travel by gossip, as in MOSIX: once a second each node sends its own reading and the freshest of the others' to one
-//! member, drawn at random, and now and then to one that it has lately heard. Nobody polls; what a node knows of others is a small window of
-//! the newest readings, which age out.
+//! Gossip of load readings, as in MOSIX. Once a second each node sends its own reading and the
+//! freshest readings of others to one member, drawn at random, and now and then to a node that it
+//! has lately heard from. No node polls. A node knows others by a small window of the newest
+//! readings, which age out.
 //!
-//! Pure: time and chance are arguments.
+//! The crate is pure: time and randomness are arguments.
 #![forbid(unsafe_code)]
 
 mod draw;

@@ -1,31 +1,32 @@
-//! To whom the next readings go.
+//! The choice of the partner for the next readings.
 
 use std::collections::VecDeque;
 
 use crate::Draw;
 
-/// So many of those heard lately are remembered.
+/// The most nodes heard from lately that are remembered.
 const HEARD_MAX: usize = 8;
-/// One time in so many the partner is one that was heard lately: those who exchange tend to be those who are about to move processes.
+/// One time in this many, the partner is a node that was heard from lately. Nodes that exchange
+/// messages tend to be about to move processes.
 const HEARD_ONE_IN: usize = 4;
 
-/// Whom to send to.
+/// The partner of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partner {
     /// The n-th of the members, in any order.
     Nth(usize),
-    /// This node, heard lately.
+    /// The node of this id, heard from lately.
     Heard(u64),
 }
 
-/// Chooses partners; remembers who was heard directly.
+/// Chooses partners, and remembers which nodes were heard from directly.
 #[derive(Clone, Debug, Default)]
 pub struct Partners {
     heard: VecDeque<u64>,
 }
 
 impl Partners {
-    /// This node has sent something itself.
+    /// Notes a message that this node has sent itself.
     pub fn heard(&mut self, id: u64) {
         self.heard.retain(|known| *known != id);
         self.heard.push_back(id);
@@ -34,12 +35,12 @@ impl Partners {
         }
     }
 
-    /// This node is no member any more.
+    /// Forgets a node that is no member any more.
     pub fn forget(&mut self, id: u64) {
         self.heard.retain(|known| *known != id);
     }
 
-    /// The next partner among `members` others; none if there are none.
+    /// Chooses the next partner among `members` other nodes; `None` if there are none.
     pub fn next(&self, members: usize, draw: &mut Draw) -> Option<Partner> {
         if members == 0 {
             return None;

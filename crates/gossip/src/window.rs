@@ -1,26 +1,26 @@
-//! What a node knows of the others' loads.
+//! The window of readings: what a node knows of the loads of others.
 
 use std::collections::BTreeMap;
 
-/// How much is kept, and how long.
+/// Bounds of a window's size and age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Nodes in the window; beyond half as many again, the oldest readings make room.
+    /// The number of nodes in the window. At half as many again, the oldest readings are dropped.
     pub capacity: usize,
-    /// A reading older than this is not believed, milliseconds.
+    /// The age up to which a reading is used, milliseconds.
     pub max_age_ms: u64,
 }
 
-/// A node's reading, and when it was made.
+/// A node's reading, and the time at which the node made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading<V> {
-    /// When, on the clock of the node that keeps the window (monotonic), milliseconds.
+    /// Time of the reading, on the monotonic clock of the node that keeps the window, milliseconds.
     pub read_ms: u64,
-    /// What was read.
+    /// The values that were read.
     pub value: V,
 }
 
-/// The newest reading of each of the nodes heard of last.
+/// The newest reading of each node heard of lately.
 #[derive(Clone, Debug)]
 pub struct Window<V> {
     bounds: Bounds,
@@ -28,20 +28,23 @@ pub struct Window<V> {
 }
 
 impl<V: Copy> Window<V> {
-    /// An empty window.
+    /// Creates an empty window.
     pub fn new(bounds: Bounds) -> Window<V> {
         Window { bounds, readings: BTreeMap::new() }
     }
 
-    /// Takes a reading that is `age_ms` old, if it is newer than what is known of this node and not too old. Says whether it was taken.
+    /// Takes a reading that is `age_ms` old, if it is newer than the known one of this node and not
+    /// too old. Returns whether it was taken.
     ///
-    /// Ages travel, not times: clocks of different nodes are never compared, and nothing can come from the future.
+    /// Ages travel, not times: clocks of different nodes are never compared, and no reading can
+    /// come from the future.
     pub fn note(&mut self, id: u64, age_ms: u64, value: V, now_ms: u64) -> bool {
         let Some(read_ms) = now_ms.checked_sub(age_ms).filter(|_| age_ms <= self.bounds.max_age_ms) else {
             return false;
         };
         match self.readings.get_mut(&id) {
-            // One from the future was read before the clock was set back, and says nothing about which is newer.
+            // A known reading from the future was made before the clock was set back, and does not
+            // tell which reading is newer.
             Some(known) if (read_ms..=now_ms).contains(&known.read_ms) => return false,
             Some(known) => *known = Reading { read_ms, value },
             None => {
@@ -52,7 +55,8 @@ impl<V: Copy> Window<V> {
         true
     }
 
-    /// Lets half as much again come in before the oldest go, so that going costs little.
+    /// Drops the oldest readings once the window is half as large again as its capacity, so that
+    /// dropping is rare.
     fn make_room(&mut self) {
         let capacity = self.bounds.capacity;
         if self.readings.len() > capacity + capacity / 2 {
@@ -65,17 +69,17 @@ impl<V: Copy> Window<V> {
         }
     }
 
-    /// The node is gone.
+    /// Forgets a node that is gone.
     pub fn forget(&mut self, id: u64) {
         self.readings.remove(&id);
     }
 
-    /// The newest reading of this node, whatever its age.
+    /// Gives the newest reading of this node, whatever its age.
     pub fn get(&self, id: u64) -> Option<&Reading<V>> {
         self.readings.get(&id)
     }
 
-    /// Readings that are still believed: node, age in milliseconds, value.
+    /// Lists the readings that are young enough to use: node, age in milliseconds, value.
     pub fn fresh(&self, now_ms: u64) -> impl Iterator<Item = (u64, u64, V)> + '_ {
         let max_age_ms = self.bounds.max_age_ms;
         self.readings
@@ -84,7 +88,7 @@ impl<V: Copy> Window<V> {
             .filter(move |(_, age_ms, _)| *age_ms <= max_age_ms)
     }
 
-    /// The newest `count` of them, newest first: what is passed on.
+    /// Lists the newest `count` of the usable readings, newest first, for passing on.
     pub fn newest(&self, count: usize, now_ms: u64) -> Vec<(u64, u64, V)> {
         let mut found: Vec<(u64, u64)> = self.fresh(now_ms).map(|(id, age_ms, _)| (age_ms, id)).collect();
         if found.len() > count && count > 0 {
