@@ -3,7 +3,7 @@
 use crate::{Error, memory, pairs};
 use clap::Args as ClapArgs;
 use serde::Deserialize;
-use sim::{Curve, Scale, svg_scaled};
+use sim::{AxisLabel, Curve, svg_scaled};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ fn by_size(rows: &[&memory::Row]) -> Vec<(String, String)> {
         TIMES.map(|(name, y, time)| {
             let title = format!("{direction}, link {link}, {}", writes(*written));
             let curves = curves(rows, |r| (r.mib as f64, time(r)));
-            let plot = svg_scaled(&title, ("MiB", Scale::Logarithmic), (y, Scale::Logarithmic), &curves);
+            let plot = svg_scaled(&title, AxisLabel::logarithmic("MiB"), AxisLabel::logarithmic(y), &curves);
             (file(&[name, "by-size", link, direction, &writes(*written)]), plot)
         })
     };
@@ -96,7 +96,7 @@ fn by_writes(rows: &[&memory::Row]) -> Vec<(String, String)> {
         TIMES.map(|(name, y, time)| {
             let title = format!("{direction}, link {link}, {mib} MiB");
             let curves = curves(rows, |r| (r.written_mb_s as f64, time(r)));
-            let plot = svg_scaled(&title, ("written, MB/s", Scale::Linear), (y, Scale::Logarithmic), &curves);
+            let plot = svg_scaled(&title, AxisLabel::linear("written, MB/s"), AxisLabel::logarithmic(y), &curves);
             (file(&[name, "by-writes", link, direction, &format!("{mib}MiB")]), plot)
         })
     };
@@ -119,7 +119,8 @@ fn by_pairs(rows: &[&pairs::Row]) -> Vec<(String, String)> {
         ];
         let buffer = pairs::buffer_in_words(*buffer);
         let title = format!("pairs of nodes, link {link}, {distance}, {way}, buffer {buffer}");
-        let plot = svg_scaled(&title, ("pairs", Scale::Linear), ("a node sends, MB/s", Scale::Logarithmic), &curves);
+        let plot =
+            svg_scaled(&title, AxisLabel::linear("pairs"), AxisLabel::logarithmic("a node sends, MB/s"), &curves);
         (file(&["pairs", link, distance, way, &buffer]), plot)
     };
     all.iter().map(plot).collect()
@@ -138,8 +139,8 @@ fn by_buffer(rows: &[&pairs::Row]) -> Vec<(String, String)> {
         });
         let curves: Vec<Curve> = curves.collect();
         let title = format!("buffers, link {link}, {distance}, {way}");
-        let axes = (("buffer, KiB", Scale::Logarithmic), ("a node sends, MB/s", Scale::Logarithmic));
-        (file(&["buffers", link, distance, way]), svg_scaled(&title, axes.0, axes.1, &curves))
+        let (x, y) = (AxisLabel::logarithmic("buffer, KiB"), AxisLabel::logarithmic("a node sends, MB/s"));
+        (file(&["buffers", link, distance, way]), svg_scaled(&title, x, y, &curves))
     };
     all.iter().map(plot).collect()
 }

@@ -1,11 +1,12 @@
-//! Processes: those of the scenario, in the order in which they begin.
+//! The processes of a scenario, in the order in which they begin.
 
 use gossip::Draw;
 
 use crate::process::Process;
 use crate::scenario::Scenario;
 
-/// All processes, and when each begins, microseconds. The same seed gives the same, whatever is done with them.
+/// Draws all processes, each with the time at which it begins, microseconds. The same seed gives
+/// the same processes, however the policy moves them.
 pub(crate) fn processes(scenario: &Scenario, seed: u64) -> Vec<(u64, Process)> {
     let mut draw = Draw::new(seed ^ 0x6a6f_6273);
     let nodes = scenario.node_count() as usize;
@@ -26,23 +27,32 @@ pub(crate) fn processes(scenario: &Scenario, seed: u64) -> Vec<(u64, Process)> {
         for number in 0..background.count as usize {
             let mut process = Process::new(number % nodes, f64::INFINITY);
             process.movable = background.movable;
-            process.rhythm = Some((background.run_s, background.pause_s));
+            process.rhythm = Some(Longest { run_s: background.run_s, pause_s: background.pause_s });
             found.push((0, process));
         }
     }
     found
 }
 
-/// When a background process changes between running and pausing, from its start on, seconds: its own sequence, whatever else happens.
+/// The longest run and pause of a background process, seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Longest {
+    pub run_s: f64,
+    pub pause_s: f64,
+}
+
+/// The times between changes of a background process from running to pausing and back, from its
+/// start on, seconds. Each process draws from a sequence of its own, so nothing else in the run
+/// affects it.
 #[derive(Clone)]
 pub(crate) struct Rhythm {
     draw: Draw,
-    longest: (f64, f64),
+    longest: Longest,
     runs: bool,
 }
 
 impl Rhythm {
-    pub fn new(seed: u64, process: usize, longest: (f64, f64)) -> Rhythm {
+    pub fn new(seed: u64, process: usize, longest: Longest) -> Rhythm {
         let mixed = Draw::new(seed ^ (process as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits();
         Rhythm { draw: Draw::new(mixed), longest, runs: true }
     }
@@ -52,7 +62,7 @@ impl Iterator for Rhythm {
     type Item = f64;
 
     fn next(&mut self) -> Option<f64> {
-        let longest = if self.runs { self.longest.0 } else { self.longest.1 };
+        let longest = if self.runs { self.longest.run_s } else { self.longest.pause_s };
         self.runs = !self.runs;
         Some(longest * self.draw.unit())
     }

@@ -1,76 +1,80 @@
-//! What must hold in every run.
+//! Invariants that must hold in every run.
 
 use serde::Serialize;
 
 use crate::scenario::{Fault, Scenario};
 use crate::world::Outcome;
 
-/// Messages that one node may send a second, on average: pulses, and what moving takes.
+/// The most messages that one node may send per second, on average: pulses, and those that moves
+/// need.
 const MESSAGES_PER_NODE_S: f64 = 4.0;
-/// Bytes of pulses that one node may send a second, on average.
+/// The most bytes of pulses that one node may send per second, on average.
 const BYTES_PER_NODE_S: f64 = 1024.0;
-/// Moves that a process may make: so many, and one in so many seconds.
+/// The most moves that a process may make: this many ...
 const MOVES_FREE: f64 = 6.0;
+/// ... and one in this many seconds.
 const MOVE_EVERY_S: f64 = 3.0;
-/// Of all moves, the share that may lead straight back, and how many are not counted.
+/// The greatest share of all moves that may lead straight back ...
 const RETURNS_SHARE: f64 = 0.1;
+/// ... beyond this number of such moves.
 const RETURNS_FREE: u64 = 3;
-/// Longest time after a change until a node that knew everything would send nobody away, seconds.
+/// The longest time after a change until no node would send a process away if it knew everything,
+/// seconds.
 const SETTLED_S: f64 = 20.0;
-/// Where messages are lost, questions are asked again after seconds: so much more for a share of 1.
+/// Additional time for a message loss of 1, seconds. Lost requests are only repeated after seconds.
 const SETTLED_LOSS_S: f64 = 50.0;
 
-/// What does not hold.
+/// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Violation {
-    /// A process is nowhere, in two places, or has died though no node did.
+    /// A process is on no node, on two nodes, or has died although its node did not.
     #[error("{astray} processes are in no place or in two, and {killed} died though no node did")]
     Lost {
-        /// In no place, or in two.
+        /// Number of processes on no node or on two.
         astray: usize,
-        /// Dead without a death.
+        /// Number of processes that died although their node did not.
         killed: usize,
     },
     /// A process was moved too often.
     #[error("a process was moved {moves} times in {seconds:.0} s")]
     PingPong {
-        /// How often.
+        /// Number of its moves.
         moves: u32,
-        /// Its life.
+        /// Life time of the process, seconds.
         seconds: f64,
     },
-    /// Too many moves lead back at once.
+    /// Too many moves led straight back.
     #[error("{returns} of {moves} moves lead back to the node just left")]
     Returns {
-        /// These.
+        /// Number of moves that led back.
         returns: u64,
-        /// Of these.
+        /// Number of all moves.
         moves: u64,
     },
-    /// The network is loaded beyond what does not depend on the number of nodes.
+    /// The network load exceeds what is allowed whatever the number of nodes.
     #[error("{messages:.2} messages and {bytes:.0} bytes of pulses a second and node")]
     Traffic {
-        /// A second and node.
+        /// Messages per second and node.
         messages: f64,
-        /// A second and node.
+        /// Bytes per second and node.
         bytes: f64,
     },
     /// The cluster does not come to rest.
     #[error("a node had a process too many for {seconds} s though nothing had changed")]
     Unsettled {
-        /// For so long.
+        /// Duration of the imbalance, seconds.
         seconds: u64,
     },
-    /// A node was flooded.
+    /// A node was flooded with arrivals.
     #[error("a node had {beyond} arrivals beyond its cores within three seconds")]
     Flood {
-        /// Beyond the cores.
+        /// Arrivals beyond the number of cores.
         beyond: i64,
     },
 }
 
-/// The violations of a run.
+/// Lists the invariants that a run breaks.
 pub fn check(scenario: &Scenario, outcome: &Outcome) -> Vec<Violation> {
     let mut found = Vec::new();
     let deaths = scenario.faults.iter().any(|f| matches!(f, Fault::Kill { .. }));

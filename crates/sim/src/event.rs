@@ -1,34 +1,34 @@
-//! Events in order of time.
+//! The queue of events, in order of time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::messages::Message;
 
-/// What happens.
+/// An event of the simulation.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A node's daemon does what it does once a second.
+    /// A node's daemon does its periodic work, once a second.
     Tick { node: usize },
     /// A message arrives.
     Message { from: usize, to: usize, message: Box<Message> },
-    /// A process ends on this node, unless something has changed since.
+    /// A process ends on this node, unless something has changed since the event was planned.
     Finish { node: usize, version: u64 },
     /// A process begins.
     Start { process: usize },
-    /// A process that was chosen a node at its start gets there.
+    /// A process arrives on the node that was chosen for its start.
     Placed { process: usize, node: usize },
-    /// A process that is moved gets there.
+    /// A moving process arrives on its new node.
     Arrive { process: usize, to: usize },
-    /// A background process runs, or pauses.
+    /// A background process starts to run or to pause.
     Toggle { process: usize },
     /// A fault begins or ends.
     Fault { index: usize, begins: bool },
-    /// A dead node is known to be dead.
+    /// A dead node becomes known to be dead.
     Forget { node: usize },
-    /// The target has not answered for too long.
+    /// The target has not answered in time.
     GiveUp { node: usize, ask: u64 },
-    /// Counts are taken.
+    /// The counts are sampled.
     Sample,
 }
 
@@ -50,13 +50,13 @@ impl PartialOrd for Due {
     }
 }
 impl Ord for Due {
-    /// The earliest is the greatest; of equal times, the one that was added first.
+    /// Orders the earliest event as the greatest; of equal times, the event that was added first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at_us, other.number).cmp(&(self.at_us, self.number))
     }
 }
 
-/// Events that are to come.
+/// The queue of planned events.
 #[derive(Default)]
 pub(crate) struct Queue {
     heap: BinaryHeap<Due>,

@@ -1,4 +1,5 @@
-//! Experiments: rows of job counts, columns of strategies, and the bounds beside them.
+//! Experiments: tables with rows of job counts and columns of strategies, with the bounds beside
+//! them.
 
 use serde::Serialize;
 
@@ -6,54 +7,54 @@ use crate::fluid::{by_two_s, fluid_beside_s, fluid_s};
 use crate::scenario::{Scenario, ScenarioError, Strategy};
 use crate::{Violation, check, run};
 
-/// One strategy in one row: means over the runs.
+/// The result of one strategy in one row: means over the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// The strategy.
+    /// The strategy of the column.
     pub strategy: Strategy,
-    /// When the last job ended, seconds.
+    /// Time at which the last job ended, seconds.
     pub makespan_s: f64,
-    /// The same over the fluid bound of the same run.
+    /// The makespan over the fluid bound of the same run.
     pub over_fluid: f64,
-    /// The same over the bound that leaves the background what it got in this run.
+    /// The makespan over the bound that leaves the background the time that it got in this run.
     pub over_beside: f64,
-    /// Mean of time over work.
+    /// Mean of a job's time over its work.
     pub slowdown: f64,
-    /// Moves.
+    /// Mean number of moves.
     pub moves: f64,
-    /// Node-seconds with more memory in use than there is.
+    /// Node-seconds with more memory in use than the node has.
     pub swapped_s: f64,
-    /// What did not hold, with the seed.
+    /// Broken invariants, each with its seed.
     pub violations: Vec<(u64, Violation)>,
 }
 
-/// One job count.
+/// One row of a table: one job count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u32,
-    /// Perfect sharing, seconds.
+    /// Makespan under perfect sharing, seconds.
     pub fluid_s: f64,
-    /// Moving at a difference of two, at no cost, seconds; only for equal nodes.
+    /// Makespan if jobs moved at no cost at a difference of two, seconds; only for equal nodes.
     pub by_two_s: Option<f64>,
-    /// Strategies.
+    /// Results of the strategies.
     pub cells: Vec<Cell>,
 }
 
-/// A whole experiment.
+/// The table of a whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub name: String,
-    /// Of the first run; the others follow.
+    /// Seed of the first run; each further run takes the next number.
     pub seed: u64,
-    /// Runs of each row.
+    /// Number of runs of each row.
     pub runs: u32,
-    /// Rows.
+    /// The rows, by job count.
     pub rows: Vec<Row>,
 }
 
-/// Runs all rows; `done` is told of each.
+/// Runs all rows, and passes each finished row to `done`.
 ///
 /// # Errors
 /// A policy setting of the scenario is refused.

@@ -1,11 +1,12 @@
-//! What goes wrong in a run.
+//! Faults in a run.
 
 use crate::event::Event;
 use crate::process::Place;
 use crate::scenario::Fault;
 use crate::world::World;
 
-/// How long the membership protocol takes to declare a node dead, microseconds: a round figure for a probe, an indirect one, and suspicion.
+/// The time until the membership protocol declares a dead node dead, microseconds: a round figure
+/// for a probe, an indirect probe, and suspicion.
 const DEATH_KNOWN_US: u64 = 3_000_000;
 
 impl Fault {
@@ -48,7 +49,8 @@ impl World {
         }
     }
 
-    /// Its processes end with it, and so do those that were started there, wherever they are.
+    /// Kills a node. The processes on the node die, and so do those whose home it is, wherever they
+    /// run.
     fn kill(&mut self, dead: usize) {
         self.advance(dead);
         self.nodes[dead].alive = false;

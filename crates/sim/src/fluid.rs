@@ -1,4 +1,5 @@
-//! Bounds: what perfect sharing without foreknowledge would reach, and what moving at a difference of two jobs would.
+//! Bounds of the makespan: perfect sharing without foreknowledge, and moves at a difference of two
+//! jobs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -6,13 +7,16 @@ use std::collections::BinaryHeap;
 use crate::background::{Rhythm, processes};
 use crate::scenario::Scenario;
 
-/// Makespan if all that run shared the fastest cores evenly at every moment, seconds.
+/// Computes the makespan if all runnable processes shared the fastest cores evenly at every moment,
+/// seconds.
 pub(crate) fn fluid_s(scenario: &Scenario, seed: u64) -> f64 {
     Fluid::new(scenario, seed).share(1.0).makespan_s
 }
 
-/// The same, if the background had what it had in a recorded run, reference seconds for each second in which it wanted to run. Who gives it less than an even
-/// share may end before [`fluid_s`]; before this nobody can who shares the rest evenly.
+/// Computes the same bound if the background gets `background_rate`, as in a recorded run:
+/// reference seconds for each second in which it wanted to run. A strategy that gives the
+/// background less than an even share may end before [`fluid_s`]. No strategy that shares the rest
+/// evenly can end before this bound.
 pub(crate) fn fluid_beside_s(scenario: &Scenario, seed: u64, background_rate: f64) -> f64 {
     const HALVINGS: u32 = 30;
     let fluid = Fluid::new(scenario, seed);
@@ -28,26 +32,26 @@ pub(crate) fn fluid_beside_s(scenario: &Scenario, seed: u64, background_rate: f6
     fluid.share(most).makespan_s
 }
 
-/// As [`fluid_s`], if these jobs (when each begins, and its work, seconds) were the scenario's; from the start of the run on.
+/// Computes [`fluid_s`] for these jobs instead of the scenario's, from the start of the run on.
 pub(crate) fn fluid_of_s(scenario: &Scenario, seed: u64, mut jobs: Vec<(f64, f64)>) -> f64 {
     jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
     let first_s = jobs.last().map_or(0.0, |(begins_s, _)| *begins_s);
     Fluid { jobs, ..Fluid::new(scenario, seed) }.share(1.0).makespan_s + first_s
 }
 
-/// What is shared, and among whom.
+/// Jobs and background that share the cores.
 struct Fluid {
-    /// Of the n fastest cores.
+    /// Speed of the n fastest cores together.
     speeds: Vec<f64>,
-    /// When each begins, and its work, seconds; the next to begin is the last.
+    /// The jobs, in descending order of their begin.
     jobs: Vec<(f64, f64)>,
     background: Vec<Pauser>,
 }
 
-/// What came of it.
+/// The result of sharing.
 struct Shared {
     makespan_s: f64,
-    /// What a process of the background got, reference seconds for each second in which it ran.
+    /// Rate of a background process, reference seconds for each second in which it ran.
     background_rate: f64,
 }
 
@@ -55,7 +59,7 @@ impl Fluid {
     fn new(scenario: &Scenario, seed: u64) -> Fluid {
         let mut cores: Vec<f64> = Vec::new();
         for nodes in &scenario.nodes {
-            // What is left beyond whole cores is one that is slower.
+            // A node's part of a core counts as one slow core.
             let whole = nodes.cores.floor();
             let count = nodes.count as usize;
             cores.extend(std::iter::repeat_n(nodes.speed, count * whole as usize));
@@ -78,7 +82,8 @@ impl Fluid {
         Fluid { speeds, jobs, background }
     }
 
-    /// What each job, and each process of the background, gets of so many: a job's share against `weight` of one.
+    /// Computes the rate of each job, and of each background process. A job's share is one against
+    /// `weight` of a background process.
     fn rates(&self, jobs: usize, background: usize, weight: f64) -> (f64, f64) {
         let speed = |count: usize| self.speeds[count.min(self.speeds.len() - 1)];
         let all = speed(jobs + background);
@@ -90,7 +95,7 @@ impl Fluid {
     fn share(&self, weight: f64) -> Shared {
         let (mut jobs, mut background) = (self.jobs.clone(), self.background.clone());
         let first_s = jobs.last().map_or(0.0, |(s, _)| *s);
-        // What each has left is counted from a common zero that falls as they run.
+        // The work left of each job is counted from a common zero that falls as the jobs run.
         let (mut left, mut done, mut now_s) = (BinaryHeap::<Reverse<Work>>::new(), 0.0, 0.0f64);
         let (mut got_s, mut ran_s) = (0.0, 0.0);
         while !(left.is_empty() && jobs.is_empty()) {
@@ -118,7 +123,7 @@ impl Fluid {
     }
 }
 
-/// A process of the background.
+/// A background process that runs and pauses.
 #[derive(Clone)]
 struct Pauser {
     rhythm: Rhythm,
@@ -138,7 +143,7 @@ impl Pauser {
     }
 }
 
-/// In order of size.
+/// Work of a job, ordered by size.
 #[derive(PartialEq)]
 struct Work(f64);
 
@@ -154,8 +159,9 @@ impl Ord for Work {
     }
 }
 
-/// Makespan on equal nodes of one core if a job were moved, at no cost, whenever two nodes differ by two jobs: the optimum of the paper's
-/// Table 1. None if nodes are not equal, or something else runs.
+/// Computes the makespan on equal nodes of one core if a job moved, at no cost, whenever two nodes
+/// differ by two jobs: the optimum of the paper's Table 1. `None` if nodes are not equal, or
+/// anything but the jobs runs.
 pub(crate) fn by_two_s(scenario: &Scenario, seed: u64) -> Option<f64> {
     let [nodes] = scenario.nodes.as_slice() else { return None };
     let jobs = processes(scenario, seed);
@@ -197,7 +203,7 @@ fn even_out(queues: &mut [Vec<f64>]) {
         if queues[most].len() < queues[least].len() + 2 {
             return;
         }
-        // Without foreknowledge: any of them; the last.
+        // Without foreknowledge any job is as good as another; take the last.
         if let Some(job) = queues[most].pop() {
             queues[least].push(job);
         }

@@ -6,34 +6,34 @@ use policy::{Earned, LoadIndex, Mover, NodeView, Settings};
 use crate::process::Process;
 use crate::scenario::Nodes;
 
-/// Nodes that a daemon keeps in mind.
+/// The most nodes in a daemon's window of readings.
 const WINDOW: usize = 48;
 
-/// A node's clock at the start: it can be set back by more than a run.
+/// A node's clock at the start, milliseconds. It is high enough to be set back by more than a run.
 const CLOCK_MS: i64 = 100_000_000_000;
 
 pub(crate) struct Node {
     pub alive: bool,
-    /// What its clock shows at the start of the run, milliseconds.
+    /// Reading of the node's clock at the start of the run, milliseconds.
     pub clock_ms: i64,
     pub cores: f64,
     pub speed: f64,
-    /// What other work, which it does not know of, leaves of it.
+    /// Share of the node that hidden work leaves.
     pub left_share: f64,
     pub earned: Earned,
     pub memory_mib: u32,
     pub processes: Vec<usize>,
-    /// Raised by everything that changes when a process will end.
+    /// Version of the process set, raised by everything that changes when a process will end.
     pub version: u64,
-    /// Until when its processes have been advanced.
+    /// Time up to which the node's processes have been advanced.
     pub until_us: u64,
-    /// Runnable seconds since the last tick, and when that was.
+    /// Runnable seconds since the last tick, and the time of that tick.
     pub runnable_s: f64,
     pub ticked_us: u64,
     pub lag_ms: i32,
-    /// Load and power that it tells, if it lies.
+    /// Load and power that the node reports if it lies.
     pub lie: Option<(u32, u32)>,
-    /// Since when it should send a process away.
+    /// Time from which on the node should send a process away.
     pub uneven_from_us: u64,
     pub index: LoadIndex,
     pub window: Window<NodeView>,
@@ -43,11 +43,11 @@ pub(crate) struct Node {
     /// Requests that are not answered yet.
     pub asked: Vec<Asked>,
     pub asks_made: u64,
-    /// Arrivals by moving: when.
+    /// Times at which processes arrived by moves.
     pub arrivals_us: Vec<u64>,
 }
 
-/// A request to a target.
+/// A request to a target that is not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub number: u64,
@@ -90,12 +90,12 @@ impl Node {
         self.processes.iter().filter(|p| all[**p].runs).count()
     }
 
-    /// What one runnable process gets, reference seconds a second.
+    /// Computes the rate of one runnable process, reference seconds per second.
     pub fn rate(&self, runnable: usize) -> f64 {
         self.left_share * self.speed * (self.cores / runnable.max(1) as f64).min(1.0)
     }
 
-    /// Lets its processes run until now.
+    /// Advances the node's processes to `now_us`.
     pub fn advance(&mut self, all: &mut [Process], id: usize, call_us: u32, now_us: u64) {
         let elapsed_s = (now_us - self.until_us) as f64 / 1e6;
         self.until_us = now_us;
@@ -116,7 +116,7 @@ impl Node {
         }
     }
 
-    /// When the next process ends, if nothing changes.
+    /// Computes when the next process ends if nothing changes.
     pub fn next_end_us(&self, all: &[Process], id: usize, call_us: u32) -> Option<u64> {
         let rate = self.rate(self.runnable(all));
         let lefts = self.processes.iter().map(|p| &all[*p]).filter(|p| p.runs && p.left_s.is_finite());
@@ -124,7 +124,8 @@ impl Node {
         soonest.is_finite().then(|| self.until_us + (soonest.max(0.0) * 1e6).ceil() as u64)
     }
 
-    /// So many runnable processes have come, or gone: the load is what it would be if that had been at the last tick.
+    /// Adds (or takes off) runnable processes. The load then is what it would be if the change had
+    /// been at the last tick.
     pub fn shift(&mut self, count: f64) {
         self.runnable_s += count * (self.until_us - self.ticked_us) as f64 / 1e6;
         self.index.shift(count);

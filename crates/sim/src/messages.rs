@@ -1,4 +1,4 @@
-//! What simulated daemons say to each other, and the network between them.
+//! Messages between simulated daemons, and the network between them.
 
 use policy::{Ask, Cause, NodeView, Refusal};
 
@@ -7,19 +7,20 @@ use crate::world::World;
 
 /// Readings in one pulse, as the daemon sends them.
 pub(crate) const PULSE_READINGS: usize = 24;
-/// Most bytes of a reading as the daemon encodes it (crates/ctl/tests/sizes.rs).
+/// The largest encoding of a reading by the daemon, bytes (crates/ctl/tests/sizes.rs).
 const READING_BYTES: u64 = 34;
-/// An estimate of what is around them, bytes: the sender with its name and address, the digest, the seal, and the headers of UDP and IP.
+/// An estimate of the overhead of a datagram, bytes: the sender with its name and address, the
+/// digest, the seal, and the headers of UDP and IP.
 const DATAGRAM_BYTES: u64 = 120;
 
-/// A message.
+/// A message between daemons.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// The newest readings, each with its age in milliseconds.
     Pulse(Vec<(u64, u64, NodeView)>),
-    /// May this process come?
+    /// A request to let a process come.
     Ask { number: u64, ask: Ask },
-    /// It may, or not; and how the node that was asked is now.
+    /// The answer to a request, with the present view of the node that was asked.
     Answer { number: u64, result: Result<(), Refusal>, view: NodeView },
 }
 
@@ -60,12 +61,14 @@ impl World {
                 let result = node.mover.admit(now_ms, own, &ask, crate::moves::PROMISE_MS);
                 let view = node.mover.with_promises(now_ms, own);
                 match result {
-                    // The newest that is known of the asker: what it was, less what it sends.
+                    // The asker's newest view is the one in the request, less the process that it
+                    // sends.
                     Ok(()) => drop(node.window.note(from as u64, 0, ask.without(), now_ms)),
                     Err(_) => self.counts.refused += 1,
                 }
                 self.send(to, from, Message::Answer { number, result, view });
-                // One that comes in exchange sends another away, which need not wait for it.
+                // A process that comes in exchange sends another one away. That one need not wait
+                // for it.
                 if result.is_ok() && cause == Cause::Exchange {
                     self.consider(to);
                 }
@@ -74,7 +77,7 @@ impl World {
         }
     }
 
-    /// Is the network whole between these two?
+    /// Tells whether the network connects these two nodes.
     pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
         self.cuts.iter().all(|below| (from < *below) == (to < *below))
     }

@@ -1,4 +1,4 @@
-//! The daemon of a simulated node: its tick, and how processes are placed and moved.
+//! The daemon of a simulated node: its tick, and how it places and moves processes.
 
 use policy::{Earned, Mean, NodeView, ProcessView, Refusal, Verdict, mean_rate, move_cost_ms, place};
 
@@ -11,15 +11,15 @@ use crate::world::World;
 
 /// Time between two ticks of a daemon, microseconds.
 const TICK_US: u64 = 1_000_000;
-/// How long a target may take to answer, milliseconds.
+/// The time that a target may take to answer, milliseconds.
 const ANSWER_MS: u64 = 2000;
-/// How long a target keeps its promise, milliseconds.
+/// The time for which a target keeps its promise, milliseconds.
 pub(crate) const PROMISE_MS: u64 = 10_000;
-/// What starting a process elsewhere takes, microseconds.
+/// The time for starting a process on another node, microseconds.
 const PLACE_US: u64 = 5000;
-/// A return to the node just left within this time is counted, microseconds.
+/// A move back to the node just left counts as a return within this time, microseconds.
 const RETURN_US: u64 = 5_000_000;
-/// Requests of a node that wait for their answers.
+/// The most requests of a node that wait for their answers.
 const ASKED_MAX: usize = 1;
 
 impl World {
@@ -66,7 +66,7 @@ impl World {
         node.lag_ms = if weights > 0.0 { sum / weights } else { all.lag_ms } as i32;
     }
 
-    /// The node for its own decisions, and as it tells others.
+    /// Gives the view of the node for its own decisions, and the view that it tells others.
     pub(crate) fn view(&self, id: usize) -> (NodeView, NodeView) {
         let node = &self.nodes[id];
         let own = NodeView {
@@ -101,7 +101,8 @@ impl World {
         let mut readings = node.window.newest(PULSE_READINGS - 1, now_ms);
         readings.push((id as u64, 0, told));
         if let Some((load_milli, power_milli)) = node.lie {
-            // Of itself it says what it likes, and of the others that they were like that just now.
+            // A lying node tells false values of itself, and of others that they had the same
+            // values just now.
             for (_, age_ms, view) in &mut readings {
                 *age_ms = 0;
                 *view = NodeView { load_milli, cores_milli: power_milli, speed_milli: power_milli, ..*view };
@@ -110,14 +111,14 @@ impl World {
         self.send(id, partner, Message::Pulse(readings));
     }
 
-    /// Decides, and asks the target.
+    /// Decides, and sends a request to the target.
     pub(crate) fn consider(&mut self, id: usize) {
         if self.nodes[id].processes.is_empty() || self.nodes[id].asked.len() >= ASKED_MAX {
             return;
         }
         self.counts.decisions += 1;
         let now_ms = self.now_ms(id);
-        // What is to come counts: who has to go on because of it goes now.
+        // Promised processes count, so a process that has to leave because of them leaves now.
         let (own, _) = self.view(id);
         let own = self.nodes[id].mover.with_promises(now_ms, own);
         let views: Vec<ProcessView> =
@@ -165,7 +166,8 @@ impl World {
         }
         let cost_ms = move_cost_ms(&self.processes[process].view(process, self.now_us), node.mover.params());
         self.take(process);
-        // It has done what it should: where processes rotate another may come for the one that went, which begins anew.
+        // The node has done what it should. Where processes rotate, another may come for the one
+        // that left, so the time begins anew.
         self.nodes[id].uneven_from_us = self.now_us;
         self.processes[process].place = Place::Moving { from: id };
         self.processes[process].went_us = self.now_us;
@@ -201,7 +203,7 @@ impl World {
             return self.end(process, Place::Killed);
         }
         self.put(process, to);
-        // Who has to go on because of it goes now.
+        // A process that has to leave because of the new one leaves now.
         self.consider(to);
     }
 
@@ -231,7 +233,7 @@ impl World {
         }
     }
 
-    /// By the policy; what was just placed counts until newer readings come.
+    /// Chooses a node by the policy. Processes placed a moment ago count until newer readings come.
     fn choose(&mut self, process: usize, home: usize) -> usize {
         let now_ms = self.now_ms(home);
         let view = self.processes[process].view(process, self.now_us);
@@ -251,7 +253,7 @@ impl World {
     }
 
     pub(crate) fn placed(&mut self, process: usize, node: usize) {
-        // A node that died, or is out of reach, takes nothing: the process begins at home.
+        // A node that died or is out of reach takes nothing, so the process begins at home.
         let home = self.processes[process].home;
         let node = if self.nodes[node].alive && self.reaches(home, node) { node } else { home };
         self.processes[process].lag = policy::Lag::of_newcomer(self.nodes[node].lag_ms);

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// One line.
+/// One line of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Its name.
+    /// Name in the legend.
     pub name: String,
     /// Points, in order of x.
     pub points: Vec<(f64, f64)>,
@@ -17,19 +17,40 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
-/// Told apart by colour-blind readers, too (Okabe and Ito).
+/// Colours that colour-blind readers can tell apart (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-/// How values lie on an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From zero on.
+    /// Linear, from zero on.
     Linear,
-    /// By powers of ten; what is not above zero is left out.
+    /// By powers of ten; values that are not above zero are left out.
     Logarithmic,
 }
 
-/// An axis.
+/// The label of an axis, and its scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisLabel<'a> {
+    /// What the axis shows, with its unit.
+    pub text: &'a str,
+    /// How values lie on the axis.
+    pub scale: Scale,
+}
+
+impl<'a> AxisLabel<'a> {
+    /// Labels a linear axis.
+    pub fn linear(text: &'a str) -> AxisLabel<'a> {
+        AxisLabel { text, scale: Scale::Linear }
+    }
+
+    /// Labels a logarithmic axis.
+    pub fn logarithmic(text: &'a str) -> AxisLabel<'a> {
+        AxisLabel { text, scale: Scale::Logarithmic }
+    }
+}
+
+/// An axis with its range of values.
 struct Axis {
     scale: Scale,
     least: f64,
@@ -54,7 +75,7 @@ impl Axis {
         value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
     }
 
-    /// Where a value lies: from 0 to 1.
+    /// Gives the position of a value on the axis, from 0 to 1.
     fn at(&self, value: f64) -> f64 {
         let value = if self.scale == Scale::Linear { value } else { value.log10() };
         (value - self.least) / (self.most - self.least)
@@ -68,15 +89,15 @@ impl Axis {
     }
 }
 
-/// A plot of the curves, from zero on.
+/// Draws a plot of the curves on linear axes, as SVG.
 pub fn svg(title: &str, x: &str, y: &str, curves: &[Curve]) -> String {
-    svg_scaled(title, (x, Scale::Linear), (y, Scale::Linear), curves)
+    svg_scaled(title, AxisLabel::linear(x), AxisLabel::linear(y), curves)
 }
 
-/// A plot of the curves.
-pub fn svg_scaled(title: &str, (x, x_scale): (&str, Scale), (y, y_scale): (&str, Scale), curves: &[Curve]) -> String {
+/// Draws a plot of the curves, as SVG.
+pub fn svg_scaled(title: &str, x: AxisLabel, y: AxisLabel, curves: &[Curve]) -> String {
     let points = || curves.iter().flat_map(|c| &c.points);
-    let (across, up) = (Axis::of(x_scale, points().map(|p| p.0)), Axis::of(y_scale, points().map(|p| p.1)));
+    let (across, up) = (Axis::of(x.scale, points().map(|p| p.0)), Axis::of(y.scale, points().map(|p| p.1)));
     let at_x = |v: f64| LEFT + across.at(v) * (WIDTH - LEFT - RIGHT);
     let at_y = |v: f64| HEIGHT - BOTTOM - up.at(v) * (HEIGHT - TOP - BOTTOM);
     let mut out = format!(
@@ -87,8 +108,8 @@ pub fn svg_scaled(title: &str, (x, x_scale): (&str, Scale), (y, y_scale): (&str,
         format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escaped(words))
     };
     out += &text(WIDTH / 2.0, 22.0, "middle", title);
-    out += &text((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0, "middle", x);
-    out += &text(8.0, TOP - 10.0, "start", y);
+    out += &text((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0, "middle", x.text);
+    out += &text(8.0, TOP - 10.0, "start", y.text);
     for vx in across.ticks() {
         out += &text(at_x(vx), HEIGHT - BOTTOM + 18.0, "middle", &number(vx));
     }
@@ -123,7 +144,7 @@ pub fn svg_scaled(title: &str, (x, x_scale): (&str, Scale), (y, y_scale): (&str,
     out + "</svg>\n"
 }
 
-/// The next number of the form 1, 2, 2.5 or 5 times a power of ten.
+/// Rounds up to a number of the form 1, 2, 2.5 or 5 times a power of ten.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
@@ -150,7 +171,7 @@ mod tests {
         assert_eq!(axis.ticks(), [0.1, 1.0, 10.0, 100.0]);
         assert!((axis.at(10.0) - 2.0 / 3.0).abs() < 1e-9 && !axis.has(0.0));
         let curve = Curve { name: "a".into(), points: vec![(0.0, 5.0), (1.0, 10.0)] };
-        let plot = svg_scaled("t", ("n", Scale::Logarithmic), ("s", Scale::Logarithmic), &[curve]);
+        let plot = svg_scaled("t", AxisLabel::logarithmic("n"), AxisLabel::logarithmic("s"), &[curve]);
         assert!(!plot.contains("inf") && !plot.contains("NaN"));
         assert_eq!(Axis::of(Scale::Logarithmic, std::iter::empty()).ticks(), [1.0, 10.0]);
     }

@@ -1,19 +1,20 @@
 //! A simulated process.
 
+use crate::background::Longest;
 use policy::{Lag, Mean, NodeView, ProcessView, Tie};
 
-/// Where it is.
+/// The place of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Not begun.
+    /// The process has not begun.
     Nowhere,
-    /// On this node.
+    /// The process is on this node.
     On(usize),
-    /// Between two, standing still.
+    /// The process is frozen between two nodes.
     Moving { from: usize },
-    /// Done.
+    /// The process has ended.
     Ended,
-    /// Ended with a node that died.
+    /// The process died with its node.
     Killed,
 }
 
@@ -21,7 +22,7 @@ pub(crate) enum Place {
 pub(crate) struct Process {
     pub home: usize,
     pub place: Place,
-    /// Reference seconds that are left; infinite for the background.
+    /// Work left, reference seconds; infinite for the background.
     pub left_s: f64,
     pub work_s: f64,
     pub memory_mib: u32,
@@ -30,27 +31,27 @@ pub(crate) struct Process {
     pub runs: bool,
     pub begun_us: u64,
     pub came_us: u64,
-    /// When its last move began.
+    /// Time at which the last move began.
     pub went_us: u64,
     pub ended_us: Option<u64>,
     pub moves: u32,
     pub lag: Lag,
-    /// When it was last looked at.
+    /// Time of the last tick.
     pub ticked_us: u64,
-    /// Since then: seconds that it wanted, and reference seconds that it got.
+    /// Since the last tick: seconds that the process wanted, and reference seconds that it got.
     pub wanted_s: f64,
     pub done_s: f64,
-    /// Since it began: seconds that it wanted, and reference seconds that it got.
+    /// Since the process began: seconds that it wanted, and reference seconds that it got.
     pub wanted_in_all_s: f64,
     pub done_in_all_s: f64,
-    /// Share of time for which it wants a core, smoothed.
+    /// Share of time for which the process wants a core, smoothed.
     pub demand: f64,
-    /// The same, between the last two ticks.
+    /// The same share between the last two ticks.
     pub wanted_lately: f64,
-    /// The node it left last, and when.
+    /// The node that the process left last, and when.
     pub left: Option<(usize, u64)>,
-    /// Longest run and pause, seconds, if it is of the background.
-    pub rhythm: Option<(f64, f64)>,
+    /// The longest run and pause of a background process.
+    pub rhythm: Option<Longest>,
 }
 
 impl Process {
@@ -82,7 +83,7 @@ impl Process {
         }
     }
 
-    /// How fast it gets on at a place, against one that makes no calls.
+    /// Gives the speed of the process on this node, against a process that makes no calls.
     pub fn nearness(&self, node: usize, call_us: u32) -> f64 {
         if node == self.home { 1.0 } else { 1.0 / (1.0 + f64::from(self.calls_per_s) * f64::from(call_us) / 1e6) }
     }
@@ -109,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Takes over what happened since the last tick.
+    /// Takes over all that happened since the last tick.
     pub fn tick(&mut self, now_us: u64, all: Mean, scale_ms: f64) {
         let elapsed_s = (now_us - self.ticked_us) as f64 / 1e6;
         if elapsed_s <= 0.0 {
@@ -126,7 +127,7 @@ impl Process {
     }
 }
 
-/// Mean lag of those that are known, weighted by load; 0 if nothing runs anywhere.
+/// Computes the mean lag over the known nodes, weighted by load; 0 if nothing runs anywhere.
 pub(crate) fn mean_lag_ms(known: impl Iterator<Item = NodeView>) -> f64 {
     let (sum, load) = known.fold((0.0, 0.0), |(sum, load), n| {
         let weight = f64::from(n.load_milli);

@@ -1,4 +1,4 @@
-//! Scenarios drawn by a seed, for runs by the thousand.
+//! Scenarios drawn from a seed, for thousands of runs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use gossip::Draw;
 
 use crate::scenario::{Background, Columns, Fault, Jobs, Network, Nodes, Scenario, Strategy, Work};
 
-/// A small cluster with mixed machines, work, and faults.
+/// Draws a small cluster with mixed machines, work, and faults.
 pub fn scenario(seed: u64) -> Scenario {
     let mut draw = Draw::new(seed ^ 0x7363_656e);
     let kinds = 1 + draw.below(3);

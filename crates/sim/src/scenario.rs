@@ -1,4 +1,5 @@
-//! Scenarios: what runs on what, and what goes wrong. TOML files, which the experiments on real processes read as well.
+//! Scenarios: machines, work, and faults, as TOML files. The experiments on real processes read the
+//! same files.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +7,27 @@ use gossip::Draw;
 use policy::Settings;
 use serde::{Deserialize, Serialize};
 
-/// Most nodes and processes that a scenario may have.
+/// The most nodes and processes that a scenario may have.
 const NODES_MAX: u32 = 100_000;
 const PROCESSES_MAX: u32 = 1_000_000;
-/// Longest run, seconds.
+/// The longest run, seconds.
 const SECONDS_MAX: f64 = 1e7;
 
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// Not TOML, or not a scenario.
-    #[error("this is no scenario")]
+    /// The text is not TOML, or not a scenario.
+    #[error("the text is not a scenario")]
     Malformed(#[from] Box<toml::de::Error>),
     /// A value is out of its range.
     #[error("{what} must be {range}")]
     Range {
-        /// Which value.
+        /// The name of the value.
         what: &'static str,
-        /// What is allowed.
+        /// The allowed range.
         range: String,
     },
-    /// A policy setting is.
+    /// A policy setting is refused.
     #[error(transparent)]
     Policy(#[from] policy::SettingError),
 }
@@ -37,52 +38,52 @@ pub enum ScenarioError {
 pub struct Scenario {
     /// Name, for tables and plots.
     pub name: String,
-    /// What it shows.
+    /// What the scenario shows.
     #[serde(default)]
     pub text: String,
-    /// Runs of each row, with seeds that follow each other.
+    /// Runs of each row, with consecutive seeds.
     #[serde(default = "one")]
     pub runs: u32,
-    /// The run is ended after so long, seconds.
+    /// Time after which the run is ended, seconds.
     pub limit_s: f64,
-    /// What is compared.
+    /// The strategies that are compared.
     #[serde(default)]
     pub columns: Columns,
-    /// Job counts, one for each row of the table; they take the place of the first jobs' count.
+    /// Job counts, one for each row of the table; they replace the count of the first jobs.
     #[serde(default)]
     pub rows: Vec<u32>,
-    /// Machines.
+    /// The machines of the cluster.
     pub nodes: Vec<Nodes>,
-    /// The network between them.
+    /// The network between the machines.
     #[serde(default)]
     pub network: Network,
-    /// Policy settings that differ from the shipped ones.
+    /// Policy settings that differ from the defaults.
     #[serde(default)]
     pub policy: BTreeMap<String, Setting>,
-    /// Work.
+    /// The jobs of the run.
     #[serde(default)]
     pub jobs: Vec<Jobs>,
-    /// Processes that run and pause for ever.
+    /// Background processes, which run and pause for ever.
     #[serde(default)]
     pub background: Vec<Background>,
-    /// What goes wrong.
+    /// The faults of the run.
     #[serde(default)]
     pub faults: Vec<Fault>,
 }
 
-/// Value of a policy setting.
+/// The value of a policy setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Setting {
     /// On or off.
     Flag(bool),
-    /// A number.
+    /// A whole number.
     Number(i64),
-    /// A word.
+    /// A word of text.
     Word(String),
 }
 
-/// Which strategies are compared.
+/// The strategies that are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Columns(pub Vec<Strategy>);
@@ -93,46 +94,46 @@ impl Default for Columns {
     }
 }
 
-/// How processes are spread.
+/// A way to spread processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// Placed and moved by the policy.
+    /// The policy places and moves processes.
     Tern,
-    /// Placed in turn, and never moved (PVM's policy).
+    /// Processes are placed in turn and never moved (PVM's policy).
     Static,
-    /// Placed in turn, then moved by the policy.
+    /// Processes are placed in turn, then moved by the policy.
     Refined,
-    /// Begun at home, then moved by the policy.
+    /// Processes begin at home, then the policy moves them.
     Moved,
-    /// Placed and moved by marginal cost.
+    /// Processes are placed and moved by marginal cost.
     Opportunity,
 }
 
-/// Equal machines.
+/// Machines of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nodes {
-    /// How many.
+    /// Number of machines.
     pub count: u32,
-    /// Cores of each.
+    /// Cores of each machine.
     #[serde(default = "one_core")]
     pub cores: f64,
     /// Speed of a core against the reference.
     #[serde(default = "one_core")]
     pub speed: f64,
-    /// Memory of each, MiB.
+    /// Memory of each machine, MiB.
     #[serde(default = "gibibyte")]
     pub memory_mib: u32,
 }
 
-/// The network between machines.
+/// The network between the machines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Network {
     /// Least time of a message, milliseconds.
     pub delay_ms: f64,
-    /// What chance adds to it at most, milliseconds.
+    /// The greatest random addition to that time, milliseconds.
     pub jitter_ms: f64,
     /// Share of messages that are lost.
     pub loss: f64,
@@ -144,45 +145,46 @@ impl Default for Network {
     }
 }
 
-/// Equal or equally distributed jobs.
+/// Jobs of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Jobs {
-    /// How many.
+    /// Number of jobs.
     pub count: u32,
-    /// How much they compute.
+    /// Work of each job.
     pub work: Work,
-    /// When the first starts, seconds.
+    /// Start of the first job, seconds.
     #[serde(default)]
     pub at_s: f64,
-    /// Mean time between starts (exponential); all at once if 0. Seconds.
+    /// Mean time between starts (exponential), seconds; 0 starts all at once.
     #[serde(default)]
     pub every_s: f64,
-    /// Where they are started; at a random node each if absent.
+    /// Node on which the jobs are started; if absent, a random node for each.
     #[serde(default)]
     pub on: Option<u32>,
-    /// Memory of each, MiB.
+    /// Memory of each job, MiB.
     #[serde(default = "ten")]
     pub memory_mib: u32,
-    /// Calls that it makes at home, a second of running.
+    /// Calls that each job makes at home per second of running.
     #[serde(default)]
     pub calls_per_s: u32,
 }
 
-/// How much a job computes, seconds of a reference core.
+/// The work of a job, seconds of a reference core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
-    /// Always the same.
+    /// The same for all jobs.
     Fixed(f64),
-    /// Anything between.
+    /// Uniform between the two values.
     Uniform(f64, f64),
-    /// P(X > x) = (least / x)^alpha, cut at most: least, alpha, most.
+    /// Pareto-distributed: P(X > x) = (least / x)^alpha, cut at most. The values are least, alpha,
+    /// most.
     Pareto(f64, f64, f64),
 }
 
 impl Work {
-    /// One value, seconds.
+    /// Draws the work of one job, seconds.
     pub fn draw(&self, draw: &mut Draw) -> f64 {
         match *self {
             Work::Fixed(s) => s,
@@ -200,77 +202,77 @@ impl Work {
     }
 }
 
-/// Processes that run and pause, each time for anything up to so long.
+/// Processes that run and pause in turn, each time for a random part of the longest time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// How many; one on each node in turn.
+    /// Number of processes; they are spread over the nodes in turn.
     pub count: u32,
     /// Longest run, seconds.
     pub run_s: f64,
     /// Longest pause, seconds.
     pub pause_s: f64,
-    /// The policy may move them.
+    /// Whether the policy may move them.
     #[serde(default)]
     pub movable: bool,
 }
 
-/// What goes wrong, or changes.
+/// A fault or a change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Fault {
     /// A node dies.
     Kill {
-        /// When, seconds.
+        /// Time, seconds.
         at_s: f64,
-        /// Which.
+        /// Number of the node.
         node: u32,
     },
-    /// The nodes below `below` do not reach the others.
+    /// The network separates the nodes below `below` from the others.
     Cut {
-        /// From when, seconds.
+        /// Begin, seconds.
         at_s: f64,
-        /// For how long, seconds.
+        /// Duration, seconds.
         for_s: f64,
-        /// Where the cut is.
+        /// Number of the first node on the other side.
         below: u32,
     },
-    /// A node tells of itself, and of all that it has heard of, what is not so.
+    /// A node reports false values of itself and of all nodes that it has heard of.
     Lie {
-        /// From when, seconds.
+        /// Begin, seconds.
         at_s: f64,
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// What it says of its load, thousandths.
+        /// The load that the node reports, thousandths.
         load_milli: u32,
-        /// What it says of its cores and of their speed, thousandths.
+        /// The number of cores and their speed that the node reports, thousandths.
         power_milli: u32,
     },
     /// A node becomes faster or slower.
     Speed {
-        /// When, seconds.
+        /// Time, seconds.
         at_s: f64,
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// Its new speed.
+        /// The node's new speed.
         speed: f64,
     },
-    /// What runs on a node gets less than it knows of: other work there is hidden from it.
+    /// Work that the node does not see takes a part of its cores.
     Hidden {
-        /// From when, seconds.
+        /// Begin, seconds.
         at_s: f64,
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// What is left.
+        /// Share of the cores that is left.
         share: f64,
     },
-    /// A node's clock, by which it times everything, is set forward or back.
+    /// A node's clock, by which the node times everything, is set forward or back.
     Clock {
-        /// When, seconds.
+        /// Time, seconds.
         at_s: f64,
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// By so much, seconds.
+        /// Change of the clock, seconds.
         by_s: f64,
     },
 }
@@ -292,13 +294,13 @@ impl Scenario {
     /// Reads a scenario and checks its ranges.
     ///
     /// # Errors
-    /// [`ScenarioError`].
+    /// [`ScenarioError`] for a text that is no scenario or has a value out of its range.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario = toml::from_str(text).map_err(Box::new)?;
         scenario.checked()
     }
 
-    /// The settings that all nodes run with.
+    /// Gives the settings with which all nodes run.
     ///
     /// # Errors
     /// An unknown name, or a value out of its range.
@@ -315,12 +317,12 @@ impl Scenario {
         Ok(settings)
     }
 
-    /// How many nodes there are.
+    /// Counts the nodes of all kinds.
     pub fn node_count(&self) -> u32 {
         self.nodes.iter().fold(0, |sum, n| sum.saturating_add(n.count))
     }
 
-    /// With so many of the first jobs.
+    /// Gives the scenario with another number of the first jobs.
     pub fn with_jobs(&self, count: u32) -> Scenario {
         let mut scenario = self.clone();
         if let Some(jobs) = scenario.jobs.first_mut() {
@@ -329,7 +331,7 @@ impl Scenario {
         scenario
     }
 
-    /// On so many nodes, of each kind in proportion.
+    /// Gives the scenario with another number of nodes, in proportion to their kinds.
     pub fn with_nodes(&self, count: u32) -> Scenario {
         let mut scenario = self.clone();
         let all = f64::from(self.node_count().max(1));
@@ -339,7 +341,8 @@ impl Scenario {
         scenario
     }
 
-    /// Nodes of these speeds instead, in their order: each kind's mean, of those that there are.
+    /// Gives the scenario with nodes of these speeds, in their order. Each kind gets the mean of
+    /// its nodes.
     pub fn with_speeds(&self, speeds: &[f64]) -> Scenario {
         let mut scenario = self.clone();
         let mut speeds = speeds.iter().copied();

@@ -1,4 +1,5 @@
-//! Has the cluster settled? Who knew everything would move nobody for balance.
+//! Detects whether the cluster has settled: with full knowledge, no node would move a process for
+//! balance.
 
 use policy::{Inputs, Mode, NodeView, Params, Verdict, decide};
 
@@ -6,16 +7,17 @@ use crate::process::Place;
 use crate::scenario::Strategy;
 use crate::world::{SAMPLE_US, World};
 
-/// Looked at from so long after the last change on, microseconds; before, it is under way.
+/// The time after a change before which the cluster is not checked, microseconds.
 const UNDER_WAY_US: u64 = 10_000_000;
-/// Looked at in clusters of at most so many nodes, for its cost grows with their square.
+/// The largest cluster that is checked. The cost grows with the square of the number of nodes.
 const NODES_MAX: usize = 100;
-/// What is clearly worth it, against what is worth it, thousandths.
+/// Factor on the margins for moves that are clearly worth it, thousandths.
 const CLEARLY_MILLI: u32 = 1250;
 
 impl World {
-    /// Notes for how long one node should have sent something away, without a break: where processes rotate, now one node has too many and now another.
-    /// One that tells lies, or is out of reach, is a change that goes on.
+    /// Measures for how long one node should have sent a process away, without a break. Where
+    /// processes rotate, different nodes have one too many in turn. A lying node and a cut network
+    /// count as a change that goes on.
     pub(crate) fn watch_settling(&mut self) {
         if !self.cuts.is_empty() || self.nodes.iter().any(|n| n.lie.is_some()) {
             self.disturbed_us = self.now_us;
@@ -24,7 +26,7 @@ impl World {
         if !is_watched || self.nodes.len() > NODES_MAX || self.now_us < self.disturbed_us + UNDER_WAY_US {
             self.nodes.iter_mut().for_each(|n| n.uneven_from_us = self.disturbed_us);
         } else if self.processes.iter().any(|p| matches!(p.place, Place::Moving { .. })) {
-            // Something is done about it: this second does not count.
+            // A move is under way, so this second does not count.
             let now_us = self.now_us;
             self.nodes.iter_mut().for_each(|n| n.uneven_from_us = now_us.min(n.uneven_from_us + SAMPLE_US));
         } else {

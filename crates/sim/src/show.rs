@@ -1,11 +1,11 @@
-//! Results for people: tables and plots.
+//! Results as tables and plots.
 
 use std::fmt::Write as _;
 
 use crate::{Cell, Curve, Row, Strategy, Table, svg};
 
 impl Strategy {
-    /// In tables and plots.
+    /// Gives the name for tables and plots.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Tern => "tern",
@@ -18,7 +18,7 @@ impl Strategy {
 }
 
 impl Table {
-    /// The header of [`line`](Row::line).
+    /// Formats the header of [`line`](Row::line).
     pub fn header(strategies: &[Strategy]) -> String {
         let mut out = format!("{:>5} {:>9} {:>9}", "jobs", "fluid s", "by two s");
         for strategy in strategies {
@@ -27,7 +27,7 @@ impl Table {
         out
     }
 
-    /// Means over the rows.
+    /// Formats the means over the rows.
     pub fn summary(&self) -> String {
         let Some(first) = self.rows.first() else { return String::new() };
         let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -57,7 +57,7 @@ impl Table {
         out
     }
 
-    /// A plot of all columns and the fluid bound.
+    /// Draws a plot of all columns and the fluid bound.
     pub fn plot(&self) -> String {
         let curve = |name: &str, value: &dyn Fn(&Row) -> f64| Curve {
             name: name.to_owned(),
@@ -75,7 +75,7 @@ impl Table {
 }
 
 impl Row {
-    /// As a line of the table.
+    /// Formats the row as a line of the table.
     pub fn line(&self) -> String {
         let by_two = self.by_two_s.map_or_else(|| "-".to_owned(), |s| format!("{s:.1}"));
         let mut out = format!("{:>5} {:>9.1} {by_two:>9}", self.jobs, self.fluid_s);

@@ -1,34 +1,35 @@
-//! What a scenario asks for, for those who run it on real processes, and the bounds of the same run.
+//! The workload of a scenario for experiments on real processes, with the bounds of the same run.
 
 use crate::background::{Rhythm, processes};
 use crate::fluid::{by_two_s, fluid_of_s, fluid_s};
 use crate::scenario::Scenario;
 
-/// A job.
+/// A job of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Job {
-    /// When it starts, seconds.
+    /// Start of the job, seconds.
     pub at_s: f64,
-    /// How much it computes, seconds of a reference core.
+    /// Work of the job, seconds of a reference core.
     pub work_s: f64,
-    /// What it holds, MiB.
+    /// Memory that the job holds, MiB.
     pub memory_mib: u32,
 }
 
-/// The jobs of one run, and what they can reach.
+/// The jobs of one run, and the bounds of their makespan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// In the order in which they start.
+    /// The jobs, in the order in which they start.
     pub jobs: Vec<Job>,
-    /// Of each process that runs beside them: for how long it runs, pauses, runs..., seconds, until the scenario's limit.
+    /// For each background process the times for which it runs, pauses, runs and so on, seconds, up
+    /// to the scenario's limit.
     pub background: Vec<Vec<f64>>,
     /// Makespan under perfect sharing, seconds.
     pub fluid_s: f64,
-    /// Makespan with moves at a difference of two jobs, at no cost, seconds; only for equal nodes.
+    /// Makespan if jobs moved at no cost at a difference of two, seconds; only for equal nodes.
     pub by_two_s: Option<f64>,
 }
 
-/// The workload of a scenario under a seed: the simulator's own.
+/// Draws the workload of a scenario from a seed, as the simulator does.
 pub fn workload(scenario: &Scenario, seed: u64) -> Workload {
     let (mut jobs, mut background) = (Vec::new(), Vec::new());
     for (number, (at_us, process)) in processes(scenario, seed).into_iter().enumerate() {
@@ -41,8 +42,9 @@ pub fn workload(scenario: &Scenario, seed: u64) -> Workload {
     Workload { jobs, background, fluid_s: fluid_s(scenario, seed), by_two_s: by_two_s(scenario, seed) }
 }
 
-/// Makespan under perfect sharing, from the first start on, of a workload whose jobs began to compute so late: seconds after the first start, in the
-/// workload's order. Starting real processes takes time that no sharing gives back.
+/// Computes the makespan under perfect sharing if the jobs began to compute at these times: seconds
+/// after the first start, in the workload's order. Starting real processes takes time that no
+/// sharing gives back.
 pub fn fluid_as_begun_s(scenario: &Scenario, seed: u64, begun_s: &[f64]) -> f64 {
     let jobs = workload(scenario, seed).jobs;
     let first_s = jobs.first().map_or(0.0, |job| job.at_s);

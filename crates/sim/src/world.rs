@@ -1,4 +1,4 @@
-//! A run: the cluster, its clock, and what is counted.
+//! A run: the cluster, its clock, and the counts.
 
 use gossip::Draw;
 use serde::Serialize;
@@ -9,71 +9,75 @@ use crate::machine::Node;
 use crate::process::{Place, Process};
 use crate::scenario::{Scenario, ScenarioError, Strategy};
 
-/// How often counts are taken, microseconds.
+/// The time between two samples, microseconds.
 pub(crate) const SAMPLE_US: u64 = 1_000_000;
 
-/// What is counted in a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Messages sent.
     pub messages: u64,
-    /// Bytes of pulses, about.
+    /// Estimated bytes of pulses.
     pub pulse_bytes: u64,
     /// Moves that arrived.
     pub moves: u64,
-    /// Moves that failed, the process going on where it was.
+    /// Failed moves, after which the process resumed where it was.
     pub failed: u64,
     /// Requests that the target refused.
     pub refused: u64,
     /// Moves back to the node just left, within five seconds.
     pub returns: u64,
-    /// Decisions made.
+    /// Decisions made by all nodes.
     pub decisions: u64,
-    /// Node-seconds in which processes occupied more memory than there is.
+    /// Node-seconds in which processes occupied more memory than the node has.
     pub swapped_s: u64,
     /// Seconds at which two nodes differed by two processes or more.
     pub uneven_s: u64,
-    /// The last of these, seconds from the start.
+    /// The last of these seconds, from the start.
     pub last_uneven_s: u64,
-    /// The longest time for which one node should have sent a process away though nothing else changed, seconds; looked at from ten seconds after a change on.
+    /// The longest time for which one node should have sent a process away although nothing else
+    /// changed, seconds. Measured from ten seconds after a change on.
     pub unsettled_s: u64,
-    /// Most arrivals by moving that one node had within three seconds, beyond its cores.
+    /// The most arrivals by moves that one node had within three seconds, beyond its cores.
     pub crowd_max: i64,
 }
 
-/// A process, at the end.
+/// A process at the end of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ended {
-    /// Begun, seconds from the start.
+    /// Time at which the process began, seconds from the start.
     pub begun_s: f64,
-    /// Work, reference seconds.
+    /// Work of the process, reference seconds.
     pub work_s: f64,
-    /// Ended, seconds from the start; none if the run ended first, or its node died.
+    /// Time at which the process ended, seconds from the start; `None` if the run ended first or
+    /// the node died.
     pub ended_s: Option<f64>,
-    /// It ended with a node.
+    /// Whether the process died with a node.
     pub killed: bool,
-    /// Moves.
+    /// Number of its moves.
     pub moves: u32,
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// From the start of the first job to the end of the last, seconds; the limit if one did not end.
+    /// Time from the start of the first job to the end of the last, seconds; the limit if a job did
+    /// not end.
     pub makespan_s: f64,
     /// Mean of time over work of the jobs that ended.
     pub slowdown: f64,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
     /// Simulated time, seconds.
     pub seconds: f64,
-    /// Counts.
+    /// The counts of the run.
     pub counts: Counts,
     /// The jobs, without the background.
     pub jobs: Vec<Ended>,
-    /// What a process of the background got, reference seconds for each second in which it wanted to run; none if there is none, or nobody looked.
+    /// Rate of a background process, reference seconds for each second in which it wanted to run;
+    /// `None` if there is none or nothing was measured.
     pub background_rate: Option<f64>,
-    /// Processes that are in no place or in two: a defect.
+    /// Processes that are on no node or on two: a defect.
     pub astray: usize,
 }
 
@@ -86,11 +90,11 @@ pub(crate) struct World {
     pub nodes: Vec<Node>,
     pub processes: Vec<Process>,
     pub rhythms: Vec<Option<Rhythm>>,
-    /// Nodes known to be alive.
+    /// Nodes that are known to be alive.
     pub members: Vec<usize>,
     pub is_member: Vec<bool>,
     pub cuts: Vec<usize>,
-    /// When something changed last that the policy did not do.
+    /// Time of the last change that the policy did not make.
     pub disturbed_us: u64,
     pub counts: Counts,
     pub jobs_left: usize,
@@ -98,7 +102,7 @@ pub(crate) struct World {
     pub call_us: u32,
 }
 
-/// Runs a scenario.
+/// Runs a scenario with a strategy.
 ///
 /// # Errors
 /// A policy setting of the scenario is refused.
@@ -164,7 +168,7 @@ impl World {
         })
     }
 
-    /// By this node's clock.
+    /// Gives the time by this node's clock.
     pub fn now_ms(&self, node: usize) -> u64 {
         (self.now_us / 1000).saturating_add_signed(self.nodes[node].clock_ms)
     }
@@ -185,12 +189,12 @@ impl World {
         }
     }
 
-    /// Brings a node up to now.
+    /// Advances a node to the present time.
     pub fn advance(&mut self, node: usize) {
         self.nodes[node].advance(&mut self.processes, node, self.call_us, self.now_us);
     }
 
-    /// The node's processes have changed: when the next one ends is found anew.
+    /// Plans the end of the node's next process anew after its processes have changed.
     pub fn changed(&mut self, node: usize) {
         let version = self.nodes[node].version + 1;
         self.nodes[node].version = version;
@@ -199,7 +203,7 @@ impl World {
         }
     }
 
-    /// Puts a process on a node; a dead one takes it with it.
+    /// Puts a process on a node. On a dead node the process dies.
     pub fn put(&mut self, process: usize, node: usize) {
         if !self.nodes[node].alive {
             return self.end(process, Place::Killed);
@@ -214,7 +218,7 @@ impl World {
         self.changed(node);
     }
 
-    /// Takes a process off its node, brought up to now.
+    /// Takes a process off its node, after advancing the node to the present time.
     pub fn take(&mut self, process: usize) -> Option<usize> {
         let Place::On(node) = self.processes[process].place else { return None };
         self.advance(node);
@@ -330,7 +334,7 @@ impl World {
         (wanted_s > 0.0).then(|| done_s / wanted_s)
     }
 
-    /// Processes that are on no node though they should be on one, or on two.
+    /// Counts the processes that should be on one node but are on none or on two.
     fn astray(&self) -> usize {
         let mut seen = vec![0usize; self.processes.len()];
         self.nodes.iter().flat_map(|n| &n.processes).for_each(|p| seen[*p] += 1);

@@ -1,4 +1,4 @@
-//! A thousand small clusters, each drawn by its seed: what must hold, holds in all of them.
+//! Checks the invariants on a thousand small clusters, each drawn from its seed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,8 @@ fn what_is_even_stays_on_parts_of_cores_too() {
     table1.jobs[0].work = Work::Fixed(300.0 * 0.08);
     table1.policy.insert("move_ms".into(), Setting::Number(1300));
     assert_eq!(run(&table1, Strategy::Tern, 1).unwrap().counts.moves, 0);
-    // All begin on one node: what they miss until they are spread makes nobody move any more when they are.
+    // All processes begin on one node. The lag that they build up until they are spread must not
+    // cause moves afterwards.
     let spread = run(&table1, Strategy::Moved, 1).unwrap().counts;
     assert!(spread.moves < 100, "{spread:?}");
 }
@@ -83,7 +84,8 @@ fn slow_places_and_fast_ones_are_shared_near_the_fluid_bound() {
 #[test]
 fn places_that_go_from_hand_to_hand_are_found() {
     let speeds = Scenario::parse(include_str!("../../../scenarios/speeds.toml")).unwrap().with_jobs(24);
-    // In these one node had three jobs for over 20 s, while places for two came and went on all the others.
+    // With these seeds one node had three jobs for over 20 s, while free places for two came and
+    // went on all other nodes.
     for seed in [96, 104, 176, 238] {
         let outcome = run(&speeds, Strategy::Tern, seed).unwrap();
         assert!(check(&speeds, &outcome).is_empty(), "seed {seed}: {:?}", check(&speeds, &outcome));
@@ -110,7 +112,7 @@ fn what_pauses_has_its_share_and_parts_of_cores_change_little() {
     }
 }
 
-/// A cluster of eight, with one that lies from the tenth second on.
+/// Runs a cluster of eight nodes, one of which lies from the tenth second on.
 fn with_liar(load_milli: u32, power_milli: u32) -> Scenario {
     scenario(&format!(
         "limit_s = 200\n[[nodes]]\ncount = 8\n[[jobs]]\ncount = 20\nat_s = 5\non = 0\nwork = {{ fixed = 60 }}\n\
@@ -161,7 +163,8 @@ fn a_node_that_slows_down_is_left_within_five_seconds() {
 
 #[test]
 fn a_node_whose_guests_get_less_than_it_tells_is_left() {
-    // The policy alone hears of it from what its guests get: two jobs on four nodes, one of which has other work.
+    // Only the effective speed of guests tells the policy of hidden work: two jobs on four nodes,
+    // one of which has other work.
     let hidden = |share| {
         scenario(&format!(
             "limit_s = 120\n[[nodes]]\ncount = 4\n[[jobs]]\ncount = 1\nat_s = 5\non = 0\nwork = {{ fixed = 1000 }}\n\
@@ -180,7 +183,8 @@ fn clocks_that_are_set_hours_forward_or_back_change_little() {
     let jobs = "limit_s = 300\n[[nodes]]\ncount = 8\n[[jobs]]\ncount = 20\nat_s = 5\non = 0\nwork = { fixed = 60 }\n";
     let still = run(&scenario(jobs), Strategy::Moved, 1).unwrap();
     for (seed, by_s) in (1..).zip([3600.0, -3600.0, 864_000.0, -864_000.0, 20.0, -20.0]) {
-        // Of the node where all begins, and of one that takes some, while they are spread and again when they are.
+        // The clocks of the node where all processes begin and of one other node change, while the
+        // processes are spread and once more afterwards.
         let clock = |at_s, node| format!("[[faults]]\nclock = {{ at_s = {at_s}, node = {node}, by_s = {by_s:.1} }}\n");
         let jumps = scenario(&[jobs, &clock(8, 0), &clock(9, 3), &clock(60, 0), &clock(70, 3)].concat());
         let outcome = run(&jumps, Strategy::Moved, seed).unwrap();
