@@ -8,12 +8,12 @@ use rustls::pki_types::CertificateDer;
 
 use crate::{Error, NodeId, NodeName};
 
-/// Suffix of the second DNS name of a node's certificate, which carries its id.
+/// The suffix of the second DNS name in a node's certificate, which carries the node's id.
 const ID_SUFFIX: &str = ".id.tern";
 /// Bytes of an uncompressed P-256 point.
 const PUBLIC_KEY_BYTES: usize = 65;
 
-/// The authority's key.
+/// The authority's key and certificate.
 pub struct Authority {
     cluster: String,
     key: KeyPair,
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Authority {
     }
 }
 
-/// A node's public key, as it asks to be certified.
+/// The public key of a node that asks for a certificate.
 struct Applicant<'a>(&'a [u8]);
 
 impl PublicKeyData for Applicant<'_> {
@@ -38,7 +38,7 @@ impl PublicKeyData for Applicant<'_> {
 }
 
 impl Authority {
-    /// A new authority and its certificate.
+    /// Creates a new authority and its certificate.
     ///
     /// # Errors
     /// [`Error::Certificate`] if the key cannot be made.
@@ -56,11 +56,12 @@ impl Authority {
         self.key.serialize_pem()
     }
 
-    /// A certificate for the node `name` that holds the private key of `public_key` (uncompressed P-256 point). Who does not hold it
-    /// gains nothing by the certificate, so possession need not be proved here.
+    /// Certifies that the node `name` holds the private key of `public_key` (an uncompressed P-256
+    /// point). A node that does not hold the key gains nothing by the certificate, so possession
+    /// need not be proved here.
     ///
     /// # Errors
-    /// [`Error::Certificate`] if the key is none.
+    /// [`Error::Certificate`] if the public key is invalid.
     pub fn certify(&self, name: &NodeName, id: NodeId, public_key: &[u8]) -> Result<CertificateDer<'static>, Error> {
         if public_key.len() != PUBLIC_KEY_BYTES || public_key[0] != 4 {
             return Err(Error::Malformed { what: "public key of the node" });
@@ -74,12 +75,13 @@ impl Authority {
     }
 }
 
-/// A fresh key pair for a node or an authority.
+/// Creates a key pair for a node or an authority.
 pub(crate) fn new_key() -> Result<KeyPair, Error> {
     Ok(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)
 }
 
-/// Name and id in a node's certificate. The caller has verified it against the authority.
+/// Reads the name and id from a node's certificate, which the caller has verified against the
+/// authority.
 pub(crate) fn node_of(certificate: &CertificateDer<'_>) -> Result<(NodeName, NodeId), Error> {
     let malformed = || Error::Malformed { what: "certificate of the peer" };
     let parsed = webpki::EndEntityCert::try_from(certificate).map_err(|_| malformed())?;
@@ -98,7 +100,8 @@ fn dns(name: &str) -> Result<SanType, Error> {
     Ok(SanType::DnsName(name.to_owned().try_into()?))
 }
 
-/// Valid for ever (rcgen: 1975 to 4096): a node whose clock is wrong must still be able to say so.
+/// Gives parameters of a certificate that is valid for ever (rcgen: 1975 to 4096). A node whose
+/// clock is wrong must still be able to report that.
 fn base_parameters(common_name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

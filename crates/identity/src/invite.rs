@@ -1,4 +1,5 @@
-//! Invitations: one-time, expiring tokens. The inviting node keeps only a hash of each secret.
+//! Invitations: tokens that work once and expire. The inviting node keeps only a hash of each
+//! secret.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,27 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, NodeName, store::Store};
 
-/// What a token begins with: its format's version.
+/// The prefix of a token, which tells the version of the format.
 const PREFIX: &str = "tern1-";
-/// Longest token accepted, characters.
+/// The longest token that is accepted, characters.
 const TOKEN_MAX: usize = 2048;
-/// Most addresses in a token.
+/// The most addresses in a token.
 const ADDRESSES_MAX: usize = 16;
 /// Directory of open invitations in the state directory.
 pub(crate) const DIR: &str = "invites";
 
-/// What the newcomer is handed, as text.
+/// The invitation that the joining node is given, as text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Node that issued it and alone can redeem it.
+    /// The node that issued the invitation. Only this node can redeem it.
     pub inviter: NodeName,
-    /// Where to reach that node, most likely first.
+    /// Addresses of that node, the most likely one first.
     pub addresses: Vec<SocketAddr>,
-    /// Which invitation.
+    /// Id of the invitation.
     pub id: [u8; 8],
-    /// Proof.
+    /// Secret that proves the invitation.
     pub secret: [u8; 16],
-    /// SHA-256 of the authority's certificate: the newcomer verifies whom it talks to.
+    /// SHA-256 of the authority's certificate, by which the joining node verifies its peer.
     pub fingerprint: [u8; 32],
 }
 
@@ -66,7 +67,7 @@ impl std::str::FromStr for Token {
     }
 }
 
-/// An open invitation, as kept by the inviter (`invites/ID.json`).
+/// An open invitation, as the inviting node keeps it (`invites/ID.json`).
 #[derive(Serialize, Deserialize)]
 struct Open {
     secret_sha256: String,
@@ -74,10 +75,10 @@ struct Open {
     authority: bool,
 }
 
-/// What an invitation grants.
+/// The rights that an invitation grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The newcomer also gets the authority's key, so that it can invite others.
+    /// The joining node also gets the authority's key, so that it can invite others.
     pub authority: bool,
 }
 
@@ -91,7 +92,7 @@ impl<'a> Invitations<'a> {
         Invitations { store }
     }
 
-    /// Writes down a new invitation; returns its id and secret.
+    /// Stores a new invitation, and returns its id and secret.
     ///
     /// # Errors
     /// [`Error::File`] if the state directory cannot be written.
@@ -109,10 +110,10 @@ impl<'a> Invitations<'a> {
         Ok((id, secret))
     }
 
-    /// What the invitation grants, without using it up.
+    /// Gives the rights that the invitation grants, without using it up.
     ///
     /// # Errors
-    /// [`Error::Token`]: unknown, used, expired, or the secret is wrong.
+    /// [`Error::Token`] if the invitation is unknown, used or expired, or the secret is wrong.
     pub fn check(&self, id: &[u8; 8], secret: &[u8; 16], now: SystemTime) -> Result<Grant, Error> {
         let refused = |why| Error::Token { why };
         if !self.store.exists(&file(id)) {
@@ -131,10 +132,11 @@ impl<'a> Invitations<'a> {
         Ok(Grant { authority: open.authority })
     }
 
-    /// Uses the invitation up: of two that try at once, one succeeds (the kernel removes a file once).
+    /// Uses the invitation up. Of two concurrent attempts one succeeds, because the kernel removes
+    /// a file once.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// Those of [`check`](Self::check).
     pub fn redeem(&self, id: &[u8; 8], secret: &[u8; 16], now: SystemTime) -> Result<Grant, Error> {
         let grant = self.check(id, secret, now)?;
         if self.store.remove(&file(id))? { Ok(grant) } else { Err(Error::Token { why: "it was used already" }) }

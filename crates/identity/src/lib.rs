@@ -1,17 +1,19 @@
-//! Who is a member: the cluster's authority, node certificates, invitations, and the TLS configurations that follow from them.
+//! Membership: the cluster's authority, node certificates, invitations, and the TLS configurations
+//! that follow from them.
 //!
-//! State directory (`/var/lib/tern`, 0700; every file 0600):
+//! The state directory (`/var/lib/tern`, 0700; every file 0600) holds:
 //!
-//! | file | what |
-//! | --- | --- |
-//! | `node.json` | cluster, name and id of this node |
-//! | `authority.pem` | the authority's certificate |
-//! | `authority.key` | its key, on nodes that may invite: `tern init`'s, and every node whose invitation granted it (the default: no node is special) |
-//! | `node.pem`, `node.key` | this node's certificate and key |
-//! | `gossip.key` | 32 bytes shared by all members, from which membership datagrams' keys are derived |
-//! | `invites/` | open invitations of this node |
+//! - `node.json`: cluster, name and id of this node;
+//! - `authority.pem`: the authority's certificate;
+//! - `authority.key`: the authority's key, on nodes that may invite. These are the node of `tern
+//!   init` and every node whose invitation granted it (the default: no node is special);
+//! - `node.pem` and `node.key`: this node's certificate and key;
+//! - `gossip.key`: 32 bytes that all members share, from which the keys of membership datagrams are
+//!   derived;
+//! - `invites/`: open invitations of this node.
 //!
-//! Who holds the authority's key can make certificates for any name: invite nodes that should not (`tern invite --without-authority`).
+//! A node with the authority's key can make certificates for any name. Invite nodes that should not
+//! have it with `tern invite --without-authority`.
 
 mod authority;
 mod invite;
@@ -35,68 +37,68 @@ pub use tls::{admission_client, peer, peer_node, server_name};
 
 use store::Store;
 
-/// Why an identity could not be made, read or believed.
+/// Why an identity cannot be made, read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file of the state directory.
+    /// An operation on a file of the state directory failed.
     #[error("cannot {what} {}", path.display())]
     File {
-        /// What was tried.
+        /// The operation, a verb.
         what: &'static str,
-        /// On which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A secret that others may read.
+    /// Other users may read a secret file.
     #[error("{} has mode {mode:o}: a key must be readable by its owner alone (chmod 600)", path.display())]
     Exposed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
-    /// Not a node name.
-    #[error("{name:?} is no node name: {rule}")]
+    /// A text is not a node name.
+    #[error("{name:?} is not a node name: {rule}")]
     Name {
-        /// As given.
+        /// The text as given.
         name: String,
-        /// The rule that it breaks.
+        /// The rule that the text breaks.
         rule: &'static str,
     },
-    /// An invitation that cannot be used.
+    /// An invitation cannot be used.
     #[error("the invitation is not valid: {why}")]
     Token {
-        /// Why.
+        /// The reason for the refusal.
         why: &'static str,
     },
-    /// Bytes that are not what they should be.
+    /// A file or message is malformed.
     #[error("malformed {what}")]
     Malformed {
-        /// What they should be.
+        /// What the bytes should be.
         what: &'static str,
     },
     /// The directory holds no identity.
     #[error("no node identity in {}: this machine is in no cluster (tern init, or tern join TOKEN)", dir.display())]
     Absent {
-        /// State directory.
+        /// Path of the state directory.
         dir: PathBuf,
     },
-    /// The directory holds one already.
+    /// The directory already holds an identity.
     #[error("{} already holds the identity of node {node}", dir.display())]
     Present {
-        /// State directory.
+        /// Path of the state directory.
         dir: PathBuf,
-        /// Who it is.
+        /// Name of that identity's node.
         node: String,
     },
-    /// This node may not invite.
+    /// This node does not hold the authority's key, so it may not invite.
     #[error("this node does not hold the authority's key: invite from a node that does")]
     NoAuthority,
-    /// Making a certificate.
+    /// A certificate cannot be made.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// Making a TLS configuration.
+    /// A TLS configuration cannot be made.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
@@ -107,33 +109,33 @@ impl Error {
     }
 }
 
-/// Who this node is: `node.json`.
+/// The identity of this node without its keys: `node.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// Random name of the cluster (hex).
     pub cluster: String,
-    /// This node's name.
+    /// Name of this node.
     pub node: NodeName,
-    /// This node's id.
+    /// Id of this node.
     pub id: NodeId,
 }
 
-/// What a member has: everything that `tern join` brings home.
+/// All that a joining node gets from the inviting node.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Membership {
-    /// Who the newcomer is.
+    /// Cluster, name and id of the joining node.
     pub about: About,
     /// The authority's certificate, DER.
     pub authority: Vec<u8>,
-    /// The newcomer's certificate, DER.
+    /// The joining node's certificate, DER.
     pub certificate: Vec<u8>,
     /// The authority's key, PEM, if granted.
     pub authority_key: Option<String>,
-    /// Secret shared by all members.
+    /// The secret that all members share.
     pub gossip_key: [u8; 32],
 }
 
-/// A node's identity, loaded.
+/// A node's identity, loaded from the state directory.
 pub struct Identity {
     store: Store,
     about: About,
@@ -145,7 +147,7 @@ pub struct Identity {
     admission: Arc<ServerConfig>,
 }
 
-/// A key made by a newcomer before it is admitted.
+/// A key that a joining node makes before it is admitted.
 pub struct Applicant {
     key: rcgen::KeyPair,
 }
@@ -159,7 +161,7 @@ impl Applicant {
         Ok(Applicant { key: authority::new_key()? })
     }
 
-    /// What the authority certifies.
+    /// Gives the public key for the authority to certify.
     pub fn public_key(&self) -> Vec<u8> {
         self.key.public_key_raw().to_vec()
     }
@@ -177,7 +179,7 @@ impl Applicant {
         if let Some(key) = &membership.authority_key {
             store.write("authority.key", key.as_bytes())?;
         }
-        // Last: this file makes the directory an identity.
+        // This file comes last, because it makes the directory an identity.
         let about = serde_json::to_vec_pretty(&membership.about).map_err(|_| Error::Malformed { what: "node.json" })?;
         store.write("node.json", &about)?;
         Identity::load(dir)
@@ -246,47 +248,48 @@ impl Identity {
         })
     }
 
-    /// This node's name.
+    /// Gives this node's name.
     pub fn node(&self) -> &NodeName {
         &self.about.node
     }
 
-    /// Cluster, name and id.
+    /// Gives cluster, name and id.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// State directory.
+    /// Gives the state directory.
     pub fn dir(&self) -> &Path {
         self.store.dir()
     }
 
-    /// For connecting to a member: both ends are verified.
+    /// Gives the configuration for connecting to a member; both ends are verified.
     pub fn client_config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.client)
     }
 
-    /// For accepting members: both ends are verified.
+    /// Gives the configuration for accepting members; both ends are verified.
     pub fn server_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.server)
     }
 
-    /// For accepting newcomers with an invitation: only this end is verified.
+    /// Gives the configuration for accepting joining nodes with an invitation; only this end is
+    /// verified.
     pub fn admission_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.admission)
     }
 
-    /// The secret shared by all members.
+    /// Gives the secret that all members share.
     pub fn gossip_key(&self) -> &[u8; 32] {
         &self.gossip_key
     }
 
-    /// SHA-256 of the authority's certificate.
+    /// Computes the SHA-256 of the authority's certificate.
     pub fn authority_fingerprint(&self) -> [u8; 32] {
         fingerprint(&self.authority_certificate)
     }
 
-    /// Invitations issued here.
+    /// Gives the invitations issued by this node.
     ///
     /// # Errors
     /// [`Error::NoAuthority`] if this node may not invite.
@@ -294,7 +297,7 @@ impl Identity {
         self.authority.as_ref().map(|_| Invitations::new(&self.store)).ok_or(Error::NoAuthority)
     }
 
-    /// What the newcomer `node` with this public key takes home.
+    /// Makes the membership of the joining node `node` with this public key.
     ///
     /// # Errors
     /// [`Error::NoAuthority`] if this node may not invite; [`Error::Malformed`] for a bad key.
@@ -310,18 +313,18 @@ impl Identity {
         })
     }
 
-    /// Reads what the daemon keeps beside the identity; `None` if absent.
+    /// Reads a file that the daemon keeps beside the identity; `None` if absent.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`] if the file cannot be read.
     pub fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         if self.store.exists(name) { self.store.read(name).map(Some) } else { Ok(None) }
     }
 
-    /// Writes a file beside the identity, 0600, whole or not at all.
+    /// Writes a file beside the identity, 0600, completely or not at all.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`] if the file cannot be written.
     pub fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         self.store.write(name, bytes)
     }
@@ -333,7 +336,7 @@ impl Identity {
 /// [`Error::File`] if a file cannot be removed.
 pub fn forget(dir: &Path) -> Result<(), Error> {
     let store = Store::new(dir);
-    // First: without it the directory is no identity, whatever else remains.
+    // This file goes first: without it the directory is no identity, whatever else remains.
     store.remove("node.json")?;
     for file in ["node.key", "authority.key", "gossip.key", "node.pem", "authority.pem", "members.json", "listen"] {
         store.remove(file)?;
@@ -358,14 +361,14 @@ fn certificate(store: &Store, name: &'static str) -> Result<CertificateDer<'stat
     CertificateDer::from_pem_slice(&store.read(name)?).map_err(|_| Error::Malformed { what: name })
 }
 
-/// RFC 7468 text.
+/// Encodes DER as RFC 7468 text.
 fn pem(label: &str, der: &[u8]) -> String {
     let body = data_encoding::BASE64.encode(der);
     let lines: Vec<&str> = (0..body.len()).step_by(64).map(|i| &body[i..body.len().min(i + 64)]).collect();
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
-/// SHA-256.
+/// Computes the SHA-256 of bytes.
 pub(crate) fn fingerprint(bytes: &[u8]) -> [u8; 32] {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
     let mut out = [0; 32];

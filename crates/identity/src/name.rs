@@ -1,22 +1,23 @@
-//! What nodes are called.
+//! Names and ids of nodes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Longest node name, bytes (a DNS label).
+/// The longest node name, bytes (a DNS label).
 pub const NAME_MAX: usize = 63;
 
-/// Name of a node: 1 to 63 of `a-z`, `0-9` and `-`, no `-` at either end, at least one letter (a certificate's DNS name may not be a number).
+/// Name of a node: 1 to 63 of `a-z`, `0-9` and `-`, no `-` at either end, at least one letter (a
+/// certificate's DNS name may not be a number).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NodeName(String);
 
 impl NodeName {
-    /// Checks `name`.
+    /// Checks a name.
     ///
     /// # Errors
-    /// [`Error::Name`] says which rule it breaks.
+    /// [`Error::Name`] with the rule that the name breaks.
     pub fn new(name: impl Into<String>) -> Result<NodeName, Error> {
         let name: String = name.into();
         let broken = if name.is_empty() || name.len() > NAME_MAX {
@@ -36,7 +37,7 @@ impl NodeName {
         }
     }
 
-    /// The name as text.
+    /// Gives the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -68,7 +69,8 @@ impl From<NodeName> for String {
     }
 }
 
-/// Random number of a node, fixed when it is admitted: a name may be given again after its holder left, an id never is.
+/// Random id of a node, fixed when the node is admitted. A name may be used again after its node
+/// has left; an id never is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeId(pub u64);
 

@@ -1,4 +1,5 @@
-//! Files of the state directory: 0700, every file 0600, written whole or not at all.
+//! Files of the state directory: the directory has mode 0700 and every file 0600, and each file is
+//! written completely or not at all.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -8,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
 
-/// Default state directory.
+/// The default state directory.
 pub const DEFAULT_DIR: &str = "/var/lib/tern";
-/// Largest file read from it, bytes.
+/// The largest file that is read, bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// The state directory.
+/// Access to the state directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
@@ -32,23 +33,25 @@ impl Store {
         self.dir.join(name)
     }
 
-    /// Makes the directory (and its parents) if need be.
+    /// Creates the directory (and its parents) if it is missing.
     pub(crate) fn create(&self, sub: &str) -> Result<PathBuf, Error> {
         let dir = self.path(sub);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(|e| Error::file("create", &dir, e))?;
         Ok(dir)
     }
 
-    /// Writes `bytes` to a new file beside it and renames: a reader sees the old or the new content.
+    /// Writes `bytes` to a temporary file and renames it, so that a reader sees the old or the new
+    /// content.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(name);
-        // Writers at the same time do not share it: the last rename wins, with a whole file.
+        // Concurrent writers use different temporary files: the last rename wins, with a complete
+        // file.
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let temporary = self.path(&format!("{name}.{}-{number}.new", std::process::id()));
         let result = write_synced(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path));
         if result.is_err() {
-            // Best effort: the error that matters is the first one.
+            // Best effort: the first error matters.
             let _ = fs::remove_file(&temporary);
         }
         result.map_err(|e| Error::file("write", &path, e))
@@ -63,7 +66,7 @@ impl Store {
         fs::read(&path).map_err(|e| Error::file("read", &path, e))
     }
 
-    /// Reads a secret; refuses it if others than its owner may read it.
+    /// Reads a secret; refuses it if users other than its owner may read it.
     pub(crate) fn read_secret(&self, name: &str) -> Result<Vec<u8>, Error> {
         let path = self.path(name);
         let mode = fs::metadata(&path).map_err(|e| Error::file("read", &path, e))?.mode() & 0o7777;
@@ -77,7 +80,7 @@ impl Store {
         self.path(name).exists()
     }
 
-    /// Removes a file; absent is fine. Says whether this call removed it.
+    /// Removes a file, which may be absent. Returns whether this call removed it.
     pub(crate) fn remove(&self, name: &str) -> Result<bool, Error> {
         let path = self.path(name);
         match fs::remove_file(&path) {

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, S
 
 use crate::{Error, NodeId, NodeName, authority};
 
-/// A member's certificate, its key, and the authority that both ends are verified against.
+/// A member's certificate, its key, and the authority against which both ends are verified.
 pub(crate) struct Credentials {
     pub(crate) authority: CertificateDer<'static>,
     pub(crate) node: CertificateDer<'static>,
@@ -19,7 +19,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// For connecting to a member.
+    /// Makes the configuration for connecting to a member.
     pub(crate) fn client(&self) -> Result<ClientConfig, Error> {
         let config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -28,7 +28,7 @@ impl Credentials {
         Ok(without_resumption(config))
     }
 
-    /// For accepting members.
+    /// Makes the configuration for accepting members.
     pub(crate) fn server(&self) -> Result<ServerConfig, Error> {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(&self.authority)?), provider())
             .build()
@@ -40,7 +40,8 @@ impl Credentials {
         Ok(without_tickets(config))
     }
 
-    /// For accepting who has no certificate yet: the authority's goes along, for its fingerprint is all that the newcomer knows.
+    /// Makes the configuration for accepting nodes without a certificate. The authority's
+    /// certificate goes along, because a joining node knows only its fingerprint.
     pub(crate) fn admission_server(&self) -> Result<ServerConfig, Error> {
         let config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -50,7 +51,8 @@ impl Credentials {
     }
 }
 
-/// For a newcomer who knows the authority by its fingerprint (SHA-256 of its certificate) alone.
+/// Makes the configuration of a joining node, which knows the authority only by its fingerprint
+/// (SHA-256 of its certificate).
 ///
 /// # Errors
 /// [`Error::Tls`] if the provider lacks TLS 1.3 (it does not).
@@ -63,7 +65,8 @@ pub fn admission_client(fingerprint: [u8; 32]) -> Result<ClientConfig, Error> {
     Ok(without_resumption(config))
 }
 
-/// The node at the other end of a finished handshake (`peer_certificates()` of the connection), which rustls has verified.
+/// Reads the name of the node at the other end of a finished handshake (`peer_certificates()` of
+/// the connection), which rustls has verified.
 ///
 /// # Errors
 /// [`Error::Malformed`] if the certificate is absent or names no node.
@@ -71,10 +74,11 @@ pub fn peer_node(certificates: Option<&[CertificateDer<'_>]>) -> Result<NodeName
     peer(certificates).map(|(name, _)| name)
 }
 
-/// Name and id of the node at the other end of a finished handshake, as [`peer_node`].
+/// Reads the name and id of the node at the other end of a finished handshake, as [`peer_node`]
+/// does.
 ///
 /// # Errors
-/// As [`peer_node`].
+/// Those of [`peer_node`].
 pub fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<(NodeName, NodeId), Error> {
     let first = certificates
         .and_then(<[_]>::first)
@@ -82,15 +86,16 @@ pub fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<(NodeName, No
     authority::node_of(first)
 }
 
-/// The name by which TLS verifies a node: its own.
+/// Gives the name by which TLS verifies a node: its own.
 ///
 /// # Errors
-/// [`Error::Malformed`] never happens for a valid node name.
+/// [`Error::Malformed`], which a valid node name never causes.
 pub fn server_name(node: &NodeName) -> Result<ServerName<'static>, Error> {
     ServerName::try_from(node.as_str().to_owned()).map_err(|_| Error::Malformed { what: "node name as a DNS name" })
 }
 
-/// AES-128-GCM first: fastest where the CPU has AES instructions (DEPENDENCIES: 15 GB/s a core).
+/// Gives the provider with AES-128-GCM first: the fastest cipher where the CPU has AES instructions
+/// (DEPENDENCIES: 15 GB/s a core).
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = vec![
@@ -108,7 +113,8 @@ fn roots(authority: &CertificateDer<'static>) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Links keep the handshake's keys for themselves (crate `link`).
+/// Switches session resumption off, because links keep the session keys for themselves (crate
+/// `link`).
 fn without_resumption(mut config: ClientConfig) -> ClientConfig {
     config.enable_secret_extraction = true;
     config.resumption = Resumption::disabled();

@@ -20,7 +20,7 @@ fn join(founder: &Identity, dir: &Path, node: &str, authority: bool) -> Identity
     applicant.admit(dir, &membership).unwrap()
 }
 
-/// Runs a handshake; returns who the server and the client say the other is.
+/// Runs a handshake. Returns the names that the server and the client give for each other.
 fn handshake(
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,

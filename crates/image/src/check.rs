@@ -1,13 +1,13 @@
-//! Whether an image makes sense: it comes from another machine.
+//! Consistency checks of an image, which comes from another machine.
 
 use crate::objects::{Memory, MemoryKind, Object, Objects};
 use crate::state::{BARRIERS, Content, File, Image, Opened, PERMITTED_FEATURES, SETTINGS};
 use thiserror::Error;
 
-/// What does not.
+/// The part of an image that is inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the words say it")]
-pub enum Odd {
+pub enum Inconsistent {
     #[error("its threads")]
     Threads,
     #[error("its memory areas")]
@@ -29,7 +29,8 @@ pub enum Odd {
 const PAGE: u64 = 4096;
 /// SUID_DUMP_ROOT (linux/sched/coredump.h).
 const DUMPABLE_MAX: u8 = 2;
-/// First address that no program has (TASK_SIZE_MAX of x86-64 with four levels; more is not carried yet).
+/// The first address that no program has (TASK_SIZE_MAX of x86-64 with four levels of page tables;
+/// more is not supported yet).
 pub(crate) const TOP: u64 = 0x7fff_ffff_f000;
 const THREADS_MAX: usize = 32 << 10;
 const SIGNALS: usize = 64;
@@ -38,19 +39,20 @@ const EXTENDED_BYTES_MAX: usize = 64 << 10;
 const PATH_MAX: usize = 4096;
 const FD_MAX: i32 = 1 << 20;
 const COMM_MAX: usize = 15;
-/// 1024 processors.
+/// The most words of a processor mask: 1024 processors.
 const PROCESSOR_WORDS_MAX: usize = 16;
 const MEMORIES_MAX: usize = 1 << 15;
-/// An address says in its upper bits which memory is meant, and in these where in it.
+/// The most bytes of a memory. The upper bits of an address tell which memory is meant, these bits
+/// the place in it.
 const MEMORY_BYTES_MAX: u64 = 1 << 46;
-/// memfd_create(2)
+/// The longest name of a memfd, bytes (memfd_create(2)).
 const MEMORY_NAME_MAX: usize = 249;
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const NS: u64 = 1_000_000_000;
-/// The largest pipe that ordinary users can make (fs.pipe-max-size as shipped), bytes.
+/// The largest pipe that ordinary users can make (the default of fs.pipe-max-size), bytes.
 const PIPE_BYTES_MAX: u32 = 1 << 20;
 
-/// Guard regions are whole pages, ascending, in areas of the image.
+/// Checks that guard regions are whole pages, ascending, in areas of the image.
 fn guards(image: &Image) -> bool {
     let mut from = 0;
     image.process.guards.iter().all(|(start, end)| {
@@ -60,45 +62,45 @@ fn guards(image: &Image) -> bool {
     })
 }
 
-/// Checks everything that whoever restores the image relies on.
-pub fn check(image: &Image) -> Result<(), Odd> {
+/// Checks everything on which the restoring side relies.
+pub fn check(image: &Image) -> Result<(), Inconsistent> {
     threads(image)?;
     areas(image)?;
     if !guards(image) {
-        return Err(Odd::Areas);
+        return Err(Inconsistent::Areas);
     }
     if !image.files.iter().all(file) {
-        return Err(Odd::Files);
+        return Err(Inconsistent::Files);
     }
     descriptors(image)?;
     if !objects(&image.objects) {
-        return Err(Odd::Objects);
+        return Err(Inconsistent::Objects);
     }
     let process = &image.process;
     let known = |file: u32| (file as usize) < image.files.len();
     if process.actions.len() != SIGNALS || !process.pending.iter().all(|i| i.len() == SIGINFO_BYTES) {
-        return Err(Odd::Signals);
+        return Err(Inconsistent::Signals);
     }
     if process.timers.iter().any(|t| t.setting[1] >= NS || t.setting[3] >= NS || t.id < 0) {
-        return Err(Odd::Objects);
+        return Err(Inconsistent::Objects);
     }
     if !process.settings.iter().all(|(set, _)| SETTINGS.iter().any(|(_, known)| known == set)) {
-        return Err(Odd::Settings);
+        return Err(Inconsistent::Settings);
     }
     let odd = process.barriers & !BARRIERS != 0 || process.permitted & !PERMITTED_FEATURES != 0;
     if odd || process.dumpable > DUMPABLE_MAX {
-        return Err(Odd::Settings);
+        return Err(Inconsistent::Settings);
     }
     if !process.exe.is_none_or(known) || !absolute(&process.cwd) {
-        return Err(Odd::Files);
+        return Err(Inconsistent::Files);
     }
     match process.vdso {
-        Some(v) if !(range(v.start, v.end) && (v.start..=v.end).contains(&v.code)) => Err(Odd::Vdso),
+        Some(v) if !(range(v.start, v.end) && (v.start..=v.end).contains(&v.code)) => Err(Inconsistent::Vdso),
         _ => Ok(()),
     }
 }
 
-fn threads(image: &Image) -> Result<(), Odd> {
+fn threads(image: &Image) -> Result<(), Inconsistent> {
     let threads = &image.threads;
     let mut tids: Vec<i32> = threads.iter().map(|t| t.tid).collect();
     tids.sort_unstable();
@@ -110,10 +112,10 @@ fn threads(image: &Image) -> Result<(), Odd> {
             && t.pending.iter().all(|i| i.len() == SIGINFO_BYTES)
     });
     let first = threads.first().is_some_and(|t| t.tid == image.process.pid);
-    if distinct && sizes && first && threads.len() <= THREADS_MAX { Ok(()) } else { Err(Odd::Threads) }
+    if distinct && sizes && first && threads.len() <= THREADS_MAX { Ok(()) } else { Err(Inconsistent::Threads) }
 }
 
-fn areas(image: &Image) -> Result<(), Odd> {
+fn areas(image: &Image) -> Result<(), Inconsistent> {
     let apart = image.areas.windows(2).all(|w| w[0].end <= w[1].start);
     let known = |memory: u32| (memory as usize) < image.objects.memories.len();
     let each = image.areas.iter().all(|a| {
@@ -125,10 +127,10 @@ fn areas(image: &Image) -> Result<(), Odd> {
         let key = a.key == 0 || (a.key < 16 && image.process.keys & 1 << a.key != 0);
         range(a.start, a.end) && content && key && a.protection < 8
     });
-    if apart && each { Ok(()) } else { Err(Odd::Areas) }
+    if apart && each { Ok(()) } else { Err(Inconsistent::Areas) }
 }
 
-/// No area is so large that a number could not hold where its content ends.
+/// Checks that the end of an area's content fits a 64-bit number.
 fn is_offset(offset: u64) -> bool {
     offset.is_multiple_of(PAGE) && offset <= i64::MAX as u64
 }
@@ -145,7 +147,7 @@ fn absolute(path: &[u8]) -> bool {
     path.first() == Some(&b'/') && path.len() < PATH_MAX && !path.contains(&0)
 }
 
-fn descriptors(image: &Image) -> Result<(), Odd> {
+fn descriptors(image: &Image) -> Result<(), Inconsistent> {
     let ascending = image.descriptors.windows(2).all(|w| w[0].fd < w[1].fd);
     let number = |fd: i32| (0..FD_MAX).contains(&fd);
     let each = image.descriptors.iter().all(|d| {
@@ -156,7 +158,7 @@ fn descriptors(image: &Image) -> Result<(), Odd> {
                 Opened::Made(object) => (object as usize) < image.objects.made.len(),
             }
     });
-    if ascending && each { Ok(()) } else { Err(Odd::Descriptors) }
+    if ascending && each { Ok(()) } else { Err(Inconsistent::Descriptors) }
 }
 
 fn memory(memory: &Memory) -> bool {

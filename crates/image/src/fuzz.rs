@@ -1,12 +1,12 @@
-//! Images as a hostile node may send them: for fuzz targets and tests.
+//! Images as a hostile node may send them, for fuzz targets and tests.
 
 use crate::objects::{Made, Memory, MemoryKind, Object, Pipe, Watched};
 use crate::state::{Area, Content, Descriptor, File, Image, Opened, Thread, Timer};
 
-/// First address that no process has.
+/// The first address that no process has.
 pub const TOP: u64 = crate::check::TOP;
 
-/// An image that holds something of each kind.
+/// Builds an image with an item of each kind.
 pub fn example() -> Image {
     let mut image = Image::default();
     image.process.pid = 77;
@@ -32,8 +32,8 @@ pub fn example() -> Image {
     image
 }
 
-/// Bytes that may be an image. The first byte of `input` chooses: the rest as it is, the example with changes to single
-/// bytes, or the example with sections that the rest gives.
+/// Builds bytes that may be an image. The first byte of `input` chooses: the rest as it is, the
+/// example with changes to single bytes, or the example with sections that the rest gives.
 pub fn bytes(input: &[u8]) -> Vec<u8> {
     let Some((mode, rest)) = input.split_first() else { return Vec::new() };
     let whole = example().encode().unwrap_or_default();
@@ -44,7 +44,8 @@ pub fn bytes(input: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Each four bytes of `changes` say where, what is done, and with which byte.
+/// Changes single bytes. Each four bytes of `changes` give the place, the operation, and its
+/// operand.
 fn changed(mut bytes: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     for change in changes.chunks_exact(4) {
         if bytes.is_empty() {
@@ -61,7 +62,8 @@ fn changed(mut bytes: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The bits of the first byte say which sections are replaced; each replacement begins with its length (two bytes).
+/// Replaces sections. The bits of the first byte tell which; each replacement begins with its
+/// length (two bytes).
 fn with_sections(whole: &[u8], input: &[u8]) -> Vec<u8> {
     let Some((replaced, mut given)) = input.split_first() else { return whole.to_vec() };
     let (magic, mut rest) = whole.split_at(8);

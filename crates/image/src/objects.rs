@@ -1,92 +1,94 @@
-//! Open files that live in the kernel of the machine where their process runs, and are made anew where it goes. Only such as no other process has.
+//! Kernel objects that move with a process: open files that are not on disk, and that the
+//! destination creates anew. Only objects of which no other process has a descriptor are in an
+//! image.
 
 use serde::{Deserialize, Serialize};
 
-/// All of them.
+/// All kernel objects of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objects {
-    /// What descriptors name.
+    /// Open files that descriptors name.
     pub made: Vec<Made>,
-    /// What the ends of pipes name.
+    /// Pipes that their ends name.
     pub pipes: Vec<Pipe>,
-    /// What areas and descriptors show.
+    /// Memories that areas and descriptors name.
     pub memories: Vec<Memory>,
 }
 
-/// Memory that areas share, or that a descriptor shows, and no file of the home's holds.
+/// Memory that areas share, or that a descriptor refers to, and that no file at home holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// What it is.
+    /// The kind of the memory.
     pub kind: MemoryKind,
-    /// Its size, bytes.
+    /// Size, bytes.
     pub bytes: u64,
 }
 
-/// What it is.
+/// The kind of a memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemoryKind {
-    /// MAP_SHARED | MAP_ANONYMOUS
+    /// Anonymous shared memory (MAP_SHARED | MAP_ANONYMOUS).
     Anonymous,
-    /// memfd_create(2)
+    /// A memfd (memfd_create(2)).
     File {
-        /// What it was called.
+        /// Name of the memfd.
         name: Vec<u8>,
         /// Permission bits.
         mode: u32,
-        /// F_SEAL_ bits.
+        /// F_SEAL_ bits, as in fcntl(2).
         seals: u32,
     },
 }
 
-/// One open file.
+/// One open file that is created anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
-    /// What it is.
+    /// The object that is open.
     pub object: Object,
     /// O_ flags of the open file.
     pub flags: i32,
 }
 
-/// What it is.
+/// The kind and state of an open file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Object {
-    /// eventfd(2)
+    /// A counter (eventfd(2)).
     Counter {
-        /// Its count.
+        /// Value of the counter.
         count: u64,
-        /// EFD_SEMAPHORE
+        /// Whether reading takes one at a time (EFD_SEMAPHORE).
         semaphore: bool,
     },
-    /// timerfd_create(2)
+    /// A timer (timerfd_create(2)).
     Timer {
-        /// CLOCK_ number.
+        /// Number of the clock, CLOCK_.
         clock: i32,
-        /// Interval, and rest until it ends next, each seconds and nanoseconds.
+        /// Interval, and time until the next expiry; each in seconds and nanoseconds.
         setting: [u64; 4],
-        /// How often it has ended unread.
+        /// Number of expiries not read yet.
         ticks: u64,
     },
-    /// signalfd(2)
+    /// A descriptor that reads signals (signalfd(2)).
     Signals {
-        /// Bit n-1 for signal n.
+        /// Mask: bit n-1 for signal n.
         mask: u64,
     },
-    /// epoll_create(2)
+    /// An epoll instance (epoll_create(2)), with what it watches.
     Watch(Vec<Watched>),
     /// An end of a pipe.
     PipeEnd {
-        /// Its place in the list of pipes.
+        /// Index in the list of pipes.
         pipe: u32,
-        /// The end that is written to.
+        /// Whether this is the write end.
         writes: bool,
     },
-    /// pidfd_open(2) of the process itself.
+    /// A pidfd of the process itself (pidfd_open(2)).
     Oneself,
-    /// A memory that is a file.
+    /// A descriptor of a memory.
     Memory {
-        /// Its place in the list.
+        /// Index in the list of memories.
         memory: u32,
-        /// Offset, bytes.
+        /// File offset, bytes.
         offset: u64,
     },
 }
@@ -94,21 +96,21 @@ pub enum Object {
 /// A descriptor that an epoll instance watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
-    /// Its number.
+    /// Number of the descriptor.
     pub fd: i32,
     /// EPOLL bits.
     pub events: u32,
-    /// What the program has given with it.
+    /// Data that the program gave with it.
     pub data: u64,
-    /// Of one that is told of once each time it becomes ready (EPOLLET): what it is ready for was told.
+    /// Whether the program was already told that an edge-triggered (EPOLLET) descriptor is ready.
     pub told: bool,
 }
 
-/// A pipe that only this process has.
+/// A pipe of which only this process has descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pipe {
-    /// Its size, bytes.
+    /// Capacity, bytes.
     pub capacity: u32,
-    /// What was written and not read.
+    /// Bytes written and not read.
     pub content: Vec<u8>,
 }

@@ -1,7 +1,8 @@
-//! An image as bytes: a header, then sections, each with a kind, a version and its length. What is not known is refused by its number: a process is never
-//! moved half.
+//! The encoding of an image: a header, then sections, each with a kind, a version and its length. A
+//! section of unknown kind or version is refused by its number, so a process never moves with a
+//! part of its state.
 
-use crate::check::{self, Odd};
+use crate::check::{self, Inconsistent};
 use crate::state::Image;
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
@@ -11,40 +12,47 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 8] = *b"ternimg1";
 const HEAD_BYTES: usize = 8;
-const PROCESS: (u16, u16) = (1, 9);
-const THREADS: (u16, u16) = (2, 6);
-const AREAS: (u16, u16) = (3, 3);
-const FILES: (u16, u16) = (4, 2);
-const DESCRIPTORS: (u16, u16) = (5, 1);
-const OBJECTS: (u16, u16) = (6, 3);
-const ALL: [(u16, u16); 6] = [PROCESS, THREADS, AREAS, FILES, DESCRIPTORS, OBJECTS];
+/// The kind of a section, and the version of its encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Section {
+    kind: u16,
+    version: u16,
+}
+
+const PROCESS: Section = Section { kind: 1, version: 9 };
+const THREADS: Section = Section { kind: 2, version: 6 };
+const AREAS: Section = Section { kind: 3, version: 3 };
+const FILES: Section = Section { kind: 4, version: 2 };
+const DESCRIPTORS: Section = Section { kind: 5, version: 1 };
+const OBJECTS: Section = Section { kind: 6, version: 3 };
+const ALL: [Section; 6] = [PROCESS, THREADS, AREAS, FILES, DESCRIPTORS, OBJECTS];
 
 /// Why bytes are no image.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ImageError {
-    /// Not an image, or of another generation.
+    /// The bytes are no image, or an image of another generation.
     #[error("no process image of this version of tern")]
     Magic,
-    /// Larger than allowed.
+    /// The image is larger than allowed.
     #[error("image of {0} bytes: at most {IMAGE_BYTES_MAX} are allowed")]
     Size(usize),
-    /// A section of a kind or version that is not known here.
+    /// A section has a kind or version that this version of tern does not know.
     #[error("the image holds state that is not known here: {}, version {version}; upgrade this tern", name(*kind))]
     Unknown {
-        /// Its kind.
+        /// Kind of the section.
         kind: u16,
-        /// Its version.
+        /// Version of the section.
         version: u16,
     },
     /// A section is missing, cut off, or comes twice.
     #[error("section {0} is missing, cut off, or comes twice")]
     Section(u16),
-    /// The content contradicts itself.
+    /// The content is inconsistent.
     #[error("the image contradicts itself: {0}")]
-    Odd(#[from] Odd),
+    Inconsistent(#[from] Inconsistent),
 }
 
-/// What a section is about.
+/// Names a kind of section.
 fn name(kind: u16) -> String {
     let known = ["process", "threads", "areas", "files", "descriptors", "objects"];
     let known = kind.checked_sub(1).and_then(|n| known.get(usize::from(n)));
@@ -52,7 +60,10 @@ fn name(kind: u16) -> String {
 }
 
 impl Image {
-    /// The image as bytes.
+    /// Encodes the image.
+    ///
+    /// # Errors
+    /// The image is larger than [`IMAGE_BYTES_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, ImageError> {
         let mut out = MAGIC.to_vec();
         put(&mut out, PROCESS, &self.process)?;
@@ -64,7 +75,10 @@ impl Image {
         if out.len() > IMAGE_BYTES_MAX { Err(ImageError::Size(out.len())) } else { Ok(out) }
     }
 
-    /// Reads an image, and checks that it makes sense.
+    /// Decodes an image and checks its consistency.
+    ///
+    /// # Errors
+    /// The bytes are no image, of another version, or inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<Image, ImageError> {
         if bytes.len() > IMAGE_BYTES_MAX {
             return Err(ImageError::Size(bytes.len()));
@@ -77,7 +91,7 @@ impl Image {
             let version = u16::from_le_bytes([head[2], head[3]]);
             let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
             let (body, tail) = tail.split_at_checked(length).ok_or(ImageError::Section(kind))?;
-            let place = ALL.iter().position(|known| *known == (kind, version));
+            let place = ALL.iter().position(|known| *known == Section { kind, version });
             let place = place.ok_or(ImageError::Unknown { kind, version })?;
             if found[place].replace(body).is_some() {
                 return Err(ImageError::Section(kind));
@@ -97,7 +111,8 @@ impl Image {
     }
 }
 
-fn put<T: Serialize>(out: &mut Vec<u8>, (kind, version): (u16, u16), value: &T) -> Result<(), ImageError> {
+fn put<T: Serialize>(out: &mut Vec<u8>, section: Section, value: &T) -> Result<(), ImageError> {
+    let Section { kind, version } = section;
     let body = postcard::to_stdvec(value).map_err(|_| ImageError::Section(kind))?;
     out.extend(kind.to_le_bytes());
     out.extend(version.to_le_bytes());
@@ -106,7 +121,8 @@ fn put<T: Serialize>(out: &mut Vec<u8>, (kind, version): (u16, u16), value: &T) 
     Ok(())
 }
 
-fn take<T: DeserializeOwned>(body: Option<&[u8]>, (kind, _): (u16, u16)) -> Result<T, ImageError> {
+fn take<T: DeserializeOwned>(body: Option<&[u8]>, section: Section) -> Result<T, ImageError> {
+    let kind = section.kind;
     let (value, left) =
         postcard::take_from_bytes(body.ok_or(ImageError::Section(kind))?).map_err(|_| ImageError::Section(kind))?;
     if left.is_empty() { Ok(value) } else { Err(ImageError::Section(kind)) }
@@ -150,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A generator of numbers that is the same each time (xorshift).
+    /// A generator of the same pseudo-random numbers each time (xorshift).
     fn draw(state: &mut u64) -> usize {
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -195,7 +211,7 @@ mod tests {
         let bad = |change: fn(&mut Image)| {
             let mut image = image();
             change(&mut image);
-            assert!(matches!(Image::decode(&image.encode().unwrap()), Err(ImageError::Odd(_))), "{image:?}");
+            assert!(matches!(Image::decode(&image.encode().unwrap()), Err(ImageError::Inconsistent(_))), "{image:?}");
         };
         bad(|i| i.areas[0].end = 0x800);
         bad(|i| i.areas[0].end = u64::MAX);

@@ -1,74 +1,77 @@
-//! What a process is, in words that mean the same on any node.
+//! The state of a process, in terms that mean the same on any node.
 
 use crate::objects::Objects;
 use serde::{Deserialize, Serialize};
 
-/// One process.
+/// The image of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// What its threads share.
+    /// State that all threads share.
     pub process: Process,
-    /// Its threads, the first one first.
+    /// The threads, the leader first.
     pub threads: Vec<Thread>,
-    /// Its memory, ascending.
+    /// The memory areas, ascending.
     pub areas: Vec<Area>,
-    /// Files that areas and descriptors name by their place in this list.
+    /// Files, which areas and descriptors name by their index.
     pub files: Vec<File>,
-    /// Its descriptors, ascending.
+    /// The descriptors, ascending.
     pub descriptors: Vec<Descriptor>,
-    /// Open files that are no files, which descriptors name by their place.
+    /// Open files that are not on disk, which descriptors name by their index.
     pub objects: Objects,
 }
 
-/// What threads share.
+/// State that all threads of a process share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// PID at home.
     pub pid: i32,
-    /// Its guard regions (MADV_GUARD_INSTALL of madvise(2)): start and end, ascending.
+    /// Guard regions (MADV_GUARD_INSTALL of madvise(2)): start and end, ascending.
     pub guards: Vec<(u64, u64)>,
-    /// umask.
+    /// File mode creation mask (umask(2)).
     pub umask: u32,
-    /// Working directory, absolute.
+    /// Working directory, an absolute path.
     pub cwd: Vec<u8>,
-    /// Its inode number; 0: not known.
+    /// Inode number of the working directory; 0 if it is not known.
     pub cwd_inode: u64,
-    /// The program's file, by its place in the list of files; `None` if it is not known.
+    /// Index of the program's file; `None` if it is not known.
     pub exe: Option<u32>,
-    /// Actions of signals 1 to 64: handler, flags, restorer, mask, as rt_sigaction(2) has them.
+    /// Actions of signals 1 to 64: handler, flags, restorer and mask, as in rt_sigaction(2).
     pub actions: Vec<[u64; 4]>,
-    /// ITIMER_REAL, VIRTUAL, PROF: interval and rest, each seconds and microseconds.
+    /// ITIMER_REAL, VIRTUAL and PROF: interval and remaining time, each in seconds and
+    /// microseconds.
     pub itimers: [[u64; 4]; 3],
     /// POSIX timers, ascending.
     pub timers: Vec<Timer>,
-    /// Where things lie in memory.
+    /// Addresses of the parts of memory.
     pub layout: Layout,
     /// The auxiliary vector, as in /proc/PID/auxv.
     pub auxv: Vec<u8>,
-    /// The kernel's own pages.
+    /// The pages that the kernel maps: vvar and vdso.
     pub vdso: Option<Vdso>,
-    /// Signals that wait for the process, with what they carry (128 bytes each).
+    /// Signals pending for the process, with their information (128 bytes each).
     pub pending: Vec<Vec<u8>>,
-    /// CPU time that it has used, everywhere ...
+    /// CPU time used on all nodes ...
     pub used: Used,
-    /// ... and as much of that as home's kernel did not count: it ran on other nodes.
+    /// ... and the part of it that home's kernel did not count, because the process ran on other
+    /// nodes.
     pub used_away: Used,
-    /// What it has set by prctl(2): PR_SET_ number ([`SETTINGS`]) and value.
+    /// Settings made by prctl(2): PR_SET_ number ([`SETTINGS`]) and value.
     pub settings: Vec<(u8, u64)>,
-    /// Protection keys that it has (pkey_alloc(2)): bit n for key n, 1 to 15.
+    /// Protection keys that the process has allocated (pkey_alloc(2)): bit n for key n, 1 to 15.
     pub keys: u16,
-    /// Commands of membarrier(2) by which it has registered ([`BARRIERS`]).
+    /// Commands of membarrier(2) with which the process has registered ([`BARRIERS`]).
     pub barriers: u16,
-    /// Who may look into it (PR_GET_DUMPABLE).
+    /// Whether the process may be dumped and traced (PR_GET_DUMPABLE).
     pub dumpable: u8,
-    /// Parts of the processor's state that it has asked to use ([`PERMITTED_FEATURES`]).
+    /// Processor features for which the process has permission ([`PERMITTED_FEATURES`]).
     pub permitted: u64,
 }
 
-/// Commands that register (linux/membarrier.h): GLOBAL_EXPEDITED, PRIVATE_EXPEDITED, ..._SYNC_CORE, ..._RSEQ.
+/// Commands that register (linux/membarrier.h): GLOBAL_EXPEDITED, PRIVATE_EXPEDITED, ..._SYNC_CORE,
+/// ..._RSEQ.
 pub const BARRIERS: u16 = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8;
 
-/// Features, by their bits, that a program must ask for (ARCH_REQ_XCOMP_PERM): the data of tiles (AMX).
+/// Features, by their bits, that need a permission (ARCH_REQ_XCOMP_PERM): tile data (AMX).
 pub const PERMITTED_FEATURES: u64 = 1 << 18;
 
 /// CPU time, nanoseconds.
@@ -80,12 +83,12 @@ pub struct Used {
 }
 
 impl Used {
-    /// Both together.
+    /// Adds user and system time.
     pub fn total_ns(self) -> u64 {
         self.user_ns.saturating_add(self.system_ns)
     }
 
-    /// This and more.
+    /// Adds another CPU time.
     pub fn and(self, more: Used) -> Used {
         Used {
             user_ns: self.user_ns.saturating_add(more.user_ns),
@@ -94,30 +97,31 @@ impl Used {
     }
 }
 
-/// Settings of a whole process that are carried: numbers of prctl(2) to ask, and to set (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE,
-/// KEEPCAPS. A room's kernel is asked while home waits for the answer, so none may be one that home answers.
+/// Settings of a whole process that move: the numbers of prctl(2) to read and to set them
+/// (linux/prctl.h): THP_DISABLE, MDWE, MEMORY_MERGE, KEEPCAPS. A room's kernel is asked while home
+/// waits for the answer, so none may be a setting that home answers.
 pub const SETTINGS: [(u8, u8); 4] = [(42, 41), (66, 65), (68, 67), (7, 8)];
 
-/// timer_create(2)
+/// A POSIX timer (timer_create(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
-    /// The kernel's number for it.
+    /// Id of the timer in the kernel.
     pub id: i32,
-    /// CLOCK_ number.
+    /// Number of the clock, CLOCK_.
     pub clock: i32,
-    /// The signal that it sends.
+    /// The signal that the timer sends.
     pub signal: i32,
-    /// What that carries.
+    /// Value that the signal carries.
     pub value: u64,
     /// SIGEV_ bits.
     pub notify: i32,
-    /// The thread that gets it, if it is for one.
+    /// The thread that gets the signal, if the timer is for one thread.
     pub tid: i32,
-    /// Interval, and rest until it ends next, each seconds and nanoseconds.
+    /// Interval, and time until the next expiry; each in seconds and nanoseconds.
     pub setting: [u64; 4],
 }
 
-/// `struct prctl_mm_map` without its files.
+/// Addresses of the parts of memory: `struct prctl_mm_map` without its files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named as in prctl(2), PR_SET_MM_MAP")]
 pub struct Layout {
@@ -134,93 +138,96 @@ pub struct Layout {
     pub env_end: u64,
 }
 
-/// vvar, vvar_vclock and vdso, one behind the other.
+/// The pages that the kernel maps: vvar, vvar_vclock and vdso, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vdso {
-    /// First address.
+    /// First address of these pages.
     pub start: u64,
-    /// First address behind them.
+    /// First address behind these pages.
     pub end: u64,
-    /// Where the code begins; `end` if the program has unmapped it.
+    /// Address of the code; `end` if the program has unmapped it.
     pub code: u64,
 }
 
 /// General registers, in the order of `user_regs_struct` (sys/user.h).
 pub type Registers = [u64; 27];
 
-/// One thread.
+/// The state of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
     /// TID at home.
     pub tid: i32,
     /// Name, at most 15 bytes.
     pub comm: Vec<u8>,
-    /// General registers, such that the thread goes on in user code.
+    /// General registers, such that the thread continues in user code.
     pub registers: Registers,
     /// XSAVE area in its standard form.
     pub extended: Vec<u8>,
-    /// It makes the call again in which it was, and no handler may run before the kernel has read what the call points to: that lies below its stack.
+    /// The thread must enter its system call again, and no signal handler may run before the kernel
+    /// has read the call's arguments, because they lie below the stack pointer.
     pub enters_call: bool,
-    /// Blocked signals.
+    /// Mask of blocked signals.
     pub mask: u64,
-    /// Alternate signal stack.
+    /// The alternate signal stack.
     pub stack: Stack,
     /// Address that the kernel clears at the thread's end.
     pub clear_tid: u64,
-    /// Nice value.
+    /// Nice value, as in setpriority(2).
     pub nice: i32,
-    /// How it is scheduled (sched(7)), with SCHED_RESET_ON_FORK; none of real time.
+    /// Scheduling policy (sched(7)), with SCHED_RESET_ON_FORK; real-time policies are not
+    /// supported.
     pub policy: u32,
-    /// Class and level of its reading and writing (ioprio_set(2)).
+    /// I/O priority class and level (ioprio_set(2)).
     pub io_priority: u16,
-    /// Where it has chosen to run, as bits of words (sched_setaffinity(2)).
+    /// CPU affinity that the thread has set, as bits of words (sched_setaffinity(2)).
     pub processors: Option<Vec<u64>>,
-    /// Timer slack, nanoseconds; 0: it is not known, or has none.
+    /// Timer slack, nanoseconds; 0 if it is not known or not set.
     pub slack_ns: u64,
     /// Head and length of the list of robust futexes.
     pub robust: (u64, u64),
-    /// Restartable sequences.
+    /// Restartable sequences, see rseq(2).
     pub rseq: Rseq,
-    /// CPU time that it has used, everywhere, nanoseconds ...
+    /// CPU time used on all nodes, nanoseconds ...
     pub used_ns: u64,
     /// ... and on other nodes than home.
     pub used_away_ns: u64,
-    /// Signals that wait for the thread, with what they carry (128 bytes each).
+    /// Signals pending for the thread, with their information (128 bytes each).
     pub pending: Vec<Vec<u8>>,
-    /// personality(2)
+    /// Execution domain of personality(2).
     pub personality: u32,
-    /// What it has set by prctl(2).
+    /// Settings made by prctl(2).
     pub settings: ThreadSettings,
 }
 
-/// Settings of a thread that few make.
+/// Rarely used settings of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadSettings {
-    /// What reading the clock counter does (PR_GET_TSC); 0: not known.
+    /// Access to the time stamp counter (PR_GET_TSC); 0 if it is not known.
     pub counter: u8,
-    /// What becomes of it when memory breaks (PR_MCE_KILL_GET), if that is known.
+    /// Reaction to corrupted memory (PR_MCE_KILL_GET), if it is known.
     pub broken_memory: Option<u8>,
-    /// How it speculates (PR_GET_SPECULATION_CTRL): past stores, at indirect branches, over the first cache; 0: it may not choose.
+    /// Speculation settings (PR_GET_SPECULATION_CTRL): store bypass, indirect branches, L1D flush;
+    /// 0 if the thread cannot choose.
     pub speculation: [u8; 3],
 }
 
-/// sigaltstack(2)
+/// An alternate signal stack (sigaltstack(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stack {
-    /// Lowest address.
+    /// Lowest address of the stack.
     pub at: u64,
-    /// SS_ flags.
+    /// SS_ flags of the stack.
     pub flags: u32,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
 }
 
-/// rseq(2)
+/// A registration of restartable sequences (rseq(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rseq {
-    /// Address; 0: none is registered.
+    /// Address of the area; 0 if none is registered.
     pub area: u64,
-    /// Bytes.
+    /// Size of the area, bytes.
     pub bytes: u32,
     /// Signature before abort handlers.
     pub signature: u32,
@@ -229,34 +236,35 @@ pub struct Rseq {
 /// One memory area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
-    /// First address.
+    /// First address of the area.
     pub start: u64,
-    /// First address behind it.
+    /// First address behind the area.
     pub end: u64,
-    /// PROT_ bits.
+    /// PROT_ bits, as in mmap(2).
     pub protection: u8,
-    /// What is mapped.
+    /// The mapped content.
     pub content: Content,
-    /// MAP_SHARED (memories, and files that are only read).
+    /// Whether writes are shared (MAP_SHARED; memories, and files that are only read).
     pub shared: bool,
-    /// MAP_GROWSDOWN.
+    /// Whether the area grows downwards (MAP_GROWSDOWN).
     pub grows_down: bool,
-    /// MAP_NORESERVE.
+    /// Whether swap space is not reserved (MAP_NORESERVE).
     pub no_reserve: bool,
-    /// It counts as memory that may be needed (VM_ACCOUNT): it is or was writable. Areas that differ in this alone stay apart.
+    /// Whether the kernel counts the area as committed memory (VM_ACCOUNT), because it is or was
+    /// writable. Areas that differ in this alone are not merged.
     pub accounted: bool,
-    /// mlock(2)
+    /// Whether the area is locked (mlock(2)).
     pub locked: bool,
-    /// MAP_DROPPABLE
+    /// Whether the kernel may drop pages (MAP_DROPPABLE).
     pub droppable: bool,
-    /// MADV_ numbers that apply to it.
+    /// MADV_ numbers that apply to the area.
     pub advice: [u8; 4],
     /// Protection key (pkey_mprotect(2)).
     pub key: u8,
 }
 
 impl Area {
-    /// Private memory without a name, as mmap(2) makes it.
+    /// Creates private anonymous memory, as mmap(2) does.
     pub fn anonymous(start: u64, end: u64, protection: u8) -> Area {
         Area {
             start,
@@ -275,76 +283,76 @@ impl Area {
     }
 }
 
-/// What an area shows.
+/// The initial content of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// Zeros, until written.
     Anonymous,
     /// A file from this offset, until written.
     File {
-        /// Its place in the list.
+        /// Index in the list of files.
         file: u32,
-        /// Bytes.
+        /// Offset, in bytes.
         offset: u64,
     },
-    /// Memory of the list of memories, from this offset; until written, if it is not shared.
+    /// A memory of the list from this offset; a private area keeps its own writes.
     Memory {
-        /// Its place in the list.
+        /// Index in the list of memories.
         memory: u32,
-        /// Bytes.
+        /// Offset, in bytes.
         offset: u64,
     },
 }
 
-/// A file that lives at home (or is the same everywhere, as /dev/null).
+/// A file at home (or one that is the same everywhere, such as /dev/null).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     /// Absolute path.
     pub path: Vec<u8>,
     /// Inode number at home.
     pub inode: u64,
-    /// O_ flags to open it with.
+    /// O_ flags to open the file with.
     pub flags: i32,
-    /// It is not at that path any more: that is what it was called.
+    /// The file has been removed; the path is its last name.
     pub removed: bool,
 }
 
-/// One descriptor.
+/// One file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
-    /// Its number.
+    /// Number of the descriptor.
     pub fd: i32,
-    /// FD_CLOEXEC.
+    /// Whether exec closes it (FD_CLOEXEC).
     pub close_on_exec: bool,
-    /// What it is open on.
+    /// The open file.
     pub opened: Opened,
 }
 
-/// What a descriptor is open on.
+/// The open file of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opened {
-    /// A file of the list; descriptors that name the same place share one open file.
+    /// A file of the list. Descriptors with the same index share one open file.
     File {
-        /// Its place.
+        /// Index in the list of files.
         file: u32,
-        /// Offset, bytes.
+        /// Offset, in bytes.
         offset: u64,
     },
-    /// What the deputy has open under this number.
+    /// An open file that stays at home, under this number in the deputy.
     Home(i32),
-    /// An object of the list; descriptors that name the same place share it.
+    /// An object of the list. Descriptors with the same index share the object.
     Made(u32),
 }
 
 impl Area {
-    /// It shows a memory of the list.
+    /// Tells whether the area shows a memory of the list.
     pub fn shows_memory(&self) -> bool {
         matches!(self.content, Content::Memory { .. })
     }
 }
 
 impl Image {
-    /// Bytes of address space.
+    /// Gives the size of the area, bytes.
     pub fn bytes(&self) -> u64 {
         self.areas.iter().map(|a| a.end - a.start).sum()
     }

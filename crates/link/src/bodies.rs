@@ -1,23 +1,24 @@
-//! The memory of large frames' bodies, for the next ones: each page of fresh memory costs more than it takes to fill it.
+//! Reuse of the memory of large frames' bodies. A page fault on fresh memory costs more than
+//! filling a page.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So much lies ready at most, bytes.
+/// The most memory that is kept for reuse, bytes.
 const READY_BYTES_MAX: usize = 4 << 20;
 
-/// What lies ready.
+/// The memory that is kept for reuse.
 #[derive(Debug, Default)]
 struct Ready {
     all: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-/// Bodies that are handed on, and come back.
+/// A pool of bodies. Each body returns to the pool when it is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Bodies(Arc<Mutex<Ready>>);
 
-/// One that is handed on. When it is dropped its memory comes back.
+/// A received body. Its memory returns to the pool when the body is dropped.
 #[derive(Debug)]
 pub struct Body {
     bytes: Vec<u8>,
@@ -25,7 +26,7 @@ pub struct Body {
 }
 
 impl Bodies {
-    /// Hands on what has been received; the next is received into what lies ready.
+    /// Wraps a received body, and replaces it by memory from the pool for the next one.
     pub fn hand_on(&self, received: &mut Vec<u8>) -> Body {
         let ready = self.change(|ready| {
             let next = ready.all.pop().unwrap_or_default();

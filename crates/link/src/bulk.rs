@@ -1,4 +1,5 @@
-//! One who sends much: pages. It is packed where that is quicker, keeps to a rate, and lets others' frames pass.
+//! A sender of bulk data: pages. It compresses where that is quicker, keeps to a rate, and lets
+//! other threads' frames pass.
 
 use crate::setup::UNSENT_BYTES;
 use crate::{LinkError, Sender};
@@ -7,22 +8,22 @@ use strategy::{Flow, Pace};
 use wire::{Kind, packed};
 use zstd::bulk::Compressor;
 
-/// Much for little time: at this level a Python heap goes at 0.7 GB/s, to a tenth.
+/// The zstd level. At this level a Python heap is compressed at 0.7 GB/s, to a tenth.
 const LEVEL: i32 = -1;
 
-/// A stream of pages.
+/// A stream of pages over a link.
 pub struct Bulk {
     pace: Pace,
     flow: Flow,
     begun: Instant,
-    /// Made when it is needed first.
+    /// The compressor, created on first use.
     compressor: Option<Compressor<'static>>,
     plain: Vec<u8>,
     packed: Vec<u8>,
 }
 
 impl Bulk {
-    /// One that goes so; the rate is that of packed bytes.
+    /// Creates a stream with this pace; the rate counts compressed bytes.
     pub fn new(pace: Pace) -> Bulk {
         Bulk {
             pace,
@@ -34,22 +35,23 @@ impl Bulk {
         }
     }
 
-    /// How it goes.
+    /// Gives the pace of the stream.
     pub fn pace(&self) -> Pace {
         self.pace
     }
 
-    /// Bytes of pages that should go at once ([`Flow::batch_bytes`]).
+    /// Gives the number of bytes of pages to send at once ([`Flow::batch_bytes`]).
     pub fn batch_bytes(&self) -> u64 {
         self.flow.batch_bytes()
     }
 
-    /// The link is slow ([`Flow::is_slow`]).
+    /// Tells whether the link is slow ([`Flow::is_slow`]).
     pub fn is_slow(&self) -> Option<bool> {
         self.flow.is_slow()
     }
 
-    /// Sends a frame of pages; what it was on the wire, bytes. Waits while the network is slower, or the rate wants it.
+    /// Sends a frame of pages, and gives its size on the wire, bytes. Blocks while the network is
+    /// slower, or as long as the rate demands.
     pub fn send(&mut self, link: &Sender, kind: Kind, parts: &[&[u8]]) -> Result<u64, LinkError> {
         let begun = Instant::now();
         let plain_bytes = parts.iter().map(|p| p.len() as u64).sum();
@@ -60,7 +62,8 @@ impl Bulk {
             std::thread::sleep(Duration::from_micros(wait_us));
         }
         let sending = Instant::now();
-        // Somebody may wait for what is not among what follows a process.
+        // A missing page may be requested while pages that nobody requested are in flight, so these
+        // may not fill the socket.
         let unsent_bytes = if kind == Kind::Pushed { UNSENT_BYTES } else { self.flow.unsent_bytes() as u32 };
         if is_packed {
             link.send_patiently(Kind::Packed, &[&self.packed], unsent_bytes)
@@ -71,7 +74,7 @@ impl Bulk {
         Ok(wire_bytes)
     }
 
-    /// Whether that was worth it.
+    /// Compresses the parts. Returns whether that was worth its time.
     fn pack(&mut self, kind: Kind, parts: &[&[u8]]) -> bool {
         let begun = Instant::now();
         if self.compressor.is_none() {

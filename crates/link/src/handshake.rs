@@ -1,4 +1,4 @@
-//! The handshake, which is rustls', up to the keys.
+//! The handshake of rustls, up to the session keys.
 
 use crate::LinkError;
 use crate::records::{HEAD_BYTES, Key, Open, Seal};
@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex};
 /// One end of a handshake.
 pub(crate) trait Shaking {
     type Data;
-    /// Goes on by what has come.
+    /// Continues with the bytes that have arrived.
     fn process<'c, 'i>(&'c mut self, come: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
     fn state(&self) -> &CommonState;
-    /// When it is done.
+    /// Gives the keys after the handshake.
     fn keys(self) -> Result<(ExtractedSecrets, Schedule), Error>;
 }
 
-/// rustls has the two ends say the same by methods of their own.
+/// Implements [`Shaking`] for both ends, for which rustls has separate methods.
 macro_rules! shaking {
     ($connection:ty, $data:ty, $schedule:path) => {
         impl Shaking for $connection {
@@ -47,10 +47,11 @@ macro_rules! shaking {
 shaking!(UnbufferedClientConnection, ClientConnectionData, Schedule::Client);
 shaking!(UnbufferedServerConnection, ServerConnectionData, Schedule::Server);
 
-/// Both directions, and the certificates that the peer proved to hold.
+/// Both directions, and the certificates whose keys the peer proved to hold.
 pub(crate) type Shaken = (Seal, Open, Vec<CertificateDer<'static>>);
 
-/// Until both ends have shown who they are. Not a byte behind it is taken from the socket.
+/// Runs the handshake until both ends are authenticated. Takes no byte behind the handshake from
+/// the socket.
 pub(crate) fn shake(socket: &mut TcpStream, mut tls: impl Shaking) -> Result<Shaken, LinkError> {
     let failed = |source| LinkError::Socket { doing: "TLS handshake", source };
     let (mut come, mut goes) = (Vec::new(), Vec::new());
@@ -85,7 +86,7 @@ pub(crate) fn shake(socket: &mut TcpStream, mut tls: impl Shaking) -> Result<Sha
     let certificates = certificates.iter().map(|c| c.clone().into_owned()).collect();
     let (secrets, schedule) = tls.keys()?;
     let schedule = Arc::new(schedule);
-    let (seal, open) = (Key::new(secrets.tx)?, Key::new(secrets.rx)?);
+    let (seal, open) = (Key::new(secrets.tx.0, secrets.tx.1)?, Key::new(secrets.rx.0, secrets.rx.1)?);
     Ok((Seal::new(seal, schedule.clone()), Open::new(open, schedule), certificates))
 }
 
@@ -103,7 +104,7 @@ fn encode<D>(more: &mut EncodeTlsData<'_, D>, goes: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// Tells the peer what is wrong, if it still listens.
+/// Sends the peer an alert about the error, if the peer still reads.
 fn explain(tls: &mut impl Shaking, socket: &mut TcpStream) {
     let mut goes = Vec::new();
     while let Ok(ConnectionState::EncodeTlsData(mut more)) = tls.process(&mut []).state {
@@ -114,7 +115,7 @@ fn explain(tls: &mut impl Shaking, socket: &mut TcpStream) {
     let _ = socket.write_all(&goes);
 }
 
-/// The next record, whole; its size is bounded by the two bytes that say it.
+/// Reads the next whole record. Its two length bytes bound its size.
 fn read_record(socket: &mut TcpStream, come: &mut Vec<u8>) -> std::io::Result<()> {
     let at = come.len();
     come.resize(at + HEAD_BYTES, 0);

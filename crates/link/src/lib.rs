@@ -1,7 +1,8 @@
-//! One encrypted stream of frames over a TCP socket, for threads that block.
+//! An encrypted stream of frames over a TCP socket, for threads that block.
 //!
-//! A [`Sender`] may be shared by any number of threads; the [`Receiver`] belongs to one at a time. The two directions share nothing that is held while one waits for the network, so two
-//! ends that both send much cannot block each other. Who sends much ([`Bulk`]) lets others pass.
+//! Any number of threads may share a [`Sender`]; the [`Receiver`] belongs to one thread at a time.
+//! The two directions share no lock that is held during network I/O, so two ends that both send
+//! much cannot block each other. A sender of bulk data ([`Bulk`]) lets other threads' frames pass.
 
 mod bodies;
 mod bulk;
@@ -23,36 +24,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long a peer may be out of reach before the link counts as lost, unless [`Sender::lose_after`] says otherwise:
-/// bodies pause so long.
+/// The time without contact after which a link counts as lost, unless [`Sender::lose_after`] sets
+/// another. Bodies pause until then.
 pub const LOST_AFTER: Duration = Duration::from_secs(15);
 
-/// What can go wrong on a link. Every error ends it.
+/// A failure of a link. Every error ends the link.
 #[derive(Debug, Error)]
 pub enum LinkError {
     /// The socket failed.
     #[error("{doing}: {source}")]
     Socket {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The peer is not who it must be, or spoke nonsense on the encrypted layer.
-    #[error("encrypted connection refused: {0}")]
+    /// The peer failed to authenticate, or broke the TLS protocol.
+    #[error("the encrypted connection was refused: {0}")]
     Tls(#[from] rustls::Error),
-    /// The peer sent a frame that is none.
+    /// The peer sent a malformed frame.
     #[error("malformed frame: {0}")]
     Frame(#[from] wire::HeadError),
-    /// A packed frame holds something else than it says.
-    #[error("malformed packed frame")]
+    /// The content of a compressed frame contradicts its header.
+    #[error("malformed compressed frame")]
     Packed,
     /// The peer closed the connection.
     #[error("the other end closed the connection")]
     Closed,
 }
 
-/// What has passed on a link, both ways.
+/// Counts of the traffic on a link, in both directions.
 #[derive(Debug, Default)]
 pub struct Counters {
     frames: AtomicU64,
@@ -65,18 +66,19 @@ impl Counters {
         self.bytes.fetch_add((body_bytes + wire::Head::BYTES) as u64, Ordering::Relaxed);
     }
 
-    /// Frames.
+    /// Gives the number of frames.
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
     }
 
-    /// Bytes before encryption.
+    /// Gives the number of bytes before encryption.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A thread that panicked while encrypting leaves at worst a broken stream, which the peer refuses.
+    // A thread that panicked while it encrypted leaves at worst a broken stream, which the peer
+    // refuses.
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

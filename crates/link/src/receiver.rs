@@ -1,4 +1,4 @@
-//! The receiving direction.
+//! The receiving direction of a link.
 
 use crate::records::{HEAD_BYTES, Open, RECORD_BYTES_MAX};
 use crate::setup::{await_at_least, least_round_trip};
@@ -11,23 +11,26 @@ use std::time::Duration;
 use wire::{Head, Kind, packed};
 use zstd::bulk::Decompressor;
 
-/// Encrypted bytes taken from the socket at once: from the first time on that there is more than little. Each record fits.
+/// The most encrypted bytes that one call takes from the socket. Used from the first large read on;
+/// each record fits.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Of a frame that has more to come so much is waited for at once: else each segment wakes up who waits.
+/// The bytes of an incomplete frame for which the socket waits at once. Otherwise each segment
+/// would wake the thread.
 const AWAITED_BYTES: u32 = 64 << 10;
 const FIRST_CHUNK_BYTES: usize = RECORD_BYTES_MAX.next_multiple_of(1 << 10);
 
-/// Receives frames.
+/// The receiving end of a link.
 pub struct Receiver {
     socket: TcpStream,
     open: Open,
-    /// Bytes of the socket's. Of these, in one record, no frame has taken any yet; those behind it were not decrypted.
+    /// Bytes from the socket: first decrypted bytes of one record that no frame has taken yet
+    /// (`plain`), then bytes that are not decrypted yet (`encrypted`).
     chunk: Box<[u8]>,
     plain: Range<usize>,
     encrypted: Range<usize>,
-    /// What the socket waits for.
+    /// The number of bytes for which the socket waits (SO_RCVLOWAT).
     awaited_bytes: u32,
-    /// For packed frames.
+    /// Buffer for the compressed body of a frame.
     packed: Vec<u8>,
     unpacks: Option<Decompressor<'static>>,
     counters: Arc<Counters>,
@@ -49,12 +52,14 @@ impl Receiver {
         }
     }
 
-    /// How long the way there and back takes at least, whatever the other end does with what it gets; if the kernel says so.
+    /// Gives the shortest round trip that the kernel has measured, without processing time at the
+    /// peer; `None` if the kernel does not tell.
     pub fn least_round_trip(&self) -> Option<Duration> {
         least_round_trip(&self.socket)
     }
 
-    /// Waits for the next frame and puts its body into `body`; a packed one is unpacked, and its header says how large it was on the wire.
+    /// Waits for the next frame and puts its body into `body`. The body of a compressed frame is
+    /// decompressed; its header tells the size on the wire.
     pub fn receive(&mut self, body: &mut Vec<u8>) -> Result<Head, LinkError> {
         let mut head = [0; Head::BYTES];
         self.fill(body, Head::BYTES)?;
@@ -74,16 +79,16 @@ impl Receiver {
             none => none.insert(Decompressor::new().map_err(|_| LinkError::Packed)?),
         };
         body.clear();
-        // No more is written than there is place for (zstd's `ZSTD_decompressDCtx`).
+        // zstd's `ZSTD_decompressDCtx` writes no more than the capacity.
         body.reserve_exact(plain_bytes);
         let got = unpacks.decompress_to_buffer(bytes, body).map_err(|_| LinkError::Packed)?;
         if got == plain_bytes { Ok(Head { kind, ..head }) } else { Err(LinkError::Packed) }
     }
 
-    /// Takes so many decrypted bytes.
+    /// Appends this many decrypted bytes to `to`.
     fn fill(&mut self, to: &mut Vec<u8>, bytes: usize) -> Result<(), LinkError> {
         to.clear();
-        // What is opened there has its type behind it at first.
+        // A record opened in place has its type behind the content at first.
         to.reserve(bytes + 1);
         loop {
             let n = self.plain.len().min(bytes - to.len());
@@ -96,7 +101,8 @@ impl Receiver {
         }
     }
 
-    /// Opens the next record, and waits for it: into `to`, if so much is wanted there as it may carry.
+    /// Waits for the next record and decrypts it: directly into `to` if at least as many bytes are
+    /// wanted there as the record may carry.
     fn decrypt(&mut self, to: &mut Vec<u8>, wanted: usize) -> Result<(), LinkError> {
         let record = loop {
             let come = &self.chunk[self.encrypted.clone()];
@@ -114,7 +120,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// More from the socket, behind what is left of what came before; at least so much is on its way.
+    /// Reads more bytes from the socket, behind those that are left. At least `coming` bytes are on
+    /// their way.
     fn read(&mut self, coming: usize) -> Result<(), LinkError> {
         let left = self.encrypted.len();
         self.wait_for(coming.saturating_sub(left))?;
@@ -129,7 +136,7 @@ impl Receiver {
             }
         };
         self.encrypted.end += n;
-        // All of it was taken: more is to be had at once from now on.
+        // The call filled the buffer, so larger reads are worth while from now on.
         if self.encrypted.end == self.chunk.len() && self.chunk.len() < CHUNK_BYTES {
             let mut larger = vec![0; CHUNK_BYTES].into_boxed_slice();
             larger[..self.encrypted.end].copy_from_slice(&self.chunk);
@@ -139,11 +146,12 @@ impl Receiver {
     }
 
     fn wait_for(&mut self, coming: usize) -> Result<(), LinkError> {
-        // A call that has taken less than that, and waits, is woken when as much again is there (tcp_data_ready in net/ipv4/tcp_input.c).
+        // A blocked call that has taken fewer bytes than the low-water mark is only woken when as
+        // many again have arrived (tcp_data_ready in net/ipv4/tcp_input.c).
         let bytes = if coming < 2 * AWAITED_BYTES as usize { 1 } else { AWAITED_BYTES };
         if bytes != self.awaited_bytes {
             await_at_least(&self.socket, bytes)
-                .map_err(|source| LinkError::Socket { doing: "waiting for more at once", source })?;
+                .map_err(|source| LinkError::Socket { doing: "setting the low-water mark", source })?;
             self.awaited_bytes = bytes;
         }
         Ok(())

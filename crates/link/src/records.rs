@@ -1,7 +1,9 @@
-//! Protected records of TLS 1.3 (RFC 8446, 5.2 to 5.5), with the keys that rustls has agreed on, by aws-lc's ciphers.
+//! Protected records of TLS 1.3 (RFC 8446, 5.2 to 5.5), with the keys from rustls and the ciphers
+//! of aws-lc.
 //!
-//! rustls' own copies what goes through it once more on the way out and three times on the way in, and carried half of what a plain stream does; this carries four fifths and more (docs/FIGURES.md). The handshake, the
-//! certificates, and which keys come next stay with it.
+//! The record layer of rustls copies data once more on the way out and three times on the way in,
+//! and reached half of the rate of a plain stream. This record layer reaches four fifths and more
+//! (docs/FIGURES.md). The handshake, the certificates, and the key schedule remain with rustls.
 
 use crate::LinkError;
 use crate::schedule::Schedule;
@@ -10,30 +12,30 @@ use rustls::crypto::cipher::Iv;
 use rustls::{AlertDescription, ConnectionTrafficSecrets, ContentType, Error, InvalidMessage, PeerMisbehaved};
 use std::sync::Arc;
 
-/// Type, version and size stand before each.
+/// Bytes of a record's header: type, version and size.
 pub(crate) const HEAD_BYTES: usize = 5;
-/// Most that one carries, and most that it may be, whole.
+/// The most content of a record, bytes.
 const PLAIN_BYTES_MAX: usize = 1 << 14;
-/// Of what it carries, behind that.
+/// Bytes of the content type, which follows the content.
 const TYPE_BYTES: usize = 1;
 pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + PLAIN_BYTES_MAX + 256;
 
-/// So many are sealed with one key: AES-GCM bears 2^24.5 (RFC 8446, 5.5).
+/// The number of records after which a key is renewed. AES-GCM allows 2^24.5 (RFC 8446, 5.5).
 const RENEWED_AFTER: u64 = 1 << 23;
-/// The message that the keys of who sends it are others from now on, and it asks for no others in return (RFC 8446, 4.6.3).
+/// The message that announces new keys of its sender and requests none in return (RFC 8446, 4.6.3).
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 
-/// The keys of one direction.
+/// The key of one direction.
 pub(crate) struct Key {
     aead: LessSafeKey,
     iv: Iv,
-    /// Of the next record.
+    /// Sequence number of the next record.
     number: u64,
 }
 
 impl Key {
-    /// As rustls gives them.
-    pub(crate) fn new((number, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Key, Error> {
+    /// Creates the key from a traffic secret and the number of its next record.
+    pub(crate) fn new(number: u64, secrets: ConnectionTrafficSecrets) -> Result<Key, Error> {
         let (cipher, key, iv) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
@@ -44,7 +46,7 @@ impl Key {
         Ok(Key { aead: LessSafeKey::new(key), iv, number })
     }
 
-    /// Each is used once.
+    /// Gives the nonce of the next record. Each nonce is used once.
     fn nonce(&mut self) -> Nonce {
         let nonce = rustls::crypto::cipher::Nonce::new(&self.iv, self.number);
         self.number += 1;
@@ -52,12 +54,12 @@ impl Key {
     }
 }
 
-/// Seals what is sent.
+/// Encrypts the records that are sent.
 pub(crate) struct Seal {
     key: Key,
     renewed_after: u64,
     schedule: Arc<Schedule>,
-    /// Of small parts, until they make a record.
+    /// Small parts, until they fill a record.
     gathered: Vec<u8>,
 }
 
@@ -66,7 +68,8 @@ impl Seal {
         Seal { key, renewed_after: RENEWED_AFTER, schedule, gathered: Vec::new() }
     }
 
-    /// Appends the head and the parts, one after the other, as records. What fills one alone is sealed from where it lies.
+    /// Appends the head and the parts to `out`, one after the other, as records. A part that fills
+    /// records alone is encrypted from where it lies.
     pub(crate) fn seal(&mut self, head: &[u8], parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), LinkError> {
         let bytes = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
         let records = bytes / PLAIN_BYTES_MAX + parts.len() + 1;
@@ -119,7 +122,7 @@ impl Seal {
     }
 }
 
-/// Opens what is received.
+/// Decrypts the records that are received.
 pub(crate) struct Open {
     key: Key,
     schedule: Arc<Schedule>,
@@ -130,7 +133,8 @@ impl Open {
         Open { key, schedule }
     }
 
-    /// How long the first record is, whole; `None` if its head is not there yet.
+    /// Gives the size of the first record with its header, bytes; `None` if the header has not
+    /// arrived completely.
     pub(crate) fn whole_bytes(come: &[u8]) -> Result<Option<usize>, LinkError> {
         let Some(&[kind, _, _, high, low]) = come.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         let bytes = HEAD_BYTES + usize::from(u16::from_be_bytes([high, low]));
@@ -143,12 +147,12 @@ impl Open {
         Ok(Some(bytes))
     }
 
-    /// What such a record carries at most.
+    /// Gives the most content that a record of this size carries, bytes.
     pub(crate) fn carries_bytes_max(&self, record_bytes: usize) -> usize {
         record_bytes.saturating_sub(HEAD_BYTES + TYPE_BYTES + self.key.aead.algorithm().tag_len())
     }
 
-    /// Opens one whole record where it lies: so many bytes behind its head were sent.
+    /// Decrypts one whole record in place, and gives the number of content bytes behind its header.
     pub(crate) fn open(&mut self, record: &mut [u8]) -> Result<usize, LinkError> {
         let nonce = self.key.nonce();
         let (head, body) = record.split_at_mut(HEAD_BYTES.min(record.len()));
@@ -156,7 +160,7 @@ impl Open {
         self.understand(opened)
     }
 
-    /// Appends what was sent in one whole record.
+    /// Decrypts one whole record and appends its content to `to`.
     pub(crate) fn open_to(&mut self, record: &[u8], to: &mut Vec<u8>) -> Result<(), LinkError> {
         let nonce = self.key.nonce();
         let (head, body) = record.split_at(HEAD_BYTES.min(record.len()));
@@ -173,9 +177,9 @@ impl Open {
         bytes.map(drop)
     }
 
-    /// How much of what was opened is for who receives.
+    /// Interprets a decrypted record, and gives the number of bytes for the receiver of frames.
     fn understand(&mut self, opened: &[u8]) -> Result<usize, LinkError> {
-        // Zeros may stand behind the type, which stands behind what was sent.
+        // The content is followed by its type, and that by zeros as padding.
         let bytes = opened.iter().rposition(|byte| *byte != 0);
         let bytes = bytes.ok_or(Error::PeerMisbehaved(PeerMisbehaved::IllegalTlsInnerPlaintext))?;
         if bytes > PLAIN_BYTES_MAX {
@@ -224,7 +228,7 @@ mod tests {
         (seal, open)
     }
 
-    /// What one end seals the other opens.
+    /// Creates two ends with the same keys.
     fn pair() -> (Seal, Open) {
         let (here, mut there, node, name) = ends();
         let server = UnbufferedServerConnection::new(node.server_config()).unwrap();
@@ -233,12 +237,12 @@ mod tests {
         (seal, accepting.join().unwrap().1)
     }
 
-    /// All that is sent in these records.
+    /// Decrypts all records.
     fn opened(open: &mut Open, mut come: &mut [u8]) -> Result<Vec<u8>, LinkError> {
         let mut all = Vec::new();
         while let Some(bytes) = Open::whole_bytes(come)?.filter(|bytes| *bytes <= come.len()) {
             let (record, rest) = come.split_at_mut(bytes);
-            // As the receiver does: what is large, into its place.
+            // As the receiver does, decrypt large records directly into place.
             if bytes > 1000 {
                 open.open_to(record, &mut all)?;
             } else {
@@ -285,7 +289,7 @@ mod tests {
                 seal.seal(b"abc", &[&bytes(size)], &mut out).unwrap();
                 out[bit / 8] ^= 1 << (bit % 8);
                 let result = opened(&mut open, &mut out);
-                // A size that grew: it is waited for.
+                // A greater size makes the receiver wait for more.
                 assert!(result.is_err() || (3..5).contains(&(bit / 8)) && result.unwrap().is_empty(), "bit {bit}");
             }
         }
@@ -309,7 +313,7 @@ mod tests {
             open.open_to(&vec![0; size], &mut to).unwrap_err();
             assert_eq!(to, [1, 2]);
         }
-        // Messages after the handshake, but for one.
+        // All messages after the handshake but one are refused.
         for (kind, message) in [
             (ContentType::Handshake, &[24, 0, 0, 1, 1][..]),
             (ContentType::Handshake, &[4, 0, 0, 0]),
@@ -329,7 +333,8 @@ mod tests {
         }
     }
 
-    /// rustls itself is the other end: what is sealed here is TLS, keys that are renewed on the way too, and its alerts are understood.
+    /// The other end is rustls itself. It understands the records, new keys in the middle of the
+    /// stream, and alerts.
     #[test]
     fn rustls_understands_and_is_understood() {
         let (here, there, node, name) = ends();

@@ -1,4 +1,4 @@
-//! Which keys come next: rustls knows (RFC 8446, 7.2).
+//! The key schedule (RFC 8446, 7.2), which rustls keeps.
 
 use crate::lock;
 use crate::records::Key;
@@ -8,26 +8,28 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use std::sync::Mutex;
 
-/// What is left of a connection whose handshake is done.
+/// The connection of rustls after its handshake.
 pub(crate) enum Schedule {
     Client(Mutex<KernelConnection<ClientConnectionData>>),
     Server(Mutex<KernelConnection<ServerConnectionData>>),
 }
 
 impl Schedule {
-    /// For what is sent.
+    /// Derives the next key for sending.
     pub(crate) fn next_sealing(&self) -> Result<Key, Error> {
-        Key::new(match self {
+        let (number, secrets) = match self {
             Schedule::Client(connection) => lock(connection).update_tx_secret()?,
             Schedule::Server(connection) => lock(connection).update_tx_secret()?,
-        })
+        };
+        Key::new(number, secrets)
     }
 
-    /// For what is received.
+    /// Derives the next key for receiving.
     pub(crate) fn next_opening(&self) -> Result<Key, Error> {
-        Key::new(match self {
+        let (number, secrets) = match self {
             Schedule::Client(connection) => lock(connection).update_rx_secret()?,
             Schedule::Server(connection) => lock(connection).update_rx_secret()?,
-        })
+        };
+        Key::new(number, secrets)
     }
 }

@@ -1,4 +1,4 @@
-//! The sending direction.
+//! The sending direction of a link.
 
 use crate::records::Seal;
 use crate::setup::{self, UNSENT_BYTES, let_lie, lose_after};
@@ -10,42 +10,44 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wire::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 
-/// So often one that is patient lets others pass, for one frame.
+/// The number of times that a patient sender lets others pass, for one frame.
 const PATIENCE: usize = 64;
 
-/// Sends frames; shared by threads.
+/// The sending end of a link, shared by threads.
 pub struct Sender {
-    /// Held from encrypting to the end of writing, so that records reach the socket in the order of their numbers.
+    /// Locked from encryption to the end of the write, so that records reach the socket in the
+    /// order of their numbers.
     out: Mutex<Out>,
-    /// Threads that wait for `out` and are in a hurry.
+    /// The number of threads that wait for `out` and are not patient.
     hurried: AtomicUsize,
     counters: Arc<Counters>,
-    /// The socket once more, for who may not wait for a sender.
+    /// A duplicate of the socket, for threads that must not wait for a sender.
     watched: Option<TcpStream>,
 }
 
 struct Out {
     socket: TcpStream,
     seal: Seal,
-    /// What may lie in it unsent.
+    /// The most unsent bytes in the socket.
     unsent_bytes: u32,
-    /// What is not written yet.
+    /// Encrypted bytes that are not written yet.
     encrypted: Vec<u8>,
-    /// So many want what is sent to be written together.
+    /// The number of [`Gathered`] guards that are alive.
     gathering: usize,
 }
 
-/// More than so much is written at once all the same.
+/// Beyond this size gathered bytes are written all the same.
 const GATHERED_BYTES: usize = 256 << 10;
 
-/// While it lives, what is sent over a link is kept; then it goes at once, so that the other end wakes up once.
+/// A guard that gathers frames. While it lives, sent frames are kept; then one write sends them, so
+/// that the peer wakes up once.
 pub struct Gathered<'a>(&'a Sender);
 
 impl Drop for Gathered<'_> {
     fn drop(&mut self) {
         let mut out = lock(&self.0.out);
         out.gathering -= 1;
-        // A link that fails is noticed by its receiver.
+        // The receiver notices a link that fails.
         if out.gathering == 0 {
             let _ = out.write();
         }
@@ -70,13 +72,15 @@ impl Sender {
         Sender { out, hurried: AtomicUsize::new(0), counters, watched }
     }
 
-    /// Keeps what is sent from now on, whoever sends it, until it is dropped; for the moment that it takes to send a little more. Who waits for an answer meanwhile waits in vain.
+    /// Gathers the frames of all threads until the guard is dropped. The guard must live for a
+    /// moment only: no thread may wait for an answer meanwhile.
     pub fn gather(&self) -> Gathered<'_> {
         lock(&self.out).gathering += 1;
         Gathered(self)
     }
 
-    /// Sends one frame whose body is `parts`, one after the other. Waits while the network is slower.
+    /// Sends one frame whose body is the concatenation of `parts`. Blocks while the network is
+    /// slower.
     pub fn send(&self, kind: Kind, mount: u16, seq: u64, parts: &[&[u8]]) -> Result<(), LinkError> {
         self.hurried.fetch_add(1, Ordering::Relaxed);
         let out = lock(&self.out);
@@ -84,7 +88,8 @@ impl Sender {
         self.send_with(out, kind, mount, seq, parts)
     }
 
-    /// The same, behind all who wait to send something else; so many bytes may lie in the socket unsent.
+    /// Sends one frame after all frames of threads that wait to send, with at most `unsent_bytes`
+    /// unsent in the socket.
     pub(crate) fn send_patiently(&self, kind: Kind, parts: &[&[u8]], unsent_bytes: u32) -> Result<(), LinkError> {
         let mut out = lock(&self.out);
         for _ in 0..PATIENCE {
@@ -97,7 +102,7 @@ impl Sender {
         }
         if out.unsent_bytes != unsent_bytes {
             let_lie(&out.socket, unsent_bytes)
-                .map_err(|source| LinkError::Socket { doing: "letting more wait", source })?;
+                .map_err(|source| LinkError::Socket { doing: "setting the limit of unsent bytes", source })?;
             out.unsent_bytes = unsent_bytes;
         }
         self.send_with(out, kind, 0, 0, parts)
@@ -125,28 +130,30 @@ impl Sender {
         Ok(())
     }
 
-    /// What has passed, both ways.
+    /// Gives the counters of both directions.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Has a peer that is out of reach for so long count as lost, instead of [`crate::LOST_AFTER`].
+    /// Sets the time without contact after which the link counts as lost, instead of
+    /// [`crate::LOST_AFTER`].
     ///
     /// # Errors
-    /// The kernel refuses it.
+    /// The kernel refuses the value.
     pub fn lose_after(&self, silence: Duration) -> Result<(), LinkError> {
         lose_after(&lock(&self.out).socket, silence)
-            .map_err(|source| LinkError::Socket { doing: "setting when it is lost", source })
+            .map_err(|source| LinkError::Socket { doing: "setting the time limit of the link", source })
     }
 
-    /// For how long nothing has come from the peer's kernel, if that owes an answer.
+    /// Gives the time for which the peer's kernel has owed an answer; `None` if it owes none.
     pub fn silence(&self) -> Option<Duration> {
         self.watched.as_ref().and_then(setup::silence)
     }
 
-    /// Ends the connection: both ends' receivers see it closed.
+    /// Closes the connection. The receivers at both ends see it closed.
     pub fn close(&self) {
-        // The lock is not taken: a sender may be waiting in it for the very peer that is gone.
+        // A sender may hold the lock while it waits for the peer that is gone, so this must not
+        // wait for the lock.
         if let Ok(out) = self.out.try_lock() {
             let _ = out.socket.shutdown(Shutdown::Both);
         }

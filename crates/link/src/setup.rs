@@ -1,4 +1,4 @@
-//! From a connected socket to a link.
+//! Setup of a link on a connected socket.
 
 use crate::handshake::{Shaking, shake};
 use crate::{Counters, LOST_AFTER, LinkError, Receiver, Sender};
@@ -11,16 +11,17 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that lie in the socket and were not sent yet, but for who sends much: what others send waits behind them.
+/// The most unsent bytes in the socket for all frames but bulk data. Other threads' frames wait
+/// behind them.
 pub(crate) const UNSENT_BYTES: u32 = *strategy::UNSENT_BYTES.start() as u32;
 
-/// The handshake may take so long, whatever the peer does.
+/// The longest time for a handshake, whatever the peer does.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Both directions, and the certificates that the peer proved to hold.
+/// Both directions, and the certificates whose keys the peer proved to hold.
 pub type Established = (Sender, Receiver, Vec<CertificateDer<'static>>);
 
-/// Speaks TLS as the connecting side.
+/// Establishes a link as the connecting side.
 pub fn connect(
     socket: TcpStream,
     config: Arc<ClientConfig>,
@@ -29,7 +30,7 @@ pub fn connect(
     establish(socket, UnbufferedClientConnection::new(config, peer)?)
 }
 
-/// Speaks TLS as the accepting side.
+/// Establishes a link as the accepting side.
 pub fn accept(socket: TcpStream, config: Arc<ServerConfig>) -> Result<Established, LinkError> {
     establish(socket, UnbufferedServerConnection::new(config)?)
 }
@@ -48,41 +49,44 @@ fn establish(mut socket: TcpStream, tls: impl Shaking) -> Result<Established, Li
     Ok((Sender::new(socket, seal, counters.clone()), Receiver::new(reading, open, counters), certificates))
 }
 
-/// A peer that is silent for so long is asked whether it is there (`TCP_KEEPIDLE`), seconds.
+/// Silence after which the kernel probes the peer (`TCP_KEEPIDLE`), seconds.
 const ASKED_AFTER_S: u32 = 5;
-/// Between two such questions that have no answer (`TCP_KEEPINTVL`), seconds at most.
+/// The longest interval between two probes without an answer (`TCP_KEEPINTVL`), seconds.
 const ASKED_EVERY_S_MAX: u32 = 60;
-/// `TCP_RTO_MAX_MS` of linux/tcp.h, from Linux 6.15 on.
+/// `TCP_RTO_MAX_MS` of linux/tcp.h, since Linux 6.15.
 const TCP_RTO_MAX_MS: i32 = 44;
-/// The least that the kernel takes for it.
+/// The longest time between retransmissions, milliseconds: the least value that the kernel takes.
 const RESENT_EVERY_MS_MAX: u32 = 1000;
 
-/// A peer that vanished is noticed after [`LOST_AFTER`]; not much waits in the socket.
+/// Sets the socket up: a lost peer is noticed after [`LOST_AFTER`], and few bytes lie unsent.
 fn set_up(socket: &TcpStream) -> std::io::Result<()> {
     let_lie(socket, UNSENT_BYTES)?;
     set(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-    // What a cut link has lost is sent again each second: the kernel would wait twice as long each time, up to two minutes,
-    // and so as long again after the link is healed as it was cut. An older kernel does that.
+    // After a cut, lost data is retransmitted each second. By default the kernel doubles the time
+    // between retransmissions up to two minutes, so that a link would stay silent after the cut as
+    // long as the cut lasted. Kernels before 6.15 do that.
     let _ = set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, RESENT_EVERY_MS_MAX);
     lose_after(socket, LOST_AFTER)
 }
 
-/// A peer that vanished is noticed after so long, whether something is sent or not (tcp(7)).
+/// Sets the time without contact after which a peer counts as lost, whether anything is sent or not
+/// (tcp(7)).
 pub(crate) fn lose_after(socket: &TcpStream, silence: Duration) -> std::io::Result<()> {
     let set = |name, value| set(socket, libc::IPPROTO_TCP, name, value);
     let ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(i32::MAX as u32);
-    // What was sent and has no answer for so long ends the connection; so does the first question that finds it is so long.
+    // Data that is unacknowledged for this time ends the connection; so does the first probe after
+    // this time.
     set(libc::TCP_USER_TIMEOUT, ms)?;
     set(libc::TCP_KEEPIDLE, ASKED_AFTER_S.min(ms / 3000).max(1))?;
     set(libc::TCP_KEEPINTVL, ASKED_EVERY_S_MAX.min(ms / 15_000).max(1))
 }
 
-/// So many bytes may lie in the socket that were not sent yet.
+/// Bounds the unsent bytes in the socket.
 pub(crate) fn let_lie(socket: &TcpStream, bytes: u32) -> std::io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Who waits for something to read wakes up when so many bytes are there, not before.
+/// Sets the number of bytes that must have arrived before the socket becomes readable.
 pub(crate) fn await_at_least(socket: &TcpStream, bytes: u32) -> std::io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
@@ -95,8 +99,8 @@ fn set(socket: &TcpStream, level: i32, name: i32, value: u32) -> std::io::Result
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// For how long the peer's kernel has answered nothing, if it owes an answer: what was sent has been sent again (`tcpi_retransmits`), or probes came to nothing
-/// (`tcpi_probes`; linux/tcp.h).
+/// Gives the time for which the peer's kernel has owed an answer: data was retransmitted
+/// (`tcpi_retransmits`), or probes had no answer (`tcpi_probes`; linux/tcp.h).
 pub(crate) fn silence(socket: &TcpStream) -> Option<Duration> {
     const RETRANSMITS_AT: usize = 2;
     const PROBES_AT: usize = 3;
@@ -106,7 +110,7 @@ pub(crate) fn silence(socket: &TcpStream) -> Option<Duration> {
     (info[RETRANSMITS_AT] > 0 || info[PROBES_AT] > 0).then(|| Duration::from_millis(ms.into()))
 }
 
-/// The first bytes of what the kernel says of a TCP connection (TCP_INFO), if this kernel says as many.
+/// Reads the first bytes of the kernel's TCP_INFO; `None` if this kernel knows fewer.
 fn info<const BYTES: usize>(socket: &TcpStream) -> Option<[u8; BYTES]> {
     let mut info = [0_u8; BYTES];
     let mut bytes = BYTES as u32;
@@ -123,7 +127,8 @@ fn info<const BYTES: usize>(socket: &TcpStream) -> Option<[u8; BYTES]> {
     (done == 0 && bytes as usize == BYTES).then_some(info)
 }
 
-/// The quickest that the kernel has seen an answer of the peer's kernel (`tcpi_min_rtt` of linux/tcp.h), if this kernel says so.
+/// Gives the shortest round trip to the peer's kernel (`tcpi_min_rtt` of linux/tcp.h), if this
+/// kernel tells it.
 pub(crate) fn least_round_trip(socket: &TcpStream) -> Option<Duration> {
     const AT: usize = 148;
     let info = info::<{ AT + 4 }>(socket)?;
@@ -138,7 +143,8 @@ mod tests {
 
     fn option(socket: &TcpStream, name: i32) -> u32 {
         let (mut value, mut bytes) = (0_u32, size_of::<u32>() as u32);
-        // SAFETY: passes the addresses of two live u32, of which the second says the size of the first.
+        // SAFETY: passes the addresses of two live u32, of which the second says the size of the
+        // first.
         let done = unsafe {
             libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, name, (&raw mut value).cast(), &raw mut bytes)
         };

@@ -1,4 +1,4 @@
-//! Packed frames over a real link, and frames that only look like them.
+//! Compressed frames over a real link, and malformed ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use link::{Bulk, LinkError, Receiver, Sender};
@@ -28,7 +28,7 @@ fn what_packs_is_packed_and_comes_whole() {
     let head = receiver.receive(&mut body).unwrap();
     assert_eq!((head.kind, u64::from(head.body_bytes)), (Kind::Pages, bytes));
     assert!(body[..4] == *b"head" && body[4..] == text);
-    // What else goes, goes as ever.
+    // Frames of other kinds are sent as before.
     sender.send(Kind::Message, 0, 7, &[b"words"]).unwrap();
     let head = receiver.receive(&mut body).unwrap();
     assert_eq!((head.kind, head.seq, &body[..]), (Kind::Message, 7, &b"words"[..]));
@@ -45,7 +45,7 @@ fn what_only_looks_packed_is_refused() {
         [&packed::head(Kind::Message, 3)[..], &packed_of(b"abc")].concat(),
         [&packed::head(Kind::Pages, 2)[..], &packed_of(b"abc")].concat(),
         [&packed::head(Kind::Pages, 4)[..], &packed_of(b"abc")].concat(),
-        // Larger than it says, and than anything may be.
+        // The content is larger than the header says, and than any frame may be.
         [&packed::head(Kind::Pushed, 1 << 20)[..], &zeros].concat(),
     ];
     for body in bad {

@@ -1,4 +1,4 @@
-//! Frames over a link that carries them in pieces.
+//! Frames over a link that delivers them in pieces.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use identity::{Identity, NodeName};
@@ -11,13 +11,13 @@ use wire::Kind;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a way there hands on.
+/// What a proxy on the way passes on.
 struct Gate {
-    /// At once.
+    /// The largest piece that it passes on at once.
     piece_bytes: usize,
-    /// From one piece to the next, so that who reads there is woken as early as it lets itself be.
+    /// The pause between pieces, so that the reader is woken as early as it allows.
     pause: Duration,
-    /// In all, from now on.
+    /// The number of bytes that may still pass.
     bytes: Mutex<usize>,
     changed: Condvar,
 }
@@ -32,13 +32,13 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Until all that may go has gone.
+    /// Waits until all bytes that may pass have passed.
     fn await_closed(&self) {
         let (bytes, late) = self.changed.wait_timeout_while(self.bytes.lock().unwrap(), PATIENCE, |b| *b > 0).unwrap();
         assert!(!late.timed_out(), "{bytes} bytes more may go");
     }
 
-    /// A way to there.
+    /// Starts a proxy before `there`, and gives its address.
     fn before(self: &Arc<Gate>, there: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let here = listener.local_addr().unwrap();
@@ -74,18 +74,17 @@ impl Gate {
     }
 }
 
-fn node(dir: &tempfile::TempDir) -> (NodeName, Identity) {
-    let name = NodeName::new("n1").unwrap();
-    let node = identity::init(dir.path(), &name).unwrap();
-    (name, node)
+fn node(dir: &tempfile::TempDir) -> Identity {
+    identity::init(dir.path(), &NodeName::new("n1").unwrap()).unwrap()
 }
 
-fn linked((name, node): &(NodeName, Identity), gate: &Arc<Gate>) -> (Sender, Receiver) {
+fn linked(node: &Identity, gate: &Arc<Gate>) -> (Sender, Receiver) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let socket = TcpStream::connect(gate.before(listener.local_addr().unwrap())).unwrap();
     let server = node.server_config();
     let accepted = std::thread::spawn(move || link::accept(listener.accept().unwrap().0, server).unwrap().1);
-    let (sender, _, _) = link::connect(socket, node.client_config(), identity::server_name(name).unwrap()).unwrap();
+    let (sender, _, _) =
+        link::connect(socket, node.client_config(), identity::server_name(node.node()).unwrap()).unwrap();
     (sender, accepted.join().unwrap())
 }
 
@@ -93,7 +92,8 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n % 251) as u8).collect()
 }
 
-/// Who waits for more than is still to come waits for ever: a part of it may be here, not yet decrypted. (Failed in the same way.)
+/// A receiver that waits for more bytes than are still to come waits for ever: a part of them may
+/// be here, not yet decrypted. (Has failed that way.)
 #[test]
 fn no_more_is_waited_for_than_comes() {
     let dir = tempfile::tempdir().unwrap();
@@ -113,7 +113,8 @@ fn no_more_is_waited_for_than_comes() {
     }
 }
 
-/// A call that waits in the kernel has taken what was there already. (Failed while it was to be woken by SO_RCVLOWAT: the kernel wakes it for as much again.)
+/// A call that waits in the kernel has already taken bytes. (Has failed with SO_RCVLOWAT: the
+/// kernel only woke the call when as much again had arrived.)
 #[test]
 fn what_was_taken_already_is_not_waited_for() {
     const FIRST_BYTES: usize = 56 << 10;
@@ -132,7 +133,8 @@ fn what_was_taken_already_is_not_waited_for() {
             receiver.receive(&mut body).unwrap();
             done.send(body).unwrap();
         });
-        // It takes what is there before there is more. If it comes to that later, this test finds nothing.
+        // The call takes the present bytes before there are more. If the call comes later, this
+        // test finds nothing.
         std::thread::sleep(Duration::from_millis(10));
         gate.open(usize::MAX);
         assert!(receives.recv_timeout(PATIENCE).is_ok_and(|got| got == sent), "a frame of {bytes} bytes");

@@ -1,58 +1,63 @@
-//! The sender of a packet, as the kernel names it at the moment of sending (SCM_CREDENTIALS and SCM_PIDFD in unix(7)).
+//! The sender of a packet, as the kernel names it at the moment of sending (SCM_CREDENTIALS and
+//! SCM_PIDFD in unix(7)).
 //!
-//! SO_PEERCRED names the process that connected. That process can hand the socket to a child, execute a set-user-ID program,
-//! or end. So whatever is granted to a process is granted on a packet of its own.
+//! SO_PEERCRED names the process that connected. That process can hand the socket to a child,
+//! execute a set-user-ID program, or end. Therefore every grant to a process is made on a packet
+//! that the process sent itself.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 /// Delivers a pidfd of the sender with each packet (Linux 6.5; asm-generic/socket.h).
 const SO_PASSPIDFD: libc::c_int = 76;
-/// The control message that carries it (linux/socket.h).
+/// The control message that carries the pidfd (linux/socket.h).
 const SCM_PIDFD: libc::c_int = 4;
-/// Most descriptors that are taken with a packet.
+/// The most descriptors that are taken with a packet.
 const DESCRIPTORS_MAX: usize = 8;
-/// Room for credentials, a pidfd and [`DESCRIPTORS_MAX`] descriptors, in words, each with its header and rounding.
+/// Words for credentials, a pidfd and [`DESCRIPTORS_MAX`] descriptors, each with its header and
+/// padding.
 const CONTROL_WORDS: usize = 24;
 
 /// The process that sent a packet.
 #[derive(Debug)]
 pub struct Sender {
-    /// Its number in the receiver's PID namespace; 0 if the process is not there, or was not known when it sent.
+    /// Process id in the receiver's PID namespace; 0 if the process is not there, or was not known
+    /// when it sent.
     pub pid: i32,
-    /// Its real user.
+    /// Real user id.
     pub uid: u32,
-    /// Its real group.
+    /// Real group id.
     pub gid: u32,
-    /// The process itself, where the kernel can deliver it (see [`name_senders`]) and it had not ended.
+    /// A pidfd of the process, if the kernel can deliver one (see [`name_senders`]) and the process
+    /// had not ended.
     pub pidfd: Option<OwnedFd>,
 }
 
 /// A packet with the process that sent it.
 #[derive(Debug)]
 pub struct FromSender {
-    /// How much of the buffer it fills, bytes; 0: the other end has closed.
+    /// Bytes that the packet fills of the buffer; 0 if the other end has closed.
     pub bytes: usize,
-    /// Its sender; `None` for an end of file, or a socket that does not name senders.
+    /// Sender of the packet; `None` at the end of file, or on a socket that does not name senders.
     pub sender: Option<Sender>,
-    /// Descriptors that came with it, close-on-exec.
+    /// Descriptors that came along, close-on-exec.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Whether senders are held, or only named.
+/// How the kernel names senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// Process number and ids.
+    /// By process id, user and group.
     ByNumber,
-    /// A pidfd too, where the kernel has that.
+    /// Also by a pidfd, if the kernel supports that.
     ByPidfd,
 }
 
-/// Has the kernel name the sender of every packet that `socket` (or, if it listens, a socket accepted from it) receives.
-/// Packets that were sent before say nothing of their sender.
+/// Has the kernel name the sender of every packet that `socket` (or, if it listens, a socket
+/// accepted from it) receives. Packets sent earlier name no sender.
 ///
 /// # Errors
-/// As setsockopt(2). A kernel without SO_PASSPIDFD is no error.
+/// Those of setsockopt(2). A kernel without SO_PASSPIDFD is no error.
 pub fn name_senders(socket: impl AsFd, naming: Naming) -> io::Result<()> {
     let set = |option: libc::c_int, on: bool| {
         let on = libc::c_int::from(on);
@@ -75,10 +80,11 @@ pub fn name_senders(socket: impl AsFd, naming: Naming) -> io::Result<()> {
     })
 }
 
-/// Receives one packet into `buffer`. `flags` are recv(2)'s.
+/// Receives one packet into `buffer`. `flags` are those of recv(2).
 ///
 /// # Errors
-/// As recvmsg(2); `InvalidData` if the packet is larger than the buffer, or brings more descriptors than are taken.
+/// Those of recvmsg(2); `InvalidData` if the packet is larger than the buffer or brings more
+/// descriptors than are taken.
 pub fn receive_from(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> io::Result<FromSender> {
     let mut control = [0u64; CONTROL_WORDS];
     let mut part = [IoSliceMut::new(buffer)];
@@ -106,10 +112,11 @@ pub fn receive_from(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> io::Res
     Ok(FromSender { bytes, sender: sender.filter(|_| bytes > 0), descriptors })
 }
 
-/// Takes what the kernel wrote beside the bytes.
+/// Interprets the control messages of a packet.
 fn understood(message: &libc::msghdr) -> (Option<Sender>, Vec<OwnedFd>) {
     let (mut sender, mut pidfd, mut descriptors) = (None, None, Vec::new());
-    // SAFETY: walks the control messages that the kernel wrote into a live buffer; each descriptor in them is ours alone.
+    // SAFETY: walks the control messages that the kernel wrote into a live buffer; each descriptor
+    // in them is ours alone.
     unsafe {
         let mut head = libc::CMSG_FIRSTHDR(message);
         while !head.is_null() {
@@ -126,7 +133,7 @@ fn understood(message: &libc::msghdr) -> (Option<Sender>, Vec<OwnedFd>) {
                     sender = Some(Sender { pid: who.pid, uid: who.uid, gid: who.gid, pidfd: None });
                 }
                 (libc::SOL_SOCKET, SCM_PIDFD) if bytes >= size_of::<RawFd>() => {
-                    // Negative: the process had ended.
+                    // The number is negative if the process had ended.
                     let fd = data.cast::<RawFd>().read_unaligned();
                     pidfd = (fd >= 0).then(|| OwnedFd::from_raw_fd(fd));
                 }

@@ -1,4 +1,4 @@
-//! Real sockets.
+//! Packets over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{Read as _, Seek as _, Write as _};

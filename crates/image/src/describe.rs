@@ -1,4 +1,4 @@
-//! An image in words, a line for each thing.
+//! A readable description of an image, one line for each item.
 
 use crate::objects::{MemoryKind, Object};
 use crate::state::{Area, Content, Descriptor, File, Image, Opened, Process, Thread, ThreadSettings};
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 const RIGHTS: [(u8, char); 3] = [(1, 'r'), (2, 'w'), (4, 'x')];
 
-/// All of it, section by section.
+/// Describes the whole image, section by section.
 pub fn shown(image: &Image) -> String {
     let mut out = String::new();
     process(&mut out, &image.process);
     section(&mut out, "threads", image.threads.iter().map(thread));
     section(&mut out, "areas", image.areas.iter().map(area));
-    section(&mut out, "files", (0..).zip(&image.files).map(file));
+    section(&mut out, "files", (0..).zip(&image.files).map(|(n, f)| file(n, f)));
     section(&mut out, "descriptors", image.descriptors.iter().map(descriptor));
     let objects = &image.objects;
     section(&mut out, "objects", (0..).zip(&objects.made).map(|(n, m)| object(n, &m.object, m.flags)));
@@ -102,7 +102,7 @@ fn area(a: &Area) -> String {
     format!("{:x}-{:x} {rights}{} {content}{words}{advice}{key}", a.start, a.end, if a.shared { 's' } else { 'p' })
 }
 
-fn file((n, f): (u32, &File)) -> String {
+fn file(n: u32, f: &File) -> String {
     let removed = if f.removed { " (removed)" } else { "" };
     format!("{n} {}{removed}, inode {}, flags {:o}", text(&f.path), f.inode, f.flags)
 }
