@@ -12,4 +12,4 @@ pub use message::{ToHome, ToRoom};
 pub use refusal::Refusal;
 
 /// Version of everything in this crate; the two ends must agree.
-pub const VERSION: u32 = 32;
+pub const VERSION: u32 = 33;

@@ -294,6 +294,18 @@ pub enum ToHome {
         /// and pairs of sockets.
         pairs: Vec<CommonPair>,
     },
+    /// A body that passes descriptors of these files through a socket of home's stands still, with all who have them: from now on home has them, behind stand-ins
+    /// (answered by [`ToRoom::Shared`]).
+    Passes {
+        /// Process that passes them.
+        pid: i32,
+        /// These files.
+        files: Vec<Common>,
+        /// What pipes hold,
+        pipes: Vec<CommonPipe>,
+        /// and pairs of sockets.
+        pairs: Vec<CommonPair>,
+    },
     /// To [`ToRoom::Recall`], before its image: a body that goes home has memory in common with others, which stand still as long as it is stopped.
     Shares {
         /// Who goes home.
@@ -530,7 +542,7 @@ pub enum ToRoom {
         /// What is to be done.
         order: onward::Order,
     },
-    /// To [`ToHome::Share`]: process, stand-in, and the number of the deputy's descriptor, of each that has one; or why not.
+    /// To [`ToHome::Share`] and [`ToHome::Passes`]: process, stand-in, and the number of the deputy's descriptor, of each that has one; or why not.
     Shared {
         /// Who is to leave.
         pid: i32,

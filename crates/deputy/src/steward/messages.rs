@@ -2,7 +2,7 @@
 
 use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
-use super::moves::{Called, Heard, Pages};
+use super::moves::{Called, Commons, Heard, Pages};
 use super::privileged::Order;
 use super::processes::Inquiry;
 use super::rights;
@@ -40,6 +40,9 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Leaving { pid, own_bytes } => drop(room.moves.tell(pid, Heard::Leaving(own_bytes))),
         ToHome::Standing { pid, tids, noticed } => drop(room.moves.tell(pid, Heard::Standing(tids, noticed))),
         ToHome::Share { pid, files, pipes, pairs } => drop(room.moves.tell(pid, Heard::Share(files, pipes, pairs))),
+        ToHome::Passes { pid, files, pipes, pairs } => {
+            room.poller.order(Order::TakeOver { pid, commons: Commons { files, pipes, pairs } });
+        }
         ToHome::Shares { pid, others, memories } => drop(room.moves.tell(pid, Heard::Shares(others, memories))),
         ToHome::Locked { pid, files } => drop(room.moves.tell(pid, Heard::Locked(files))),
         ToHome::Onward { pid, said } => {

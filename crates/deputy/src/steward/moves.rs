@@ -45,6 +45,7 @@ pub use pages::Pages;
 pub use pass::Beyond;
 pub use picture::{picture, stays};
 pub use receive::receive;
+pub use sharing::{Commons, take_over};
 pub use talk::PACKET_BYTES;
 
 use super::privileged::Order;

@@ -6,7 +6,7 @@ use super::deputies::{Deputy, HearError, Job, Phase, Purpose, Thread, hear};
 use super::devices;
 use super::early::Early;
 use super::messages;
-use super::moves::{self, Called};
+use super::moves::{self, Called, Commons};
 use super::place;
 use super::poller::Source;
 use super::proof::ProofError;
@@ -97,6 +97,13 @@ pub enum Order {
     },
     /// A body wants to come home.
     BringHome(Called),
+    /// Files of the room that a process there passes through a socket become home's.
+    TakeOver {
+        /// The process.
+        pid: i32,
+        /// What they are.
+        commons: Commons,
+    },
     /// Hold the open file of this stand-in no more.
     Release(StandinId),
 }
@@ -211,6 +218,7 @@ impl Privileged {
             }
             Order::Notice(standins) => standins.into_iter().for_each(|standin| self.room.changed(standin)),
             Order::BringHome(called) => moves::bring_home(&self.room, called),
+            Order::TakeOver { pid, commons } => moves::take_over(&self.room, pid, commons),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {
                 let (result, out) = devices::look(&path, look);

@@ -8,7 +8,7 @@ mod outgoing;
 mod series;
 
 use crate::guest_memory;
-pub use control::OPENED_HERE;
+pub use control::{OPENED_HERE, opened_here};
 pub use incoming::Incoming;
 pub use outgoing::{Envelope, Outgoing};
 pub use series::Series;

@@ -18,6 +18,8 @@ use wire::{Kind, ToHome};
 pub struct Shared {
     /// Calls whose processes go home for them.
     pub going_home: super::going_home::GoingHome,
+    /// Calls that could not pass their descriptors from here.
+    pub unpassed: super::tracer::Unpassed,
     /// To the home.
     pub uplink: Arc<link::Sender>,
     /// Who lives here.
@@ -243,6 +245,7 @@ impl Shared {
             stocked: super::stocked::AtHome::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
+            unpassed: super::tracer::Unpassed::default(),
             devices: Devices::default(),
             device_numbers: super::device_numbers::DeviceNumbers::default(),
             owed: super::owed::Owed::default(),

@@ -79,8 +79,36 @@ type Key = (u64, u64);
 /// Descriptors of one open file, of whomever.
 type Found = Vec<(Place, FdInfo)>;
 
-/// What this body, which stands still, has in common with others, and its pairs of sockets, if it may have any.
-pub fn find(room: &Shared, pid: i32, has_sockets: bool) -> Result<Commons, BodyError> {
+/// The open files of a body that are looked for.
+#[derive(Clone, Debug)]
+pub enum Sought {
+    /// Those that it has in common with others.
+    Common,
+    /// The same, and its pairs of sockets.
+    CommonAndPairs,
+    /// Those behind these descriptors, whoever else has them.
+    Behind(BTreeSet<i32>),
+}
+
+impl Sought {
+    /// An open file under this number, which nobody else has (`is_alone`), is among them.
+    fn has(&self, fd: i32, is_alone: bool) -> bool {
+        match self {
+            Sought::Common | Sought::CommonAndPairs => !is_alone,
+            Sought::Behind(fds) => fds.contains(&fd),
+        }
+    }
+
+    fn has_pair(&self, fd: i32) -> bool {
+        match self {
+            Sought::Behind(fds) => fds.contains(&fd),
+            Sought::Common | Sought::CommonAndPairs => true,
+        }
+    }
+}
+
+/// The open files that are sought of this body, which stands still.
+pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyError> {
     let mut found = Commons::default();
     let (host, others) = {
         let guests = room.guests();
@@ -88,7 +116,7 @@ pub fn find(room: &Shared, pid: i32, has_sockets: bool) -> Result<Commons, BodyE
         let others = guests.pids().into_iter().filter(|p| *p != pid);
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };
-    if others.is_empty() && !has_sockets {
+    if others.is_empty() && matches!(sought, Sought::Common) {
         return Ok(found);
     }
     let own = places(room, pid, host)?;
@@ -103,7 +131,7 @@ pub fn find(room: &Shared, pid: i32, has_sockets: bool) -> Result<Commons, BodyE
     for (key, place, info) in &own {
         let theirs = all.get(key).map(Vec::as_slice).unwrap_or_default();
         let known = found.files.iter().flat_map(|f| &f.places).any(|p| p == place);
-        if room.pairs.is_socket(key.0) && !known {
+        if room.pairs.is_socket(key.0) && !known && sought.has_pair(place.fd) {
             let holders = |key: &Key| {
                 let own = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
                 own.chain(all.get(key).into_iter().flatten().copied()).collect::<Found>()
@@ -113,7 +141,7 @@ pub fn find(room: &Shared, pid: i32, has_sockets: bool) -> Result<Commons, BodyE
             continue;
         }
         let shares_nothing = || body::is_everywhere(host.0, place.fd) || body::is_place(host.0, place.fd, info);
-        if theirs.is_empty() || known || shares_nothing() {
+        if !sought.has(place.fd, theirs.is_empty()) || known || shares_nothing() {
             continue;
         }
         let mine = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
@@ -130,7 +158,7 @@ pub fn find(room: &Shared, pid: i32, has_sockets: bool) -> Result<Commons, BodyE
         }
         // What else is shared has its own reason to stay.
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
-        if all.iter().any(|p| p.pid != pid) && is_homes {
+        if sought.has(place.fd, all.iter().all(|p| p.pid == pid)) && is_homes {
             found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
             let file = possessions::named((place.fd, info, &name), false);
             let named = file.map(|file| {
@@ -151,6 +179,12 @@ pub fn refusal(e: &BodyError) -> Refusal {
 }
 
 impl Commons {
+    /// Whether all that this process has under these numbers is among them.
+    pub fn have(&self, pid: i32, fds: &BTreeSet<i32>) -> bool {
+        let places = || self.files.iter().flat_map(|held| &held.places);
+        fds.iter().all(|fd| places().any(|place| (place.pid, place.fd) == (pid, *fd)))
+    }
+
     /// So much may still wait somewhere.
     fn bytes_left(&self) -> usize {
         let pipes = self.pipes.iter().map(|pipe| pipe.content.len());

@@ -18,6 +18,7 @@ mod needless;
 mod onward;
 mod orders;
 mod owed;
+mod passing;
 mod porters;
 mod rights;
 mod sending;
@@ -43,6 +44,7 @@ use injected::Injected;
 use needless::Needless;
 pub use orders::{Afterwards, Order, Orders};
 use os::ptrace::{self, Event, HostTid};
+pub use passing::Unpassed;
 use porters::Porter;
 pub use rights::gains_by_exec;
 pub use sending::{pages_within, send_dense, send_image};
@@ -188,6 +190,7 @@ impl Tracer {
                 self.room.standins.opened(unique, Some(standin));
             }
             Order::Shared { pid, result } => self.share(pid, result),
+            Order::Pass { host, fds } => self.pass(host, fds),
             Order::StayHere { pid } => {
                 self.die_here(pid);
                 self.fail_unmade(pid);

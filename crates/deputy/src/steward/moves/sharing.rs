@@ -6,15 +6,62 @@ use super::locks::open_with_lock;
 use super::pairs::Pair;
 use super::{Move, MoveError, names};
 use crate::steward::deputies::Phase;
+use crate::steward::shared::Shared;
 use body::{BodyError, Inside};
 use image::File;
 use os::pidfd::PidFd;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use strategy::Pace;
+use strategy::protocol::Side;
 use wire::message::{Common, CommonFile, CommonPair, CommonPipe, OpenAtHome, StandinId};
+use wire::{Refusal, ToRoom};
 
 /// Process, stand-in, and the number of the deputy's descriptor.
 type Number = (i32, StandinId, i32);
+
+/// How long a room waits for another move of a process that passes descriptors: the process stands still meanwhile.
+const FREE_WITHIN: Duration = Duration::from_millis(200);
+const AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// Open files of a room, as it tells of them.
+#[derive(Debug)]
+pub struct Commons {
+    /// They.
+    pub files: Vec<Common>,
+    /// What pipes hold.
+    pub pipes: Vec<CommonPipe>,
+    /// Pairs of sockets.
+    pub pairs: Vec<CommonPair>,
+}
+
+/// Takes over the files of descriptors that a process in the room passes through a socket of home's, and tells the room.
+pub fn take_over(room: &Arc<Shared>, pid: i32, commons: Commons) {
+    let task = room.clone();
+    let taking = move || {
+        let refusal = |e: MoveError| Refusal { fleeting: e.is_momentary(), ..e.refusal() };
+        let result = claim_and_share(&task, pid, &commons).map_err(refusal);
+        task.tell(&ToRoom::Shared { pid, result });
+    };
+    if let Err(e) = std::thread::Builder::new().name("pass".into()).spawn(taking) {
+        let why = format!("no thread to take over what it passes: {e}");
+        room.tell(&ToRoom::Shared { pid, result: Err(Refusal { why, fleeting: true }) });
+    }
+}
+
+fn claim_and_share(room: &Arc<Shared>, pid: i32, commons: &Commons) -> Result<Vec<Number>, MoveError> {
+    let begun = Instant::now();
+    let claim = loop {
+        // As a move of its own: nobody else moves it meanwhile.
+        match Move::begin(room, pid, (Side::Room, false), Pace::default(), Arc::default()) {
+            Err(e) if e.is_momentary() && begun.elapsed() < FREE_WITHIN => std::thread::sleep(AGAIN_AFTER),
+            claimed => break claimed?,
+        }
+    };
+    claim.share(&commons.files, &commons.pipes, &commons.pairs)
+}
 
 impl Move {
     /// Has all who hold these files have them here.

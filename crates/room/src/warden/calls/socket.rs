@@ -4,8 +4,9 @@
 use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::{self, After, Made};
-use crate::warden::message::{Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
+use crate::warden::message::{self, Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
 use crate::warden::possessions::without_end;
+use crate::warden::tracer::Order;
 use os::ptrace::HostTid;
 use std::sync::Arc;
 use wire::ToHome;
@@ -177,9 +178,20 @@ fn send(asked: Asked, standin: StandinId, envelope: &Envelope, pieces: &[Piece],
     match Outgoing::first(&asked.room, (asked.waiting.host_tid, asked.who), standin, envelope, pieces, flags) {
         Ok((call, outgoing)) => asked.ask(call, After::Sent(Box::new(outgoing)), true),
         Err((errno, "")) => asked.value(-i64::from(errno)),
-        Err((errno, OPENED_HERE)) => asked.go_home(errno),
+        Err((errno, OPENED_HERE)) => pass(asked, envelope, errno),
         Err((errno, why)) => asked.refuse_for(errno, why),
     }
+}
+
+/// What the room has opened becomes home's, and the call is made again; what cannot is passed at home, where its process goes.
+fn pass(asked: Asked, envelope: &Envelope, errno: i32) {
+    let host = asked.waiting.host_tid;
+    if asked.room.unpassed.must_go(host) {
+        asked.room.unpassed.forget(host);
+        return asked.go_home(errno);
+    }
+    let fds = message::opened_here(&asked.room, host, envelope.control);
+    asked.room.orders.give(Order::Pass { host, fds });
 }
 
 fn send_to(asked: Asked, standin: StandinId) {

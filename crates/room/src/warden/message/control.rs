@@ -4,9 +4,11 @@ use super::super::after::adopt;
 use super::super::guests::Waiting;
 use super::super::owed::{Descriptor, Due};
 use super::super::shared::Shared;
-use super::{Incoming, half, word};
+use super::{CONTROL_BYTES_MAX, Incoming, Piece, half, word};
+use crate::guest_memory;
 use os::ptrace::HostTid;
 use os::seccomp::Given;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use wire::message::StandinId;
@@ -59,6 +61,16 @@ pub fn pass(
         }
     }
     Ok(passed)
+}
+
+/// The room's own among the descriptors that a guest passes on in these control messages.
+pub fn opened_here(room: &Shared, host: HostTid, control: Piece) -> BTreeSet<i32> {
+    let mut data = vec![0; usize::try_from(control.bytes).unwrap_or(0).min(CONTROL_BYTES_MAX)];
+    if guest_memory::read(host.0, control.at, &mut data).is_err() {
+        return BTreeSet::new();
+    }
+    let all = descriptors(&data).into_iter().flat_map(|range| range.step_by(FD_BYTES));
+    all.map(|at| half(&data, at) as i32).filter(|fd| room.standin_of(host, *fd).is_none()).collect()
 }
 
 /// Gives a guest the descriptors that came with a message; those that it cannot be given, because it was interrupted, it takes when it stands still (`tracer/owed.rs`). `true`: not

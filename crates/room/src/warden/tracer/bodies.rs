@@ -288,6 +288,7 @@ impl Tracer {
         self.needless.forget_thread(host);
         self.dying.forget_thread(host);
         self.unmade.forget_thread(host);
+        self.room.unpassed.forget(host);
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };

@@ -5,6 +5,7 @@ use super::Tracer;
 use super::births;
 use super::bodies::Phase;
 use super::onward::Onward;
+use super::passing::Passing;
 use super::sending::{lend, send};
 use super::sharing::Asked;
 use super::together::Together;
@@ -14,7 +15,7 @@ use crate::warden::guests::ToBeTraced;
 use crate::warden::possessions::{self, Described, Looked};
 use crate::warden::relatives;
 use crate::warden::shared::{Interrupted, Shared};
-use crate::warden::sharers::refusal;
+use crate::warden::sharers::{Sought, refusal};
 use crate::warden::strange;
 use body::{BodyError, Collected, Headstart, Known, Lender, Slept};
 use image::Image;
@@ -61,6 +62,8 @@ pub struct Going {
     pub slept: Slept,
     /// It does not leave itself, but stands still for this one.
     pub leader: Option<i32>,
+    /// It does not leave itself, but stands still until what it passes is home's.
+    pub passing: Option<Passing>,
     /// Files that it has in common with others.
     pub asked: Option<Asked>,
     /// Open files of its that may have locks of their own, once they were looked for.
@@ -94,9 +97,19 @@ impl Going {
         Going { leader: Some(leader), ..Going::leaving(slept, Family::Stays) }
     }
 
-    /// It may have sockets that were made in the room.
-    pub fn may_have_sockets(&self) -> bool {
-        self.looked.as_ref().is_none_or(|looked| looked.has_sockets)
+    /// It passes descriptors, and stands still for itself.
+    pub fn passing(slept: Slept, pid: i32, passing: Passing) -> Going {
+        Going { passing: Some(passing), ..Going::following(slept, pid) }
+    }
+
+    /// The open files of its that have to become home's.
+    pub fn sought(&self) -> Sought {
+        let may_have_sockets = self.looked.as_ref().is_none_or(|looked| looked.has_sockets);
+        match &self.passing {
+            Some(passing) => passing.sought(),
+            None if may_have_sockets => Sought::CommonAndPairs,
+            None => Sought::Common,
+        }
     }
 
     /// It leaves.
@@ -105,6 +118,7 @@ impl Going {
             stopped: false,
             slept,
             leader: None,
+            passing: None,
             asked: None,
             locked: None,
             family,
@@ -180,14 +194,14 @@ impl Tracer {
     }
 
     /// For how long its threads have been asleep; at most since it came.
-    fn slept(&self, pid: i32) -> Slept {
+    pub(super) fn slept(&self, pid: i32) -> Slept {
         let here = self.bodies.here_for(pid);
         let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
         let threads = self.room.guests().threads_of(pid);
         threads.iter().filter_map(|(host, _)| Some((host.0, slept(*host)?))).collect()
     }
 
-    fn stop_for(&mut self, pid: i32, going: Going) {
+    pub(super) fn stop_for(&mut self, pid: i32, going: Going) {
         let threads = self.room.guests().threads_of(pid);
         // Who is about to die, or to make a process at home, has stopped already.
         let mut held = self.dying.take(pid);
@@ -401,6 +415,7 @@ impl Tracer {
                         self.cannot_leave(pid, why);
                         self.let_go(pid);
                     }
+                    Some(leader) if leader == pid => self.not_passed(pid, going.passing, &why),
                     // It may be over for that one already.
                     Some(leader) if matches!(self.departing.states.get(&leader), Some(State::Standing(..))) => {
                         let words = format!("process {pid} has an open file or memory in common with it: {}", why.why);
@@ -476,7 +491,10 @@ impl Tracer {
     pub fn ended_leaving(&mut self, pid: i32) {
         match self.departing.states.remove(&pid) {
             Some(State::Stopping(_, Going { leader: Some(leader), .. }))
-            | Some(State::Standing(_, Going { leader: Some(leader), .. })) => self.check_family(leader),
+            | Some(State::Standing(_, Going { leader: Some(leader), .. })) => {
+                // One that stood still for itself has passed nothing.
+                if leader == pid { self.let_go(pid) } else { self.check_family(leader) }
+            }
             Some(_) => {
                 self.cannot_leave(pid, "it ended");
                 self.let_go(pid);

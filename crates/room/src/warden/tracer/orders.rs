@@ -13,7 +13,7 @@ use os::inject::Memory;
 use os::ptrace::HostTid;
 use os::signals;
 use os::userfault::Userfault;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,9 +124,16 @@ pub enum Order {
         /// What stands for the device.
         standin: StandinId,
     },
-    /// Home has the files that a body that leaves has in common with others, or why not.
+    /// A thread waits in a call that passes descriptors of the room's own to home: their files become home's.
+    Pass {
+        /// The thread.
+        host: HostTid,
+        /// Numbers of the descriptors.
+        fds: BTreeSet<i32>,
+    },
+    /// Home has the files that a body that leaves has in common with others, or those that it passes, or why not.
     Shared {
-        /// The process that leaves.
+        /// The process that leaves, or passes them.
         pid: i32,
         /// Process, stand-in, and number of its deputy's descriptor.
         result: Result<Vec<(i32, StandinId, i32)>, Refusal>,

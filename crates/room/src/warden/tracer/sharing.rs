@@ -31,17 +31,20 @@ impl Tracer {
             return self.stay_for(leader, refusal(&e));
         }
         loop {
-            let has_sockets = match self.departing.states.get(&leader) {
-                Some(State::Standing(_, going)) if going.asked.is_none() => going.may_have_sockets(),
+            let (sought, passing) = match self.departing.states.get(&leader) {
+                Some(State::Standing(_, going)) if going.asked.is_none() => (going.sought(), going.passing.clone()),
                 _ => return,
             };
-            let found = sharers::find(&self.room, leader, has_sockets)
-                .and_then(|commons| Ok((commons, self.family_of(leader)?)));
+            let found =
+                sharers::find(&self.room, leader, &sought).and_then(|commons| Ok((commons, self.family_of(leader)?)));
             let (commons, family) = match found {
                 Ok(found) => found,
                 Err(e) => return self.stay_for(leader, refusal(&e)),
             };
             let others: BTreeSet<i32> = commons.others.union(&family).copied().collect();
+            if let Some(why) = passing.and_then(|passing| passing.lacks(leader, &commons)) {
+                return self.stay_for(leader, commons.trouble.unwrap_or(why));
+            }
             if others.is_empty() && commons.files.is_empty() && commons.trouble.is_none() {
                 return self.leave_alone(leader);
             }
@@ -98,8 +101,11 @@ impl Tracer {
         }
     }
 
-    /// It leaves; with it will those that share memory with it, if any do.
+    /// It leaves, or has passed what it is to pass; with one that leaves will those that share memory with it, if any do.
     fn leave_alone(&mut self, pid: i32) {
+        if matches!(self.departing.states.get(&pid), Some(State::Standing(_, going)) if going.passing.is_some()) {
+            return self.passed(pid);
+        }
         if let Some(State::Standing(threads, going)) = self.departing.states.remove(&pid) {
             self.let_go_but(pid, &going.relatives);
             self.all_stopped(pid, threads, going);
@@ -160,7 +166,11 @@ impl Tracer {
         }
         if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&leader) {
             going.asked = Some(asked);
-            self.room.tell(&ToHome::Share { pid: leader, files: told, pipes: commons.pipes, pairs: commons.pairs });
+            let (pid, files, pipes, pairs) = (leader, told, commons.pipes, commons.pairs);
+            self.room.tell(&match going.passing {
+                Some(_) => ToHome::Passes { pid, files, pipes, pairs },
+                None => ToHome::Share { pid, files, pipes, pairs },
+            });
         }
     }
 
