@@ -1,4 +1,5 @@
-//! The invariants of ARCHITECTURE.md about what depends on what, checked over `cargo metadata` and the sources.
+//! The map of ARCHITECTURE.md (what depends on what), checked over `cargo metadata` and the
+//! sources, and what the project's pages say of its files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,17 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Crates of this workspace and what each depends on (normal and build dependencies), and where it is.
+/// A crate of this workspace: its directory, and its normal and build dependencies.
 struct Crate {
     directory: PathBuf,
     dependencies: BTreeSet<String>,
 }
 
 fn crates() -> BTreeMap<String, Crate> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
-    let output = Command::new(cargo).args(arguments).current_dir(root).output().unwrap();
+    let output = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let dependencies = |package: &serde_json::Value| {
@@ -31,6 +31,10 @@ fn crates() -> BTreeMap<String, Crate> {
             (package["name"].as_str().unwrap().to_owned(), Crate { directory, dependencies: dependencies(package) })
         })
         .collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
@@ -125,18 +129,83 @@ fn nothing_depends_on_the_lab_but_the_binary() {
     }
 }
 
+/// The rows of the map in ARCHITECTURE.md, from the top. A crate depends on crates of lower rows
+/// alone; those of the last row, which are pure, may depend on each other.
+const ROWS: [&[&str]; 6] = [
+    &["tern"],
+    &["node", "cli", "lab", "bench"],
+    &["deputy", "room"],
+    &["body", "link", "homefs"],
+    &["os", "packet", "identity"],
+    &["abi", "systable", "wire", "ctl", "image", "gossip", "strategy", "policy", "sim"],
+];
+/// Crates of developers and tests, which are in no row.
+const BESIDE: [&str; 2] = ["xtask", "skip"];
+
 #[test]
-fn every_invariant_of_the_page_names_a_check() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let section = page.split("## Invariants").nth(1).unwrap().split("\n## ").next().unwrap();
-    let rows: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).skip(2).collect();
-    assert!(!rows.is_empty());
+fn dependencies_go_down_the_map() {
+    let crates = crates();
+    let row = |name: &str| ROWS.iter().position(|row| row.contains(&name));
+    for (name, part) in crates.iter().filter(|(name, _)| !BESIDE.contains(&name.as_str())) {
+        let own = row(name).unwrap_or_else(|| panic!("{name} is in no row of the map"));
+        for dependency in part.dependencies.iter().filter(|d| crates.contains_key(*d)) {
+            let theirs = row(dependency);
+            let is_pure = own == ROWS.len() - 1 && theirs == Some(own);
+            assert!(is_pure || theirs > Some(own), "{name} depends on {dependency}, which is not below it");
+        }
+    }
+}
+
+#[test]
+fn the_map_is_short_and_names_every_crate() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let words = page.split_whitespace().count();
+    assert!(words <= 1200, "ARCHITECTURE.md has {words} words");
+    let mut names = page.split(|c: char| !c.is_ascii_alphanumeric()).collect::<Vec<_>>();
+    names.sort_unstable();
+    for name in crates().keys() {
+        assert!(names.binary_search(&name.as_str()).is_ok(), "ARCHITECTURE.md does not name {name}");
+    }
+}
+
+#[test]
+fn every_invariant_has_a_number_and_names_a_check() {
+    let page = fs::read_to_string(root().join("docs/invariants.md")).unwrap();
+    let rows = page.lines().filter(|line| line.strip_prefix("| ").is_some_and(|l| l.starts_with(char::is_numeric)));
+    let mut numbers = BTreeSet::new();
     for row in rows {
-        let check = row.trim_end_matches('|').rsplit('|').next().unwrap().trim();
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [number, _, check] = cells[..] else { panic!("not a number, an invariant and a check: {row}") };
+        assert!(numbers.insert(number.parse::<u32>().unwrap()), "used twice: {row}");
         assert!(!check.is_empty(), "no check: {row}");
-        for file in check.split('`').filter(|word| word.contains('/') && word.ends_with(".rs")) {
-            assert!(root.join(file).exists(), "{file} does not exist: {row}");
+        let files = check.split('`').filter(|word| word.contains('/') && !word.contains(' '));
+        for file in files {
+            assert!(root().join(file).exists(), "{file} does not exist: {row}");
+        }
+    }
+    assert!(!numbers.is_empty());
+}
+
+/// Links between pages lead to files. Addresses on the network are not looked at.
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut pending = vec![root().join("docs")];
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page)).into();
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path()) {
+            match entry.is_dir() {
+                true => pending.push(entry),
+                false => pages.push(entry),
+            }
+        }
+    }
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|e| e == "md")) {
+        let text = fs::read_to_string(page).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for target in targets.filter(|target| !target.contains("://")) {
+            let file = target.split('#').next().unwrap();
+            assert!(page.parent().unwrap().join(file).exists(), "{}: {target} leads nowhere", page.display());
         }
     }
 }
@@ -144,9 +213,8 @@ fn every_invariant_of_the_page_names_a_check() {
 /// Each line of the threat model ends with tests, as `FILE: NAME`, and these exist.
 #[test]
 fn every_line_of_the_threat_model_names_its_tests() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
-    let sources = sources(&root.join("crates"));
+    let page = fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
+    let sources = sources(&root().join("crates"));
     let is_attacked = |section: &&str| section.contains("| attacked by |");
     let mut count = 0;
     for section in page.split("\n## ").filter(is_attacked) {
