@@ -28,6 +28,15 @@ pub const FAMILIES: &[Case] = &[
         ],
     ),
     case(
+        "ruby with workers",
+        &["ruby"],
+        &[
+            "sh",
+            "-c",
+            "ruby -e 'all = 4.times.map { |n| fork { exit n } }; puts all.map { |p| Process.wait(p); $?.exitstatus }'",
+        ],
+    ),
+    case(
         "git",
         &["git"],
         &[

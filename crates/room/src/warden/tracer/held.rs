@@ -5,7 +5,7 @@ use super::Tracer;
 use super::departing::LEAVING;
 use crate::warden::calls::sysv;
 use crate::warden::shared::Interrupted;
-use os::ptrace::{Stopped, TraceError};
+use os::ptrace::{HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use wire::ToHome;
 use wire::message::CallId;
@@ -65,7 +65,7 @@ impl Tracer {
         if sysv::never_restarts(registers.orig_rax as i64) {
             registers.rax = ERESTARTNOHAND as u64;
             stopped.set_registers(&registers)?;
-        } else if !may_wait(registers.orig_rax) {
+        } else if !may_wait(registers.orig_rax) || waits_for_nothing(stopped.tid(), &registers) {
             registers.rax = ERESTARTNOINTR as u64;
             stopped.set_registers(&registers)?;
         }
@@ -76,11 +76,11 @@ impl Tracer {
         let mut stopped = self.pay(stopped, signal)?;
         let mut registers = stopped.registers()?;
         let done = result != -i64::from(libc::EINTR);
-        let is_socket = || {
-            systable::row(registers.orig_rax as u32)
-                .is_some_and(|row| row.class == systable::Class::Special(systable::Special::Socket))
-        };
-        if done || (signal != 0 && is_socket() && self.room.ends_by_signal(stopped.tid(), registers.rdi as i32)) {
+        if done
+            || (signal != 0
+                && of_socket(registers.orig_rax)
+                && self.room.ends_by_signal(stopped.tid(), registers.rdi as i32))
+        {
             registers.rax = result as u64;
             stopped.set_registers(&registers)?;
         } else {
@@ -89,6 +89,36 @@ impl Tracer {
         let stopped = if signal == 0 { self.do_injected(stopped)? } else { stopped };
         self.deliver(stopped, signal)
     }
+}
+
+/// This call of a thread is one that may wait, and does not: its flags say so, or its socket's.
+fn waits_for_nothing(host: HostTid, registers: &libc::user_regs_struct) -> bool {
+    let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10];
+    let call = registers.orig_rax;
+    let is_nonblocking = || {
+        let info = os::process::fd_info(host.0, args[0] as i32);
+        of_socket(call) && info.is_ok_and(|info| info.flags & libc::O_NONBLOCK != 0)
+    };
+    says_not_to_wait(call as i64, args) || is_nonblocking()
+}
+
+/// The flags of this call say that it waits for nothing.
+fn says_not_to_wait(call: i64, args: [u64; 4]) -> bool {
+    let (flags, flag) = match call {
+        libc::SYS_wait4 => (args[2], libc::WNOHANG),
+        libc::SYS_waitid => (args[3], libc::WNOHANG),
+        libc::SYS_recvmsg | libc::SYS_sendmsg => (args[2], libc::MSG_DONTWAIT),
+        libc::SYS_recvfrom | libc::SYS_sendto | libc::SYS_recvmmsg | libc::SYS_sendmmsg => {
+            (args[3], libc::MSG_DONTWAIT)
+        }
+        _ => return false,
+    };
+    flags & flag as u64 != 0
+}
+
+fn of_socket(call: u64) -> bool {
+    use systable::{Class, Special};
+    systable::row(call as u32).is_some_and(|row| row.class == Class::Special(Special::Socket))
 }
 
 /// A call that may be interrupted: the hosting kernel's own, and those of home that wait for something.
@@ -138,6 +168,17 @@ fn may_wait(call: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_say_not_to_wait() {
+        let (none, wait, socket) = (0, libc::WNOHANG as u64, libc::MSG_DONTWAIT as u64);
+        assert!(says_not_to_wait(libc::SYS_wait4, [7, 0, wait, 0]));
+        assert!(!says_not_to_wait(libc::SYS_wait4, [7, 0, none, wait]));
+        assert!(says_not_to_wait(libc::SYS_waitid, [1, 7, 0, wait]));
+        assert!(says_not_to_wait(libc::SYS_recvmsg, [3, 0, socket, 0]));
+        assert!(says_not_to_wait(libc::SYS_recvfrom, [3, 0, 9, socket]));
+        assert!(!says_not_to_wait(libc::SYS_accept4, [3, 0, 0, socket]));
+    }
 
     #[test]
     fn what_never_waits_is_never_interrupted() {
