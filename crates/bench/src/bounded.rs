@@ -1,6 +1,6 @@
 //! `tern bench freeze-bound`: mixed programs are moved to and fro while they work; how many moves keep to the bound of their freeze, and what each that did not was busy with.
 
-use crate::run::me;
+use crate::run::tern;
 use crate::soak::{Known, known_programs, start};
 use crate::stats::{percentile, sorted};
 use crate::{Error, On};
@@ -107,7 +107,7 @@ fn all(args: &Args, dir: &Path) -> Result<Report, Error> {
 
 fn move_to(pid: i32, to: &str, max_freeze_ms: u64) -> Result<Result<Vec<Leg>, String>, Error> {
     let bound = format!("{max_freeze_ms}ms");
-    let mut command = Command::new(me()?);
+    let mut command = Command::new(tern()?);
     command.args(["move", &pid.to_string(), to, "--max-freeze", &bound, "--json"]).stdin(Stdio::null());
     let done = command.output().map_err(Error::system("running tern move"))?;
     if done.status.success() {

@@ -108,7 +108,7 @@ impl Bench<'_> {
 
 /// Where the node's daemon listens, as `tern nodes` says.
 fn address(node: &str) -> Option<SocketAddr> {
-    let out = Command::new(crate::run::me().ok()?).args(["nodes", "--json"]).output().ok()?;
+    let out = Command::new(crate::run::tern().ok()?).args(["nodes", "--json"]).output().ok()?;
     let nodes: serde_json::Value = serde_json::from_slice(&out.stdout).ok()?;
     let rows = nodes.as_array().or_else(|| nodes["nodes"].as_array())?;
     rows.iter().find(|row| row["name"] == node)?["address"].as_str()?.parse().ok()

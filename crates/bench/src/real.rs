@@ -1,6 +1,6 @@
 //! `tern bench programs`: what moving real programs takes, beside what `tern why` had forecast; and what part of their memory they need before it has followed.
 
-use crate::run::me;
+use crate::run::tern;
 use crate::soak::{Known, known_programs, start};
 use crate::stats::median_and_least;
 use crate::victim::{MINIMAL, Shape, Victim, compile};
@@ -146,7 +146,7 @@ struct Forecast {
 
 /// What `tern why` says; `None` if the process has gone.
 fn forecast(pid: i32, to: &str) -> Result<Option<Forecast>, Error> {
-    let done = Command::new(me()?)
+    let done = Command::new(tern()?)
         .args(["why", &pid.to_string()])
         .stdin(Stdio::null())
         .output()
@@ -167,7 +167,7 @@ fn read_forecast(text: &str, to: &str) -> Option<Forecast> {
 }
 
 fn go(pid: i32, to: &str, way: &str) -> Result<Option<Leg>, Error> {
-    let done = Command::new(me()?)
+    let done = Command::new(tern()?)
         .args(["move", &pid.to_string(), to, "--how", way, "--json"])
         .stdin(Stdio::null())
         .output()

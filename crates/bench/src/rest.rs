@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::Error;
-use crate::run::me;
 
 /// Clock ticks of /proc/PID/stat a second (`USER_HZ`, the same on all of Linux' machines that tern knows).
 const TICKS_PER_S: f64 = 100.0;
@@ -87,11 +86,7 @@ fn daemon() -> Result<u32, Error> {
     let told = crate::balance::ask(&["status", "--json"])?;
     let status: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
     let pid = status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-    pid.ok_or_else(|| Error::Failed {
-        command: format!("{} status", me().map(|m| m.display().to_string()).unwrap_or_default()),
-        status: "no PID".into(),
-        output: told,
-    })
+    pid.ok_or_else(|| Error::Failed { command: "tern status".into(), status: "no PID".into(), output: told })
 }
 
 fn read(path: impl AsRef<Path>) -> Result<String, Error> {

@@ -19,6 +19,12 @@ pub fn me() -> Result<PathBuf, Error> {
     std::env::current_exe().map_err(Error::system("finding this program"))
 }
 
+/// The tool that is measured: the one beside this program, else the one on the search path.
+pub fn tern() -> Result<PathBuf, Error> {
+    let beside = me()?.with_file_name("tern");
+    Ok(if beside.is_file() { beside } else { PathBuf::from("tern") })
+}
+
 fn command(place: &Where, argv: &[String]) -> Result<Command, Error> {
     Ok(match place {
         Where::Native => {
@@ -27,7 +33,7 @@ fn command(place: &Where, argv: &[String]) -> Result<Command, Error> {
             command
         }
         Where::On(node) => {
-            let mut command = Command::new(me()?);
+            let mut command = Command::new(tern()?);
             command.args(["run", "--on", node, "--"]).args(argv);
             command
         }

@@ -7,7 +7,7 @@ mod stop;
 mod victims;
 
 use crate::Error;
-use crate::run::me;
+use crate::run::tern;
 use clap::Args as ClapArgs;
 use display::Display;
 use gossip::Draw;
@@ -215,7 +215,7 @@ fn targets(named: &[String]) -> Result<Vec<String>, Error> {
 
 /// The other nodes that are there, as `tern nodes` says.
 fn other_nodes() -> Result<Vec<String>, Error> {
-    let out = Command::new(me()?).args(["nodes", "--json"]).output().map_err(Error::system("asking for nodes"))?;
+    let out = Command::new(tern()?).args(["nodes", "--json"]).output().map_err(Error::system("asking for nodes"))?;
     if !out.status.success() {
         let said = String::from_utf8_lossy(&out.stderr).trim_end().to_owned();
         return Err(Error::Refused { why: said.strip_prefix("tern: ").unwrap_or(&said).to_owned() });
@@ -228,7 +228,7 @@ fn other_nodes() -> Result<Vec<String>, Error> {
 
 /// `tern move`: moved, or why not.
 fn move_to(pid: i32, place: &str, way: &str, rate: Option<&str>) -> Result<Result<(), String>, Error> {
-    let out = Command::new(me()?)
+    let out = Command::new(tern()?)
         .args(["move", &pid.to_string(), place, "--how", way, "--max-freeze", "20ms"])
         .args(rate.map(|rate| format!("--rate={rate}")))
         .stdin(Stdio::null())

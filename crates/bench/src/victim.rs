@@ -1,7 +1,7 @@
 //! The process that is moved, and moving it.
 
 use crate::Error;
-use crate::run::me;
+use crate::run::tern;
 use ctl::moves::Leg;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ impl Victim {
 
     /// Moves it.
     pub fn relocate(&self, to: &str, more: &[String]) -> Result<Vec<Leg>, Error> {
-        let mut command = Command::new(me()?);
+        let mut command = Command::new(tern()?);
         command.args(["move", &self.pid().to_string(), to, "--json"]).args(more).stdin(Stdio::null());
         let done = command.output().map_err(Error::system("running tern move"))?;
         let failed =

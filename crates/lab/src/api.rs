@@ -9,6 +9,7 @@ use rustix::thread::ThreadNameSpaceType;
 
 use crate::error::{Context, Error, Result};
 use crate::options::Options;
+use crate::programs::Programs;
 use crate::state::State;
 use crate::{
     cgroup, cluster,
@@ -22,7 +23,7 @@ const NODE_END: std::time::Duration = std::time::Duration::from_secs(30);
 /// A lab that goes down when this is dropped.
 #[derive(Debug)]
 pub struct Lab {
-    binary: PathBuf,
+    tern: PathBuf,
     state: State,
 }
 
@@ -57,10 +58,11 @@ impl Lab {
         format!("{prefix}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)).parse()
     }
 
-    /// Makes a lab with this tern binary.
-    pub fn up(binary: impl Into<PathBuf>, options: &Options) -> Result<Lab> {
-        let binary = binary.into();
-        let mut command = Command::new(&binary);
+    /// Makes a lab of nodes that run this tern; `tern-lab` lies beside it.
+    pub fn up(tern: impl Into<PathBuf>, options: &Options) -> Result<Lab> {
+        let tern = tern.into();
+        let program = Programs::beside(&tern);
+        let mut command = Command::new(&program);
         command.args(["lab", "--name", options.name.as_str(), "up", "--nodes", &options.nodes.to_string()]);
         let mut given = |name: &str, value: Option<String>| {
             if let Some(value) = value {
@@ -82,14 +84,14 @@ impl Lab {
         } else {
             command.arg("--bare");
         }
-        let output = command.stdin(Stdio::null()).output().context(|| format!("run {}", binary.display()))?;
+        let output = command.stdin(Stdio::null()).output().context(|| format!("run {}", program.display()))?;
         if !output.status.success() {
             return Err(Error::Setup {
                 who: "tern lab up".into(),
                 reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             });
         }
-        Ok(Lab { binary, state: State::load(&options.name)? })
+        Ok(Lab { tern, state: State::load(&options.name)? })
     }
 
     /// What is known about it.
@@ -104,7 +106,7 @@ impl Lab {
 
     /// The `tern lab SUBCOMMAND` of this lab.
     pub fn command(&self, subcommand: &str) -> Command {
-        let mut command = Command::new(&self.binary);
+        let mut command = Command::new(Programs::beside(&self.tern));
         command.args(["lab", "--name", self.state.options.name.as_str(), subcommand]);
         command
     }
@@ -242,7 +244,7 @@ impl Lab {
 
     /// The tern binary of this lab.
     pub fn binary(&self) -> &Path {
-        &self.binary
+        &self.tern
     }
 }
 

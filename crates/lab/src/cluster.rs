@@ -13,6 +13,7 @@ use crate::error::{Context, Error, Result};
 use crate::exec::{LOG, daemon_has_ended, start_daemon};
 use crate::machine::client;
 use crate::process::{Process, members};
+use crate::programs::{LAB, TERN};
 use crate::state::{NodeState, State};
 
 /// How long the cluster may take, beside [`PER_NODE`].
@@ -80,9 +81,20 @@ pub fn kill_daemon(node: &NodeState) -> Result<()> {
 /// Kills the node's daemon and starts another with these flags; returns when that answers.
 pub fn restart_daemon(node: &NodeState, flags: &[String]) -> Result<()> {
     kill_daemon(node)?;
-    let words: Vec<OsString> = std::iter::once("ternd".into()).chain(flags.iter().map(OsString::from)).collect();
+    let words: Vec<OsString> =
+        daemon_words(node).iter().map(OsString::from).chain(flags.iter().map(OsString::from)).collect();
     start_daemon(node, &words)?;
     Daemon { node }.wait(Instant::now() + LIMIT, |_| true)
+}
+
+/// The words that begin the command line of a node's daemon.
+fn daemon_words(node: &NodeState) -> &'static [&'static str] {
+    if node.pace > 1 { &[LAB, "daemon"] } else { &["ternd"] }
+}
+
+/// The words that begin a command line of the tool, if its process goes on as the daemon.
+fn tool_words(node: &NodeState) -> &'static [&'static str] {
+    if node.pace > 1 { &[LAB, "as-node"] } else { &[TERN] }
 }
 
 struct Daemon<'a> {
@@ -94,7 +106,7 @@ impl Daemon<'_> {
     fn start<'a>(node: &'a NodeState, command: &[String]) -> Result<Daemon<'a>> {
         let address = node.address.to_string();
         let options = ["--name", &node.name, "--addr", &address, "--daemon"];
-        let words = std::iter::once("tern").chain(command.iter().map(String::as_str)).chain(options);
+        let words = tool_words(node).iter().copied().chain(command.iter().map(String::as_str)).chain(options);
         let argv: Vec<OsString> = words.map(OsString::from).collect();
         start_daemon(node, &argv)?;
         Ok(Daemon { node })

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use crate::init::Task;
 use crate::machine::boot::BOOT_LIMIT;
 use crate::options::{LabName, Options};
 use crate::process::{Process, Signals, reap};
+use crate::programs::Programs;
 use crate::state::{NodeState, State, address, directory, make_directory};
 use crate::{link, relay, spawn, teardown};
 
@@ -110,8 +111,8 @@ pub enum Order {
     Make {
         /// What it is to be like.
         options: Box<Options>,
-        /// The tern binary that all run.
-        binary: PathBuf,
+        /// What the lab and its nodes run.
+        programs: Programs,
     },
     /// It is complete: keep it when this channel ends.
     Commit,
@@ -136,14 +137,14 @@ pub fn lock(name: &LabName, limit: Duration) -> Result<UnixListener> {
 /// The role `__lab-hub`: standard input is the channel to `up`.
 pub fn main() -> Result<()> {
     let mut control = Channel::standard_input()?;
-    let Order::Make { options, binary } = control.receive()? else { return Ok(()) };
+    let Order::Make { options, programs } = control.receive()? else { return Ok(()) };
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])?;
     let locked = lock(&options.name, Duration::from_secs(20));
     let lock = match locked {
         Ok(lock) => lock,
         Err(error) => return control.answer(&Err(error)),
     };
-    let mut hub = Hub { options: *options, binary, inits: Vec::new(), channels: Vec::new(), relay: None };
+    let mut hub = Hub { options: *options, programs, inits: Vec::new(), channels: Vec::new(), relay: None };
     let built = teardown::clear(&hub.options.name).and_then(|()| hub.build());
     control.answer(&built)?;
     if built.is_ok() {
@@ -156,7 +157,7 @@ pub fn main() -> Result<()> {
 
 struct Hub {
     options: Options,
-    binary: PathBuf,
+    programs: Programs,
     /// Inits of the nodes, n1 first. They are children that only `reap` forgets, so a PID here is never another process.
     inits: Vec<i32>,
     /// One per init: it ends when this closes.
@@ -177,7 +178,7 @@ impl Hub {
         for index in 1..=self.options.all_nodes() {
             let (channel, end) = Channel::pair()?;
             let machine = self.options.is_machine(index);
-            self.inits.push(spawn::init(&self.binary, &format!("n{index}"), &end, machine)?);
+            self.inits.push(spawn::init(&self.programs.lab, &format!("n{index}"), &end, machine)?);
             self.channels.push(channel);
         }
         match self.options.delay_us {
@@ -190,8 +191,8 @@ impl Hub {
         self.make_machine_ports()?;
         link::set_ports(&self.options)?;
         let nodes = self.set_up_nodes(&hierarchies, &staging)?;
-        let (options, binary) = (self.options.clone(), self.binary.clone());
-        State { options, binary, hub: Process::current()?, nodes }.save()
+        let (options, programs) = (self.options.clone(), self.programs.clone());
+        State { options, programs, hub: Process::current()?, nodes }.save()
     }
 
     /// Links of the virtual machines, and the switch's own address, from which their agents are asked.
@@ -207,7 +208,7 @@ impl Hub {
 
     fn start_relay(&mut self, delay_us: u64) -> Result<()> {
         let (mut channel, end) = Channel::pair()?;
-        let child = Command::new(&self.binary)
+        let child = Command::new(&self.programs.lab)
             .arg("__lab-relay")
             .stdin(Stdio::from(end))
             .stdout(Stdio::null())
@@ -236,7 +237,7 @@ impl Hub {
             channel.send(&Task {
                 index,
                 options: self.options.clone(),
-                binary: self.binary.clone(),
+                programs: self.programs.clone(),
                 staging: staging.to_owned(),
                 hierarchies: hierarchies.to_owned(),
                 cgroups: cgroups.clone(),

@@ -15,6 +15,7 @@ use crate::link;
 use crate::machine::boot::Machine;
 use crate::options::Options;
 use crate::process::{Signals, reap};
+use crate::programs::Programs;
 use crate::root::Root;
 use crate::state::address;
 
@@ -25,8 +26,8 @@ pub struct Task {
     pub index: u32,
     /// The lab.
     pub options: Options,
-    /// The tern binary on this machine.
-    pub binary: PathBuf,
+    /// The programs on this machine.
+    pub programs: Programs,
     /// An empty directory on this machine.
     pub staging: PathBuf,
     /// Hierarchies to show in the node.
@@ -75,7 +76,8 @@ fn set_up(task: &Task) -> Result<()> {
         node: &node,
         home: task.index == 1,
         foreign: task.options.foreign.contains(&node),
-        binary: &task.binary,
+        programs: &task.programs,
+        paced: task.options.pace > 1,
         staging: &task.staging,
         hosts: &hosts(task.options.all_nodes()),
         hierarchies: &task.hierarchies,

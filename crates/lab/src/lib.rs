@@ -18,7 +18,7 @@
 //! | | n1, the home | all other nodes |
 //! | --- | --- | --- |
 //! | root | this machine's tree | a tmpfs: `bin dev etc home proc run sys tmp var` and nothing else |
-//! | programs | this machine's | `/bin/tern`, `/bin/ternd` |
+//! | programs | this machine's | `/bin/tern`, `/bin/tern-lab`, `/bin/ternd` |
 //! | private | `/tmp /var/tmp /home /run /dev/shm /etc/hostname /etc/hosts` | everything |
 //! | `/proc`, `/sys` (read-only), `/sys/fs/cgroup` | its own | its own |
 //! | `/dev` | this machine's | `null zero full random urandom tty fuse userfaultfd pts ptmx shm fd stdin stdout stderr` |
@@ -40,6 +40,7 @@ mod machine;
 mod netlink;
 mod options;
 mod process;
+mod programs;
 mod relay;
 mod root;
 mod spawn;
@@ -52,6 +53,7 @@ pub use cli::{Args, Command, run};
 pub use error::Error;
 pub use machine::provide as provide_machines;
 pub use options::{LabName, Options, Share};
+pub use programs::{LAB as PROGRAM, Programs};
 pub use state::{NodeState, State};
 
 /// Runs the role that `argv` (without the program's name) names, if it is one of the lab's: `__lab-hub`, `__lab-init`, `__lab-relay`,

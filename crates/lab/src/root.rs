@@ -1,7 +1,7 @@
 //! The files of a node: a tree of its own for all but n1, which sees this machine's with private places put over it.
 
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, moun
 
 use crate::cgroup::Hierarchy;
 use crate::error::{Context, Result};
+use crate::programs::{self, Programs};
 
 /// What the files of a node depend on.
 pub struct Root<'a> {
@@ -19,8 +20,10 @@ pub struct Root<'a> {
     pub home: bool,
     /// Made-up user and library files.
     pub foreign: bool,
-    /// The tern binary on this machine.
-    pub binary: &'a Path,
+    /// The programs on this machine.
+    pub programs: &'a Programs,
+    /// The policy's pace is not 1: `tern-lab` is the node's daemon.
+    pub paced: bool,
     /// An empty directory of this machine that new trees may be mounted on.
     pub staging: &'a Path,
     /// Contents of `/etc/hosts`.
@@ -33,7 +36,7 @@ const DEVICES: [&str; 9] =
     ["null", "zero", "full", "random", "urandom", "tty", "fuse", "userfaultfd", "cpu_dma_latency"];
 const SAFE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-impl Root<'_> {
+impl<'a> Root<'a> {
     /// Sets the node's files up. Must be called in the node's mount, PID, network and cgroup namespaces.
     pub fn set_up(&self) -> Result<()> {
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
@@ -47,8 +50,7 @@ impl Root<'_> {
     /// This machine's tree; private places are mounted over it, so that nothing of it changes.
     fn set_up_home(&self) -> Result<()> {
         // By descriptor: the binary may lie below a directory that is about to be covered.
-        let binary = rustix::fs::open(self.binary, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            .context(|| format!("open {}", self.binary.display()))?;
+        let held = self.held()?;
         for (path, mode) in
             [("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/home", 0o755), ("/run", 0o755), ("/dev/shm", 0o1777)]
         {
@@ -61,8 +63,11 @@ impl Root<'_> {
         for directory in ["/run/lab", "/run/lab/bin", "/run/lab/etc"] {
             make_directory(directory, 0o755)?;
         }
-        bind_file(format!("/proc/self/fd/{}", binary.as_raw_fd()).as_ref(), "/run/lab/bin/tern")?;
-        link("tern", "/run/lab/bin/ternd")?;
+        for (name, program) in held {
+            let source = format!("/proc/self/fd/{}", program.as_raw_fd());
+            bind_file(source.as_ref(), Path::new("/run/lab/bin").join(name))?;
+        }
+        link(self.daemon(), "/run/lab/bin/ternd")?;
         for (name, text) in self.names() {
             let (private, shown) = (format!("/run/lab/etc/{name}"), format!("/etc/{name}"));
             write(&private, &text)?;
@@ -83,8 +88,10 @@ impl Root<'_> {
             let shared = matches!(path, "tmp" | "var/tmp" | "dev/shm");
             make_directory(at(path), if shared { 0o1777 } else { 0o755 })?;
         }
-        bind_file(self.binary, at("bin/tern"))?;
-        link("tern", at("bin/ternd"))?;
+        for (name, program) in self.programs() {
+            bind_file(program, at("bin").join(name))?;
+        }
+        link(self.daemon(), at("bin/ternd"))?;
         for (name, text) in self.names() {
             write(at("etc").join(name), &text)?;
         }
@@ -99,6 +106,24 @@ impl Root<'_> {
         rustix::process::pivot_root(".", ".").context(|| "make the node's tree its root")?;
         unmount(".", UnmountFlags::DETACH).context(|| "leave this machine's tree")?;
         std::env::set_current_dir("/").context(|| "enter the node's root")
+    }
+
+    fn programs(&self) -> [(&'static str, &'a Path); 2] {
+        [(programs::TERN, &self.programs.tern), (programs::LAB, &self.programs.lab)]
+    }
+
+    /// The programs, opened.
+    fn held(&self) -> Result<Vec<(&'static str, OwnedFd)>> {
+        let open = |(name, path): (&'static str, &Path)| {
+            let held = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            Ok((name, held.context(|| format!("open {}", path.display()))?))
+        };
+        self.programs().into_iter().map(open).collect()
+    }
+
+    /// The program that `ternd` is.
+    fn daemon(&self) -> &'static str {
+        if self.paced { programs::LAB } else { programs::TERN }
     }
 
     fn names(&self) -> [(&'static str, String); 2] {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context, Error, Result};
 use crate::options::{LabName, Options};
 use crate::process::Process;
+use crate::programs::Programs;
 
 /// Where labs keep their state.
 pub const LABS: &str = "/run/tern-lab";
@@ -22,8 +23,8 @@ const RACES: u32 = 1000;
 pub struct State {
     /// What was asked for.
     pub options: Options,
-    /// The tern binary that all its processes run.
-    pub binary: PathBuf,
+    /// What the lab and its nodes run.
+    pub programs: Programs,
     /// The hub; it holds the switch's network namespace.
     pub hub: Process,
     /// The nodes, n1 first.

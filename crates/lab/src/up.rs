@@ -1,7 +1,6 @@
 //! Bringing a lab up: the hub first, then the cluster in it.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::cluster;
@@ -9,6 +8,7 @@ use crate::error::{Context, Error, Result};
 use crate::hub::{Channel, Order};
 use crate::machine::{self, boot::BOOT_LIMIT};
 use crate::options::Options;
+use crate::programs::Programs;
 use crate::relay;
 use crate::state::State;
 
@@ -40,11 +40,11 @@ pub fn up(options: Options) -> Result<State> {
 
 /// Starts the hub and waits until all nodes are set up. Until `Commit` is sent, the lab ends with the channel.
 fn start_hub(options: Options) -> Result<Channel> {
-    let binary: PathBuf = std::env::current_exe().context(|| "find the tern binary")?;
+    let programs = Programs::of_this_process()?;
     let (mut control, end) = Channel::pair()?;
     let name = options.name.clone();
     let machines = options.machines > 0;
-    let mut command = Command::new(&binary);
+    let mut command = Command::new(&programs.lab);
     command.args(["__lab-hub", name.as_str()]).stdin(Stdio::from(end)).stdout(Stdio::null()).stderr(Stdio::null());
     command.current_dir("/");
     // SAFETY: setsid is async-signal-safe.
@@ -54,10 +54,10 @@ fn start_hub(options: Options) -> Result<Channel> {
             Ok(())
         })
     };
-    command.spawn().context(|| format!("start the hub ({})", binary.display()))?;
+    command.spawn().context(|| format!("start the hub ({})", programs.lab.display()))?;
     // The command holds the hub's end of the channel; without it, a hub that dies is seen at once.
     drop(command);
-    control.send(&Order::Make { options: Box::new(options), binary })?;
+    control.send(&Order::Make { options: Box::new(options), programs })?;
     if machines {
         control.limit(BOOT_LIMIT * 2)?;
     }

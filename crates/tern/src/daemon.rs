@@ -18,6 +18,7 @@ const SERVES_WITHIN: Duration = Duration::from_secs(20);
 /// Most that is read of what one said that has ended, bytes.
 const WORDS_BYTES: u64 = 16 << 10;
 
+/// `ternd`
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Start in the background, and end when it serves
@@ -42,16 +43,24 @@ pub struct Args {
     /// `huge-pages`: memory that is full arrives in huge pages though its program did not ask for them (memory)
     #[arg(long, env = os::expenses::FORBIDDEN, value_delimiter = ',', value_name = "EXPENSE", value_parser = os::expenses::Expense::ALL.map(os::expenses::Expense::name))]
     without: Vec<String>,
-    /// Act as if the wall clock were off by so many milliseconds
-    #[arg(long, hide = true, default_value_t = 0, allow_hyphen_values = true, value_name = "MS")]
-    pretend_clock_offset: i64,
-    /// Run the policy, and the gossip of loads, so many times as fast: for experiments with short jobs
-    #[arg(long, hide = true, env = "TERN_PACE", default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pace: u32,
+}
+
+/// The time that a daemon goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    /// How many times as fast as the machine's the clock of the policy and of its gossip runs.
+    pub pace: u32,
+    /// How far the wall clock is ahead of the machine's, microseconds.
+    pub offset_us: i64,
+}
+
+impl Clocks {
+    /// The machine's own.
+    pub const MACHINE: Clocks = Clocks { pace: 1, offset_us: 0 };
 }
 
 /// Runs the daemon, starts it in the background, or prints its unit; the exit status.
-pub fn main(args: &Args, dirs: &Dirs) -> u8 {
+pub fn main(args: &Args, dirs: &Dirs, clocks: Clocks) -> u8 {
     if args.unit {
         print!("{}", unit());
         return 0;
@@ -61,7 +70,7 @@ pub fn main(args: &Args, dirs: &Dirs) -> u8 {
         let words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach" && word != "daemon").collect();
         return background(dirs, &words);
     }
-    match run(args, dirs) {
+    match run(args, dirs, clocks) {
         Ok(()) => 0,
         Err(e) => {
             // Whoever started it in the background may have gone.
@@ -135,7 +144,7 @@ fn start(dirs: &Dirs, words: &[OsString]) -> Result<u32, Box<dyn Error>> {
     Err(format!("it has not answered within {SERVES_WITHIN:?}").into())
 }
 
-fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
+fn run(args: &Args, dirs: &Dirs, clocks: Clocks) -> Result<(), Box<dyn Error>> {
     if args.in_background {
         os::process::lead_session()?;
     }
@@ -152,8 +161,8 @@ fn run(args: &Args, dirs: &Dirs) -> Result<(), Box<dyn Error>> {
         rooms_max: args.rooms,
         rooms_memory_percent: args.rooms_memory,
         forbidden: args.without.join(","),
-        clock_offset_us: args.pretend_clock_offset.saturating_mul(1000),
-        pace: args.pace,
+        clock_offset_us: clocks.offset_us,
+        pace: clocks.pace,
         stays: deputy::stays,
         probe: crate::doctor::findings,
     })?;

@@ -47,6 +47,7 @@ fn stewards_leases() -> Vec<KernelLease> {
     os::leases::all().unwrap_or_default().into_iter().filter(is_steward).collect()
 }
 
+/// What this machine offers, and what its stewards hold leases of.
 pub fn findings() -> Vec<Finding> {
     let features = probe();
     let mut findings: Vec<Finding> = features

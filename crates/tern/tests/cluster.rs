@@ -239,7 +239,7 @@ fn doctor_tests_a_pair() {
     }
     // The same node with a wrong clock and without places is no target, in words.
     nodes[1].kill();
-    nodes[1].start(&["--pretend-clock-offset", "25", "--rooms", "0"]);
+    nodes[1].start_ahead(25, &["--rooms", "0"]);
     nodes[0].sees_alive(&["n1", "n2"]);
     let skewed = nodes[0].tern(&["doctor", "n2", "--json"]);
     assert_eq!(skewed.status.code(), Some(1));

@@ -73,7 +73,7 @@ fn names(text: &str) -> BTreeSet<String> {
 fn what_a_node_sees() {
     let lab = up(&Options { foreign: vec!["n3".into()], ..bare(3) });
     assert_eq!(listing(&lab, "n2", "/"), names("bin dev etc home proc run sys tmp var"));
-    assert_eq!(listing(&lab, "n2", "/bin"), names("tern ternd"));
+    assert_eq!(listing(&lab, "n2", "/bin"), names("tern tern-lab ternd"));
     assert_eq!(listing(&lab, "n2", "/etc"), names("hostname hosts"));
     let mut devices = names("fd full fuse null ptmx pts random shm stderr stdin stdout tty urandom zero");
     let those_that_are =

@@ -2,7 +2,7 @@
 
 use super::{Job, refused};
 use crate::Error;
-use crate::run::me;
+use crate::run::{me, tern};
 use serde_json::Value;
 use sim::Scenario;
 use std::process::Command;
@@ -36,7 +36,7 @@ pub struct Cluster {
 
 /// What this tool says to such a question.
 pub fn ask(words: &[&str]) -> Result<String, Error> {
-    let done = Command::new(me()?).args(words).output().map_err(Error::system("running tern"))?;
+    let done = Command::new(tern()?).args(words).output().map_err(Error::system("running tern"))?;
     match done.status.success() {
         true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
         false => Err(Error::Failed {
@@ -120,7 +120,7 @@ fn rates(nodes: &[String], wanted: &[f64], unit: f64) -> Result<Rates, Error> {
     let job = |node: &String, speed: f64| -> Result<Job, Error> {
         let rounds = |seconds: f64| ((about * unit * speed * seconds) as u64).max(1).to_string();
         let me = me()?;
-        let mut command = Command::new(&me);
+        let mut command = Command::new(tern()?);
         command.args(["run", "--on", node, "--"]).arg(&me).args([
             "__bench-guest",
             "job",

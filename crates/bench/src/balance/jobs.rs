@@ -5,7 +5,7 @@ use super::cluster::{Cluster, ask, others};
 use super::job::now_ns;
 use crate::Error;
 use crate::guest::burn;
-use crate::run::me;
+use crate::run::{me, tern};
 use rustix::time::ClockId;
 use sim::{Strategy, Workload};
 use std::process::{Child, Command, Stdio};
@@ -119,7 +119,7 @@ fn moves() -> Result<usize, Error> {
 fn guest(cluster: &Cluster, column: Strategy, number: usize, words: &[&str]) -> Result<Command, Error> {
     let me = me()?;
     let in_turn = &cluster.nodes[number % cluster.nodes.len()];
-    let mut command = Command::new(&me);
+    let mut command = Command::new(tern()?);
     command.arg("run");
     match column {
         Strategy::Static => drop(command.args(["--on", in_turn])),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::{client, cpio::Archive, elf, inside, kernel};
 use crate::error::{Context, Error, Result};
 use crate::init::Task;
+use crate::programs::{LAB, TERN};
 use crate::state::{address, hardware_address};
 
 /// How long a machine may take to boot; it takes about ten seconds on an idle machine.
@@ -93,7 +94,7 @@ fn command(task: &Task, node: &str, image: &Path, files: &Path, console: &Path) 
         .arg(image)
         .arg("-initrd")
         .arg(files)
-        .args(["-append", &format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/bin/tern -- {}", inside::FIRST)])
+        .args(["-append", &format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/bin/tern-lab -- {}", inside::FIRST)])
         .arg("-serial")
         .arg(format!("file:{}", console.display()))
         .args(["-netdev", &format!("tap,id=net,ifname={node},script=no,downscript=no")])
@@ -107,8 +108,10 @@ fn first_files(task: &Task, kernel: &kernel::Kernel) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     ["bin", "dev", "proc", "root", "modules"].iter().for_each(|directory| archive.directory(directory));
     archive.device("dev/console", (5, 1));
-    let program = fs::read(&task.binary).context(|| format!("read {}", task.binary.display()))?;
-    archive.file("bin/tern", elf::loaded(&program).as_deref().unwrap_or(&program));
+    for (name, path) in [(TERN, &task.programs.tern), (LAB, &task.programs.lab)] {
+        let program = fs::read(path).context(|| format!("read {}", path.display()))?;
+        archive.file(&format!("bin/{name}"), elf::loaded(&program).as_deref().unwrap_or(&program));
+    }
     for (index, module) in kernel::MODULES.iter().enumerate() {
         archive.file(&format!("modules/{index:02}"), &kernel.module(module)?);
     }

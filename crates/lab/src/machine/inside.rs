@@ -15,6 +15,7 @@ use super::agent;
 use crate::error::{Context, Result, chain};
 use crate::link;
 use crate::options::Options;
+use crate::programs::{LAB, TERN};
 
 /// The first process, on the files that the kernel has unpacked.
 pub const FIRST: &str = "__lab-machine-first";
@@ -41,7 +42,7 @@ pub fn first() -> Result<()> {
 pub fn second() -> Result<()> {
     end_on_failure(|| {
         set_up()?;
-        let agent = Command::new("/bin/tern").arg(agent::ROLE).spawn().context(|| "start the agent")?;
+        let agent = Command::new("/bin/tern-lab").arg(agent::ROLE).spawn().context(|| "start the agent")?;
         reap_until_end(agent.id())
     })
 }
@@ -55,20 +56,25 @@ fn end_on_failure(work: impl FnOnce() -> Result<()>) -> Result<()> {
     reboot(RebootCommand::PowerOff).context(|| "switch the machine off")
 }
 
+/// What a node runs.
+const PROGRAMS: [&str; 2] = ["/bin/tern", "/bin/tern-lab"];
+
 fn move_root() -> Result<()> {
     for module in names_in("/modules")? {
         load(&Path::new("/modules").join(module))?;
     }
     mount_at("tmpfs", "/root", "tmpfs", "mode=755,size=80%")?;
     fs::create_dir("/root/bin").context(|| "make /bin")?;
-    fs::copy("/bin/tern", "/root/bin/tern").context(|| "copy tern")?;
+    for program in PROGRAMS {
+        fs::copy(program, format!("/root{program}")).context(|| format!("copy {program}"))?;
+    }
     fs::copy(format!("/{PLAN}"), format!("/root/{PLAN}")).context(|| "copy the plan")?;
     // What stays below is memory that nobody can reach any more.
-    let _ = (fs::remove_dir_all("/modules"), fs::remove_file("/bin/tern"));
+    let _ = (fs::remove_dir_all("/modules"), PROGRAMS.map(fs::remove_file));
     std::env::set_current_dir("/root").context(|| "enter the node's files")?;
     mount_move(".", "/").context(|| "make the node's files the root")?;
     rustix::process::chroot(".").context(|| "enter the root")?;
-    Err(Command::new("/bin/tern").arg(SECOND).exec()).context(|| "go on as the node")
+    Err(Command::new("/bin/tern-lab").arg(SECOND).exec()).context(|| "go on as the node")
 }
 
 fn load(module: &Path) -> Result<()> {
@@ -106,7 +112,8 @@ fn set_up() -> Result<()> {
     for (target, name) in [("/proc/self/fd", "fd"), ("/proc/self/fd/0", "stdin"), ("/proc/self/fd/1", "stdout")] {
         symlink(target, Path::new("/dev").join(name)).context(|| format!("link /dev/{name}"))?;
     }
-    symlink("tern", "/bin/ternd").context(|| "link ternd")?;
+    let daemon = if plan.options.pace > 1 { LAB } else { TERN };
+    symlink(daemon, "/bin/ternd").context(|| "link ternd")?;
     let node = format!("n{}", plan.index);
     rustix::system::sethostname(node.as_bytes()).context(|| "set the host name")?;
     write("/etc/hostname", &format!("{node}\n"))?;

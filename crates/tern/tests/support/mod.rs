@@ -101,12 +101,22 @@ impl Node {
 
     /// Starts the daemon and waits until it serves.
     pub fn start(&mut self, args: &[&str]) {
-        let mut all = vec!["daemon"];
-        all.extend(args);
+        let program = self.command(&[]);
+        self.start_program(program, args);
+    }
+
+    /// Starts a daemon whose clock is ahead by so many milliseconds.
+    pub fn start_ahead(&mut self, offset_ms: u32, args: &[&str]) {
+        let offset_ms = offset_ms.to_string();
+        let mut program = Command::new(lab::Programs::beside(&tern()));
+        program.env("TERN_STATE", self.state()).env("TERN_RUN", self.run_dir());
+        self.start_program(program, &[&["--pretend-clock-offset", &offset_ms], args].concat());
+    }
+
+    fn start_program(&mut self, mut program: Command, args: &[&str]) {
         let listen = self.listen.map(|a| a.to_string());
-        all.extend(listen.iter().flat_map(|a| ["--listen", a.as_str()]));
-        let child = self
-            .command(&all)
+        program.arg("daemon").args(args).args(listen.iter().flat_map(|a| ["--listen", a.as_str()]));
+        let child = program
             .env("TERN_LOG", "debug")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -9,14 +9,14 @@ const FILE_BYTES: u64 = 1 << 20;
 
 /// Scenarios that come with tern.
 const KNOWN: [(&str, &str); 8] = [
-    ("table1", include_str!("../../../scenarios/table1.toml")),
-    ("fig2", include_str!("../../../scenarios/fig2.toml")),
-    ("fig3", include_str!("../../../scenarios/fig3.toml")),
-    ("speeds", include_str!("../../../scenarios/speeds.toml")),
-    ("speeds-random", include_str!("../../../scenarios/speeds-random.toml")),
-    ("usher", include_str!("../../../scenarios/usher.toml")),
-    ("arrivals", include_str!("../../../scenarios/arrivals.toml")),
-    ("ten-thousand", include_str!("../../../scenarios/ten-thousand.toml")),
+    ("table1", include_str!("../../../../../scenarios/table1.toml")),
+    ("fig2", include_str!("../../../../../scenarios/fig2.toml")),
+    ("fig3", include_str!("../../../../../scenarios/fig3.toml")),
+    ("speeds", include_str!("../../../../../scenarios/speeds.toml")),
+    ("speeds-random", include_str!("../../../../../scenarios/speeds-random.toml")),
+    ("usher", include_str!("../../../../../scenarios/usher.toml")),
+    ("arrivals", include_str!("../../../../../scenarios/arrivals.toml")),
+    ("ten-thousand", include_str!("../../../../../scenarios/ten-thousand.toml")),
 ];
 
 #[derive(Debug, clap::Args)]
