@@ -1,11 +1,13 @@
-//! Developer commands: `cargo xtask check | test [--quick|--full] [--strict] | fuzz | demo | lab ...`
+//! Developer commands: `cargo xtask check | test [SUITE...|--changed] [--quick|--full] [--strict] | fuzz | dist | demo | lab ...`
 
 mod check;
 mod demo;
+mod dist;
 mod fuzz;
 mod house;
 mod packages;
 mod said;
+mod select;
 mod test;
 mod tool;
 mod watch;
@@ -16,10 +18,13 @@ const USAGE: &str = "\
 cargo xtask check            formatting, lints, documentation, dependencies' licences, layers, file lengths, rules of the house
 cargo xtask check --tighten  notes that files break rules of the house (xtask/house.txt) less often than before
 cargo xtask test [--quick]   everything that can be tested here, real labs included; needs root
+cargo xtask test SUITE...    these alone: crates (policy), test programs of the whole (moving), or of a crate (os/filters)
+cargo xtask test --changed   what the difference to the branch main reaches
 cargo xtask test --full      also what takes long
 cargo xtask test --strict    a test that passes only at its second try counts as failed
 cargo xtask fuzz [TARGET] [SECONDS]  one fuzz target, or all; a minute each; needs a nightly compiler, and root
 cargo xtask demo             a lab of 3 nodes, programs placed on a node that has nothing installed
+cargo xtask dist             what is installed on machines, without symbols, in target/dist
 cargo xtask lab ARGS         tern lab ARGS, with the binary of this tree";
 
 fn main() -> ExitCode {
@@ -33,6 +38,7 @@ fn main() -> ExitCode {
         ["fuzz"] => fuzz::run(None, "60"),
         ["fuzz", target] => fuzz::run(Some(target), "60"),
         ["fuzz", target, seconds] => fuzz::run(Some(target), seconds),
+        ["dist"] => dist::run(),
         ["demo"] => demo::run_demo(),
         ["lab", ref rest @ ..] => tool::build_release().and_then(|tern| tool::pass_on(&tern, rest)),
         _ => Err(USAGE.into()),

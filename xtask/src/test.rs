@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::packages;
 use crate::said::{Count, Said};
+use crate::select::{Scope, Selection, Targets};
 use crate::tool::{self, Executable, Result, cargo, executables, tree};
 use crate::watch::{self, Ended};
 
@@ -36,23 +37,33 @@ impl Extent {
 const AGAIN_MAX: usize = 5;
 
 /// What is run, and how severe the judgement is.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Plan {
+    pub selection: Selection,
     pub extent: Extent,
     pub judgement: Judgement,
 }
 
 impl Plan {
-    /// Reads the words after `cargo xtask test`; `None` for an unknown word.
+    /// Reads the words after `cargo xtask test`; `None` if they have no meaning.
     pub fn from_flags(flags: &[&str]) -> Option<Plan> {
-        let mut plan = Plan { extent: Extent::Normal, judgement: Judgement::Lenient };
+        let mut plan = Plan { selection: Selection::All, extent: Extent::Normal, judgement: Judgement::Lenient };
+        let mut names = Vec::new();
         for flag in flags {
             match *flag {
                 "--quick" => plan.extent = Extent::Quick,
                 "--full" => plan.extent = Extent::Full,
                 "--strict" => plan.judgement = Judgement::Strict,
+                "--changed" => plan.selection = Selection::Changed,
+                name if !name.starts_with('-') => names.push(name.to_owned()),
                 _ => return None,
             }
+        }
+        match (names.is_empty(), &plan.selection) {
+            (true, _) => {}
+            (false, Selection::All) => plan.selection = Selection::Named(names),
+            // Either what is named, or what has changed.
+            (false, _) => return None,
         }
         Some(plan)
     }
@@ -80,9 +91,12 @@ pub fn run(plan: Plan) -> Result<()> {
         println!("not root: tests that need namespaces of their own will fail (try sudo -E)");
     }
     is_seen_by_all(tree())?;
+    let targets = plan.selection.targets()?;
     packages::provide()?;
-    let tern = tool::build_release()?;
-    let programs = build_tests(extent)?;
+    // No other crate's tests run the whole.
+    let is_whole = targets.as_ref().is_none_or(|targets| targets.contains_key("tern"));
+    let tern = if is_whole { tool::build_release()? } else { PathBuf::from("tern") };
+    let programs = build_tests(targets, extent)?;
     let notes = Notes::new();
     let (mut total, mut failures, mut left_out) = (Count::default(), Vec::new(), Vec::new());
     for program in &programs {
@@ -179,19 +193,32 @@ fn closed(tree: &Path) -> Option<&Path> {
     tree.ancestors().find(|dir| dir.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o001 == 0))
 }
 
-fn build_tests(extent: Extent) -> Result<Vec<Executable>> {
+/// Builds the test programs of a run.
+fn build_tests(targets: Option<Targets>, extent: Extent) -> Result<Vec<Executable>> {
+    let Some(targets) = targets else { return build(&["--workspace"], &Scope::Crate, extent) };
+    let mut programs = Vec::new();
+    for (package, scope) in &targets {
+        programs.extend(build(&["--package", package], scope, extent)?);
+    }
+    Ok(programs)
+}
+
+fn build(packages: &[&str], scope: &Scope, extent: Extent) -> Result<Vec<Executable>> {
     let mut command = cargo();
-    command.args([
-        "test",
-        "--no-run",
-        "--workspace",
-        "--features",
-        "tern/faults",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
-    if extent == Extent::Quick {
-        command.args(["--lib", "--bins"]);
+    command.args(["test", "--no-run"]).args(packages);
+    // Named faults are a feature of the whole alone.
+    if packages.iter().any(|word| ["--workspace", "tern"].contains(word)) {
+        command.args(["--features", "tern/faults"]);
+    }
+    command.args(["--message-format", "json-render-diagnostics"]);
+    match scope {
+        Scope::Programs(names) => {
+            command.args(names.iter().flat_map(|name| ["--test", name]));
+        }
+        Scope::Crate if extent == Extent::Quick => {
+            command.args(["--lib", "--bins"]);
+        }
+        Scope::Crate => {}
     }
     let built = command.stderr(Stdio::inherit()).output().map_err(|e| format!("cannot run cargo test: {e}"))?;
     match built.status.success() {
