@@ -184,7 +184,9 @@ mod tests {
         fs::create_dir_all(directory(&name)).unwrap();
         let options = Options::new(name.clone(), 1);
         let hub_process = Process::of(hub.id() as i32).unwrap();
-        State { options, programs: crate::programs::Programs::default(), hub: hub_process, nodes: Vec::new() }.save().unwrap();
+        State { options, programs: crate::programs::Programs::default(), hub: hub_process, nodes: Vec::new() }
+            .save()
+            .unwrap();
         let ended = hub_process.wait(LIMIT);
         let _ = hub.kill();
         hub.wait().unwrap();
