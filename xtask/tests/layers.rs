@@ -186,28 +186,56 @@ fn every_invariant_has_a_number_and_names_a_check() {
     assert!(!numbers.is_empty());
 }
 
-/// Links between pages lead to files. Addresses on the network are not looked at.
-#[test]
-fn links_between_pages_lead_somewhere() {
+/// The project's pages of Markdown, without those about the past.
+fn pages() -> Vec<(PathBuf, String)> {
     let mut pending = vec![root().join("docs")];
-    let mut pages: Vec<PathBuf> =
+    let mut paths: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page)).into();
     while let Some(directory) = pending.pop() {
         for entry in fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path()) {
             match entry.is_dir() {
                 true => pending.push(entry),
-                false => pages.push(entry),
+                false => paths.push(entry),
             }
         }
     }
-    for page in pages.iter().filter(|page| page.extension().is_some_and(|e| e == "md")) {
-        let text = fs::read_to_string(page).unwrap();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "md") && !path.ends_with("FIGURES.md"));
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+/// Links between pages lead to files. Addresses on the network are not looked at.
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for (page, text) in pages() {
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
         for target in targets.filter(|target| !target.contains("://")) {
             let file = target.split('#').next().unwrap();
             assert!(page.parent().unwrap().join(file).exists(), "{}: {target} leads nowhere", page.display());
         }
     }
+}
+
+/// A file that is renamed is renamed in the pages, too.
+#[test]
+fn pages_name_files_that_exist() {
+    let places = ["crates/", "guests/", "xtask/", "docs/", "blobs/", "fuzz/", "scenarios/"];
+    let mut missing = Vec::new();
+    for (page, text) in pages() {
+        let names = text.split('`').filter(|word| places.iter().any(|place| word.starts_with(place)));
+        // The pages also name files by a pattern.
+        for name in names.filter(|name| !name.contains(['*', ' ', '\n']) && !name.contains("NAME")) {
+            if !root().join(name).exists() {
+                missing.push(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such files:\n{}", missing.join("\n"));
 }
 
 /// Each line of the threat model ends with tests, as `FILE: NAME`, and these exist.
