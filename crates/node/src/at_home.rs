@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use ::policy::{Scope, Settings};
 use ctl::steward::Guest;
 
-use crate::balance::Balance;
+use crate::balance::ledger::Balance;
 
 /// Most processes that are considered.
 const PROCESSES_MAX: usize = 1024;

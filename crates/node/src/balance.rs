@@ -2,7 +2,9 @@
 //!
 //! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
 
+pub(crate) mod admission;
 pub(crate) mod earned;
+pub(crate) mod ledger;
 mod memory;
 mod orders;
 mod standing;
@@ -10,90 +12,28 @@ mod took;
 mod tracked;
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ::policy::{
-    Ask, Earned, Entry, Mean, Mover, NodeView, ProcessView, Refusal, Reservation, RootOn, Settings, Verdict, mean_rate,
-};
+use ::policy::{Earned, Entry, Mean, Mover, NodeView, ProcessView, RootOn, Settings, Verdict, mean_rate};
 use ctl::steward::Guest;
 
 use self::orders::{Done, Orders};
 use self::standing::{Demands, Standing};
 use self::took::Took;
 use self::tracked::Tracked;
-use crate::daemon::{Daemon, lock};
-use crate::placed::{self, Placed};
-use crate::{Error, at_home, choice, load, rooms};
+use crate::daemon::Daemon;
+use crate::{Error, at_home, choices, rooms};
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a promise to take a process holds, if nobody says what came of it, milliseconds.
-const PROMISE_MS: u64 = 30_000;
 /// Most decisions for one node in a round.
 const DECISIONS_MAX: usize = 4;
 /// How long an order may be under way before it is decided anew, milliseconds.
 const ORDER_MS: u64 = 600_000;
 /// A process that could not be moved is left alone for so long.
 const FAILED_FOR: Duration = Duration::from_secs(60);
-
-/// What the parts of the daemon share about moving.
-#[derive(Default)]
-pub(crate) struct Balance {
-    /// Promises to others.
-    guests: Mutex<Mover>,
-    /// What the policy placed.
-    pub(crate) placed: Placed,
-    /// What users put in scope.
-    pub(crate) trees: Placed,
-    /// Processes that the policy has moved.
-    pub(crate) moved: AtomicU64,
-    /// What this home's processes get elsewhere.
-    pub(crate) earned: earned::ByNode,
-}
-
-impl Balance {
-    pub(crate) fn load(run_dir: &Path) -> Balance {
-        Balance {
-            placed: Placed::load(run_dir, placed::PLACED),
-            trees: Placed::load(run_dir, placed::TREES),
-            ..Balance::default()
-        }
-    }
-
-    /// Another node asks whether its process may come.
-    pub(crate) fn admit(&self, daemon: &Daemon, name: &str, from: u64, ask: &Ask) -> Result<(), Refusal> {
-        if daemon.evictions.is_unwanted(name, ask.process.id) {
-            return Err(Refusal::NoGuests);
-        }
-        let own = daemon.own_view();
-        let mut mover = lock(&self.guests);
-        mover.set(daemon.policy.settings());
-        // Promises are kept by who asks and the process, whatever the request says of its source.
-        let ask = Ask { from: NodeView { id: from, ..ask.from }, ..ask.clone() };
-        mover.admit(daemon.uptime_ms(), own, &ask, PROMISE_MS)
-    }
-
-    /// A user of another node, or of this one, wants a process to come. Refused with how much memory can be given, MiB.
-    pub(crate) fn reserve(&self, daemon: &Daemon, wanted: Reservation) -> Result<(), u32> {
-        // Another process may have taken the memory that was measured a second ago.
-        let own = daemon.own_view();
-        let own = NodeView { free_mib: own.free_mib.min(load::available_mib()), ..own };
-        let mut mover = lock(&self.guests);
-        mover.set(daemon.policy.settings());
-        mover.reserve(daemon.uptime_ms(), own, wanted, PROMISE_MS)
-    }
-
-    /// What that node asked for has come, or will not.
-    pub(crate) fn settle(&self, daemon: &Daemon, from: u64, process: u64, has_come: bool) {
-        let demand_milli = lock(&self.guests).settle(daemon.uptime_ms(), from, process, has_come);
-        if let Some(demand_milli) = demand_milli {
-            daemon.meter.has_come(demand_milli);
-        }
-    }
-}
 
 /// Starts the thread.
 pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
@@ -169,7 +109,7 @@ impl Rounds {
         let movable = self.movable(&nodes, &of_owner);
         // Home takes its own whether it takes guests or not.
         let home = self.daemon.me().id;
-        nodes.insert(home, NodeView { guests: true, ..choice::view(home, &self.daemon.load(), 0) });
+        nodes.insert(home, NodeView { guests: true, ..choices::view(home, &self.daemon.load(), 0) });
         self.track(&movable, &nodes, &settings);
         self.correct(&mut nodes);
         self.mean = Mean { lag_ms: self.mean_lag_ms(), rate: self.mean_rate(&nodes) };
@@ -195,7 +135,7 @@ impl Rounds {
         let view = |id| {
             let (load, age) = table.load(id, now)?;
             let age_ms = u32::try_from(self.daemon.policy_ms(age)).unwrap_or(u32::MAX);
-            Some((id, NodeView { age_ms, ..choice::view(id, &load, 0) }))
+            Some((id, NodeView { age_ms, ..choices::view(id, &load, 0) }))
         };
         alive.filter_map(view).collect()
     }

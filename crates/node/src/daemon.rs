@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ctl::facts::{Facts, Load};
@@ -11,18 +11,19 @@ use ctl::peer::{MEMBERS_MAX, Member, PulseEntry};
 use identity::{Identity, NodeName};
 use tokio::sync::Notify;
 
-use crate::balance::Balance;
-use crate::choice::Choices;
-use crate::evict::Evictions;
-use crate::leave::Departure;
+use crate::balance::ledger::Balance;
+use crate::choices::{self, Choices};
+use crate::departure::Departure;
+use crate::evictions::Evictions;
 use crate::load::Meter;
+use crate::locks::lock;
 use crate::members::{Known, Table};
 use crate::pins::Pins;
 use crate::placement::Refusal;
 use crate::policy::Policy;
-use crate::recall::Recalls;
-use crate::rooms::Rooms;
-use crate::swim::Swim;
+use crate::recalls::Recalls;
+use crate::rooms::registry::Rooms;
+use crate::swim::commands::Swim;
 use crate::{Error, facts};
 
 /// Note in the state directory: who was there.
@@ -84,13 +85,9 @@ pub(crate) struct Daemon {
     table: Mutex<Table>,
     members_changed: AtomicBool,
     saving: AtomicBool,
-    entering: AtomicBool,
+    /// A task looks for the other nodes.
+    pub(crate) entering: AtomicBool,
     refused_datagrams: AtomicU64,
-}
-
-/// A lock whose holder panicked is still good: what it guards is replaced whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Daemon {
@@ -296,18 +293,7 @@ impl Daemon {
     /// This node as it judges by itself: what it tells others is higher for a while when something has ended.
     pub(crate) fn own_view(&self) -> ::policy::NodeView {
         let load = Load { runnable_milli: self.meter.own_milli(), ..self.load() };
-        crate::choice::view(self.me().id, &load, 0)
-    }
-
-    /// Looks for the others, unless that is under way.
-    pub(crate) fn enter_again(self: &Arc<Self>) {
-        if self.table().iter().next().is_some() && !self.entering.swap(true, Ordering::Relaxed) {
-            let daemon = Arc::clone(self);
-            self.runtime.spawn(async move {
-                crate::dial::enter(&daemon).await;
-                daemon.entering.store(false, Ordering::Relaxed);
-            });
-        }
+        choices::view(self.me().id, &load, 0)
     }
 
     pub(crate) fn count_refused_datagram(&self) {

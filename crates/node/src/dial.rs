@@ -1,6 +1,7 @@
 //! Talking to another member's daemon.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ctl::peer::{MEMBERS_MAX, Member, PeerAnswer, PeerRequest};
@@ -15,7 +16,7 @@ use crate::Error;
 use crate::daemon::Daemon;
 use crate::placement::Survey;
 use crate::stream::{StreamError, read_message, within, write_message};
-use crate::swim::Command;
+use crate::swim::commands::Command;
 
 /// Bound on connecting and on the handshake, each: the kernel tries to connect once more after a second, and a user hears within three that a node does not answer.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -160,4 +161,15 @@ pub(crate) async fn say_goodbye(daemon: &Arc<Daemon>) {
     let (done, told) = tokio::sync::oneshot::channel();
     daemon.swim.tell(Command::Leave(done)).await;
     let _ = told.await;
+}
+
+/// Looks for the others, unless that is under way.
+pub(crate) fn enter_again(daemon: &Arc<Daemon>) {
+    if daemon.table().iter().next().is_some() && !daemon.entering.swap(true, Ordering::Relaxed) {
+        let looking = Arc::clone(daemon);
+        daemon.runtime.spawn(async move {
+            enter(&looking).await;
+            looking.entering.store(false, Ordering::Relaxed);
+        });
+    }
 }

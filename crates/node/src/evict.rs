@@ -2,18 +2,16 @@
 //! take back, or a home that does not answer, is told by name, and the owner may end such guests.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use ctl::guests::{HostedGuest, Insist, Leaving, TAKEN_BACK_MAX, TakenBack, Whom};
 use ctl::peer::{PeerAnswer, PeerRequest};
 
-use crate::daemon::{Daemon, lock};
+use crate::daemon::Daemon;
 use crate::dial::Session;
 use crate::{Error, guests};
 
-/// A guest that was sent away is not taken again from its home's policy for so long.
-const UNWANTED_FOR: Duration = Duration::from_secs(600);
 /// While guests are off, those that are left are looked for so often ...
 const LOOKED_FOR_EVERY: Duration = Duration::from_secs(2);
 /// ... and those that stayed are tried again every so many times.
@@ -26,42 +24,6 @@ pub(crate) struct Order {
     pub(crate) whom: Whom,
     /// What becomes of those that stay.
     pub(crate) insist: Insist,
-}
-
-/// What has become of orders: by home and PID there.
-#[derive(Default)]
-pub(crate) struct Evictions(Mutex<HashMap<(String, i32), Told>>);
-
-struct Told {
-    at: Instant,
-    leaving: Leaving,
-}
-
-impl Evictions {
-    /// Whether the owner has sent this process away lately.
-    pub(crate) fn is_unwanted(&self, home: &str, process: u64) -> bool {
-        let Ok(pid) = i32::try_from(process) else { return false };
-        lock(&self.0).get(&(home.to_owned(), pid)).is_some_and(|told| told.at.elapsed() < UNWANTED_FOR)
-    }
-
-    /// What was last heard about a guest.
-    fn of(&self, guest: &HostedGuest) -> Option<Leaving> {
-        lock(&self.0).get(&key(guest)).map(|told| told.leaving.clone())
-    }
-
-    fn note(&self, guests: &[HostedGuest]) {
-        let mut all = lock(&self.0);
-        all.retain(|_, told| told.at.elapsed() < UNWANTED_FOR);
-        for guest in guests {
-            if let Some(leaving) = &guest.leaving {
-                all.insert(key(guest), Told { at: Instant::now(), leaving: leaving.clone() });
-            }
-        }
-    }
-}
-
-fn key(guest: &HostedGuest) -> (String, i32) {
-    (guest.home.clone(), guest.home_pid)
 }
 
 /// All guests, with what was last heard about their leaving.

@@ -88,7 +88,7 @@ pub(crate) fn living(run_dir: &Path) -> Vec<Hosted> {
         }
         alive
     };
-    crate::rooms::ids(run_dir, SUFFIX).into_iter().filter_map(read).collect()
+    crate::room_files::ids(run_dir, SUFFIX).into_iter().filter_map(read).collect()
 }
 
 /// How many there are.

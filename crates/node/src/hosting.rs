@@ -6,8 +6,9 @@ use ctl::steward::RoomId;
 use identity::NodeName;
 use os::id_ranges;
 
-use crate::daemon::{Daemon, lock};
+use crate::daemon::Daemon;
 use crate::hosted::{self, Hosted, Tenant};
+use crate::locks::lock;
 use crate::placement::Refusal;
 use crate::{Error, rooms};
 

@@ -1,23 +1,20 @@
 //! `tern leave`: this home's processes come back, guests go home, and only then the node leaves.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ctl::guests::{Insist, Leaving, Remaining, Whom};
 use ctl::peer::PeerRequest;
 use ctl::tool::Answer;
 use os::pidfd::PidFd;
 
-use crate::daemon::{Daemon, lock};
+use crate::daemon::Daemon;
 use crate::dial::{self, Session};
 use crate::evict::{self, Order};
 use crate::recall::{self, Recall};
 use crate::{Error, hosted, rooms};
-
-/// No guests are taken for so long after the tool has asked to leave: it asks twice a second.
-const CLOSED_FOR: Duration = Duration::from_secs(15);
 
 /// Rooms are asked to close so many times before the node does not leave.
 const VACATE_TRIES: u32 = 10;
@@ -25,21 +22,6 @@ const VACATE_EVERY: Duration = Duration::from_millis(200);
 
 /// The daemon has left its cluster and ends once the tool has its answer.
 static LEFT: AtomicBool = AtomicBool::new(false);
-
-/// Whether this node is about to leave.
-#[derive(Default)]
-pub(crate) struct Departure(Mutex<Option<Instant>>);
-
-impl Departure {
-    /// Guests are not taken.
-    pub(crate) fn is_under_way(&self) -> bool {
-        lock(&self.0).is_some_and(|asked| asked.elapsed() < CLOSED_FOR)
-    }
-
-    fn note(&self) {
-        *lock(&self.0) = Some(Instant::now());
-    }
-}
 
 /// Ends the daemon if what was done is that it left.
 pub(crate) fn after_done(daemon: &Daemon) {
@@ -143,7 +125,7 @@ async fn ask_to_vacate(daemon: &Arc<Daemon>) -> Result<(), Error> {
 /// # Errors
 /// A daemon serves after all; the identity cannot be removed.
 pub fn abandon(state: &Path, run_dir: &Path) -> Result<(), Error> {
-    let _no_daemon = crate::prepare_run_dir(run_dir)?;
+    let _no_daemon = crate::run_dir::prepare(run_dir)?;
     for (room, steward) in rooms::stewards(run_dir) {
         if let Err(why) = steward.close() {
             tracing::warn!("room {room} is not closed: {why}");

@@ -7,11 +7,14 @@ mod at_home;
 mod balance;
 mod caller;
 mod choice;
+mod choices;
 mod client;
 mod daemon;
+mod departure;
 mod dial;
 mod error;
 mod evict;
+mod evictions;
 mod facts;
 mod forecast;
 mod guests;
@@ -21,7 +24,9 @@ mod hosting;
 mod leave;
 mod load;
 mod local;
+mod locks;
 mod log;
+mod measuring;
 mod members;
 mod moving;
 mod pair;
@@ -31,9 +36,12 @@ mod placement;
 mod policy;
 mod policy_answers;
 mod recall;
+mod recalls;
 mod reserve;
+mod room_files;
 mod rooms;
 mod root_trust;
+mod run_dir;
 mod scope;
 mod seal;
 mod serve;
@@ -46,10 +54,7 @@ mod turns;
 mod watch;
 mod why;
 
-use std::fs::{DirBuilder, File, OpenOptions};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,13 +64,11 @@ use tokio::signal::unix::{SignalKind, signal};
 pub use daemon::Options;
 pub use error::Error;
 pub use leave::abandon;
-pub use local::is_served;
 pub use log::Log;
+pub use run_dir::is_served;
 
 use daemon::Daemon;
 
-/// How long the last daemon may take to end after it was killed.
-const LAST_GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Connections that may wait at the control socket.
 const BACKLOG: i32 = 512;
 
@@ -75,7 +78,7 @@ const BACKLOG: i32 = 512;
 /// If it cannot start: no identity, another daemon, an address in use.
 pub fn run(options: Options) -> Result<(), Error> {
     let identity = Identity::load(&options.state)?;
-    let _lock = prepare_run_dir(&options.run_dir)?;
+    let _lock = run_dir::prepare(&options.run_dir)?;
     facts::raise_pid_max();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -90,9 +93,9 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     let ip = options.listen.ip();
     let others = daemon::known_addresses(&identity)?;
     let listen = SocketAddr::new(if ip.is_unspecified() { address::towards(&others) } else { ip }, port);
-    let (swim, commands) = swim::Swim::channel();
+    let (swim, commands) = swim::commands::Swim::channel();
     let daemon = Arc::new(Daemon::new(Options { listen, ..options }, identity, swim, runtime)?);
-    load::Meter::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
+    measuring::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     balance::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     rooms::adopt(&daemon);
     let task = swim::Task::new(Arc::clone(&daemon), udp).ok_or(identity::Error::Malformed { what: "gossip key" })?;
@@ -101,7 +104,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     tokio::spawn(keep_house(Arc::clone(&daemon)));
     tokio::spawn(watch::run(Arc::clone(&daemon)));
     tokio::spawn(evict::keep_out(Arc::clone(&daemon)));
-    daemon.enter_again();
+    dial::enter_again(&daemon);
     let socket = ctl::paths::daemon_socket(&daemon.options.run_dir);
     let control = packet::listen(&socket, 0o666, BACKLOG)
         .map_err(|e| Error::socket(format!("listen on {}", socket.display()), e))?;
@@ -125,7 +128,7 @@ async fn bind(address: SocketAddr) -> std::io::Result<(tokio::net::TcpListener, 
         };
         let both: std::io::Result<_> = both.await;
         match both {
-            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && start.elapsed() < LAST_GONE_WITHIN => {
+            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && start.elapsed() < run_dir::LAST_GONE_WITHIN => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             result => return result,
@@ -151,38 +154,6 @@ async fn keep_house(daemon: Arc<Daemon>) {
         minute.tick().await;
         if let Err(e) = log::bound(&daemon.options.run_dir) {
             tracing::debug!("log: {e}");
-        }
-    }
-}
-
-/// Makes the directories, and takes the lock that one daemon holds.
-fn prepare_run_dir(run_dir: &Path) -> Result<File, Error> {
-    let make = |dir: &Path, mode| {
-        DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(|e| Error::file("create", dir, e))
-    };
-    make(run_dir, 0o755)?;
-    make(&ctl::paths::rooms_dir(run_dir), 0o700)?;
-    make(&ctl::paths::log_dir(run_dir), 0o755)?;
-    let path = run_dir.join("ternd.lock");
-    let lock = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|e| Error::file("open", &path, e))?;
-    let start = Instant::now();
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(lock),
-            Err(std::fs::TryLockError::Error(e)) => return Err(Error::file("lock", &path, e)),
-            // One that was just killed may still be on its way out.
-            Err(std::fs::TryLockError::WouldBlock)
-                if start.elapsed() > LAST_GONE_WITHIN || local::is_served(run_dir) =>
-            {
-                return Err(Error::Running { run_dir: run_dir.to_path_buf() });
-            }
-            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }

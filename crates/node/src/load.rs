@@ -1,17 +1,14 @@
-//! How busy this node is: looked at twice a second by a thread of its own.
+//! How busy this node is.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 use ::policy::{LoadIndex, MemoryIndex};
 use ctl::facts::Load;
 use os::share::{self, Share};
 
-use crate::daemon::{Daemon, lock};
 use crate::facts;
+use crate::locks::lock;
 
-/// Time between two looks.
-const EVERY: Duration = Duration::from_millis(500);
 /// Looks that make one sample of the index.
 const LOOKS: u32 = 2;
 /// Steps of one calibration (some milliseconds), and how many are made; the fastest counts.
@@ -24,9 +21,6 @@ const STEAL_SAMPLES: f64 = 5.0;
 const NEWS: f64 = 0.2;
 /// ... and as long as less than this share of its memory is free, thousandths.
 const NEWS_FREE_MILLI: u64 = 150;
-
-/// Speed until it is measured.
-const REFERENCE_MILLI: u32 = 1000;
 
 /// What was seen last.
 pub(crate) struct Meter {
@@ -66,25 +60,8 @@ impl Meter {
         lock(&self.seen).index.shift(f64::from(demand_milli) / 1e3);
     }
 
-    /// Measures until the daemon ends.
-    pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
-        // The first reading is there before anybody asks.
-        let share = Share::find();
-        daemon.meter.look(daemon.uptime_ms(), &share, REFERENCE_MILLI);
-        let work = move || {
-            let speed_milli = calibrate();
-            loop {
-                if daemon.meter.look(daemon.uptime_ms(), &share, speed_milli) {
-                    daemon.swim.news();
-                }
-                std::thread::sleep(daemon.paced(EVERY));
-            }
-        };
-        std::thread::Builder::new().name("load".into()).stack_size(256 << 10).spawn(work).map(drop)
-    }
-
     /// `now_ms`: since the daemon started, the policy's milliseconds. True if this node has become much faster or slower, or its memory runs low.
-    fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) -> bool {
+    pub(crate) fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) -> bool {
         let runnable = share.runnable();
         let mut seen = lock(&self.seen);
         seen.runnable += runnable;
@@ -161,7 +138,7 @@ fn thread_cpu_ns() -> u64 {
 }
 
 /// Speed of one CPU, thousandths of the reference: by CPU time, so that neither other work nor a quota disturbs it.
-fn calibrate() -> u32 {
+pub(crate) fn calibrate() -> u32 {
     let once = || {
         let start_ns = thread_cpu_ns();
         std::hint::black_box(::policy::work(std::hint::black_box(STEPS)));

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +13,8 @@ use packet::{FromSender, Peer, Sender};
 
 use crate::caller::{self, ProvenCaller};
 use crate::choice::{Chosen, Failed};
-use crate::daemon::{Daemon, lock};
+use crate::daemon::Daemon;
+use crate::locks::lock;
 use crate::root_trust::Hosts;
 use crate::steward::Placed;
 use crate::{Error, answers, choice, client, history, leave, reserve, root_trust, steward};
@@ -126,17 +126,6 @@ impl Workers {
             }
         }
     }
-}
-
-/// Does a daemon answer in this run directory?
-pub fn is_served(run_dir: &Path) -> bool {
-    let ask = || {
-        let socket = packet::connect(&ctl::paths::daemon_socket(run_dir))?;
-        packet::set_timeout(&socket, Some(Duration::from_secs(1)))?;
-        packet::send(&socket, &encode(&Request::Status, REQUEST_BYTES).map_err(std::io::Error::other)?, &[])?;
-        packet::receive(&socket, ctl::tool::PACKET_BYTES)
-    };
-    ask().is_ok_and(|answer| !answer.bytes.is_empty())
 }
 
 fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {

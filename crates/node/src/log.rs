@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::daemon::lock;
+use crate::locks::lock;
 
 /// Name of the file.
 pub(crate) const FILE: &str = "tern.log";

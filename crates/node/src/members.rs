@@ -7,7 +7,7 @@ use ctl::facts::Load;
 use ctl::peer::{Member, PulseEntry};
 use gossip::{Bounds, Window};
 
-use crate::choice;
+use crate::choices;
 
 /// How long a name is kept for a newcomer that was admitted but has not come yet.
 const ADMITTED_FOR: Duration = Duration::from_secs(120);
@@ -133,7 +133,7 @@ impl Table {
         if !self.known.contains_key(&entry.id) {
             return;
         }
-        let load = choice::bounded(&entry.load);
+        let load = choices::bounded(&entry.load);
         if load != entry.load && self.absurd.insert(entry.id) {
             let name = |id| self.known.get(&id).map_or("an unknown node", |k: &Known| k.member.name.as_str());
             tracing::warn!(

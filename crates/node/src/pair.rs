@@ -10,7 +10,7 @@ use crate::Error;
 use crate::daemon::Daemon;
 use crate::dial::Session;
 use crate::placement::{self, Survey};
-use crate::swim::Command;
+use crate::swim::commands::Command;
 
 /// Datagrams tried before UDP counts as blocked.
 const ECHOES: u32 = 3;

@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use ctl::tool::Pin;
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::lock;
 use crate::hosted::start_time;
+use crate::locks::lock;
 
 /// Name of the file.
 const FILE: &str = "pins.json";

@@ -7,8 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use crate::daemon::lock;
 use crate::hosted::{parent, start_time};
+use crate::locks::lock;
 
 /// The file of what the policy placed.
 pub(crate) const PLACED: &str = "placed.json";

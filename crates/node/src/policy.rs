@@ -10,7 +10,7 @@ use ::policy::{Entry, Params, SettingError, Settings};
 use identity::Identity;
 
 use crate::Error;
-use crate::daemon::lock;
+use crate::locks::lock;
 
 /// Note in the state directory.
 const NOTE: &str = "policy.json";

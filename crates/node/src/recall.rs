@@ -2,7 +2,7 @@
 //! leaves its cluster. Whoever asks is answered at once, and asks again to hear how it goes on.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ctl::guests::{Leaving, REASON_BYTES, TAKEN_BACK_MAX, TakenBack};
@@ -10,7 +10,9 @@ use ctl::history::By;
 use ctl::moves::Wish;
 use ctl::steward::Guest;
 
-use crate::daemon::{Daemon, lock};
+use crate::daemon::Daemon;
+use crate::locks::lock;
+use crate::recalls::RecallState;
 use crate::{moving, rooms};
 
 /// Most processes on their way home at once because of this: moves share the link.
@@ -30,20 +32,6 @@ pub(crate) struct Recall<'a> {
     /// The node takes no guests: the policy may move them first.
     pub(crate) closed: bool,
 }
-
-/// What is done about a process.
-enum State {
-    /// The policy may move it.
-    Offered { since: Instant },
-    /// A thread brings it home.
-    UnderWay,
-    /// It could not come.
-    Failed { at: Instant, why: String },
-}
-
-/// The processes that are to come home, by PID.
-#[derive(Default)]
-pub(crate) struct Recalls(Mutex<HashMap<i32, State>>);
 
 /// A process that is away, and the node that hosts it.
 pub(crate) struct Away {
@@ -66,11 +54,11 @@ pub(crate) fn take_back(daemon: &Arc<Daemon>, recall: Recall<'_>, pids: &[i32]) 
     let is_meant = |a: &Away| recall.from.is_none_or(|from| from == a.node);
     let there: HashSet<i32> = away(daemon).into_iter().filter(is_meant).map(|a| a.guest.pid).collect();
     let mut states = lock(&daemon.recalls.0);
-    let mut under_way = states.values().filter(|state| matches!(state, State::UnderWay)).count();
+    let mut under_way = states.values().filter(|state| matches!(state, RecallState::UnderWay)).count();
     let settings = daemon.policy.settings();
     let mut answers = Vec::new();
     for &pid in pids.iter().take(TAKEN_BACK_MAX) {
-        let is_under_way = matches!(states.get(&pid), Some(State::UnderWay));
+        let is_under_way = matches!(states.get(&pid), Some(RecallState::UnderWay));
         if !is_under_way && !there.contains(&pid) {
             states.remove(&pid);
             answers.push(TakenBack { pid, leaving: None });
@@ -79,22 +67,22 @@ pub(crate) fn take_back(daemon: &Arc<Daemon>, recall: Recall<'_>, pids: &[i32]) 
         let offers = || recall.closed && settings.moves && daemon.balance.placed.has(pid);
         let is_due = match states.get(&pid) {
             None if offers() => {
-                states.insert(pid, State::Offered { since: Instant::now() });
+                states.insert(pid, RecallState::Offered { since: Instant::now() });
                 false
             }
             None => true,
-            Some(State::Offered { since }) => since.elapsed() > POLICY_WITHIN,
-            Some(State::UnderWay) => false,
-            Some(State::Failed { at, .. }) => recall.again && at.elapsed() > TRIED_EVERY,
+            Some(RecallState::Offered { since }) => since.elapsed() > POLICY_WITHIN,
+            Some(RecallState::UnderWay) => false,
+            Some(RecallState::Failed { at, .. }) => recall.again && at.elapsed() > TRIED_EVERY,
         };
         if is_due && under_way < AT_ONCE_MAX {
-            states.insert(pid, State::UnderWay);
+            states.insert(pid, RecallState::UnderWay);
             under_way += 1;
             let node = recall.from.map_or_else(|| daemon.me().name, str::to_owned);
             begin(daemon, pid, By::Owner { node }, &mut states);
         }
         let leaving = match states.get(&pid) {
-            Some(State::Failed { why, .. }) => Leaving::Stays { why: why.clone() },
+            Some(RecallState::Failed { why, .. }) => Leaving::Stays { why: why.clone() },
             _ => Leaving::Goes,
         };
         answers.push(TakenBack { pid, leaving: Some(leaving) });
@@ -103,7 +91,7 @@ pub(crate) fn take_back(daemon: &Arc<Daemon>, recall: Recall<'_>, pids: &[i32]) 
 }
 
 /// Starts the thread that brings it home, as `by` wants.
-fn begin(daemon: &Arc<Daemon>, pid: i32, by: By, states: &mut HashMap<i32, State>) {
+fn begin(daemon: &Arc<Daemon>, pid: i32, by: By, states: &mut HashMap<i32, RecallState>) {
     let moving = Arc::clone(daemon);
     let work = move || {
         let moved = moving::relocate_unasked(&moving, pid, None, Wish::default(), &by);
@@ -122,7 +110,7 @@ fn begin(daemon: &Arc<Daemon>, pid: i32, by: By, states: &mut HashMap<i32, State
     }
 }
 
-fn failed(mut why: String) -> State {
+fn failed(mut why: String) -> RecallState {
     why.truncate(why.floor_char_boundary(REASON_BYTES));
-    State::Failed { at: Instant::now(), why }
+    RecallState::Failed { at: Instant::now(), why }
 }

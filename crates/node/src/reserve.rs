@@ -10,9 +10,10 @@ use ctl::steward::{Guest, RoomId};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::oneshot;
 
+use crate::balance::admission;
 use crate::daemon::Daemon;
 use crate::dial::Session;
-use crate::{Error, at_home, choice};
+use crate::{Error, at_home, choices};
 
 /// A node is reminded so often of what it keeps: well within the time after which it forgets.
 const REMINDED_EVERY: Duration = Duration::from_secs(10);
@@ -36,7 +37,7 @@ pub(crate) struct Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Some((daemon, process)) = &self.here {
-            daemon.balance.settle(daemon, daemon.me().id, *process, false);
+            admission::settle(daemon, daemon.me().id, *process, false);
         }
     }
 }
@@ -92,7 +93,7 @@ fn has_plenty(daemon: &Daemon, on: &str) -> bool {
     let Ok(member) = daemon.living(on) else { return false };
     let told = daemon.table().load(member.id, Instant::now());
     told.filter(|(_, age)| *age < TOLD_WITHIN).is_some_and(|(load, _)| {
-        let own = choice::view(member.id, &load, 0);
+        let own = choices::view(member.id, &load, 0);
         let kept_mib = u64::from(own.memory_mib) * u64::from(daemon.policy.params().low_memory_milli) / 1000;
         u64::from(own.free_mib) >= kept_mib + u64::from(PLENTY_MIB)
     })
@@ -146,7 +147,7 @@ pub(crate) fn judge(
         tasks(need.tasks, room)?;
     }
     let wanted = Reservation { from, process: need.process, memory_mib: need.memory_mib, force };
-    daemon.balance.reserve(daemon, wanted).map_err(|to_give_mib| {
+    admission::reserve(daemon, wanted).map_err(|to_give_mib| {
         format!("it needs {} MiB of memory, and {to_give_mib} MiB are available to guests", need.memory_mib)
     })
 }

@@ -3,24 +3,26 @@
 //! Users share no room: what one of them floods (queues, tables, ids, memory) is the own room's. Root's processes are apart like
 //! any other user's. What counts is the user with whom a process enters ([`os::process::owner`]).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+pub(crate) mod registry;
+
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use ctl::paths::{log_dir, rooms_dir, steward_socket};
+use ctl::paths::{log_dir, steward_socket};
 use ctl::peer::{Member, PeerRequest};
 use ctl::steward::RoomId;
 
-use crate::daemon::{Daemon, lock};
+use crate::daemon::Daemon;
 use crate::dial::Session;
 use crate::hosted::Process;
+use crate::locks::lock;
 use crate::placement::{self, Refusal, Survey};
+use crate::rooms::registry::{Arrival, Slot};
 use crate::steward::{Steward, is_absent};
-use crate::turns::Turns;
-use crate::{Error, spawn};
+use crate::{Error, room_files, spawn};
 
 /// How long a warden may take from its start to its connection here: its node may have much to do.
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(30);
@@ -28,68 +30,6 @@ const ARRIVAL_WITHIN: Duration = Duration::from_secs(30);
 const SURVEY_AGE: Duration = Duration::from_secs(5);
 /// End of the names of stewards' sockets.
 const STEWARD: &str = "steward";
-
-/// The room of one user on one host, if there is one. Who sets it up holds the lock: others wait and share it.
-type Slot = Arc<Mutex<Option<RoomId>>>;
-
-/// Whether a node is a target.
-type Verdict = Result<(), Refusal>;
-
-/// A room whose warden is on its way.
-struct Arrival {
-    /// Its steward's process, which has begun.
-    steward: Process,
-    /// Who made the room waits at the other end.
-    handed: SyncSender<Result<(), String>>,
-}
-
-/// This home's rooms.
-#[derive(Default)]
-pub(crate) struct Rooms {
-    /// By host and user.
-    slots: Mutex<HashMap<(String, u32), Slot>>,
-    arrivals: Mutex<HashMap<RoomId, Arrival>>,
-    /// Rooms that are made at once wait for one another.
-    turns: Turns,
-    /// For each host with a room: when it was surveyed, and whether it is a target.
-    verdicts: Mutex<HashMap<String, (Instant, Verdict)>>,
-    /// Hosts whose room shows this home's wall clock, for theirs is wrong.
-    shows_clock: Mutex<HashSet<String>>,
-    /// Held while a room of another home is taken in: they are counted one by one.
-    pub(crate) taking_in: Mutex<()>,
-}
-
-impl Rooms {
-    fn slot(&self, host: &str, owner: u32) -> Slot {
-        Arc::clone(lock(&self.slots).entry((host.to_owned(), owner)).or_default())
-    }
-
-    /// Hosts with a room. One that is just being set up need not be among them.
-    pub(crate) fn hosts(&self) -> BTreeSet<String> {
-        let slots = lock(&self.slots);
-        let in_use = slots.iter().filter(|(_, slot)| slot.try_lock().is_ok_and(|room| room.is_some()));
-        in_use.map(|((host, _), _)| host.clone()).collect()
-    }
-
-    /// This host does not answer any more.
-    pub(crate) fn is_silent(&self, host: &str) {
-        lock(&self.verdicts).insert(host.to_owned(), (Instant::now(), Err(Refusal::Silent { name: host.to_owned() })));
-    }
-
-    /// This host answers: if it was silent, the next who wants to place there surveys it anew.
-    pub(crate) fn heard_of(&self, host: &str) {
-        let mut verdicts = lock(&self.verdicts);
-        if matches!(verdicts.get(host), Some((_, Err(Refusal::Silent { .. })))) {
-            verdicts.remove(host);
-        }
-    }
-
-    /// Why this host was no target, if that was found out lately.
-    pub(crate) fn refused_lately(&self, host: &str, age: Duration) -> Option<Refusal> {
-        let verdicts = lock(&self.verdicts);
-        verdicts.get(host).filter(|(at, _)| at.elapsed() < age).and_then(|(_, verdict)| verdict.clone().err())
-    }
-}
 
 /// Returns the steward of this user's room on this member; both are made if need be. `any_cpu`: its CPU may lack what this one's has.
 pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> Result<Steward, Error> {
@@ -271,27 +211,9 @@ pub(crate) fn start_role(daemon: &Daemon, role: &str, room: RoomId, args: &[&str
     spawn::detached(role, all, &log_dir(&options.run_dir).join(crate::log::FILE), &options.forbidden)
 }
 
-/// Ids of the rooms with a file of this kind.
-pub(crate) fn ids(run_dir: &Path, kind: &str) -> Vec<RoomId> {
-    let Ok(entries) = std::fs::read_dir(rooms_dir(run_dir)) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|e| {
-            let name = e.file_name().into_string().ok()?;
-            let (id, suffix) = name.split_once('.')?;
-            (suffix == kind).then(|| parse(id)).flatten()
-        })
-        .collect()
-}
-
-fn parse(hex: &str) -> Option<RoomId> {
-    (hex.len() == 32).then_some(())?;
-    u128::from_str_radix(hex, 16).ok().map(|n| RoomId(n.to_be_bytes()))
-}
-
 /// How many rooms of this home have a steward.
 pub(crate) fn count(run_dir: &Path) -> u32 {
-    u32::try_from(ids(run_dir, STEWARD).len()).unwrap_or(u32::MAX)
+    u32::try_from(room_files::ids(run_dir, STEWARD).len()).unwrap_or(u32::MAX)
 }
 
 /// Stewards that serve; sockets that a dead one left are removed.
@@ -305,7 +227,7 @@ pub(crate) fn stewards(run_dir: &Path) -> Vec<(RoomId, Steward)> {
             None
         }
     };
-    ids(run_dir, STEWARD).into_iter().filter_map(live).collect()
+    room_files::ids(run_dir, STEWARD).into_iter().filter_map(live).collect()
 }
 
 /// A daemon that starts anew finds the rooms that outlived the last one.
@@ -383,17 +305,4 @@ pub(crate) fn vacate(daemon: &Daemon, host: Option<&str>) -> Result<(), String> 
         idle.push(steward);
     }
     idle.iter().try_for_each(Steward::close)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_ids_survive_file_names() {
-        let id = RoomId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
-        assert_eq!(parse(&id.to_string()), Some(id));
-        assert_eq!(parse("+0"), None);
-        assert_eq!(parse(&"g".repeat(32)), None);
-    }
 }

@@ -14,12 +14,13 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::balance::admission;
 use crate::daemon::Daemon;
 use crate::hosting::Wanted;
 use crate::recall::Recall;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::{StreamError, read_message, within, write_message};
-use crate::swim::Command;
+use crate::swim::commands::Command;
 use crate::{admit, hosting, recall, reserve, rooms};
 
 /// Members' connections served at once. Strangers have no part in them.
@@ -132,7 +133,7 @@ async fn answer(
                 Err(e) => PeerAnswer::Failed { reason: e.chain() },
             }
         }
-        PeerRequest::Admit { ask } => match daemon.balance.admit(daemon, name.as_str(), id.0, &ask) {
+        PeerRequest::Admit { ask } => match admission::admit(daemon, name.as_str(), id.0, &ask) {
             Ok(()) => PeerAnswer::Done,
             Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },
         },
@@ -141,7 +142,7 @@ async fn answer(
             Err(reason) => PeerAnswer::Failed { reason },
         },
         PeerRequest::Settle { process, has_come } => {
-            daemon.balance.settle(daemon, id.0, process, has_come);
+            admission::settle(daemon, id.0, process, has_come);
             PeerAnswer::Done
         }
         PeerRequest::TakeBack { pids, again, closed } => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::daemon::lock;
+use crate::locks::lock;
 
 /// Most of them, in all and of one address. A handshake takes milliseconds.
 const STRANGERS_MAX: usize = 256;

@@ -1,5 +1,7 @@
 //! Membership and failure detection: foca (SWIM) over sealed datagrams. One task owns the UDP socket, the protocol and its timers.
 
+pub(crate) mod commands;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
+use self::commands::Command;
 use crate::daemon::Daemon;
 use crate::seal::{OVERHEAD_BYTES, Opener, Sealer};
 
@@ -36,8 +39,6 @@ const GOSSIP_EVERY: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_millis(150);
 /// The shortest time between two questions for a member's list, in a small cluster.
 const LIST_EVERY: Duration = Duration::from_millis(250);
-/// Commands that may wait.
-const COMMANDS_MAX: usize = 1024;
 /// Datagrams taken before timers get their turn again.
 const BURST: usize = 64;
 
@@ -58,42 +59,6 @@ impl foca::Identity for SwimId {
 
     fn win_addr_conflict(&self, adversary: &Self) -> bool {
         self.0.generation > adversary.0.generation
-    }
-}
-
-/// What others ask of the task.
-pub(crate) enum Command {
-    /// These are alive: from a member's list, or one that has just come.
-    Alive(Vec<Member>),
-    /// This one is gone for good.
-    Gone(u64),
-    /// Tell the others that this node goes, then answer.
-    Leave(oneshot::Sender<()>),
-    /// This node has become much faster or slower, or its memory runs low.
-    News,
-    /// Ask `address` for an answer by datagram.
-    Echo { address: SocketAddr, done: oneshot::Sender<()> },
-}
-
-/// Sends commands to the task.
-#[derive(Clone)]
-pub(crate) struct Swim(mpsc::Sender<Command>);
-
-impl Swim {
-    pub(crate) fn channel() -> (Swim, mpsc::Receiver<Command>) {
-        let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
-        (Swim(sender), receiver)
-    }
-
-    /// Tells who has processes here, soon.
-    pub(crate) fn news(&self) {
-        // Where so much waits already, the next pulse will do.
-        let _ = self.0.try_send(Command::News);
-    }
-
-    pub(crate) async fn tell(&self, command: Command) {
-        // The task ends only with the daemon.
-        let _ = self.0.send(command).await;
     }
 }
 
@@ -377,7 +342,7 @@ impl Task {
         };
         match target {
             Some(address) => self.pulse_to(address),
-            None if members == 0 => self.daemon.enter_again(),
+            None if members == 0 => crate::dial::enter_again(&self.daemon),
             // One that was heard is no member any more; another takes its turn next time.
             None => {}
         }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::daemon::Daemon;
-use crate::swim::Command;
+use crate::swim::commands::Command;
 
 /// How often each is asked, by datagram.
 const EVERY: Duration = Duration::from_millis(1500);

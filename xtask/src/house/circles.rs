@@ -124,6 +124,10 @@ impl<'ast> Visit<'ast> for Imports<'_> {
         self.add(&item.tree, &mut Vec::new(), exported);
     }
 
+    fn visit_visibility(&mut self, _: &'ast Visibility) {
+        // `pub(crate)` and `pub(super)` import nothing.
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         self.named.extend(self.absolute(&words));
@@ -216,6 +220,17 @@ mod tests {
         ];
         assert_eq!(breaches(&files).len(), 4);
         assert_eq!(breaches(&files[..4]).len(), 0);
+    }
+
+    #[test]
+    fn visibility_imports_nothing() {
+        let files = [
+            ("lib.rs", "mod a; mod b; mod c; fn d() { a::A; b::B; c::C; }"),
+            ("a.rs", "pub(crate) struct A;"),
+            ("b.rs", "pub(crate) struct B;"),
+            ("c.rs", "pub(crate) struct C;"),
+        ];
+        assert_eq!(breaches(&files).len(), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use ::policy::{Earned, NodeView};
 
 use super::tracked::Tracked;
-use crate::daemon::lock;
+use crate::locks::lock;
 
 /// By node.
 #[derive(Default)]
