@@ -1,4 +1,4 @@
-//! Letting a stopped thread go on as if nothing had been.
+//! Letting a stopped thread continue as if it had not been stopped.
 
 use crate::error::BodyError;
 use crate::rewind::{Rewound, rewind};
@@ -6,9 +6,11 @@ use os::inject::Memory;
 use os::ptrace::Stopped;
 use std::time::Duration;
 
-/// Sets a stopped thread such that it goes on as it would have: a call that says EINTR when it is merely stopped is made again, and so is one of which the kernel alone
-/// knows for how long it still waits. (Were that left to the kernel, it would be restart_syscall(2), and nobody could tell at the next stop which call that was.)
-/// `slept`: for how long the thread had waited.
+/// Sets the registers of a stopped thread such that it continues as it would have without the stop.
+/// The kernel restarts a call that failed with EINTR because of the stop alone, and a call of which
+/// only the kernel knows the remaining wait. (The kernel itself would use restart_syscall(2), so
+/// that the next stop could not tell which call that was.) `slept` is the time for which the thread
+/// had waited.
 pub fn as_it_was(stopped: Stopped, slept: Duration, memory: &Memory) -> Result<Stopped, BodyError> {
     let (registers, mask) = (stopped.registers()?, stopped.mask()?);
     let rewound = rewind(&registers, slept, |at| memory.word(at).ok());
@@ -18,14 +20,14 @@ pub fn as_it_was(stopped: Stopped, slept: Duration, memory: &Memory) -> Result<S
     set(stopped, &rewound, mask, memory)
 }
 
-/// Sets where a stopped thread goes on, and with which signals blocked.
+/// Sets the registers and the blocked signals with which a stopped thread continues.
 pub fn set(mut stopped: Stopped, to: &Rewound, mask: u64, memory: &Memory) -> Result<Stopped, BodyError> {
     if let Some((at, bytes)) = to.put {
         memory.write(at, &bytes)?;
     }
     stopped.set_registers(&to.registers)?;
     if to.put.is_some() {
-        // No handler may run before the kernel has read what lies below the stack.
+        // No handler may run before the kernel has read what lies below the stack pointer.
         stopped.set_mask(u64::MAX)?;
         stopped = stopped.make_call_again()?;
     }

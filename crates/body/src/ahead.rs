@@ -1,4 +1,5 @@
-//! Pre-copy: pages go ahead while the process runs. What it writes meanwhile goes again, until the rest is small enough to be sent while it stands still.
+//! Pre-copy: pages are sent while the process runs. Dirty pages are sent again, until the rest is
+//! small enough to be sent while the process is frozen.
 
 use crate::copied::Copied;
 use crate::error::BodyError;
@@ -13,37 +14,39 @@ use os::track::{Found, Tracker};
 use std::time::Instant;
 use strategy::{Next, Ranges, Rounds};
 
-/// Ranges of pages that a message can say have gone.
+/// The most ranges of discarded pages that one message can name.
 const GONE_MAX: usize = 20_000;
 
-/// What the other end has already.
+/// The state of a pre-copy: what the destination already has.
 #[derive(Debug)]
 pub struct Ahead {
     watch: Watch,
-    /// As the memory is laid out there.
+    /// The memory areas as they are laid out at the destination.
     areas: Vec<Area>,
     /// Ranges that were sent.
     sent: Vec<(u64, u64)>,
-    /// Of these, what must be sent again whether it is written or not.
+    /// Parts of these ranges that must be sent again whether they are dirty or not.
     owed: Vec<(u64, u64)>,
     course: Course,
-    /// Only pages of files' copies were.
+    /// Whether only private copies of files' pages were sent.
     files_alone: bool,
-    /// More takes too long while the process stands still, bytes: as far as it is known by what was sent.
+    /// The most bytes whose sending fits the bound on the freeze time, by the measurements of the
+    /// pre-copy.
     rest_bytes_max: u64,
 }
 
-/// How it is known what was written.
+/// How dirty pages are found.
 #[derive(Debug)]
 enum Watch {
-    /// The kernel tells.
+    /// The kernel tracks writes.
     Tracked(Tracker),
-    /// What was sent is compared with what is there.
+    /// Memory is compared with a copy of what was sent.
     Copied(Copied),
 }
 
 impl Watch {
-    /// What there is at least in these ranges, which ascend, as the `anonymous` ones among them do.
+    /// Finds at least all dirty pages in these ranges, which ascend, as do the `anonymous` ones
+    /// among them.
     fn look(&self, ranges: &[(u64, u64)], anonymous: &[(u64, u64)]) -> Result<Found, BodyError> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Found::default()) };
         match self {
@@ -53,42 +56,42 @@ impl Watch {
     }
 }
 
-/// How it went.
+/// The summary of a pre-copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// The writer outran the link.
+    /// Whether the process wrote faster than the link carried.
     pub outrun: bool,
 }
 
-/// Pages that are to be sent while the process runs.
+/// Pages to send while the process runs.
 #[derive(Debug)]
 pub struct Round<'a> {
-    /// They.
+    /// The pages to send.
     pub runs: &'a [Run],
-    /// The areas in which they lie.
+    /// The areas in which the pages lie.
     pub areas: &'a [Area],
-    /// The other end has nothing yet.
+    /// Whether the destination has no pages yet.
     pub fresh: bool,
-    /// What could not be read.
+    /// Pages that could not be read.
     pub unreadable: Vec<Run>,
 }
 
 /// What is to be sent at the stop.
 #[derive(Debug, Default)]
 pub struct Rest {
-    /// Pages.
+    /// Pages to send.
     pub runs: Vec<Run>,
-    /// Pages that the other end has, and that are not there any more.
+    /// Pages that the destination has and that the process has discarded.
     pub gone: Vec<Run>,
 }
 
 impl Ahead {
-    /// Nothing was sent yet of a process that has these areas, which are watched from now on.
+    /// Starts a pre-copy with write tracking of these areas. No page has been sent.
     pub fn new(tracker: Tracker, areas: Vec<Area>) -> Ahead {
         for area in areas.iter().filter(|a| !a.shared) {
-            // What cannot be watched reads as written, and goes at the stop.
+            // An area that cannot be tracked counts as dirty and is sent at the stop.
             if let Err(e) = tracker.watch(area.start, area.end) {
                 tracing::debug!("{e}");
             }
@@ -100,18 +103,21 @@ impl Ahead {
         Ahead { watch, areas, sent, owed: Vec::new(), course, files_alone: false, rest_bytes_max: u64::MAX }
     }
 
-    /// All of this was sent of a process that has these areas. If more than `rest_bytes_max` is left, that takes too long while it stands still.
+    /// Starts a pre-copy of which all pages were sent from a copy. `rest_bytes_max` is the most
+    /// that can be sent within the bound on the freeze time.
     pub fn copied(copied: Copied, areas: Vec<Area>, rest_bytes_max: u64) -> Ahead {
         let (sent, course) = (copied.ranges(), Course { rounds: 1, outrun: false });
         Ahead { rest_bytes_max, ..Ahead::with(Watch::Copied(copied), areas, sent, course) }
     }
 
-    /// The same, of pages of files' copies alone ([`Copied::of_files`]): they cannot follow a process, as all else may.
+    /// Starts a pre-copy of which only private copies of files' pages were sent
+    /// ([`Copied::of_files`]). Those cannot follow in post-copy; all other pages may.
     pub fn of_files(copied: Copied, areas: Vec<Area>) -> Ahead {
         Ahead { course: Course::default(), files_alone: true, ..Ahead::copied(copied, areas, u64::MAX) }
     }
 
-    /// Has `send` send round after round, which says how many bytes went. Of a copy all was sent.
+    /// Calls `send` round after round; it returns the bytes sent. A copy was sent completely, so it
+    /// takes no round.
     pub fn send<E: From<BodyError>>(
         &mut self,
         mut rounds: Rounds,
@@ -127,7 +133,7 @@ impl Ahead {
         };
         let mut now = written(tracker)?;
         loop {
-            // Before they are read: what comes by then goes along.
+            // Before the pages are read: a read that completes until then is included.
             self.owed = union(&self.owed, &intersect(&in_flight::buffers(tracker.pid())?, &private));
             let begun = Instant::now();
             let runs: Vec<Run> = now.iter().map(|(start, end)| (*start, end - start)).collect();
@@ -150,14 +156,15 @@ impl Ahead {
         }
     }
 
-    /// What must still be sent of the process, which stands still now, and has these areas.
+    /// Finds what must still be sent of the process, which is frozen and has these areas.
     pub fn rest(&self, areas: &[Area]) -> Result<Rest, BodyError> {
         let private: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
         let found = self.watch.look(&private, &anonymous(areas))?;
         self.rest_of(&found, &private, areas)
     }
 
-    /// The same of what lies in the ranges `now`, and cannot follow: they are looked at one by one.
+    /// Finds the rest in the ranges `now`, which cannot follow in post-copy. The ranges are
+    /// examined one by one.
     fn rest_now(&self, now: &[(u64, u64)], areas: &[Area]) -> Result<Rest, BodyError> {
         let Watch::Copied(copied) = &self.watch else { return self.rest(areas) };
         let own = own_in(&Own::of(copied.pid())?, now)?;
@@ -175,23 +182,24 @@ impl Ahead {
         Ok(rest)
     }
 
-    /// As the memory is laid out at the other end.
+    /// Gives the areas as they are laid out at the destination.
     pub fn areas(&self) -> &[Area] {
         &self.areas
     }
 
-    /// How it went; nothing, if only pages of files' copies did.
+    /// Gives the summary of the pre-copy; `None` if only pages of files were sent.
     pub fn course(&self) -> Option<Course> {
         Some(self.course).filter(|_| !self.files_alone)
     }
 
-    /// Only pages of files' copies have gone.
+    /// Tells whether only private copies of files' pages were sent.
     pub fn is_of_files(&self) -> bool {
         self.files_alone
     }
 }
 
-/// What is sent of process `pid` at the stop, and what follows: all that can. Pages of files' copies have gone ahead.
+/// Divides the memory of the frozen process `pid` for post-copy: what is sent at the stop, and what
+/// follows. Everything that can follow does; private copies of files' pages were sent before.
 pub fn divide_behind_files(pid: i32, image: &Image, ahead: &Ahead) -> Result<(Rest, Ranges), BodyError> {
     let memory = Memory::of(pid)?;
     let (now, mut later) = part_later(&image.areas, &image.threads, |at| memory.word(at).ok());
@@ -199,8 +207,9 @@ pub fn divide_behind_files(pid: i32, image: &Image, ahead: &Ahead) -> Result<(Re
     Ok((ahead.rest_now(&now, &image.areas)?, later))
 }
 
-/// What is sent of process `pid` at the stop, and what follows. `ahead`: what has gone ahead, and what is left then; what is left follows if
-/// it is no less than `follow_bytes`.
+/// Divides the memory of the frozen process `pid`: what is sent at the stop, and what follows.
+/// `ahead` is the state of a pre-copy; the rest follows in post-copy if it is at least
+/// `follow_bytes`.
 pub fn divide(
     pid: i32,
     image: &Image,
@@ -226,7 +235,7 @@ pub fn divide(
     };
     let rest_bytes = rest.runs.iter().map(|run| run.1).sum::<u64>();
     let follows = ahead.course.outrun || rest_bytes > follow_bytes.min(ahead.rest_bytes_max);
-    // Too many pieces would take long to be discarded there.
+    // The destination would need long to discard very many pieces.
     if !follows || rest.runs.len() > GONE_MAX {
         return Ok((rest, Ranges::default()));
     }
@@ -237,13 +246,13 @@ pub fn divide(
     Ok((Rest { runs, gone: rest.gone }, later))
 }
 
-/// Process `pid` has so much memory of its own.
+/// Tells whether process `pid` has at least `bytes` of private memory.
 pub fn is_much(pid: i32, bytes: u64) -> Result<bool, BodyError> {
     Ok(bytes < u64::MAX && os::process::anonymous_bytes(pid)? >= bytes)
 }
 
 impl Course {
-    /// In words. `followed`: the rest was sent when it ran there.
+    /// Describes the strategy in words. `followed`: the rest was sent by post-copy.
     pub fn how(&self, followed: bool) -> String {
         let then = match (self.outrun, followed) {
             (false, false) => "",
@@ -255,7 +264,8 @@ impl Course {
     }
 }
 
-/// `kept`: what is laid out at the other end as before, with what was sent.
+/// Finds the rest. `kept` is the memory that is laid out at the destination as before, with the
+/// pages that were sent.
 fn rest(
     own: &[(u64, u64)],
     written: &[(u64, u64)],
@@ -269,7 +279,7 @@ fn rest(
     Rest { runs: runs(subtract(own, &clean)), gone: runs(subtract(&there, own)) }
 }
 
-/// Where no page is a file's.
+/// Gives the ranges of areas that show no file.
 fn anonymous(areas: &[Area]) -> Vec<(u64, u64)> {
     let own = areas.iter().filter(|a| !a.shared && a.content == Content::Anonymous);
     own.map(|a| (a.start, a.end)).collect()
@@ -289,8 +299,8 @@ fn union(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
-/// An image of a process that runs has neither threads nor descriptors nor memories: those that it has are not what they will be. It has the protection keys that
-/// its areas have.
+/// Makes the preliminary image of a running process. It has no threads, descriptors or memories,
+/// because those will be others at the stop, and no protection keys but those that its areas have.
 pub fn preliminary(pid: i32, mut image: Image) -> Image {
     const SIGNALS: usize = 64;
     image.process.pid = pid;

@@ -1,4 +1,4 @@
-//! Memory areas as an image has them, or why they cannot be carried.
+//! Memory areas as an image has them, and the reasons why some cannot move.
 
 use crate::error::{BodyError, stays};
 use crate::files::Files;
@@ -10,15 +10,16 @@ use os::areas::{self, Shown};
 /// The memory of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What is carried.
+    /// The areas that move.
     pub areas: Vec<Area>,
-    /// The kernel's own pages.
+    /// The pages that the kernel maps.
     pub vdso: Option<Vdso>,
-    /// There may be guard regions ([`guards`]).
+    /// Whether there may be guard regions ([`guards`]).
     pub guarded: bool,
 }
 
-/// Understands `areas` (with flags) of process `pid`. `name` says how the file that one shows is opened elsewhere, or why it cannot.
+/// Translates `areas` (with flags) of process `pid`. `name` tells how the file of an area is opened
+/// elsewhere, or why it cannot be.
 pub fn memory(
     pid: i32,
     areas: &[areas::Area],
@@ -35,23 +36,23 @@ pub fn memory(
         match area.name.as_slice() {
             b"[vsyscall]" => {}
             b"[vvar]" | b"[vvar_vclock]" | b"[vdso]" => kernels(&mut memory.vdso, area),
-            _ => memory.areas.push(carried(pid, area, files, gathered, (&removed, &name))?),
+            _ => memory.areas.push(carried(pid, area, files, gathered, &Naming { removed: &removed, name: &name })?),
         }
     }
-    // Valgrind unmaps the code alone.
+    // Valgrind unmaps only the code.
     if let Some(vdso) = memory.vdso.as_mut().filter(|_| !areas.iter().any(|a| a.name == b"[vdso]")) {
         vdso.code = vdso.end;
     }
     Ok(memory)
 }
 
-/// Guard regions of process `pid`, which has these areas.
+/// Finds the guard regions of process `pid`, which has these areas.
 pub fn guards(pid: i32, areas: &[Area]) -> Result<Vec<(u64, u64)>, BodyError> {
     let all: Vec<(u64, u64)> = areas.iter().map(|area| (area.start, area.end)).collect();
     Ok(os::pages::guards(pid, &all)?)
 }
 
-/// Checks that this kernel has guard regions, if the image has some.
+/// Checks that this kernel supports guard regions, if the image has some.
 pub fn check_guards(image: &image::Image) -> Result<(), BodyError> {
     match image.process.guards.is_empty() || os::pages::can_guard() {
         true => Ok(()),
@@ -70,7 +71,7 @@ fn kernels(vdso: &mut Option<Vdso>, area: &areas::Area) {
     }
 }
 
-/// Words of `VmFlags` that are not carried, and what they mean.
+/// Words of `VmFlags` that cannot move, with the reason.
 const NOT_CARRIED: [(&[u8; 2], &str); 8] = [
     (b"io", "memory of a device"),
     (b"pf", "memory of a device"),
@@ -82,13 +83,14 @@ const NOT_CARRIED: [(&[u8; 2], &str); 8] = [
     (b"sl", "sealed memory (mseal)"),
 ];
 
-/// Words of `VmFlags` that are carried, or make no difference (Documentation/filesystems/proc.rst): what may be done and could be, stacks, accounting, locks, hints.
+/// Words of `VmFlags` that move or make no difference (Documentation/filesystems/proc.rst): access
+/// rights, stacks, accounting, locks, hints.
 const KNOWN: [&[u8; 2]; 32] = [
     b"rd", b"wr", b"ex", b"sh", b"mr", b"mw", b"me", b"ms", b"gd", b"dw", b"lo", b"lf", b"sr", b"rr", b"dc", b"de",
     b"ac", b"nr", b"sf", b"nl", b"ar", b"wf", b"dd", b"sd", b"mm", b"hg", b"nh", b"mg", b"dp", b"pf", b"io", b"gu",
 ];
 
-/// Words of `VmFlags` that madvise(2) sets, and its numbers.
+/// Words of `VmFlags` that madvise(2) sets, with its numbers.
 const ADVICE: [(&[u8; 2], i32); 8] = [
     (b"hg", libc::MADV_HUGEPAGE),
     (b"nh", libc::MADV_NOHUGEPAGE),
@@ -100,13 +102,22 @@ const ADVICE: [(&[u8; 2], i32); 8] = [
     (b"sr", libc::MADV_SEQUENTIAL),
 ];
 
-fn carried(
+/// The means of naming the file of an area.
+struct Naming<'a, N> {
+    /// Removed files that move as memories.
+    removed: &'a [Shown],
+    /// Tells how a file is opened elsewhere, or why it cannot be.
+    name: &'a N,
+}
+
+fn carried<N: Fn(&areas::Area) -> Result<File, String>>(
     pid: i32,
     area: &areas::Area,
     files: &mut Files,
     gathered: &mut Gathered,
-    (removed, name): (&[Shown], impl Fn(&areas::Area) -> Result<File, String>),
+    naming: &Naming<'_, N>,
 ) -> Result<Area, BodyError> {
+    let Naming { removed, name } = naming;
     let at = || format!("{:#x}-{:#x}", area.start, area.end);
     if let Some((_, what)) = NOT_CARRIED.iter().find(|(flag, _)| area.has(flag)) {
         return stays(format!("it has {what} at {}", at()));
@@ -162,7 +173,7 @@ fn known_anonymous(name: &[u8]) -> bool {
     name == b"[heap]" || name == b"[stack]" || name.starts_with(b"[anon:")
 }
 
-/// Files that have no name, or are none.
+/// Refuses files that have no name or are not regular.
 fn named(area: &areas::Area) -> Result<(), BodyError> {
     let name = String::from_utf8_lossy(&area.name);
     if area.name.starts_with(b"/SYSV") {

@@ -1,9 +1,10 @@
-//! From stopped threads to their part of the image: what the kernel says from outside, and what only calls made inside say.
+//! Collecting the state of stopped threads for an image: what the kernel tells from outside, and
+//! what only system calls made in the process tell.
 
 use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
 use crate::keys;
-use crate::odd;
+use crate::rare_state;
 use crate::rebuild::{self, free_place};
 use crate::rewind::{RESTART_BLOCK, rewind};
 use crate::timers;
@@ -17,15 +18,16 @@ use os::ptrace::Stopped;
 use os::witness::{Witness, tells_of_restrictions};
 use std::time::Duration;
 
-/// What was collected, and the threads through which.
+/// The collected state, and the threads in which it was collected.
 #[derive(Debug)]
 pub struct Collected {
-    /// What threads share; file names and directories are the caller's to add.
+    /// State that all threads share. The caller adds file names and directories.
     pub process: Process,
-    /// The threads.
+    /// The states of the threads.
     pub threads: Vec<Thread>,
     taken: Vec<Taken>,
-    /// What its epoll instances would have told next, each by its descriptor ([`crate::watches`]).
+    /// The events that the epoll instances would have reported next, each with the descriptor of
+    /// its instance ([`crate::watches`]).
     pub(crate) untold: Vec<(i32, Watched)>,
 }
 
@@ -36,34 +38,40 @@ struct Taken {
     mask: u64,
 }
 
-/// Pending signals that are carried of each thread and of the process.
+/// The most pending signals that move with each thread and with the process.
 const PENDING_MAX: usize = 4096;
 const SIGNALS: u64 = 64;
 const MASK_BYTES: u64 = 8;
 const ACTION_BYTES: usize = 32;
 
-/// What cannot be carried, for the kernel says neither the rules nor their names.
+/// The refusal of restricted processes. The kernel tells neither the rules of a restriction nor
+/// their names.
 pub const RESTRICTED: &str =
     "it is restricted: it may not look into a process of its own user's (Landlock, or another security module)";
 
-/// Why not, and the threads, stopped as they were.
+/// The error, and the threads, which are stopped as they were.
 type Failed = (BodyError, Vec<Stopped>);
 
-/// What is known of a stopped process before it is collected.
+/// What is known of a stopped process before its state is collected.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// Its memory.
+    /// The memory areas of the process.
     pub areas: &'a [areas::Area],
-    /// Signals that were ignored before.
+    /// Mask of the signals that were ignored before the stop.
     pub ignored: u64,
-    /// For how long its threads had been asleep.
+    /// The time for which each thread had been asleep.
     pub slept: &'a Slept,
-    /// Threads that may not look into this process are restricted in ways that nothing else tells: that is refused.
+    /// A process whose threads may not access it is restricted in a way that nothing else tells.
+    /// Collecting then fails.
     pub witness: Option<&'a Witness>,
 }
 
-/// Collects from `threads` (the first one first) of the process that the kernel here knows as `pid`; `home` says each thread's number at home. `still` is called when
-/// nothing of the process' own memory changes any more.
+/// Collects the state of `threads` (the leader first) of the process with the host's id `pid`.
+/// `home` gives each thread's id at home. `still` is called when nothing changes the process'
+/// memory any more.
+///
+/// # Errors
+/// State that cannot move, or a failed system call. The threads are returned stopped as they were.
 pub fn collect(
     pid: i32,
     mut threads: Vec<Stopped>,
@@ -95,8 +103,8 @@ pub fn collect(
         Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new(), untold: Vec::new() };
     let _together = threads.first().and_then(|first| Together::with(first.tid().0));
     let mut threads = threads.into_iter();
-    for (stopped, seen) in threads.by_ref().zip(seen) {
-        if let Err(e) = collected.add(stopped, seen, &ways) {
+    for (stopped, (thread, registers)) in threads.by_ref().zip(seen) {
+        if let Err(e) = collected.add(stopped, thread, registers, &ways) {
             let mut given_back = collected.give_back().unwrap_or_default();
             given_back.extend(threads);
             return Err((e, given_back));
@@ -106,7 +114,8 @@ pub fn collect(
     Ok(collected)
 }
 
-/// A thread inside a function of the vDSO holds addresses of the kernel's pages, which mean something else in another time namespace: it leaves the function first.
+/// Lets threads leave functions of the vDSO. Such a thread holds addresses of the kernel's pages,
+/// which mean something else in another time namespace.
 fn out_of_vdso(threads: Vec<Stopped>, areas: &[areas::Area], memory: &Memory) -> Result<Vec<Stopped>, Failed> {
     let Some(vdso) = areas.iter().find(|a| a.name == b"[vdso]").map(|a| a.start..a.end) else { return Ok(threads) };
     let mut threads = threads.into_iter();
@@ -123,7 +132,7 @@ fn out_of_vdso(threads: Vec<Stopped>, areas: &[areas::Area], memory: &Memory) ->
     Ok(outside)
 }
 
-/// How a process is entered.
+/// The means of entering a process.
 struct Ways<'a> {
     pid: i32,
     home: &'a dyn Fn(i32) -> Result<i32, BodyError>,
@@ -137,7 +146,8 @@ impl Collected {
     fn add(
         &mut self,
         stopped: Stopped,
-        (mut thread, registers): (Thread, user_regs_struct),
+        mut thread: Thread,
+        registers: user_regs_struct,
         ways: &Ways<'_>,
     ) -> Result<(), BodyError> {
         let (mask, first) = (thread.mask, self.taken.is_empty());
@@ -163,7 +173,8 @@ impl Collected {
                 timers::stop(&mut taken.inside, &mut timers)?;
             }
             self.process.timers = timers;
-            // Only now: until its timers stood still they could send more.
+            // Signals are read after the timers have been stopped: before that, timers could send
+            // more.
             let pending = |shared| {
                 Ok::<Vec<Vec<u8>>, BodyError>(
                     taken.inside.pending(shared, PENDING_MAX)?.into_iter().map(Vec::from).collect(),
@@ -172,7 +183,7 @@ impl Collected {
             (self.process.pending, thread.pending) = (pending(true)?, pending(false)?);
         }
         of_thread.read(taken.inside.memory(), &results, &mut thread)?;
-        let carried = odd::carried(thread.personality);
+        let carried = rare_state::carried(thread.personality);
         self.threads.push(thread);
         refused.and(of_thread.unrestricted(&results)).and(carried)
     }
@@ -184,7 +195,7 @@ fn from_outside(
     memory: &Memory,
     slept: Option<Duration>,
 ) -> Result<(Thread, user_regs_struct), BodyError> {
-    odd::told_from_outside(stopped)?;
+    rare_state::told_from_outside(stopped)?;
     stopped.abort_sequence(memory)?;
     let registers = stopped.registers()?;
     if registers.orig_rax as i64 == libc::SYS_restart_syscall && registers.rax as i64 == RESTART_BLOCK {
@@ -216,7 +227,7 @@ fn from_outside(
     Ok((thread, registers))
 }
 
-/// How a thread is scheduled, if a node schedules guests so.
+/// Gives the scheduling policy of a thread, if a node schedules guests by it.
 pub fn scheduled(tid: i32) -> Result<u32, BodyError> {
     match os::scheduling::policy(tid)? {
         policy if os::scheduling::is_real_time(policy) => {
@@ -226,13 +237,13 @@ pub fn scheduled(tid: i32) -> Result<u32, BodyError> {
     }
 }
 
-/// statx(2): its size, and where the inode number is.
+/// Bytes of the result of statx(2); it includes the inode number.
 const STATX_BYTES: usize = 256;
 const STATX_INO_AT: u64 = 32;
-/// getrusage(2)
+/// Bytes of the result of getrusage(2).
 const USAGE_BYTES: usize = 144;
 
-/// Where the answers about a process will lie.
+/// Places of the results about a process.
 struct ProcessPlaces {
     actions: u64,
     timers: u64,
@@ -240,15 +251,16 @@ struct ProcessPlaces {
     ldt: usize,
     keys: Vec<usize>,
     settings: Vec<usize>,
-    /// struct statx of the working directory.
+    /// Place of the struct statx of the working directory.
     directory: u64,
-    /// struct rusage, and what the process' clock of CPU time shows.
+    /// Places of the struct rusage, and of the process' CPU time.
     usage: u64,
     clock: u64,
-    odd: odd::ProcessPlaces,
+    odd: rare_state::ProcessPlaces,
 }
 
-/// The timers stand still from here on: one that ended here too would be seen twice. [`Collected::give_back`] sets them going.
+/// Asks about the process. The timers are stopped from here on: a timer that expired here too would
+/// be seen twice. [`Collected::give_back`] starts them again.
 fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let actions = batch.space(ACTION_BYTES * SIGNALS as usize);
     for signal in 1..=SIGNALS {
@@ -262,14 +274,14 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
     let ask = |(get, _): &(u8, u8)| batch.may(libc::SYS_prctl, [u64::from(*get), 0, 0, 0, 0, 0]);
     let settings = image::SETTINGS.iter().map(ask).collect();
     let (directory, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
-    // What the kernel knows: nobody is to be waited for.
+    // The kernel's cached values are enough, so nothing has to wait.
     let flags = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as u64;
     let here = i64::from(libc::AT_FDCWD) as u64;
     batch.may(libc::SYS_statx, [here, empty, flags, u64::from(libc::STATX_INO), directory, 0]);
     let (usage, clock) = (batch.space(USAGE_BYTES), batch.space(16));
     batch.may(libc::SYS_getrusage, [libc::RUSAGE_SELF as u64, usage, 0, 0, 0, 0]);
     batch.may(libc::SYS_clock_gettime, [libc::CLOCK_PROCESS_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
-    let odd = odd::ask_process(batch);
+    let odd = rare_state::ask_process(batch);
     let (timers, none) = (batch.space(3 * ACTION_BYTES), batch.space(ACTION_BYTES));
     for which in 0..3 {
         let to = timers + which * ACTION_BYTES as u64;
@@ -279,7 +291,7 @@ fn ask_process(batch: &mut Batch) -> ProcessPlaces {
 }
 
 impl ProcessPlaces {
-    /// What was answered, and whether it can be carried.
+    /// Reads the results, and checks whether the state can move.
     fn read(
         &self,
         pid: i32,
@@ -298,20 +310,21 @@ impl ProcessPlaces {
         for (timer, words) in process.itimers.iter_mut().zip(words.chunks_exact(ACTION_BYTES)) {
             *timer = four_words(words);
         }
-        // One whose signal waits is set again when that is taken (dequeue_signal in kernel/signal.c): until then nothing is left of its time.
+        // A timer whose signal is pending is set again when the signal is taken (dequeue_signal in
+        // kernel/signal.c). Until then no time is left of it.
         let [real, ..] = &mut process.itimers;
         if real[2..] == [0, 0] {
             (real[2], real[3]) = (real[0], real[1]);
         }
         const TRAP: usize = libc::SIGTRAP as usize - 1;
-        // Our own trap made the kernel forget that it was ignored (os::inject).
+        // The trap for injection made the kernel forget that the signal was ignored (os::inject).
         if ignored & (1 << TRAP) != 0 {
             process.actions[TRAP][0] = libc::SIG_IGN as u64;
         }
         let settings = self.settings.iter().zip(image::SETTINGS).map(|(place, (_, set))| (set, result(*place)));
-        // What this kernel does not know is not set.
+        // A setting that this kernel does not know is not set.
         process.settings = settings.filter(|(_, v)| *v >= 0).map(|(set, v)| (set, v as u64)).collect();
-        // The clock is exact; how much of that was the kernel's, it guesses from ticks.
+        // The clock is exact. The kernel guesses from ticks which part of it was system time.
         let system_ns =
             inside.memory().word(self.usage + 16)? * 1_000_000_000 + inside.memory().word(self.usage + 24)? * 1000;
         process.used = Used { user_ns: time_ns(inside.memory(), self.clock)?.saturating_sub(system_ns), system_ns };
@@ -338,7 +351,7 @@ impl ProcessPlaces {
     }
 }
 
-/// `struct timespec`
+/// Reads a `struct timespec`, in nanoseconds.
 fn time_ns(memory: &Memory, at: u64) -> Result<u64, BodyError> {
     Ok(memory.word(at)? * 1_000_000_000 + memory.word(at + 8)?)
 }
@@ -351,14 +364,14 @@ fn four_words(bytes: &[u8]) -> [u64; 4] {
     found
 }
 
-/// Where the answers about a thread will lie.
+/// Places of the results about a thread.
 struct ThreadPlaces {
     address: u64,
     stack: u64,
     slack: usize,
     clock: u64,
     looks: Option<usize>,
-    odd: odd::ThreadPlaces,
+    odd: rare_state::ThreadPlaces,
 }
 
 fn ask_thread(batch: &mut Batch, witness: Option<&Witness>) -> ThreadPlaces {
@@ -370,7 +383,7 @@ fn ask_thread(batch: &mut Batch, witness: Option<&Witness>) -> ThreadPlaces {
     let clock = batch.space(16);
     batch.may(libc::SYS_clock_gettime, [libc::CLOCK_THREAD_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
     let looks = witness.map(Witness::looked_into).map(|(nr, args)| batch.may(nr, args));
-    ThreadPlaces { address, stack, slack, clock, looks, odd: odd::ask_thread(batch) }
+    ThreadPlaces { address, stack, slack, clock, looks, odd: rare_state::ask_thread(batch) }
 }
 
 impl ThreadPlaces {
@@ -392,7 +405,7 @@ impl ThreadPlaces {
     }
 }
 
-/// Makes a thread forget what the kernel would write to when its memory is gone.
+/// Unregisters the addresses of a thread to which the kernel would write after the memory is gone.
 pub fn forget(inside: &mut Inside, rseq: Rseq) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     forgetting(&mut batch, rseq);
@@ -411,20 +424,22 @@ fn forgetting(batch: &mut Batch, rseq: Rseq) {
     batch.must("forgetting the thread's address", libc::SYS_set_tid_address, [0; 6]);
 }
 
-/// Makes the threads forget what the kernel would write to when their memory is gone. After it the process cannot go on with its memory.
+/// Unregisters the addresses of all threads to which the kernel would write after the memory is
+/// gone. After this the process cannot continue with its memory.
 pub fn strip(collected: &mut Collected) -> Result<(), BodyError> {
     for (taken, thread) in collected.taken.iter_mut().zip(&collected.threads) {
         let mut batch: Batch = taken.inside.batch();
         forgetting(&mut batch, thread.rseq);
         let none = batch.put(&stack_bytes(Stack { at: 0, flags: libc::SS_DISABLE as u32, bytes: 0 }));
-        // On its signal stack a thread cannot give that up; the deputy's handlers do not use it.
+        // A thread that runs on its signal stack cannot give it up. The deputy's handlers do not
+        // use it.
         batch.may(libc::SYS_sigaltstack, [none, 0, 0, 0, 0, 0]);
         taken.inside.run(&batch)?;
     }
     Ok(())
 }
 
-/// `stack_t`
+/// Encodes a `stack_t`.
 pub fn stack_bytes(stack: Stack) -> [u8; 24] {
     let mut out = [0; 24];
     out[..8].copy_from_slice(&stack.at.to_le_bytes());
@@ -434,39 +449,42 @@ pub fn stack_bytes(stack: Stack) -> [u8; 24] {
 }
 
 impl Collected {
-    /// The way into the first thread.
+    /// Gives access to the first thread.
     pub fn first(&mut self) -> Option<&mut Inside> {
         self.taken.first_mut().map(|t| &mut t.inside)
     }
 
-    /// The threads as they are now, each with its way in.
+    /// Gives access to all threads as they are now.
     pub fn into_insides(self) -> Vec<Inside> {
         self.taken.into_iter().map(|t| t.inside).collect()
     }
 
-    /// Does not carry waiting signals that are such: they wait on here.
+    /// Leaves pending signals for which `is_such` is true out of the image: they stay pending here.
     pub fn leave_behind(&mut self, is_such: impl Fn(&[u8]) -> bool) {
         self.process.pending.retain(|info| !is_such(info));
         self.threads.iter_mut().for_each(|thread| thread.pending.retain(|info| !is_such(info)));
     }
 
-    /// Takes the signals that waited when it was collected, which its body has now.
+    /// Takes the signals that were pending when the state was collected. The body has them now.
     pub fn take_signals(&mut self) -> Result<(), BodyError> {
         let shared = self.process.pending.clone();
         for (n, (taken, thread)) in self.taken.iter_mut().zip(&self.threads).enumerate() {
-            // A thread takes its own first, then those of its process (dequeue_signal in kernel/signal.c).
+            // A thread takes its own signals first, then those of its process (dequeue_signal in
+            // kernel/signal.c).
             let all = thread.pending.iter().chain(shared.iter().filter(|_| n == 0));
             rebuild::take(&mut taken.inside, all)?;
         }
         Ok(())
     }
 
-    /// Takes out of its memory what the collection needed there, for another that has the same.
+    /// Removes what the collection put into the process' memory, for another process that shares
+    /// the memory.
     pub fn clear_away(mut self) -> Result<(), BodyError> {
         self.first().map_or(Ok(()), |first| Ok(first.unmap_region()?))
     }
 
-    /// The threads as they were found, stopped; nothing of the collection is left in the process.
+    /// Gives the threads back as they were found, stopped. Nothing of the collection stays in the
+    /// process.
     pub fn give_back(mut self) -> Result<Vec<Stopped>, BodyError> {
         const TRAP: usize = libc::SIGTRAP as usize - 1;
         let action = self.process.actions.get(TRAP).copied().unwrap_or_default();
@@ -491,7 +509,8 @@ impl Collected {
             first.unmap_region()?;
         }
         let leave = |(n, taken): (usize, Taken)| {
-            // What was rewound stays so: the kernel would make of it a call that could not be told at the next stop.
+            // A rewound call stays rewound: the kernel would turn it into a call that could not be
+            // told at the next stop.
             let collected = self.threads.get(n);
             let found = collected.map_or(taken.registers, |thread| registers(&thread.registers));
             let enters_call = collected.is_some_and(|thread| thread.enters_call);
@@ -500,7 +519,7 @@ impl Collected {
                 stopped = stopped.make_call_again()?;
                 stopped.set_mask(taken.mask)?;
             }
-            // Asking for a protection key changed the rights of that key.
+            // Asking for a protection key changed the access rights of that key.
             if let Some(first) = self.threads.first().filter(|_| n == 0) {
                 stopped.set_extended_state(&first.extended)?;
             }
@@ -510,7 +529,7 @@ impl Collected {
     }
 }
 
-/// In the order of `user_regs_struct`.
+/// Orders registers as in `user_regs_struct`.
 fn words(r: &user_regs_struct) -> image::Registers {
     [
         r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi, r.rdi,
@@ -518,7 +537,7 @@ fn words(r: &user_regs_struct) -> image::Registers {
     ]
 }
 
-/// From the order of `user_regs_struct`.
+/// Reads registers in the order of `user_regs_struct`.
 pub fn registers(words: &image::Registers) -> user_regs_struct {
     let [
         r15,

@@ -1,4 +1,5 @@
-//! Pre-copy of a small process: its pages go ahead as they are, and a copy is kept. At the stop what differs from it goes again: nobody need watch who writes.
+//! Pre-copy of a small process: its pages are sent with no write tracking, and a copy is kept. At
+//! the stop the pages that differ from the copy are sent again.
 
 use crate::error::BodyError;
 use crate::pages::{PAGE, Run, each_part, in_pieces, own_runs, without_zeros};
@@ -9,26 +10,30 @@ use os::track::Found;
 use std::sync::{Mutex, PoisonError};
 use strategy::COPIED_BYTES_MAX;
 
-/// Bytes of pages of files' copies that go ahead on their own, at most.
+/// The most bytes of private copies of files' pages that are sent ahead on their own.
 pub const FILES_BYTES_MAX: u64 = 16 << 20;
 
-/// Pages as they were sent.
+/// A copy of pages as they were sent.
 #[derive(Debug)]
 pub struct Copied {
     pid: i32,
     runs: Vec<Run>,
     bytes: Vec<u8>,
-    /// Where the pages of the stopped process are read to: as many, and touched already.
+    /// Buffer into which the pages of the stopped process are read; it is as large, and already
+    /// mapped.
     place: Mutex<Vec<u8>>,
 }
 
 impl Copied {
-    /// Of process `pid`, which runs and has these areas. What it unmaps meanwhile is an error.
+    /// Copies the memory of the running process `pid`, which has these areas.
+    ///
+    /// # Errors
+    /// The process unmaps memory meanwhile.
     pub fn of(pid: i32, areas: &[Area]) -> Result<Copied, BodyError> {
         Copied::of_at_most(pid, areas, COPIED_BYTES_MAX)
     }
 
-    /// Likewise of those among the areas that are private copies of files.
+    /// Copies only private copies of files' pages.
     pub fn of_files(pid: i32, areas: &[Area]) -> Result<Copied, BodyError> {
         let files: Vec<Area> =
             areas.iter().filter(|a| matches!(a.content, Content::File { .. }) && !a.shared).copied().collect();
@@ -47,7 +52,8 @@ impl Copied {
         Ok(Copied { pid, runs, bytes: copied, place })
     }
 
-    /// Gives them to `send`, at most so many bytes at once. The other end has nothing yet: zeros of anonymous memory are not sent.
+    /// Gives the pages to `send`, at most `at_once` bytes in each call. The destination has no
+    /// pages yet, so zeros of anonymous memory are left out.
     pub fn each<E>(
         &self,
         areas: &[Area],
@@ -63,22 +69,22 @@ impl Copied {
         })
     }
 
-    /// How much was copied.
+    /// Gives the number of copied bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Start and end of what was copied.
+    /// Gives start and end of each copied range.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
         self.runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect()
     }
 
-    /// Whose they are.
+    /// Gives the id of the copied process.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// What of its `own` pages differs from the copy; the process stands still.
+    /// Finds the pages among `own` that differ from the copy. The process must be frozen.
     pub fn compare(&self, own: Vec<(u64, u64)>) -> Result<Found, BodyError> {
         let both = intersect(&own, &self.ranges());
         let runs: Vec<Run> = both.iter().map(|(start, end)| (*start, end - start)).collect();

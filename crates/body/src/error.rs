@@ -1,27 +1,28 @@
-//! Why a process cannot be taken apart or put together.
+//! Why a process cannot be captured or restored.
 
 use os::ptrace::TraceError;
 use thiserror::Error;
 
-/// Why not.
+/// The error of capturing or restoring a process.
 #[derive(Debug, Error)]
 pub enum BodyError {
-    /// It has state that cannot be carried, in words.
+    /// The process has state that cannot move; the text names it.
     #[error("{0}")]
     Stays(String),
-    /// It, or another that has something in common with it, did something at the wrong moment: soon it does not. In words.
+    /// The process, or another one that shares something with it, did something at the wrong
+    /// moment; the text says what. A later attempt may succeed.
     #[error("{0}")]
     Fleeting(String),
-    /// It ended meanwhile.
+    /// The process ended meanwhile.
     #[error("it ended meanwhile")]
     Gone,
-    /// The kernel refused something.
+    /// The kernel refused a call.
     #[error(transparent)]
     Os(#[from] os::Error),
 }
 
 impl BodyError {
-    /// Soon it can be: something was closed, or made, while it was looked at.
+    /// Tells whether a later attempt may succeed: something was closed or made during the attempt.
     pub fn is_fleeting(&self) -> bool {
         match self {
             BodyError::Fleeting(_) => true,
@@ -30,7 +31,9 @@ impl BodyError {
         }
     }
 
-    /// It was seen while the process ran, which may have been closing it, or giving it to a child that has not begun its own program yet.
+    /// Makes the refusal temporary, because it was found while the process ran. The process may
+    /// have been closing the object, or giving it to a child that has not executed its own program
+    /// yet.
     pub fn seen_running(self) -> BodyError {
         match self {
             BodyError::Stays(why) => BodyError::Fleeting(why),
@@ -48,7 +51,7 @@ impl From<TraceError> for BodyError {
     }
 }
 
-/// It stays where it is, for this reason.
+/// Refuses to move a process, for this reason.
 pub fn stays<T>(why: impl Into<String>) -> Result<T, BodyError> {
     Err(BodyError::Stays(why.into()))
 }

@@ -1,13 +1,13 @@
-//! The files that an image names, each once.
+//! The list of the files that an image names.
 
 use image::File;
 
-/// A list that grows.
+/// A list of files that grows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files(Vec<File>);
 
 impl Files {
-    /// Place of a file that is mapped or executed: one place for all who open it alike.
+    /// Gives the index of a mapped or executed file; all uses with the same flags share one index.
     pub fn shared(&mut self, file: File) -> u32 {
         match self.0.iter().position(|known| *known == file) {
             Some(place) => place as u32,
@@ -15,13 +15,13 @@ impl Files {
         }
     }
 
-    /// A place of its own: an open file has an offset.
+    /// Gives an index of its own, because an open file has an offset.
     pub fn own(&mut self, file: File) -> u32 {
         self.0.push(file);
         self.0.len() as u32 - 1
     }
 
-    /// The list.
+    /// Gives all files.
     pub fn list(&self) -> &[File] {
         &self.0
     }

@@ -8,28 +8,30 @@ use os::ptrace::{self, Event, HostTid, Stopped, TraceError};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to stop: one that waits for a disk or for its vfork child does not.
+/// The time that a thread may take to stop. A thread that waits for a disk or for its vfork child
+/// does not stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
-/// How often all threads are listed until there are no new ones.
+/// The most times that all threads are listed until no new ones appear.
 const ROUNDS_MAX: usize = 100;
 
-/// A process whose threads are all stopped, the first one first.
+/// A process whose threads are all stopped, the leader first.
 #[derive(Debug)]
 pub struct Frozen {
-    /// Its threads.
+    /// The stopped threads.
     pub threads: Vec<Stopped>,
-    /// For how long each had been asleep.
+    /// The time for which each thread had been asleep.
     pub slept: Slept,
-    /// Job control had stopped it: it stops again when it is let go.
+    /// Whether job control had stopped the process. It stops again when it is released.
     pub stopped: bool,
-    /// When the first of them was asked to stop.
+    /// Time at which the first thread was asked to stop.
     pub since: Instant,
 }
 
-/// For how long threads had been asleep when they were stopped.
+/// The time for which each thread had been asleep when it was stopped.
 pub type Slept = HashMap<i32, Duration>;
 
-/// Stops all threads of process `pid` and becomes their tracer. Should the calling thread end, the kernel lets them go on.
+/// Stops all threads of process `pid` and becomes their tracer. If the calling thread ends, the
+/// kernel releases them.
 pub fn freeze(pid: i32) -> Result<Frozen, BodyError> {
     let mut frozen = Frozen { threads: Vec::new(), slept: Slept::new(), stopped: false, since: Instant::now() };
     match seize_all(pid, &mut frozen) {
@@ -86,13 +88,14 @@ fn seize(tid: HostTid) -> Result<bool, BodyError> {
     }
 }
 
-/// Also whether it was stopped with its group.
+/// Stops a thread, and tells whether it was stopped with its group.
 fn stop(tid: HostTid) -> Result<Option<(Stopped, bool)>, BodyError> {
     let begun = Instant::now();
     loop {
         let event = ptrace::wait_within(tid, STOPS_WITHIN.saturating_sub(begun.elapsed()))?;
-        // Any other stop makes the kernel forget that it was asked to stop (ptrace_stop in kernel/signal.c). It is asked again before it goes on: else it may come to its program first, with an
-        // EINTR that is only due to us.
+        // Any other stop makes the kernel forget the request (ptrace_stop in kernel/signal.c), so
+        // the thread is asked again before it continues. Otherwise its program could see an EINTR
+        // that only the request caused.
         let is_another = !matches!(event, None | Some(Event::Halt(..) | Event::Exited(_) | Event::Killed(_)));
         if is_another && let Err(TraceError::Failed(e)) = ptrace::interrupt(tid) {
             return Err(e.into());
@@ -100,7 +103,8 @@ fn stop(tid: HostTid) -> Result<Option<(Stopped, bool)>, BodyError> {
         match event {
             None => return stays(format!("thread {} does not stop: it waits for its vfork child or a device", tid.0)),
             Some(Event::Halt(stopped, signal)) => return Ok(Some((stopped, signal != libc::SIGTRAP))),
-            // It is delivered first; the stop follows before the handler's first instruction.
+            // The signal is delivered first. The stop follows before the first instruction of the
+            // handler.
             Some(Event::Signal(stopped, signal)) => stopped.resume(signal)?,
             Some(Event::Exited(_) | Event::Killed(_)) => return Ok(None),
             Some(
@@ -119,7 +123,7 @@ pub fn stop_one(tid: HostTid) -> Result<Stopped, BodyError> {
     if !seize(tid)? {
         return Err(BodyError::Gone);
     }
-    // Should it not stop, the kernel lets it go when this thread ends.
+    // If the thread does not stop, the kernel releases it when this thread ends.
     let (mut stopped, with_group) = stop(tid)?.ok_or(BodyError::Gone)?;
     if with_group && let Err(e) = end_its_call(&mut stopped) {
         let _ = stopped.detach(0);
@@ -128,7 +132,8 @@ pub fn stop_one(tid: HostTid) -> Result<Stopped, BodyError> {
     Ok(stopped)
 }
 
-/// A thread that job control has stopped, and not we alone: what that does to its call, it has done.
+/// Lets the call of a thread end that job control has stopped. The effect of that stop on the call
+/// has already happened.
 pub fn end_its_call(stopped: &mut Stopped) -> Result<(), BodyError> {
     const EINTR: i64 = -4;
     let mut registers = stopped.registers()?;
@@ -138,7 +143,8 @@ pub fn end_its_call(stopped: &mut Stopped) -> Result<(), BodyError> {
             "it was stopped while it waited, and this kernel alone knows for how long it still does: continue it first",
         );
     }
-    // Calls that are never made again after a stop (signal(7)) say so; those that only our stop interrupts are.
+    // Calls that are never restarted after a stop (signal(7)) return EINTR. Calls that only the
+    // tracer's stop interrupted are restarted.
     if r.rax as i64 == EINTR {
         registers.orig_rax = u64::MAX;
         stopped.set_registers(&registers)?;
@@ -147,13 +153,14 @@ pub fn end_its_call(stopped: &mut Stopped) -> Result<(), BodyError> {
 }
 
 impl Frozen {
-    /// Lets all go on without a tracer.
+    /// Releases all threads, without a tracer.
     pub fn thaw(self) {
         let memory = self.threads.first().and_then(|first| Memory::of(first.tid().0).ok());
         for thread in self.threads {
             let slept = self.slept.get(&thread.tid().0).copied().unwrap_or_default();
             let thread = match &memory {
-                // When it stopped, the kernel had done with its call what it does.
+                // For a thread that job control stopped, the kernel has already finished with its
+                // call.
                 Some(memory) if !self.stopped => again::as_it_was(thread, slept, memory),
                 _ => Ok(thread),
             };

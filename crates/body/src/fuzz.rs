@@ -1,4 +1,5 @@
-//! Drives the checks of images and pages from a hostile node, up to where a process would be touched. Fuzz targets and tests call this.
+//! Fuzzing of the checks of images and pages from a hostile node, up to the point where a process
+//! would be changed. Fuzz targets and tests call this.
 
 use crate::memories::{self, Window};
 use crate::pages::Run;
@@ -7,10 +8,10 @@ use crate::{BodyError, Changes, changes, lie_within};
 use image::{Area, Image};
 use os::inject::{Batch, Memory};
 
-/// Takes the bytes for an image, and does all that both ends do with one.
+/// Decodes an image, and does all that both ends do with one.
 ///
 /// # Panics
-/// An image that was accepted contradicts itself, or what is planned by it does.
+/// An accepted image is inconsistent, or the plan that follows from it is.
 pub fn image(input: &[u8]) {
     let Ok(image) = Image::decode(&image::fuzz::bytes(input)) else { return };
     assert!(image::shown(&image).starts_with("process"));
@@ -30,7 +31,7 @@ pub fn image(input: &[u8]) {
     plan(&image);
 }
 
-/// The calls that would be made in a process. It has none of the image's files.
+/// Plans the calls that would be made in a process, which has none of the image's files.
 fn plan(image: &Image) {
     let mut batch = Batch::new(0);
     crate::set_process(&mut batch, image, &Given::default(), true);
@@ -38,7 +39,7 @@ fn plan(image: &Image) {
     image.areas.iter().for_each(|area| map(&mut batch, area, &Given::default()));
     for thread in &image.threads {
         crate::give_way(&mut batch, thread);
-        crate::odd::set_thread(&mut batch, &thread.settings);
+        crate::rare_state::set_thread(&mut batch, &thread.settings);
     }
 }
 
@@ -51,11 +52,11 @@ fn check_changes(found: &Changes, new: &[Area]) {
     assert!(all.windows(2).all(|w| w[0].1 <= w[1].0), "memory twice: {found:?}");
 }
 
-/// Puts pages into a process whose private memory is `areas`, and whose one shared memory lies at `shared` (address and
-/// bytes).
+/// Puts pages into a process whose private memory is `areas` and whose one shared memory lies at
+/// `shared` (address and bytes).
 ///
 /// # Errors
-/// They lie elsewhere.
+/// The pages lie elsewhere.
 pub fn put(runs: &[Run], bytes: &[u8], areas: &[Area], shared: Run, memory: &Memory) -> Result<(), BodyError> {
     let windows = [Window::of_memory(shared.0, shared.1)];
     let put = memories::put(runs, bytes, areas, &windows, memory);
@@ -79,7 +80,7 @@ mod tests {
         }
     }
 
-    /// Failed before: the offset of a part of an area was more than a number holds.
+    /// Has failed: the offset of a part of an area overflowed.
     #[test]
     fn a_file_far_beyond_its_end_is_refused() {
         let mut strange = image::fuzz::example();

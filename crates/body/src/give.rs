@@ -1,16 +1,17 @@
-//! Open files of the caller's that a stopped process gets.
+//! Passing open files of the caller to a stopped process.
 
 use crate::error::BodyError;
 use os::inject::Inside;
 use os::pidfd::PidFd;
 use std::os::fd::BorrowedFd;
 
-/// `struct msghdr` and `struct cmsghdr`, bytes; descriptors come behind the latter.
+/// Bytes of `struct msghdr` and `struct cmsghdr`; the latter is followed by descriptors.
 const MESSAGE_BYTES: usize = 56;
 const CONTROL_HEAD_BYTES: usize = 16;
 const FD_BYTES: usize = 4;
 
-/// Puts these into the process that `pidfd` holds, through a socket that it makes for it; their numbers there, close-on-exec.
+/// Puts open files into the process of `pidfd`, through a socket that this creates there. Gives
+/// their numbers there; they are close-on-exec.
 pub fn give(inside: &mut Inside, pidfd: &PidFd, files: &[BorrowedFd<'_>]) -> Result<Vec<i32>, BodyError> {
     if files.is_empty() {
         return Ok(Vec::new());
@@ -44,7 +45,7 @@ fn take(inside: &mut Inside, socket: i32, count: usize) -> Result<Vec<i32>, Body
     let words = |list: &[u64]| list.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
     let vector = batch.put(&words(&[byte, 1]));
     let control_bytes = CONTROL_HEAD_BYTES + FD_BYTES * count;
-    // Name and its length, data, control, flags.
+    // The words are: name and its length, data, control, flags.
     let message = batch.put(&words(&[0, 0, vector, 1, control, control_bytes as u64, 0])[..MESSAGE_BYTES]);
     let flags = libc::MSG_CMSG_CLOEXEC as u64;
     batch.must("taking open files", libc::SYS_recvmsg, [socket as u64, message, flags, 0, 0, 0]);

@@ -1,4 +1,5 @@
-//! What of a process' memory has gone ahead, and what of it is left when it stands still: a thread of its own finds that out while the process is still being collected.
+//! The memory that was sent ahead, and the rest when the process is frozen. A thread of its own
+//! finds the rest while the state of the process is still being collected.
 
 use crate::ahead::{Ahead, Course, Rest, divide, divide_behind_files, is_much};
 use crate::error::BodyError;
@@ -11,74 +12,77 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use strategy::Ranges;
 
-/// So much is read as well.
+/// The most bytes of the rest that the thread reads as well.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-/// What has gone ahead; maybe nothing.
+/// The state of the memory that was sent ahead, if any was.
 #[derive(Debug, Default)]
 pub struct Headstart {
     ahead: Option<Arc<Ahead>>,
     looking: Option<Looking>,
 }
 
-/// What is to be sent when the process stands still.
+/// What is to be sent when the process is frozen.
 #[derive(Debug)]
 pub struct Left {
-    /// Pages.
+    /// Pages to send.
     pub rest: Rest,
-    /// Their bytes, if they are few and have been read already.
+    /// The bytes of these pages, if they are few and have been read already.
     pub bytes: Option<Vec<u8>>,
-    /// What follows when it runs.
+    /// Ranges that follow by post-copy.
     pub later: Ranges,
 }
 
-/// A thread that looks when it is told to, or ends with this.
+/// A thread that looks for the rest when it is asked to.
 #[derive(Debug)]
 struct Looking {
     tid: Option<i32>,
     begin: Option<Sender<Vec<Area>>>,
     found: Receiver<Result<Found, BodyError>>,
-    /// It leaves the processor alone on which the process is collected.
+    /// Keeps the thread off the processor on which the state of the process is collected.
     elsewhere: RefCell<Option<Elsewhere>>,
 }
 
 type Found = (Rest, Option<Vec<u8>>);
 
 impl Headstart {
-    /// This has gone ahead of process `pid`, which runs.
+    /// Creates the state of the running process `pid` after the pre-copy `ahead`.
     pub fn of(pid: i32, ahead: Option<Ahead>) -> Headstart {
         let ahead = ahead.map(Arc::new);
-        // Without a thread it takes longer. Of files there is little to look at, and with the threads' registers alone it is known where.
+        // Without a thread the search takes longer. Little has to be searched if only pages of
+        // files were sent, and their place is known from the threads' registers.
         let all = ahead.as_ref().filter(|ahead| !ahead.is_of_files());
         let looking = all.and_then(|ahead| Looking::start(pid, ahead.clone()).ok());
         Headstart { ahead, looking }
     }
 
-    /// The process stands still from now on, and has these areas.
+    /// Begins the search: the process is frozen from now on and has these areas.
     pub fn begin(&self, areas: &[Area]) {
         if let Some(looking) = &self.looking {
             *looking.elsewhere.borrow_mut() = looking.tid.and_then(Elsewhere::keep);
-            // One that has ended is found out when its answer is wanted.
+            // An ended thread is noticed when its answer is wanted.
             let _ = looking.begin.as_ref().map(|begin| begin.send(areas.to_vec()));
         }
     }
 
-    /// Nothing has: the other end has no pages yet.
+    /// Tells whether nothing was sent ahead: the destination has no pages yet.
     pub fn is_none(&self) -> bool {
         self.ahead.is_none()
     }
 
-    /// All that has gone lies in areas that the image still has, and there are no others: what is left can be put where it belongs before the image is there.
+    /// Tells whether the areas of what was sent are those of the image. The rest can then be put in
+    /// place before the image is there.
     pub fn fits(&self, image: &Image) -> bool {
         image.objects.memories.is_empty() && self.ahead.as_ref().is_some_and(|ahead| ahead.areas() == image.areas)
     }
 
-    /// How it went.
+    /// Gives the summary of the pre-copy.
     pub fn course(&self) -> Option<Course> {
         self.ahead.as_ref().and_then(|ahead| ahead.course())
     }
 
-    /// What is left of process `pid`, and stays behind to follow if it is no less than `follow_bytes`.
+    /// Finds the rest of process `pid`. If it is at least `follow_bytes`, it stays here and follows
+    /// by post-copy.
     pub fn left(&mut self, pid: i32, image: &Image, follow_bytes: u64) -> Result<Left, BodyError> {
         if let Some(ahead) = self.ahead.as_ref().filter(|ahead| ahead.is_of_files())
             && is_much(pid, follow_bytes)?
@@ -86,7 +90,7 @@ impl Headstart {
             let (rest, later) = divide_behind_files(pid, image, ahead)?;
             return Ok(Left { rest, bytes: None, later });
         }
-        // With protection keys, areas may be other ones than those that it was told of.
+        // With protection keys the areas may differ from those that the thread was told of.
         let looking = self.looking.take().filter(|_| image.process.keys == 0);
         let found = match (&self.ahead, looking) {
             (Some(_), Some(looking)) => looking.found()?,
@@ -108,9 +112,10 @@ impl Looking {
         let tid = thread.tid();
         thread.run(c"look", move || {
             let seen = begins.recv().ok().map(|areas| look(pid, &ahead, &areas));
-            // Nothing watches the memory any more when the answer, or the lack of one, is known: another try would find that it is watched.
+            // End the write tracking before the answer, or its absence, is known: another attempt
+            // would find the memory tracked.
             drop(ahead);
-            // Who does not wait any more has given up.
+            // A receiver that has gone has given up.
             let _ = seen.map(|seen| tell.send(seen));
         });
         Ok(Looking { tid, begin: Some(begin), found, elsewhere: RefCell::default() })
@@ -122,7 +127,7 @@ impl Looking {
 }
 
 impl Drop for Looking {
-    /// Waits until the thread has ended its look.
+    /// Waits until the thread has ended its search.
     fn drop(&mut self) {
         self.begin = None;
         let _ = self.found.recv();
@@ -162,7 +167,7 @@ mod tests {
         let left = headstart.left(pid, &image, u64::MAX).unwrap();
         assert_eq!(left.rest.runs, [(start + PAGE as u64, PAGE as u64)]);
         assert_eq!(left.bytes.as_deref(), Some(&memory[from + PAGE..from + 2 * PAGE]));
-        // Asked again it looks itself; what may follow does.
+        // A second request searches anew; now the ranges that may follow do.
         assert_eq!(headstart.left(pid, &image, u64::MAX).unwrap().rest.runs, left.rest.runs);
         let left = headstart.left(pid, &image, 100).unwrap();
         assert_eq!((left.rest.runs, left.later.iter().count()), (vec![], 1));

@@ -1,4 +1,4 @@
-//! Huge pages of memory that followed: it came in small ones.
+//! Huge pages for memory that followed by post-copy: it arrived in small pages.
 
 use crate::error::BodyError;
 use image::{Area, Content};
@@ -9,7 +9,8 @@ use strategy::{Range, Ranges};
 /// Size of a huge page (x86-64).
 pub const HUGE: u64 = 2 << 20;
 
-/// What of these ranges would be huge pages if the process had written it itself: where it has asked for them (MADV_HUGEPAGE).
+/// Finds the parts of these ranges that would be huge pages if the process had written them itself:
+/// where the process has asked for them (MADV_HUGEPAGE).
 pub fn wanted_huge(areas: &[Area], ranges: &Ranges) -> Vec<Range> {
     let asked = |a: &&Area| a.content == Content::Anonymous && a.advice.contains(&(libc::MADV_HUGEPAGE as u8));
     let within = areas.iter().filter(asked).flat_map(|a| ranges.within((a.start, a.end)));
@@ -17,7 +18,8 @@ pub fn wanted_huge(areas: &[Area], ranges: &Ranges) -> Vec<Range> {
     whole.filter(|(start, end)| start < end).collect()
 }
 
-/// Makes huge pages of these ranges, where all pages are there; the process runs meanwhile. What the kernel does not do stays as it is: it may do so later by itself.
+/// Makes huge pages of these ranges, where all pages are present, while the process runs. Where the
+/// kernel refuses, memory stays as it is; the kernel may make huge pages by itself later.
 pub fn make_huge(pid: i32, wanted: &[Range]) -> Result<(), BodyError> {
     if wanted.is_empty() {
         return Ok(());

@@ -1,17 +1,20 @@
-//! Reads that are under way while a process is watched. The kernel may have found the pages of their buffer already, and writes into them later by a mapping of its own:
-//! direct I/O, and every read from a file system like the stand-ins' (fuse_get_user_pages in fs/fuse/file.c). A page that is protected in between does not tell.
+//! Reads that are under way while writes of a process are tracked. The kernel may have looked up
+//! the pages of the buffer already, and writes into them later by a mapping of its own: direct I/O,
+//! and every read from a FUSE file system such as the stand-ins' (fuse_get_user_pages in
+//! fs/fuse/file.c). Write tracking does not see such a write.
 
 use crate::error::{BodyError, stays};
 use crate::pages::PAGE;
 use os::waiting::Call;
 use strategy::Ranges;
 
-/// UIO_MAXIOV
+/// UIO_MAXIOV of linux/uio.h.
 const VECTORS_MAX: u64 = 1024;
-/// What is read from these is copied as if the thread had written it.
+/// Kinds of files from which the kernel copies data as if the thread had written it.
 const COPIED: [&str; 4] = ["pipe:[", "socket:[", "anon_inode:", "/dev/pts/"];
 
-/// The pages, start and end, ascending, into which reads that the threads of process `pid` had begun before now may still come unseen.
+/// Finds the pages, as ascending ranges of start and end, into which reads that began earlier may
+/// still write unseen.
 pub fn buffers(pid: i32) -> Result<Vec<(u64, u64)>, BodyError> {
     let seen = os::waiting::look(&os::process::threads(pid)?);
     if !seen.unseen.is_empty() {
@@ -33,13 +36,13 @@ fn of_call(pid: i32, call: Call) -> Vec<(u64, u64)> {
     if COPIED.iter().any(|kind| name.to_string_lossy().starts_with(kind)) {
         return Vec::new();
     }
-    buffers.into_iter().filter_map(whole_pages).collect()
+    buffers.into_iter().filter_map(|(at, bytes)| whole_pages(at, bytes)).collect()
 }
 
-/// The buffers that a `struct iovec` array names (readv(2)).
+/// Reads the buffers that a `struct iovec` array names (readv(2)).
 fn vectors(pid: i32, at: u64, count: u64) -> Vec<(u64, u64)> {
     let mut bytes = vec![0; 16 * count.min(VECTORS_MAX) as usize];
-    // Who can no longer be read has ended, and is not moved.
+    // A process whose memory cannot be read has ended, and does not move.
     if os::vm::read(pid, at, &mut bytes).is_err() {
         return Vec::new();
     }
@@ -47,7 +50,8 @@ fn vectors(pid: i32, at: u64, count: u64) -> Vec<(u64, u64)> {
     bytes.chunks_exact(16).map(|vector| (word(&vector[..8]), word(&vector[8..]))).collect()
 }
 
-fn whole_pages((at, bytes): (u64, u64)) -> Option<(u64, u64)> {
+/// Gives start and end of the pages in which a buffer lies.
+fn whole_pages(at: u64, bytes: u64) -> Option<(u64, u64)> {
     let end = at.checked_add(bytes)?.checked_next_multiple_of(PAGE as u64)?;
     (bytes > 0).then_some((at - at % PAGE as u64, end))
 }

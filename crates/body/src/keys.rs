@@ -1,30 +1,34 @@
-//! Memory protection keys (pkeys(7)): which a process has, and of which each of its areas is. What its threads may do with them is a register, as others are.
+//! Memory protection keys (pkeys(7)): which keys a process has allocated, and which key each area
+//! has. The access rights of a thread are in a register, like others.
 
 use crate::error::{BodyError, stays};
 use image::{Area, Image};
 use os::inject::{Batch, Inside};
 
 const KEYS: std::ops::RangeInclusive<u64> = 1..=15;
-/// Nothing is mapped so low (vm.mmap_min_addr), but the kernel looks at the key before it looks for memory (do_mprotect_pkey in mm/mprotect.c).
+/// Nothing is mapped at so low an address (vm.mmap_min_addr), and the kernel checks the key before
+/// it looks for memory (do_mprotect_pkey in mm/mprotect.c).
 const NOWHERE: u64 = 0x1000;
 const PAGE: u64 = 4096;
 const ENOMEM: i64 = -(libc::ENOMEM as i64);
 
-/// Asks for each key whether the process has it; places of the answers.
+/// Asks for each key whether the process has it. Gives the places of the results.
 pub fn ask(batch: &mut Batch) -> Vec<usize> {
     let none = libc::PROT_NONE as u64;
     KEYS.map(|key| batch.may(libc::SYS_pkey_mprotect, [NOWHERE, PAGE, none, key, 0, 0])).collect()
 }
 
-/// The answers: a bit for each key. A kernel or processor that knows no keys says so to all.
+/// Reads the results: a bit for each key. On a kernel or processor without keys all calls fail.
 pub fn answered(results: impl Iterator<Item = i64>) -> u16 {
     KEYS.zip(results).filter(|(_, result)| *result == ENOMEM).map(|(key, _)| 1 << key).sum()
 }
 
-/// Looks again for the keys of the areas of process `pid`, which stands still: pkey_mprotect(2) may change them, and nothing else that is compared.
+/// Reads the keys of the areas of the frozen process `pid` again. pkey_mprotect(2) may change them
+/// without changing anything else that is compared.
 ///
 /// # Errors
-/// If an area has a key that the process has not: the kernel's own, for memory that can only be executed.
+/// An area has a key that the process has not allocated: the kernel's own, for memory that can only
+/// be executed.
 pub fn find_keys(pid: i32, image: &mut Image) -> Result<(), BodyError> {
     let keys = image.process.keys;
     if keys != 0 {
@@ -45,7 +49,7 @@ pub fn find_keys(pid: i32, image: &mut Image) -> Result<(), BodyError> {
     }
 }
 
-/// Gives a process whose memory is laid out these keys and no others, and its areas theirs.
+/// Gives a process whose memory is laid out exactly the image's keys, and gives the areas theirs.
 pub fn set_keys(inside: &mut Inside, image: &Image) -> Result<(), BodyError> {
     let wanted = image.process.keys;
     let mut batch = inside.batch();
@@ -56,7 +60,8 @@ pub fn set_keys(inside: &mut Inside, image: &Image) -> Result<(), BodyError> {
         return Ok(());
     }
     let mut batch = inside.batch();
-    // The kernel gives the lowest that is free: those below the last one wanted too, for a while.
+    // The kernel allocates the lowest free key, so the keys below the last wanted one are allocated
+    // for a while, too.
     let last = (wanted & !has).checked_ilog2().unwrap_or(0);
     let made = |key: &u64| *key <= u64::from(last) && has & 1 << key == 0;
     for _ in KEYS.filter(made) {

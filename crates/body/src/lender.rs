@@ -1,4 +1,5 @@
-//! Post-copy, where the process came from: its memory stays until all of it was sent; what the other end asks for goes first.
+//! Post-copy at the source: the memory of the process stays until all of it was sent. Requested
+//! pages are sent first.
 
 use crate::collect::registers;
 use crate::error::BodyError;
@@ -13,16 +14,19 @@ use std::time::{Duration, Instant};
 use strategy::{Pace, Push, Range, Ranges};
 
 const PAGE: u64 = 4096;
-/// So long a look may take, while which nobody is answered.
+/// The longest time of one search for present pages. Requests wait for it.
 const LOOK: Duration = Duration::from_micros(500);
-/// Of so many bytes at first, and at least.
+/// Bytes that are searched at first, and at least.
 const LOOK_BYTES: u64 = 32 << 20;
 const LOOK_BYTES_MIN: u64 = 2 << 20;
-/// Runs that are told at once.
+/// The most runs that are reported as vacant at once.
 const VACANT_RUNS: usize = 16 << 10;
 
-/// Memory that goes at once, and memory that may follow: anonymous, but for stacks that grow, locked memory, and pages that the threads use first. The kernel does not
-/// watch missing pages of files' copies. Nobody has looked yet which pages are there: that would take long while the process stands still. `word` reads its memory.
+/// Divides memory into ranges that are sent at the stop, and ranges that may follow. Anonymous
+/// memory may follow, except for growing stacks, locked memory, and pages that the threads use
+/// first. Missing pages of private file mappings cannot be tracked by the kernel. Whether pages are
+/// present is not checked yet, because that would lengthen the freeze. `word` reads the process'
+/// memory.
 pub fn part_later(areas: &[Area], threads: &[Thread], word: impl Fn(u64) -> Option<u64>) -> (Vec<Range>, Ranges) {
     let can = |a: &Area| a.content == Content::Anonymous && !a.shared && !a.grows_down && !a.locked;
     let mut later: Ranges = areas.iter().filter(|a| can(a)).map(|a| (a.start, a.end)).collect();
@@ -32,7 +36,8 @@ pub fn part_later(areas: &[Area], threads: &[Thread], word: impl Fn(u64) -> Opti
     (subtract(&private, &later.iter().collect::<Vec<_>>()), later)
 }
 
-/// The runs of own pages in these ranges, which are looked at one by one: there may be much between them.
+/// Finds the runs of private pages in these ranges, which are searched one by one: much other
+/// memory may lie between them.
 pub fn own_in(own: &Own, ranges: &[Range]) -> Result<Vec<Run>, BodyError> {
     let mut runs = Vec::new();
     for (start, end) in ranges {
@@ -45,7 +50,7 @@ fn page(at: u64) -> Range {
     (at & !(PAGE - 1), (at & !(PAGE - 1)).saturating_add(PAGE))
 }
 
-/// Pages that a thread or the kernel needs for its first instruction.
+/// Gives the pages that a thread or the kernel needs for the thread's first instruction.
 fn used_first(thread: &Thread) -> Vec<Range> {
     const STACK_BYTES: u64 = 2 * PAGE;
     let registers = registers(&thread.registers);
@@ -56,14 +61,15 @@ fn used_first(thread: &Thread) -> Vec<Range> {
     all
 }
 
-/// Pages of the robust futexes that a thread has: the kernel, which marks them when it ends, waits for no page then (handle_userfault in fs/userfaultfd.c, exit_robust_list in
-/// kernel/futex/core.c), and whoever waits for one would for ever.
+/// Gives the pages of the robust futexes that a thread holds. The kernel marks them at the thread's
+/// end, and does not wait for pages then (handle_userfault in fs/userfaultfd.c, exit_robust_list in
+/// kernel/futex/core.c). A thread that waits for such a futex would wait for ever.
 fn locks(thread: &Thread, word: impl Fn(u64) -> Option<u64>) -> Vec<Range> {
-    /// Of which the kernel knows no more, either (ROBUST_LIST_LIMIT).
+    /// The kernel follows no more entries either (ROBUST_LIST_LIMIT).
     const LOCKS_MAX: usize = 2048;
     const OFFSET_AT: u64 = 8;
     const PENDING_AT: u64 = 16;
-    /// Of an entry: its lock inherits priorities.
+    /// Flag of an entry whose lock inherits priorities.
     const INHERITS: u64 = 1;
     let head = thread.robust.0;
     if head == 0 {
@@ -76,7 +82,7 @@ fn locks(thread: &Thread, word: impl Fn(u64) -> Option<u64>) -> Vec<Range> {
     entries.chain(pending).flat_map(|entry| [page(entry), page(entry.wrapping_add(offset))]).collect()
 }
 
-/// Sends what may follow.
+/// Sends the pages that follow a process.
 #[derive(Debug)]
 pub struct Lender {
     loan: u32,
@@ -88,17 +94,18 @@ pub struct Lender {
 #[derive(Debug)]
 struct State {
     push: Push,
-    /// Not only what was asked for.
+    /// Whether unrequested pages are sent, too.
     pushing: bool,
-    /// Nobody has looked yet what of this is there; it is looked at in parts of so many bytes.
+    /// Ranges of which it is not known yet which pages are present. They are searched in parts of
+    /// this many bytes.
     unlooked: Ranges,
     look_bytes: u64,
     stopped: bool,
-    /// Why nobody takes them any more, in words.
+    /// Why the destination takes no more pages, in words.
     cut: Option<String>,
 }
 
-/// Those at work, by process.
+/// The lenders at work, by process.
 #[derive(Debug, Default)]
 pub struct Lenders {
     last: AtomicU32,
@@ -110,7 +117,7 @@ impl Lenders {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One for this process' pages.
+    /// Creates the lender of a process' pages.
     pub fn begin(&self, pid: i32, later: Ranges, pace: Pace) -> Arc<Lender> {
         let loan = 1 + self.last.fetch_add(1, Ordering::Relaxed);
         let lender = Arc::new(Lender { loan, ..Lender::new(later, pace) });
@@ -118,13 +125,13 @@ impl Lenders {
         lender
     }
 
-    /// Tells that of a process, if there is one.
+    /// Calls `tell` with the lender of a process, if there is one.
     pub fn with(&self, pid: i32, tell: impl FnMut(&Lender)) {
         let lender = self.lock().get(&pid).cloned();
         lender.as_deref().into_iter().for_each(tell);
     }
 
-    /// No more of what this one sends is needed. Its process may have another by now.
+    /// Stops the lender of this number. The process may have another one by now.
     pub fn enough(&self, pid: i32, loan: u32) {
         self.with(pid, |lender| {
             if lender.loan == loan {
@@ -133,46 +140,46 @@ impl Lenders {
         });
     }
 
-    /// Nobody takes pages any more.
+    /// Stops all lenders: no destination takes pages any more.
     pub fn stop(&self) {
         self.lock().values().for_each(|lender| lender.stop());
     }
 
-    /// It has done its work.
+    /// Removes a lender that has finished.
     pub fn end(&self, pid: i32) {
         self.lock().remove(&pid);
     }
 }
 
-/// What a lender sends.
+/// A message that a lender sends.
 #[derive(Debug)]
 pub enum Lent<'a> {
-    /// Pages.
+    /// Pages of memory.
     Pages(Batch<'a>),
-    /// Pages that were named, and that the process does not have.
+    /// Pages that were requested, or may be, and that the process does not have.
     Vacant(&'a [Run]),
 }
 
-/// A batch: pages that are sent (with their bytes), and pages that are zero.
+/// A batch of pages with content, and pages that are zero.
 #[derive(Debug)]
 pub struct Batch<'a> {
-    /// Address and bytes of each run.
+    /// Address and size of each run of pages with content.
     pub runs: &'a [Run],
-    /// Likewise.
+    /// Address and size of each run of zeros.
     pub zeros: &'a [Run],
-    /// All of the first.
+    /// The content of `runs`.
     pub bytes: &'a [u8],
 }
 
 impl Lender {
-    /// Of these pages; nothing goes unasked before [`Lender::push`].
+    /// Creates a lender of these ranges. Nothing is sent without a request before [`Lender::push`].
     pub fn new(later: Ranges, pace: Pace) -> Lender {
         let (unlooked, push) = (later.clone(), Push::new(later, pace));
         let state = State { push, pushing: false, unlooked, look_bytes: LOOK_BYTES, stopped: false, cut: None };
         Lender { loan: 0, state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
     }
 
-    /// Its number: a process that is moved again has another.
+    /// Gives the lender's number. A process that moves again has a lender with another number.
     pub fn loan(&self) -> u32 {
         self.loan
     }
@@ -186,28 +193,28 @@ impl Lender {
         self.changed.notify_all();
     }
 
-    /// Somebody waits for these.
+    /// Notes that a thread waits for these pages.
     pub fn ask(&self, ranges: &[Range]) {
         self.change(|s| ranges.iter().for_each(|r| s.push.ask(*r)));
     }
 
-    /// The rest goes too from now on.
+    /// Starts to send unrequested pages, too.
     pub fn push(&self) {
         self.change(|s| s.pushing = true);
     }
 
-    /// A batch is in place.
+    /// Notes that a batch is in place.
     pub fn arrived(&self) {
         let now_us = self.now_us();
         self.change(|s| s.push.arrived(now_us));
     }
 
-    /// No more of it is needed.
+    /// Ends the lender: no more pages are needed.
     pub fn stop(&self) {
         self.change(|s| s.stopped = true);
     }
 
-    /// Nobody takes them any more, though they may be needed.
+    /// Ends the lender: the destination cannot take pages any more, although it may need them.
     pub fn cut(&self, why: &str) {
         self.change(|s| {
             if !std::mem::replace(&mut s.stopped, true) {
@@ -216,7 +223,7 @@ impl Lender {
         });
     }
 
-    /// Bytes in all, bytes that are not sent yet, bytes that were asked for.
+    /// Gives the total bytes, the bytes not sent yet, and the bytes that were requested.
     pub fn progress(&self) -> (u64, u64, u64) {
         self.lock().push.progress()
     }
@@ -225,7 +232,11 @@ impl Lender {
         u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Sends until no more is needed ([`Lender::stop`]): the other end says when, for it must have given up watching by then. `own`: the process' pages.
+    /// Sends pages until [`Lender::stop`]. The destination decides when, because it must have ended
+    /// its tracking of missing pages by then. `own` reads the process' pages.
+    ///
+    /// # Errors
+    /// Sending failed, or the process' memory is gone.
     pub fn run(
         &self,
         memory: &Memory,
@@ -237,7 +248,7 @@ impl Lender {
         let state = self.lock();
         match &state.cut {
             Some(why) => Err(BodyError::Stays(why.clone())),
-            // What is not needed any more may vanish.
+            // Memory that is not needed any more may vanish.
             None if state.stopped => Ok(()),
             None => sent,
         }
@@ -280,7 +291,7 @@ impl Lender {
                 return None;
             }
             let (pushing, looked) = (state.pushing, state.unlooked.is_empty());
-            // Those who wait come first.
+            // Requested pages go first.
             let batch = state.push.next(self.now_us(), pushing && looked);
             if !batch.is_empty() {
                 return Some(Step::Send(batch));
@@ -294,7 +305,7 @@ impl Lender {
 }
 
 impl State {
-    /// What is looked at next.
+    /// Gives the part that is searched next.
     fn next_part(&mut self) -> Vec<Range> {
         let (mut part, mut room) = (Vec::new(), self.look_bytes);
         while room > 0
@@ -308,7 +319,9 @@ impl State {
         part
     }
 
-    /// Only this was there of a part, which was seen in that time; what was not. Memory of which little is there is seen quickly, however large it is.
+    /// Takes the result of a search: only the pages in `there` are present. Gives the pages that
+    /// are not. Large parts with few pages are searched quickly, so the next part grows by the time
+    /// of this one.
     fn looked(&mut self, part: &[Range], there: &[Range], took: Duration) -> Vec<Range> {
         if took < LOOK / 2 {
             self.look_bytes = self.look_bytes.saturating_mul(2);
@@ -319,11 +332,11 @@ impl State {
     }
 }
 
-/// What a lender does next.
+/// The next step of a lender.
 enum Step {
-    /// Find out which of these pages are there.
+    /// Find out which of these pages are present.
     Look(Vec<Range>),
-    /// Send these.
+    /// Send these pages.
     Send(Vec<Range>),
 }
 
@@ -377,7 +390,7 @@ mod tests {
         while !state.unlooked.is_empty() {
             let part = state.next_part();
             let bytes: u64 = part.iter().map(|(start, end)| end - start).sum();
-            // A page of the full ones takes 10 ns; where nothing is, a gibibyte takes as long.
+            // A present page takes 10 ns to search; an empty gibibyte takes as long.
             let full = part.iter().map(|(start, end)| end.min(&gib).saturating_sub(*start)).sum::<u64>() / PAGE;
             let took = Duration::from_nanos(10 * (full + bytes / gib));
             assert!(took < 4 * LOOK, "{part:?} takes {took:?}");
@@ -423,7 +436,7 @@ mod tests {
         let found = locks(&thread, |at| memory.get(&at).copied());
         let of = |entry: u64| [page(entry), page(entry - mutex)];
         assert_eq!(found, [of(first), of(second), of(pending)].concat());
-        // Who makes a ring of them is not followed for ever.
+        // A list that forms a ring is not followed for ever.
         let ring = |at: u64| Some(if at == head { first } else { at ^ 64 });
         assert_eq!(locks(&thread, ring).len(), 2 * (2048 + 1));
         assert!(locks(&thread, |_| None).is_empty());

@@ -1,12 +1,12 @@
-//! Taking a stopped process apart into its image, and putting it together from one. Works on any process that the caller may trace, at home or in a room:
-//! what differs between the two (which files can be named, what descriptors are) is given by the caller.
+//! Capturing a stopped process as an image, and restoring a process from an image. The code works
+//! on any process that the caller may trace, at home or in a room. The caller provides what differs
+//! between the two: which files have names, and what descriptors refer to.
 
 mod again;
 mod ahead;
 mod areas;
 mod collect;
 mod copied;
-mod dense;
 mod descriptors;
 mod error;
 mod files;
@@ -17,21 +17,22 @@ pub mod fuzz;
 mod give;
 mod headstart;
 mod huge;
+mod huge_page_hints;
 mod in_flight;
 mod keys;
-mod leftovers;
 mod lender;
 mod memories;
 mod missing;
 mod objects;
-mod odd;
 mod open_files;
+mod page_cache;
 mod pager;
 mod pages;
+mod peer_pages;
+mod rare_state;
 mod rebuild;
 mod relayout;
 mod rewind;
-mod stocked;
 mod timers;
 mod visit;
 mod watches;
@@ -41,7 +42,6 @@ pub use ahead::{Ahead, Course, Rest, Round, is_much, preliminary};
 pub use areas::{Memory, check_guards, guards, memory};
 pub use collect::{Collected, Known, RESTRICTED, collect, forget, scheduled, strip};
 pub use copied::{Copied, FILES_BYTES_MAX};
-pub use dense::{Dense, dense};
 pub use descriptors::{
     early_flags, free_numbers, free_numbers_from, is_everywhere, is_open_so, is_place, is_there_everywhere, is_written,
     nameable, open_file, removed,
@@ -52,8 +52,8 @@ pub use freeze::{Frozen, Slept, end_its_call, freeze};
 pub use give::give;
 pub use headstart::{Headstart, Left};
 pub use huge::{make_huge, wanted_huge};
+pub use huge_page_hints::{Dense, dense};
 pub use keys::{find_keys, set_keys};
-pub use leftovers::{Leftover, Leftovers};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
 pub use memories::{
     Window, each_content, is_memory, is_removed_memory, kind as memory_kind, make as make_memories, mappers,
@@ -61,18 +61,19 @@ pub use memories::{
 };
 pub use missing::{register, watch_missing};
 pub use objects::{Gathered, make_objects};
-pub use odd::{OTHER_CODE, set_dumpable};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
+pub use page_cache::{Leftover, Leftovers};
 pub use pager::Pager;
 pub use pages::{Run, each_batch, each_of, filled_bytes, lie_within, own_runs};
+pub use peer_pages::{Divided, PageHash, Stocked, page_hash};
+pub use rare_state::{OTHER_CODE, set_dumpable};
 pub use rebuild::{
     Given, discard, finish, free_place, free_place_for, give_way, map_beside, map_memory, relayout_memory, requeue,
     requeue_own, reset_actions, set_process, unmap_all_but, unmap_beside,
 };
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
-pub use stocked::{Divided, PageHash, Stocked, page_hash};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
 pub use visit::{visit, visit_at_length};
 pub use watches::{epoll_event, may_be_told, poll_of, watch_again, watch_anew, watched};

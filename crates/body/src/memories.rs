@@ -1,7 +1,9 @@
-//! Memory of a kind of its own, which areas share or a descriptor shows, and no file of the home's holds: what it is, its content, and making it anew. Whether another
-//! process has it too is the caller's to know.
+//! Shared memory that no file at home holds, which areas or a descriptor show: its kind, its
+//! content, and its creation at the destination. The caller knows whether another process has the
+//! memory, too.
 //!
-//! Its pages travel like others, under addresses at which no process has any ([`address`]).
+//! The pages of a memory travel like other pages, under addresses that no process has
+//! ([`address`]).
 
 use crate::error::{BodyError, stays};
 use crate::pages::{Run, without_zeros_if};
@@ -17,17 +19,17 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 const PAGE: u64 = 4096;
-/// What the kernel says behind the name of a file that has none any more,
+/// The suffix that the kernel adds to the name of a removed file,
 const REMOVED: &[u8] = b" (deleted)";
-/// and before that of a file in memory, which may be so long (memfd_create(2)).
+/// and the prefix of a memfd's name, which may be this long (memfd_create(2)).
 const MEMFD: &[u8] = b"/memfd:";
 const NAME_MAX: usize = 249;
-/// Beyond what any process can address.
+/// The first address beyond those of any process.
 pub(crate) const OUTSIDE: u64 = 1 << 63;
-/// Bytes of address space of each, as a shift (check in `image`).
+/// Address bits of each memory (`image` checks the size).
 const EACH_SHIFT: u32 = 46;
 
-/// Of what kind the memory is that the kernel calls so, if it is such.
+/// Gives the kind of the memory that the kernel names so; `None` for other names.
 pub fn kind(name: &[u8]) -> Option<image::MemoryKind> {
     let name = name.strip_suffix(REMOVED)?;
     match name.strip_prefix(MEMFD) {
@@ -37,7 +39,8 @@ pub fn kind(name: &[u8]) -> Option<image::MemoryKind> {
     }
 }
 
-/// What a file is that has no name any more and that only memory shows: such memory, too, if nobody else has it (the caller's to know).
+/// Tells whether an area shows a removed file that may count as such a memory, if no other process
+/// has it open (which the caller knows).
 pub fn removed_file(pid: i32, area: &os::areas::Area) -> bool {
     let metadata = || fs::metadata(format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end));
     let stores = area.shared && (area.writable || area.has(b"mw"));
@@ -48,7 +51,8 @@ pub fn removed_file(pid: i32, area: &os::areas::Area) -> bool {
         && metadata().is_ok_and(|m| m.is_file() && m.nlink() == 0)
 }
 
-/// Whether a descriptor of the process is open on a file without a name that lies in memory (tmpfs), and is nobody else's to know.
+/// Tells whether a descriptor of the process is open on a removed file in memory (tmpfs). The
+/// caller knows whether other processes have it open.
 pub fn is_removed_memory(pid: i32, fd: i32, name: &Path) -> bool {
     let name = name.as_os_str().as_bytes();
     if !name.starts_with(b"/") || !name.ends_with(REMOVED) || kind(name).is_some() {
@@ -58,21 +62,21 @@ pub fn is_removed_memory(pid: i32, fd: i32, name: &Path) -> bool {
     fs::metadata(&path).is_ok_and(|m| m.is_file() && m.nlink() == 0) && os::objects::lies_in_memory(&path)
 }
 
-/// The kind of [`removed_file`]; of long names the end.
+/// Gives the kind of a [`removed_file`]. Of a long name only the end is kept.
 pub fn kind_of_removed(name: &[u8]) -> image::MemoryKind {
     let name = name.strip_suffix(REMOVED).unwrap_or(name);
     let name = name[name.len().saturating_sub(NAME_MAX)..].to_vec();
     image::MemoryKind::File { name, mode: 0, seals: 0 }
 }
 
-/// To what this link of /proc/PID leads.
+/// Identifies the file to which this link of /proc/PID leads.
 pub fn shown(pid: i32, link: &str) -> Result<Shown, BodyError> {
     let path = format!("/proc/{pid}/{link}");
     let metadata = fs::metadata(&path).map_err(|e| os::Error::new(format!("looking at {path}"), e))?;
     Ok(((libc::major(metadata.dev()), libc::minor(metadata.dev())), metadata.ino()))
 }
 
-/// What the memory is to which this link of /proc/PID leads.
+/// Describes the memory to which this link of /proc/PID leads.
 pub fn describe(pid: i32, link: &str, kind: image::MemoryKind) -> Result<Memory, BodyError> {
     let file = open(pid, link)?;
     let failed = |e| os::Error::new(format!("looking at /proc/{pid}/{link}"), e);
@@ -80,7 +84,7 @@ pub fn describe(pid: i32, link: &str, kind: image::MemoryKind) -> Result<Memory,
     let kind = match kind {
         image::MemoryKind::Anonymous => image::MemoryKind::Anonymous,
         image::MemoryKind::File { name, .. } => {
-            // Of other files than these the kernel knows none.
+            // Only memfds have seals.
             let is_memory = os::process::link(pid, link)?.as_os_str().as_bytes().starts_with(MEMFD);
             let seals = if is_memory { os::objects::seals(&file)? } else { 0 };
             image::MemoryKind::File { name, mode: metadata.mode() & 0o7777, seals }
@@ -91,11 +95,11 @@ pub fn describe(pid: i32, link: &str, kind: image::MemoryKind) -> Result<Memory,
 
 fn open(pid: i32, link: &str) -> Result<File, BodyError> {
     let path = format!("/proc/{pid}/{link}");
-    // A memfd that nobody may write any more is opened for reading as well.
+    // A memfd that is sealed against writes opens for reading, too.
     File::open(&path).map_err(|e| os::Error::new(format!("opening {path}"), e).into())
 }
 
-/// A link of /proc/PID that leads to it: an area that shows it, or a descriptor.
+/// Finds a link of /proc/PID that leads to the memory: of an area or of a descriptor.
 fn link(image: &Image, memory: u32) -> Option<String> {
     let shows = |a: &&Area| matches!(a.content, Content::Memory { memory: m, .. } if m == memory);
     let area = image.areas.iter().find(shows).map(|a| format!("map_files/{:x}-{:x}", a.start, a.end));
@@ -117,8 +121,8 @@ fn address(memory: usize, offset: u64) -> u64 {
     OUTSIDE | (memory as u64) << EACH_SHIFT | offset
 }
 
-/// Gives the content of all of them to `each`, at most 512 KiB at once, without what is zero: where it lies, and its bytes. Of process `pid`, which stands still. Those `elsewhere`
-/// come by another process.
+/// Gives the content of all memories of the frozen process `pid` to `each`, at most 512 KiB at once
+/// and without zeros: the place and the bytes. Memories in `elsewhere` travel with another process.
 pub fn each_content(
     pid: i32,
     image: &Image,
@@ -156,33 +160,33 @@ fn read_to_end(file: &File, from: u64, into: &mut [u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where one lies in the process that is put together, while its content comes.
+/// The place of a memory in the process that is being restored, while the content arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// First address; 0 if it has no bytes.
+    /// First address; 0 if the memory is empty.
     start: u64,
     bytes: u64,
-    /// The descriptor that shows it, if one is needed.
+    /// The descriptor of the memory, if one is needed.
     fd: i32,
-    /// It is closed at the end.
+    /// Whether the descriptor is closed at the end.
     closes: bool,
-    /// The memory is another process', and has its content.
+    /// Whether another process has the memory already, with its content.
     given: bool,
 }
 
 impl Window {
-    /// Of memory that is mapped here, and no file.
+    /// Makes the window of memory that is mapped here and is no file.
     #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn of_memory(start: u64, bytes: u64) -> Window {
         Window { start, bytes, fd: -1, closes: false, given: false }
     }
 
-    /// A descriptor of its own.
+    /// Gives the memory's own descriptor.
     pub fn own_fd(&self) -> Option<i32> {
         self.closes.then_some(self.fd)
     }
 
-    /// The memory, of process `pid`, which is stopped: to be mapped by another one, too.
+    /// Opens the memory of the stopped process `pid`, so that another process can map it, too.
     pub fn file(&self, pid: i32) -> Result<Option<OwnedFd>, BodyError> {
         if self.given {
             return Ok(None);
@@ -196,8 +200,9 @@ impl Window {
     }
 }
 
-/// Makes the memories, with nothing in them, and maps the areas that show them but are private. `taken`: where other memory is or will be; `from`: the least number of their descriptors;
-/// `theirs`: descriptors of those that are another process' already, by their places.
+/// Creates empty memories, and maps the areas that show them privately. `taken`: ranges of other
+/// memory; `from`: the least number of a memory's descriptor; `theirs`: descriptors of memories
+/// that another process has already, by index.
 pub fn make(
     inside: &mut Inside,
     image: &Image,
@@ -224,7 +229,7 @@ pub fn make(
         windows.push(Window { start, bytes, fd, closes, given: false });
         map(inside, memory, start, bytes, fd)?;
     }
-    // Copies of their own pages come with the others.
+    // The private copies of their pages arrive with the others.
     let mut batch = inside.batch();
     show_all(&mut batch, image, &windows, false)?;
     if !batch.is_empty() {
@@ -243,7 +248,7 @@ fn create(inside: &mut Inside, name: &[u8], from: i32) -> Result<i32, BodyError>
     Ok(high as i32)
 }
 
-/// Adds the call that makes a file in memory; it can be sealed, until it is sealed against that.
+/// Adds the call that creates a memfd. It can be sealed until it is sealed against that.
 pub fn creating(batch: &mut Batch, name: &[u8]) -> usize {
     let name = batch.put(&[name, &[0]].concat());
     let flags = u64::from(libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC);
@@ -266,7 +271,7 @@ fn map(inside: &mut Inside, memory: &Memory, start: u64, bytes: u64, fd: i32) ->
     Ok(())
 }
 
-/// Puts pages that came where they belong: into private areas, or into memories.
+/// Puts arrived pages in place: into private areas or into memories.
 pub fn put(
     runs: &[Run],
     bytes: &[u8],
@@ -291,10 +296,11 @@ pub fn put(
     }
 }
 
-/// All content is there: the areas that share the memories are mapped, files are sealed, and the windows go.
+/// Maps the areas that share the memories, seals files, and removes the windows. All content must
+/// have arrived.
 pub fn settle(inside: &mut Inside, image: &Image, windows: &[Window]) -> Result<(), BodyError> {
     let mut batch = inside.batch();
-    // What may not be written must not be mapped so when that is said.
+    // A file that may not be written must not have a writable mapping when it is sealed.
     for (window, memory) in windows.iter().zip(&image.objects.memories) {
         if let image::MemoryKind::File { seals, .. } = memory.kind
             && !window.given
@@ -348,7 +354,7 @@ fn show(batch: &mut Batch, area: &Area, window: &Window, offset: u64) -> Result<
         if !area.shared || offset.checked_add(bytes).is_none_or(|end| end > window.bytes) {
             return stays("an area lies outside of the memory that it shows");
         }
-        // Of no bytes: another mapping of the same pages (mremap(2)).
+        // A size of 0 makes another mapping of the same pages (mremap(2)).
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
         let args = [window.start + offset, 0, bytes, flags, area.start, 0];
         batch.must("mapping shared memory", libc::SYS_mremap, args);
@@ -358,14 +364,14 @@ fn show(batch: &mut Batch, area: &Area, window: &Window, offset: u64) -> Result<
     Ok(())
 }
 
-/// Which of these processes have one of these memories mapped.
+/// Lists the processes that have one of these memories mapped.
 pub fn mappers(processes: impl IntoIterator<Item = i32>, memories: &[Shown]) -> Vec<i32> {
     let shows = |a: &os::areas::Area| memories.contains(&a.shown());
     let maps = |pid: &i32| os::areas::read(*pid).is_ok_and(|areas| areas.iter().any(shows));
     processes.into_iter().filter(maps).collect()
 }
 
-/// Whether this is what the kernel calls such memory.
+/// Tells whether the kernel names such a memory so.
 pub fn is_memory(name: &Path) -> bool {
     kind(name.as_os_str().as_bytes()).is_some()
 }

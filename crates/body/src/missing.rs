@@ -1,4 +1,5 @@
-//! Has a process make a userfaultfd for its own memory, of which only we keep a descriptor.
+//! Creating a userfaultfd in a process for its own memory, of which only this process keeps a
+//! descriptor.
 
 use crate::error::BodyError;
 use image::Area;
@@ -9,11 +10,12 @@ use std::io::IoSlice;
 use std::os::fd::AsFd;
 use strategy::Ranges;
 
-/// A header of struct msghdr, an iovec, a byte, and room for one descriptor (unix(7), cmsg(3)).
+/// Words of a struct msghdr, an iovec, a byte, and space for one descriptor (unix(7), cmsg(3)).
 const MESSAGE_WORDS: usize = 7;
 const CONTROL_WORDS: usize = 3;
 
-/// Watches the missing pages of the process that `inside` is in, once areas are registered. `pid`: as this process sees it.
+/// Starts to track missing pages of the process of `inside`; areas must be registered then. `pid`
+/// is the id of the process here.
 pub fn watch_missing(inside: &mut Inside, pid: i32) -> Result<Userfault, BodyError> {
     let doing = "watching its missing pages (userfaultfd)";
     let device = device()?;
@@ -38,7 +40,7 @@ pub fn watch_missing(inside: &mut Inside, pid: i32) -> Result<Userfault, BodyErr
     batch.must(doing, libc::SYS_close, [ours, 0, 0, 0, 0, 0]);
     batch.must(doing, libc::SYS_close, [theirs, 0, 0, 0, 0, 0]);
     inside.run(&batch)?;
-    // Behind the control message's length, level and type.
+    // The descriptor follows the control message's length, level and type.
     let device = inside.memory().word(control + 16)? & 0xffff_ffff;
 
     let made = inside.must(doing, libc::SYS_ioctl, [device, USERFAULTFD_IOC_NEW, libc::O_CLOEXEC as u64, 0, 0, 0]);
@@ -51,7 +53,8 @@ pub fn watch_missing(inside: &mut Inside, pid: i32) -> Result<Userfault, BodyErr
     Ok(Userfault::new(taken?)?)
 }
 
-/// Watches the areas in which pages are absent; all of each, for mremap(2) takes a range only that lies in one area, and a part that is watched is one of its own.
+/// Registers the areas in which pages are missing, each as a whole: mremap(2) takes only a range
+/// within one area, and registering a part would split the area.
 pub fn register(memory: &Userfault, areas: &[Area], absent: &Ranges) -> Result<(), BodyError> {
     for area in areas.iter().filter(|a| !absent.within((a.start, a.end)).is_empty()) {
         memory.register(area.start, area.end)?;

@@ -1,4 +1,5 @@
-//! Counters, timers, watches and pipes: what they hold, and making them anew. Whether others have them too is the caller's to know.
+//! Kernel objects: counters, timers, epoll instances and pipes. Reading their state, and creating
+//! them at the destination. The caller knows whether other processes have them, too.
 
 use crate::error::{BodyError, stays};
 use crate::memories;
@@ -12,53 +13,56 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A list that grows.
+/// The list of objects, which grows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     objects: Objects,
     /// Inode numbers of the pipes,
     pipes: Vec<u64>,
-    /// and what the memories are.
+    /// and the identities of the memories.
     memories: Vec<Shown>,
     removed: Vec<Shown>,
-    /// Whether counters are semaphores, if the kernel does not say it.
+    /// Whether counters are semaphores, if the kernel does not tell.
     semaphores: Option<bool>,
-    /// The process runs.
+    /// Whether the process runs.
     runs: bool,
 }
 
 impl Gathered {
-    /// Of a process in a room, where no semaphore (eventfd(2)) is made if the kernel does not tell them from counters.
+    /// Creates the list for a process in a room. There no semaphore is ever created (eventfd(2)) on
+    /// a kernel that does not tell semaphores from counters.
     pub fn in_room() -> Gathered {
         Gathered { semaphores: Some(false), ..Gathered::default() }
     }
 
-    /// Of a process that runs: what its pipes hold is not looked at. That takes an end of each, which would be one more while the process gives up its own and is told whether others have one.
+    /// Creates the list for a running process, so the content of pipes is not read. Reading takes
+    /// an end of the pipe, which would be one more while the process closes its own and asks
+    /// whether others have one.
     pub fn running(self) -> Gathered {
         Gathered { runs: true, ..self }
     }
 
-    /// The list.
+    /// Gives the list of objects.
     pub fn list(&self) -> &Objects {
         &self.objects
     }
 
-    /// Its memories.
+    /// Gives the identities of the memories.
     pub fn memories(&self) -> &[Shown] {
         &self.memories
     }
 
-    /// These memories are files without a name, which nobody may have open.
+    /// Notes that these memories are removed files, which no other process may have open.
     pub fn note_removed(&mut self, removed: &[Shown]) {
         self.removed.extend_from_slice(removed);
     }
 
-    /// Inode numbers of such.
+    /// Gives the inode numbers of such memories.
     pub fn removed(&self) -> Vec<u64> {
         self.removed.iter().map(|(_, inode)| *inode).collect()
     }
 
-    /// The place of this memory, to which that link of /proc/PID leads.
+    /// Gives the index of the memory to which this link of /proc/PID leads.
     pub fn memory(&mut self, pid: i32, link: &str, shown: Shown, kind: MemoryKind) -> Result<u32, BodyError> {
         if let Some(place) = self.memories.iter().position(|known| *known == shown) {
             return Ok(place as u32);
@@ -68,7 +72,7 @@ impl Gathered {
         Ok(self.memories.len() as u32 - 1)
     }
 
-    fn memory_file(&mut self, pid: i32, (fd, info): (i32, &FdInfo), kind: MemoryKind) -> Result<Object, BodyError> {
+    fn memory_file(&mut self, pid: i32, fd: i32, info: &FdInfo, kind: MemoryKind) -> Result<Object, BodyError> {
         let link = format!("fd/{fd}");
         let memory = self.memory(pid, &link, memories::shown(pid, &link)?, kind)?;
         let is_open = |m: &Made| matches!(m.object, Object::Memory { memory: open, .. } if open == memory);
@@ -80,10 +84,9 @@ impl Gathered {
         Ok(Object::Memory { memory, offset: info.offset })
     }
 
-    /// What descriptor `fd` of process `pid` (`pidfd` holds it) is open on, as a place in the list; `None` if it is not of a kind that can be made anew. Descriptors
-    /// that share one open file are the caller's to find.
-    ///
-    /// `fd`: with what the kernel says of it.
+    /// Describes the object on which descriptor `fd` of process `pid` (held by `pidfd`) is open, as
+    /// an index in the list; `None` if this kind cannot be created anew. The caller finds
+    /// descriptors that share one open file.
     pub fn describe(
         &mut self,
         pid: i32,
@@ -100,9 +103,9 @@ impl Gathered {
             Some(_) => None,
             None if memories::is_memory(link) => {
                 let kind = memories::kind(link.as_os_str().as_bytes());
-                kind.map(|kind| self.memory_file(pid, (fd, info), kind)).transpose()?
+                kind.map(|kind| self.memory_file(pid, fd, info, kind)).transpose()?
             }
-            None if name.starts_with("pipe:") => self.pipe_end(pid, pidfd, (fd, info))?,
+            None if name.starts_with("pipe:") => self.pipe_end(pid, pidfd, fd, info)?,
             None => None,
         };
         let flags = info.flags & !libc::O_CLOEXEC;
@@ -112,15 +115,16 @@ impl Gathered {
         }))
     }
 
-    /// What descriptor `fd` is open on, as [`Gathered::describe`]: a file without a name ([`memories::is_removed_memory`]).
+    /// Describes descriptor `fd`, as [`Gathered::describe`] does, that is open on a removed file in
+    /// memory ([`memories::is_removed_memory`]).
     pub fn describe_removed(&mut self, pid: i32, (fd, info, link): (i32, &FdInfo, &Path)) -> Result<u32, BodyError> {
         let kind = memories::kind_of_removed(link.as_os_str().as_bytes());
-        let object = self.memory_file(pid, (fd, info), kind)?;
+        let object = self.memory_file(pid, fd, info, kind)?;
         self.objects.made.push(Made { object, flags: info.flags & !libc::O_CLOEXEC });
         Ok(self.objects.made.len() as u32 - 1)
     }
 
-    fn pipe_end(&mut self, pid: i32, pidfd: &PidFd, (fd, info): (i32, &FdInfo)) -> Result<Option<Object>, BodyError> {
+    fn pipe_end(&mut self, pid: i32, pidfd: &PidFd, fd: i32, info: &FdInfo) -> Result<Option<Object>, BodyError> {
         if info.flags & libc::O_DIRECT != 0 {
             return stays(format!("descriptor {fd} is a pipe of packets (O_DIRECT)"));
         }
@@ -130,7 +134,7 @@ impl Gathered {
                 let (capacity, content) = match reader(pid, info.inode)? {
                     _ if self.runs => (0, Vec::new()),
                     Some(reader) => os::objects::pipe_content(pidfd.get_fd(reader)?.as_fd())?,
-                    // What nobody can read any more is nothing.
+                    // Bytes that no process can read any more do not move.
                     None => (os::objects::pipe_capacity(pidfd.get_fd(fd)?.as_fd())?, Vec::new()),
                 };
                 self.pipes.push(info.inode);
@@ -147,7 +151,7 @@ impl Gathered {
     }
 }
 
-/// A descriptor that reads from the pipe.
+/// Finds a descriptor that reads from the pipe.
 fn reader(pid: i32, inode: u64) -> Result<Option<i32>, BodyError> {
     for fd in process::descriptors(pid)? {
         let name = process::link(pid, &format!("fd/{fd}"))?;
@@ -164,7 +168,8 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// eventfd(2). `otherwise`: whether it is a semaphore, if that is known where the kernel does not say it (before 6.5).
+/// Reads the state of an eventfd. `otherwise` tells whether it is a semaphore, if the kernel does
+/// not (before 6.5).
 fn counter(text: &str, otherwise: Option<bool>) -> Option<Object> {
     let count = u64::from_str_radix(field(text, "eventfd-count")?, 16).ok()?;
     let semaphore = field(text, "eventfd-semaphore").map(|told| told == "1").or(otherwise)?;
@@ -173,7 +178,7 @@ fn counter(text: &str, otherwise: Option<bool>) -> Option<Object> {
 
 fn timer(pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<Object>, BodyError> {
     const CANCEL_ON_SET: u32 = 2;
-    // Asking has the kernel count what has ended until now: so first.
+    // Reading the setting makes the kernel count expiries up to now, so this is first.
     let setting = os::objects::timer_setting(pidfd.get_fd(fd)?.as_fd())?;
     let text = process::fd_text(pid, fd)?;
     let said = || {
@@ -199,9 +204,10 @@ fn oneself(pid: i32, fd: i32) -> Result<Option<Object>, BodyError> {
     Ok((field(&text, "Pid").and_then(|p| p.parse().ok()) == Some(pid)).then_some(Object::Oneself))
 }
 
-/// Makes all objects in the process; their descriptors, from number `from` on, or the lowest ones that are free. Epoll instances are empty yet ([`crate::watch_again`]).
+/// Creates all objects in the process. Their descriptors are numbered from `from` on, or are the
+/// lowest free ones. Epoll instances are still empty ([`crate::watch_again`]).
 ///
-/// `theirs`: descriptors of memories that are another process' already, by their places; they are used.
+/// `theirs`: descriptors of memories that another process has already, by index; these are used.
 pub fn make_objects(
     inside: &mut Inside,
     image: &Image,
@@ -250,7 +256,8 @@ pub fn make_objects(
     }
 }
 
-/// One call for each, so that results have the objects' places; pipes are made already.
+/// Adds one call for each object, so that the results have the objects' indices. Pipes exist
+/// already.
 fn make(batch: &mut Batch, object: &Object, image: &Image) -> usize {
     const GETPID: i64 = libc::SYS_getpid;
     match object {
@@ -280,7 +287,8 @@ fn make(batch: &mut Batch, object: &Object, image: &Image) -> usize {
 fn fill(inside: &mut Inside, pipe: &Pipe, writes: i32) -> Result<(), BodyError> {
     const CHUNK_BYTES: usize = 64 << 10;
     let mut batch = inside.batch();
-    // What an ordinary user may not have stays as large as it is; then it must do for the content.
+    // If an ordinary user may not have that size, the pipe keeps its own, which must then suffice
+    // for the content.
     batch.may(libc::SYS_fcntl, [writes as u64, libc::F_SETPIPE_SZ as u64, u64::from(pipe.capacity), 0, 0, 0]);
     inside.run(&batch)?;
     for chunk in pipe.content.chunks(CHUNK_BYTES) {
@@ -294,7 +302,7 @@ fn fill(inside: &mut Inside, pipe: &Pipe, writes: i32) -> Result<(), BodyError> 
     Ok(())
 }
 
-/// What they hold, and flags.
+/// Sets the state and flags of the objects.
 fn set(inside: &mut Inside, image: &Image, fds: &[i32], unused: &[i32]) -> Result<(), BodyError> {
     const SET_TICKS: u64 = 0x4008_5400; // TFD_IOC_SET_TICKS (linux/timerfd.h)
     let mut batch = inside.batch();

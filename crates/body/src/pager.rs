@@ -1,7 +1,9 @@
-//! Post-copy, where the process goes on: brings pages that it touches and that are not there yet, and puts those in place that come by themselves.
+//! Post-copy at the destination: fetches missing pages that the process touches, and puts pages in
+//! place that arrive unrequested.
 //!
-//! A thread of its own reads what happens in the process' memory; whoever receives pages puts them in place. If something fails, whoever needs a page goes on waiting
-//! for it, and can be killed: nothing goes on with a page that is not the right one.
+//! A thread of its own reads the events of the process' memory; the receiver of pages puts them in
+//! place. After a failure, a thread that needs a page goes on waiting for it, and can be killed: no
+//! thread continues with a wrong page.
 
 use crate::error::BodyError;
 use crate::pages::Run;
@@ -13,12 +15,15 @@ use std::time::Duration;
 use strategy::{Absent, Range, Ranges};
 
 const PAGE: u64 = 4096;
-/// Between two tries to put pages into memory that is being changed: the change is read meanwhile.
+/// The time between two attempts to put pages into memory that is being changed. Meanwhile the
+/// event of the change is read.
 const CHANGING: Duration = Duration::from_micros(20);
-/// No memory of a process lies there (the last page of the lower half is never mapped), but the question tells whether it has memory at all.
+/// An address at which no process has memory (the last page of the lower half is never mapped).
+/// Asking for it tells whether the process has memory at all.
 const NOWHERE: u64 = 0x7fff_ffff_e000;
 
-/// The memory of a process, and of the children that it makes meanwhile, until all of it is there.
+/// The missing memory of a process, and of the children that it forks meanwhile, until all pages
+/// are there.
 pub struct Pager {
     state: Mutex<State>,
     bell: OwnedFd,
@@ -33,15 +38,15 @@ struct State {
     end: Option<Result<(), String>>,
 }
 
-/// One memory.
+/// One address space.
 struct Space {
     memory: Arc<Userfault>,
     absent: Absent,
-    /// Faults of pages that are nowhere, and could not be answered yet.
+    /// Faults on pages that are at no source, and that could not be resolved yet.
     again: Vec<u64>,
 }
 
-/// Whether pages could be put.
+/// The result of putting pages in place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tried {
     Done,
@@ -49,8 +54,10 @@ enum Tried {
 }
 
 impl Pager {
-    /// Brings these pages. `want` asks for a page, and is called without a lock; `ended` is told when nothing is missing any more, or why it will be for ever:
-    /// then the processes must have ended before the pager is dropped, lest they go on with zeros.
+    /// Starts to fetch these pages. `want` requests a page, and is called without a lock. `ended`
+    /// is called when no page is missing any more, or with the reason why pages will be missing for
+    /// ever. In that case the processes must have ended before the pager is dropped; otherwise they
+    /// would continue with zeros.
     pub fn start(
         memory: Userfault,
         absent: Ranges,
@@ -66,7 +73,8 @@ impl Pager {
         Ok(pager)
     }
 
-    /// Pages that have come: address there and bytes of each, and all bytes in a row.
+    /// Puts arrived pages in place: the source's address and size of each run, and all bytes in a
+    /// row.
     pub fn put(&self, runs: &[Run], bytes: &[u8]) {
         let mut rest = bytes;
         self.lock().brought_bytes += bytes.len() as u64;
@@ -81,7 +89,7 @@ impl Pager {
         }
     }
 
-    /// Pages that are zero.
+    /// Puts pages of zeros in place.
     pub fn put_zeros(&self, runs: &[Run]) {
         self.lock().brought_bytes += runs.iter().map(|(_, bytes)| bytes).sum::<u64>();
         for (at, length) in runs {
@@ -89,7 +97,7 @@ impl Pager {
         }
     }
 
-    /// Pages that the process never had: they are not missing.
+    /// Notes that the process never had these pages, so they are not missing.
     pub fn vacate(&self, runs: &[Run]) {
         let mut state = self.lock();
         let before = state.spaces.len();
@@ -100,19 +108,19 @@ impl Pager {
         self.tell_if(state.spaces.len() < before);
     }
 
-    /// Nobody waits for it any more, or will.
+    /// Ends the pager: no thread waits for pages, or will.
     pub fn retire(&self) {
         self.lock().end.get_or_insert(Ok(()));
         os::fds::wake(self.bell.as_fd());
     }
 
-    /// It will not come.
+    /// Fails the pager: the missing pages will not arrive.
     pub fn fail(&self, why: &str) {
         self.lock().end.get_or_insert_with(|| Err(why.to_owned()));
         os::fds::wake(self.bell.as_fd());
     }
 
-    /// A process has ended; `false`: it was the last that missed pages.
+    /// Checks for ended processes. Returns `false` if the last process that missed pages has ended.
     pub fn look_again(&self) -> bool {
         let mut state = self.lock();
         state.spaces.retain(|space| !matches!(space.memory.zero(NOWHERE, PAGE), Ok(Put::Ended)));
@@ -120,18 +128,21 @@ impl Pager {
         !state.spaces.is_empty()
     }
 
-    /// Bytes that have come, with pages of zeros, and of how many pages somebody had to wait.
+    /// Gives the number of bytes that have arrived, zeros included, and the number of pages for
+    /// which a thread had to wait.
     pub fn progress(&self) -> (u64, u64) {
         let state = self.lock();
         (state.brought_bytes, state.faults)
     }
 
-    /// Bytes that the process misses: without its children, and what of it was never there, once that is known.
+    /// Gives the missing bytes of the process, without its children. Pages that the process never
+    /// had count until that is known.
     pub fn missing_bytes(&self) -> u64 {
         self.lock().spaces.first().map_or(0, |space| space.absent.bytes())
     }
 
-    /// For who must see that nothing is answered wrongly should this process die: the first memory.
+    /// Duplicates the userfaultfd of the first address space, for a watchdog that must prevent
+    /// wrong answers if this process dies.
     pub fn duplicate(&self) -> Option<OwnedFd> {
         self.lock().spaces.first().and_then(|s| s.memory.as_fd().try_clone_to_owned().ok())
     }
@@ -140,14 +151,16 @@ impl Pager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread that serves watches a memory no more when it hears that nothing is missing there; before, it would not be let go.
+    /// Wakes the serving thread. It ends the tracking of an address space when it learns that
+    /// nothing is missing; before that it could not be released.
     fn tell_if(&self, changed: bool) {
         if changed {
             os::fds::wake(self.bell.as_fd());
         }
     }
 
-    /// Puts pages that have these addresses there wherever they are missed. `put`: into a memory, pages with this address there, at these addresses.
+    /// Puts pages of these source addresses wherever they are missing. `put` puts pages of a source
+    /// address into an address space at these addresses.
     fn place(&self, there: Range, put: impl Fn(&Userfault, u64, Range) -> os::Result<Put>) {
         loop {
             let tried = {
@@ -204,7 +217,7 @@ impl Pager {
 }
 
 impl State {
-    /// Reads and obeys all that has happened; pages that must be asked for.
+    /// Reads and applies all events. Gives the pages that must be requested.
     fn happenings(&mut self) -> Vec<u64> {
         let (mut wanted, mut children) = (Vec::new(), Vec::new());
         for space in &mut self.spaces {
@@ -244,21 +257,21 @@ impl State {
 }
 
 impl Space {
-    /// Somebody waits for this page: what must be asked for.
+    /// Handles a fault on this page. Gives the source address if the page must be requested.
     fn fault(&mut self, page: u64) -> Option<u64> {
         let source = self.absent.source(page);
         if source.is_none() {
             match self.memory.zero(page, PAGE) {
                 Ok(Put::Changing) => self.again.push(page),
                 Ok(Put::Present) => self.memory.wake(page, PAGE),
-                // Nobody waits there any more.
+                // No thread waits there any more.
                 Ok(Put::Done(_) | Put::Elsewhere | Put::Ended) | Err(_) => {}
             }
         }
         source
     }
 
-    /// Who waits there already, finds that nothing is missing.
+    /// Wakes the threads that wait for these pages, which are not missing.
     fn vacate(&mut self, there: Range) {
         for place in self.absent.places(there) {
             self.absent.forget(place.at);
@@ -266,7 +279,7 @@ impl Space {
         }
     }
 
-    /// `None`: the process has ended.
+    /// Puts pages in place; `None` if the process has ended.
     fn place(
         &mut self,
         there: Range,
@@ -287,7 +300,7 @@ impl Space {
                         self.absent.forget((at, at + PAGE));
                         at += PAGE;
                     }
-                    // It has been parted into areas meanwhile, or is gone in part.
+                    // The area has been split meanwhile, or partly unmapped.
                     Put::Elsewhere if step > PAGE => {
                         step = (step / 2).next_multiple_of(PAGE);
                         continue;

@@ -1,24 +1,25 @@
-//! The pages of a stopped process that are its own, in order.
+//! The private pages of a stopped process, in order.
 
 use crate::error::BodyError;
 use image::{Area, Content};
 use os::inject::Memory;
 use os::pages::Own;
 
-/// Bytes of a page.
+/// Size of a page, bytes.
 pub const PAGE: usize = 4096;
 
-/// Where pages lie: address and bytes.
+/// A run of pages: address and bytes.
 pub type Run = (u64, u64);
 
-/// The runs of own pages in these areas, ascending.
+/// Lists the runs of private pages in these areas, ascending.
 pub fn own_runs(own: &Own, areas: &[Area]) -> Result<Vec<Run>, BodyError> {
     let carried: Vec<(u64, u64)> = areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
     let runs = own.within(&carried)?;
     Ok(runs.into_iter().map(|(start, end)| (start, end - start)).collect())
 }
 
-/// About how many bytes of these areas would be sent of process `pid`: its own pages, without those of zeros that nobody misses.
+/// Estimates how many bytes of these areas would be sent of process `pid`: its private pages,
+/// without zeros that need not be sent.
 pub fn filled_bytes(pid: i32, own: &Own, areas: &[Area]) -> Result<u64, BodyError> {
     let copied: Vec<Area> = areas.iter().filter(|a| a.content != Content::Anonymous).cloned().collect();
     let anonymous: Vec<Area> = areas.iter().filter(|a| a.content == Content::Anonymous).cloned().collect();
@@ -27,8 +28,10 @@ pub fn filled_bytes(pid: i32, own: &Own, areas: &[Area]) -> Result<u64, BodyErro
     Ok(copied + os::sample::filled_bytes(pid, &anonymous)?)
 }
 
-/// Gives the pages of these runs to `each`, as many at once as `batch_bytes` says each time: where they lie, and their bytes. `fresh`: the other end has none of them yet, so what is
-/// zero in anonymous memory is not sent. `unreadable`: what cannot be read is put there (the process runs, and may have unmapped it); without it, that is an error.
+/// Gives the pages of these runs to `each`, with their content, as many at once as `batch_bytes`
+/// returns each time. `fresh`: the destination has none of them yet, so zeros of anonymous memory
+/// are not sent. `unreadable`: pages that cannot be read are noted there (a running process may
+/// have unmapped them); without it they are an error.
 pub fn each_batch(
     runs: &[Run],
     memory: &Memory,
@@ -56,7 +59,8 @@ pub fn each_batch(
     })
 }
 
-/// As [`each_batch`], of pages whose bytes are known; the other end has had all of them.
+/// Gives pages whose content is known to `each`, as [`each_batch`] does. The destination has had
+/// all of them.
 pub fn each_of<E>(
     runs: &[Run],
     bytes: &[u8],
@@ -71,7 +75,8 @@ pub fn each_of<E>(
     })
 }
 
-/// Gives these runs to `each`, as many bytes at once as `part_bytes` says each time, with their bytes in all; whole pages.
+/// Gives these runs of whole pages to `each`, as many bytes at once as `part_bytes` returns each
+/// time, with the number of all bytes.
 pub fn each_part<E>(
     runs: &[Run],
     part_bytes: impl Fn() -> u64,
@@ -87,7 +92,7 @@ pub fn each_part<E>(
     Ok(())
 }
 
-/// Pages go at once, or in pieces if less than one is to.
+/// Sends pages at once, or in pieces if less than a page is to go at once.
 pub fn in_pieces<E>(
     batch: &[Run],
     bytes: &[u8],
@@ -122,7 +127,8 @@ fn take_batch(next: &mut Option<Run>, rest: &mut impl Iterator<Item = Run>, byte
     batch
 }
 
-/// The runs without pages of zeros, whose bytes go from the buffer too. In a file's copy zeros may differ from the file.
+/// Removes pages of zeros from the runs and their content from the buffer. In a private copy of a
+/// file zeros may differ from the file, so they stay.
 pub fn without_zeros(batch: &[Run], areas: &[Area], buffer: &mut [u8]) -> (Vec<Run>, usize) {
     let anonymous = |at: u64| {
         let place = areas.partition_point(|a| a.end <= at);
@@ -131,7 +137,7 @@ pub fn without_zeros(batch: &[Run], areas: &[Area], buffer: &mut [u8]) -> (Vec<R
     without_zeros_if(batch, anonymous, buffer)
 }
 
-/// The same, of runs at whose first address nobody misses zeros.
+/// Removes pages of zeros from runs whose first address `unmissed` accepts.
 pub fn without_zeros_if(batch: &[Run], unmissed: impl Fn(u64) -> bool, buffer: &mut [u8]) -> (Vec<Run>, usize) {
     let (mut kept, mut from, mut to): (Vec<Run>, usize, usize) = (Vec::new(), 0, 0);
     for (start, bytes) in batch {
@@ -157,7 +163,8 @@ fn is_zero(page: &[u8]) -> bool {
     page.chunks_exact(8).all(|word| word == [0; 8])
 }
 
-/// Whether all of these runs lie in private areas of the image: they came from another machine.
+/// Checks that all of these runs lie in private areas of the image. The runs come from another
+/// machine.
 pub fn lie_within(runs: &[Run], areas: &[Area]) -> bool {
     runs.iter().all(|(start, bytes)| {
         let (mut at, end) = (*start, start.saturating_add(*bytes));

@@ -1,10 +1,10 @@
-//! From an image to a process: its memory laid out, its signals, timers and registers set.
+//! Restoring a process from an image: its memory layout, signals, timers and registers.
 
 use crate::collect::{registers, stack_bytes};
 use crate::error::{BodyError, stays};
 use crate::memories::Window;
-use crate::odd;
 use crate::pages::Run;
+use crate::rare_state;
 use crate::relayout::changes;
 use image::{Area, Content, Image, Layout, Thread, Vdso};
 use os::areas;
@@ -12,16 +12,17 @@ use os::inject::{Batch, Inside, REGION_BYTES, gate};
 use os::processor::Together;
 use os::ptrace::{HostTid, Stopped};
 
-/// Where regions for injected calls may lie: far from where kernels put things and from what sanitizers and runtimes reserve.
+/// Places for the regions of injected calls, far from where kernels put mappings and from what
+/// sanitizers and runtimes reserve.
 const PLACES: std::ops::Range<u64> = 0x1234..0x1634;
 const PLACE_SHIFT: u32 = 32;
 
-/// A free place for a region, in all of these areas' gaps.
+/// Finds a free place for a region, outside of all these ranges.
 pub fn free_place(taken: impl Iterator<Item = (u64, u64)>) -> Result<u64, BodyError> {
     free_place_for(REGION_BYTES, taken)
 }
 
-/// As [`free_place`], for so many bytes.
+/// Finds a free place of this size.
 pub fn free_place_for(bytes: u64, taken: impl Iterator<Item = (u64, u64)>) -> Result<u64, BodyError> {
     let taken: Vec<(u64, u64)> = taken.collect();
     let mut places = PLACES.map(|p| p << PLACE_SHIFT);
@@ -29,33 +30,33 @@ pub fn free_place_for(bytes: u64, taken: impl Iterator<Item = (u64, u64)>) -> Re
     free.map_or_else(|| stays("its memory leaves no place for injected calls"), Ok)
 }
 
-/// What the process that is to become the image's has been given.
+/// The files, objects and memories that a process to be restored has been given.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// Where it has the image's files open.
+    /// Descriptors of the image's files.
     pub files: Vec<i32>,
-    /// Where it has its objects.
+    /// Descriptors of the image's objects.
     pub objects: Vec<i32>,
-    /// Where it has its memories.
+    /// Places of the image's memories.
     pub windows: Vec<Window>,
 }
 
 impl Given {
-    /// Where it has this file open; -1 if nowhere.
+    /// Gives the descriptor of a file; -1 if there is none.
     pub fn file(&self, place: u32) -> i32 {
         self.files.get(place as usize).copied().unwrap_or(-1)
     }
 
-    /// Where it has this object; -1 if nowhere.
+    /// Gives the descriptor of an object; -1 if there is none.
     pub fn object(&self, place: u32) -> i32 {
         self.objects.get(place as usize).copied().unwrap_or(-1)
     }
 }
 
-/// What no program maps (vm.mmap_min_addr).
+/// The lowest address that programs map (vm.mmap_min_addr).
 const LOWEST: u64 = 0x10000;
 const TOP: u64 = 0x7fff_ffff_f000;
-/// prctl(2), arch_prctl(2)
+/// Operations of prctl(2) and arch_prctl(2).
 const ARCH_MAP_VDSO_64: u64 = 0x2003;
 const PR_SET_NAME: u64 = 15;
 const PR_SET_MM: u64 = 35;
@@ -89,8 +90,9 @@ fn unmap(batch: &mut Batch, kept: &[(u64, u64)]) {
     }
 }
 
-/// Replaces the memory of the process by the image's areas, all but the region and `kept` (ascending). What of `ahead` ([`map_beside`]) is the same in the image stays, with its
-/// pages; the other pages are the caller's to write.
+/// Replaces the memory of the process by the image's areas, except for the region and `kept`
+/// (ascending). Areas of `ahead` ([`map_beside`]) that are the same in the image stay, with their
+/// pages. The caller writes the other pages.
 pub fn map_memory(
     pid: i32,
     inside: &mut Inside,
@@ -107,7 +109,7 @@ pub fn map_memory(
     let mut batch = inside.batch();
     unmap(&mut batch, &kept);
     for (start, end) in &changes.kept {
-        inherit(&mut batch, (*start, *end), image);
+        inherit(&mut batch, *start, *end, image);
     }
     if let Some(vdso) = image.process.vdso {
         batch.must("mapping the kernel's pages", libc::SYS_arch_prctl, [ARCH_MAP_VDSO_64, vdso.start, 0, 0, 0, 0]);
@@ -126,7 +128,8 @@ pub fn map_memory(
     image.process.vdso.map_or(Ok(()), |wanted| check_vdso(&found, wanted))
 }
 
-/// Lays anonymous areas out beside what the process has, which runs on: its children do not get them. All or none.
+/// Maps anonymous areas beside the present memory of a running process, all or none. Its children
+/// do not inherit them.
 pub fn map_beside(inside: &mut Inside, areas: &[Area]) -> Result<(), BodyError> {
     for (done, area) in areas.iter().enumerate() {
         let mut batch = inside.batch();
@@ -145,7 +148,7 @@ pub fn map_beside(inside: &mut Inside, areas: &[Area]) -> Result<(), BodyError> 
     Ok(())
 }
 
-/// Takes them away again.
+/// Unmaps areas that [`map_beside`] has mapped.
 pub fn unmap_beside(inside: &mut Inside, areas: &[Area]) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     for area in areas {
@@ -155,8 +158,9 @@ pub fn unmap_beside(inside: &mut Inside, areas: &[Area]) -> Result<(), BodyError
     Ok(())
 }
 
-/// The program's children get this again that was laid out beside, if they shall.
-fn inherit(batch: &mut Batch, (start, end): (u64, u64), image: &Image) {
+/// Lets the program's children inherit memory that was mapped beside, if they inherited the
+/// original.
+fn inherit(batch: &mut Batch, start: u64, end: u64, image: &Image) {
     let area = image.areas.iter().find(|a| a.start <= start && start < a.end);
     if !area.is_some_and(|a| a.advice.contains(&(libc::MADV_DONTFORK as u8))) {
         let args = [start, end - start, libc::MADV_DOFORK as u64, 0, 0, 0];
@@ -164,7 +168,8 @@ fn inherit(batch: &mut Batch, (start, end): (u64, u64), image: &Image) {
     }
 }
 
-/// Makes memory that was laid out for an earlier image fit a later one. What differs is empty then.
+/// Makes memory that was laid out for an earlier image fit a later one. Areas that differ are empty
+/// afterwards.
 pub fn relayout_memory(inside: &mut Inside, old: &[Area], image: &Image, given: &Given) -> Result<(), BodyError> {
     let changes = changes(old, &image.areas);
     let mut batch = inside.batch();
@@ -180,7 +185,7 @@ pub fn relayout_memory(inside: &mut Inside, old: &[Area], image: &Image, given: 
     Ok(())
 }
 
-/// Pages that were sent, and have been given back to the kernel since.
+/// Discards pages that were sent, and that the process has given back to the kernel since.
 pub fn discard(inside: &mut Inside, runs: &[Run]) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     for (at, bytes) in runs {
@@ -192,7 +197,7 @@ pub fn discard(inside: &mut Inside, runs: &[Run]) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// linux/mman.h, since 6.11.
+/// MAP_DROPPABLE of linux/mman.h, since Linux 6.11.
 const MAP_DROPPABLE: i32 = 0x08;
 
 pub(crate) fn map(batch: &mut Batch, area: &Area, given: &Given) {
@@ -202,7 +207,8 @@ pub(crate) fn map(batch: &mut Batch, area: &Area, given: &Given) {
         _ => libc::MAP_PRIVATE,
     };
     let mut flags = libc::MAP_FIXED_NOREPLACE | kind;
-    // Not MAP_STACK, by which the kernel would keep huge pages out of it (since 6.7), which it did not say of the original.
+    // MAP_STACK is left out: the kernel (since 6.7) would keep huge pages out of such an area, and
+    // does not tell whether the original has the flag.
     for (on, flag) in [(area.grows_down, libc::MAP_GROWSDOWN), (area.no_reserve, libc::MAP_NORESERVE)] {
         flags |= if on { flag } else { 0 };
     }
@@ -212,14 +218,16 @@ pub(crate) fn map(batch: &mut Batch, area: &Area, given: &Given) {
             (-1i64, 0)
         }
         Content::File { file, offset } => (i64::from(given.file(file)), offset),
-        // Those are mapped when their content is there (crate::memories).
+        // These are mapped when their content is there (crate::memories).
         Content::Memory { .. } => return,
     };
     let bytes = area.end - area.start;
     let protection = u64::from(area.protection);
-    // What was writable once is mapped so, and then protected: the kernel counts it.
+    // An area that was once writable is mapped so and then protected, so that the kernel accounts
+    // for it.
     let was_writable = area.accounted && !area.shared && protection & libc::PROT_WRITE as u64 == 0;
-    // The kernel would take a key for what can only be executed: one of the program's, perhaps.
+    // The kernel would use a key for memory that can only be executed, possibly one of the
+    // program's.
     let has_key = area.key != 0 && protection == libc::PROT_EXEC as u64;
     let protection = if has_key { libc::PROT_NONE as u64 } else { protection };
     let first = protection | if was_writable { libc::PROT_WRITE as u64 } else { 0 };
@@ -230,19 +238,19 @@ pub(crate) fn map(batch: &mut Batch, area: &Area, given: &Given) {
     advise(batch, area);
 }
 
-/// What the program has said of an area.
+/// Repeats the program's advice on an area.
 pub fn advise(batch: &mut Batch, area: &Area) {
     let bytes = area.end - area.start;
     for advice in area.advice.iter().filter(|a| **a != 0) {
         batch.may(libc::SYS_madvise, [area.start, bytes, u64::from(*advice), 0, 0, 0]);
     }
     if area.locked {
-        // What may be locked is the hosting node's to say.
+        // The hosting node decides how much memory may be locked.
         batch.may(libc::SYS_mlock, [area.start, bytes, 0, 0, 0, 0]);
     }
 }
 
-/// A program that has the vDSO's data has unmapped its code.
+/// Unmaps the vDSO's code, if the program has its data only.
 fn unmap_code(pid: i32, batch: &mut Batch) -> Result<(), BodyError> {
     for code in areas::read(pid)?.iter().filter(|a| a.name == b"[vdso]") {
         batch.must("unmapping the vDSO's code", libc::SYS_munmap, [code.start, code.end - code.start, 0, 0, 0, 0]);
@@ -261,10 +269,10 @@ fn check_vdso(found: &[areas::Area], wanted: Vdso) -> Result<(), BodyError> {
     stays("this kernel's vDSO is laid out differently from that of the kernel where the process started")
 }
 
-/// What a signal does before any program has said: `struct sigaction` of the kernel.
+/// The default action of a signal: the kernel's `struct sigaction`.
 const DEFAULT_ACTION: [u64; 4] = [0; 4];
 
-/// No signal is handled, or ignored.
+/// Resets all signal actions to the default.
 pub fn reset_actions(inside: &mut Inside) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     set_actions(&mut batch, (1..=SIGNALS).map(|signal| (signal, &DEFAULT_ACTION)));
@@ -280,7 +288,8 @@ fn set_actions<'a>(batch: &mut Batch, actions: impl Iterator<Item = (u64, &'a [u
     }
 }
 
-/// Sets what the threads share: signal actions, timers, where things lie. `handles`: it may handle signals otherwise ([`reset_actions`] was not called).
+/// Sets the state that all threads share: signal actions, timers, memory layout. `handles`: the
+/// process may have other signal actions, because [`reset_actions`] was not called.
 pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: bool) {
     let process = &image.process;
     let actions = (1..).zip(&process.actions);
@@ -290,7 +299,7 @@ pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: boo
     for exe in exe.into_iter().chain([-1]) {
         let map = batch.put(&layout_bytes(&process.layout, auxv, process.auxv.len() as u32, exe));
         let args = [PR_SET_MM, PR_SET_MM_MAP, map, LAYOUT_BYTES, 0, 0];
-        // The kernel may refuse the file; the rest must succeed without it.
+        // The kernel may refuse the file. The rest must succeed without it.
         if exe < 0 {
             batch.must("setting where things lie in memory", libc::SYS_prctl, args);
         } else {
@@ -300,7 +309,7 @@ pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: boo
     for (set, value) in &process.settings {
         batch.may(libc::SYS_prctl, [u64::from(*set), *value, 0, 0, 0, 0]);
     }
-    odd::set_process(batch, process);
+    rare_state::set_process(batch, process);
     for (start, end) in &process.guards {
         batch.may(libc::SYS_madvise, [*start, end - start, os::pages::MADV_GUARD_INSTALL as u64, 0, 0, 0]);
     }
@@ -315,7 +324,7 @@ pub fn set_process(batch: &mut Batch, image: &Image, given: &Given, handles: boo
 
 const LAYOUT_BYTES: u64 = 104;
 
-/// `struct prctl_mm_map` (linux/prctl.h)
+/// Encodes `struct prctl_mm_map` (linux/prctl.h).
 fn layout_bytes(l: &Layout, auxv: u64, auxv_bytes: u32, exe: i32) -> Vec<u8> {
     let words = [
         l.start_code,
@@ -337,15 +346,17 @@ fn layout_bytes(l: &Layout, auxv: u64, auxv_bytes: u32, exe: i32) -> Vec<u8> {
     out
 }
 
-/// Has a thread away from home give way as it does at home, where its nice value is kept; none is served before its host's own programs.
+/// Gives a thread away from home the nice value that it has at home, but none below 0: no guest
+/// runs before its host's own programs.
 pub fn give_way(batch: &mut Batch, thread: &Thread) {
-    // Who was niced elsewhere need not have the right to be so little nice here.
+    // The nice value cannot be lowered again without the right to do so.
     let nice = i64::from(thread.nice.max(0)) as u64;
     batch.may(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, nice, 0, 0, 0]);
 }
 
-/// Sets what is a thread's own, and leaves it stopped where the image says. The calls go behind those of the `batch`; `last` adds the ones to be made last, and makes all, before
-/// the region goes (with the first thread): each batch is a way there and back.
+/// Sets the state of one thread, and leaves it stopped at the image's registers. The calls are
+/// added to `batch`; `last` adds the final calls and makes all of them, before the region is
+/// removed (with the first thread). Each batch costs a round trip.
 pub fn finish(
     mut inside: Inside,
     mut batch: Batch,
@@ -371,13 +382,13 @@ pub fn finish(
         let args = [rseq.area, u64::from(rseq.bytes), 0, u64::from(rseq.signature), 0, 0];
         batch.must("registering restartable sequences", libc::SYS_rseq, args);
     }
-    odd::set_thread(&mut batch, &thread.settings);
+    rare_state::set_thread(&mut batch, &thread.settings);
     batch.must("setting its personality", libc::SYS_personality, [u64::from(thread.personality), 0, 0, 0, 0, 0]);
     last(&mut inside, batch)?;
     if first {
         inside.unmap_region()?;
     }
-    // Before it gets the processors that it has chosen.
+    // This comes before the thread's CPU affinity is set.
     drop(together);
     schedule(inside.tid(), thread);
     let registers = registers(&thread.registers);
@@ -392,7 +403,7 @@ pub fn finish(
     Ok(stopped)
 }
 
-/// As it was, as far as this node goes along.
+/// Sets the scheduling of the thread as it was, as far as this node permits.
 fn schedule(host: HostTid, thread: &Thread) {
     let policy = os::scheduling::set_policy(host.0, thread.policy);
     for refused in
@@ -405,11 +416,12 @@ fn schedule(host: HostTid, thread: &Thread) {
     }
 }
 
-/// What a signal carries.
+/// The information of a signal.
 type Info = [u8; INFO_BYTES];
 const INFO_BYTES: usize = 128;
 
-/// Signals that waited for the process are sent again, from its first thread: so they carry what they carried. `more` came since.
+/// Sends the signals again that were pending for the process, from its first thread, so that they
+/// keep their information. `more` arrived since.
 pub fn requeue(inside: &mut Inside, image: &Image, more: &[Info]) -> Result<(), BodyError> {
     let pid = image.process.pid as u64;
     let all: Vec<&[u8]> =
@@ -417,7 +429,8 @@ pub fn requeue(inside: &mut Inside, image: &Image, more: &[Info]) -> Result<(), 
     queue(inside, &all, |batch, signal, at| batch.may(libc::SYS_rt_sigqueueinfo, [pid, signal, at, 0, 0, 0]))
 }
 
-/// The same, of those that waited for one thread, which sends them itself: the kernel believes nobody else what they carry.
+/// Sends the signals again that were pending for one thread. The thread sends them itself, because
+/// the kernel accepts their information from no other.
 pub fn requeue_own(
     inside: &mut Inside,
     image: &Image,
@@ -448,7 +461,7 @@ fn queue(inside: &mut Inside, all: &[&[u8]], send: impl Fn(&mut Batch, u64, u64)
     Ok(())
 }
 
-/// Takes as many of each signal as are among these, which wait for the thread or its process.
+/// Takes as many pending signals of each number, of the thread or its process, as are among these.
 pub fn take<'a>(inside: &mut Inside, signals: impl Iterator<Item = &'a Vec<u8>>) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     let at_once = batch.put(&[0; 16]);

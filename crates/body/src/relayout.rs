@@ -1,19 +1,20 @@
-//! Memory that was laid out for an earlier image, made to fit a later one: what is the same in both stays, with its pages.
+//! Changes of a memory layout from an earlier image to a later one. Areas that are the same in both
+//! stay, with their pages.
 
 use image::{Area, Content};
 
-/// What must change.
+/// The changes of a memory layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Start and end of what goes.
+    /// Start and end of ranges to unmap.
     pub gone: Vec<(u64, u64)>,
-    /// What comes, and is empty.
+    /// Areas to map, empty.
     pub fresh: Vec<Area>,
-    /// Start and end of what stays.
+    /// Start and end of ranges that stay.
     pub kept: Vec<(u64, u64)>,
 }
 
-/// From one list of areas to another; both ascending. What shows a memory is mapped later.
+/// Compares two lists of areas, both ascending. Areas that show a memory are mapped later.
 pub fn changes(old: &[Area], new: &[Area]) -> Changes {
     let laid_out = |areas: &[Area]| areas.iter().filter(|a| !a.shows_memory()).copied().collect::<Vec<_>>();
     let (old, new) = (&laid_out(old)[..], &laid_out(new)[..]);

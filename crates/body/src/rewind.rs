@@ -1,38 +1,42 @@
-//! A thread that was stopped in a system call makes it again where it goes on, and waits for what is left of its time.
+//! Restarting the system call in which a thread was stopped, with the remaining time to wait.
 //!
-//! Its registers stay as they are at the end of an interrupted call, and the kernel there decides, as the one here would have: a handler may run first, and then
-//! the call says EINTR (arch_do_signal_or_restart in arch/x86/kernel/signal.c). Were the thread set back to its `syscall` instruction, a
-//! signal that comes before it gets there would be slept over.
+//! The registers stay as they are at the end of an interrupted call. The kernel at the destination
+//! decides as the kernel here would have: a handler may run first, and then the call fails with
+//! EINTR (arch_do_signal_or_restart in arch/x86/kernel/signal.c). If the thread were set back to
+//! its `syscall` instruction, a signal that arrives before the instruction would not interrupt the
+//! call.
 
 use libc::user_regs_struct;
 use std::time::Duration;
 
-/// Where a thread goes on.
+/// The state with which a thread continues.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewound {
-    /// Its registers.
+    /// Registers of the thread.
     pub registers: user_regs_struct,
-    /// Bytes to be put into its memory first: address and a `timespec`.
+    /// Bytes to write into its memory first: an address and a `timespec`.
     pub put: Option<(u64, [u8; 16])>,
 }
 
-/// So far below a thread's stack pointer nothing of its own lies (the red zone has 128 bytes); a handler's frame would ([`image::Thread::enters_call`]).
+/// The distance below the stack pointer beyond which a thread keeps nothing (the red zone has 128
+/// bytes). The frame of a handler would lie there ([`image::Thread::enters_call`]).
 const BELOW_STACK_BYTES: u64 = 256;
 const EINTR: i64 = -4;
-/// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND (linux/errno.h).
+/// ERESTARTSYS, ERESTARTNOINTR and ERESTARTNOHAND (linux/errno.h).
 const RESTART: std::ops::RangeInclusive<i64> = -514..=-512;
-/// Made again whatever happens.
+/// The call is restarted in any case.
 const ERESTARTNOINTR: i64 = -513;
-/// Made again unless a handler runs, whatever its flags.
+/// The call is restarted unless a handler runs, whatever its flags.
 const ERESTARTNOHAND: i64 = -514;
-/// ERESTART_RESTARTBLOCK: what is left to wait is in the kernel.
+/// ERESTART_RESTARTBLOCK: the kernel keeps the remaining time to wait.
 pub const RESTART_BLOCK: i64 = -516;
 
-/// What the kernel itself would do for a call that our stop interrupted. `slept`: for how long the thread had waited; `word` reads its memory.
+/// Does what the kernel would do for a call that the tracer's stop interrupted. `slept` is the time
+/// for which the thread had waited; `word` reads its memory.
 pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) -> Option<u64>) -> Rewound {
     let mut rewound = Rewound { registers: *stopped, put: None };
     let (call, result) = (stopped.orig_rax as i64, stopped.rax as i64);
-    // Between our becoming its tracer and its stop.
+    // The request came between the tracer's attach and its stop.
     if os::ptrace::is_refused_to_be_held(stopped) {
         rewound.registers.rax = ERESTARTNOINTR as u64;
         return rewound;
@@ -48,7 +52,8 @@ pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) ->
             let waited = i32::try_from(slept.as_millis()).unwrap_or(i32::MAX);
             *left = u64::from((*left as i32).saturating_sub(waited).max(0) as u32);
         }
-        // What is left of a sleep was written where the program wants it (nanosleep_copyout in kernel/time/hrtimer.c).
+        // The kernel has written the rest of a sleep where the program wants it (nanosleep_copyout
+        // in kernel/time/hrtimer.c).
         Some(Timeout::Time(at, rest)) if rest != 0 => *at = rest,
         Some(Timeout::Time(at, _)) if *at != 0 => {
             if let (Some(seconds), Some(ns)) = (word(*at), word(at.wrapping_add(8))) {
@@ -65,7 +70,7 @@ pub fn rewind(stopped: &user_regs_struct, slept: Duration, word: impl Fn(u64) ->
     rewound
 }
 
-/// Whether a call waits for a time of which the kernel alone knows what is left.
+/// Tells whether a call waits for a time of which only the kernel knows the rest.
 pub fn may_time_out(call: i64, args: &[u64; 6]) -> bool {
     // SAFETY: all zero is a valid register set.
     let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
@@ -78,14 +83,15 @@ pub fn may_time_out(call: i64, args: &[u64; 6]) -> bool {
     }
 }
 
-/// The part of a futex operation that is no flag.
+/// The bits of a futex operation that are not flags.
 const FUTEX_COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
 
-/// How a call says for how long it waits at most.
+/// The way in which a call takes its longest time to wait.
 enum Timeout<'a> {
-    /// A number; negative: for ever.
+    /// A number; negative means for ever.
     Milliseconds(&'a mut u64),
-    /// The address of a `timespec`, and of one into which the kernel has put the rest, if not zero.
+    /// The address of a `timespec`, and that of one into which the kernel has put the rest, if not
+    /// zero.
     Time(&'a mut u64, u64),
 }
 
@@ -94,7 +100,8 @@ fn timeout(call: i64, r: &mut user_regs_struct) -> Option<Timeout<'_>> {
     Some(match call {
         libc::SYS_nanosleep => Timeout::Time(&mut r.rdi, rsi),
         libc::SYS_clock_nanosleep => Timeout::Time(&mut r.rdx, r10),
-        // Of all waits for a futex, this one alone says for how long; the others say until when (futex(2)).
+        // Of all operations that wait for a futex only this one takes a duration; the others take a
+        // point in time (futex(2)).
         libc::SYS_futex if rsi as i32 & FUTEX_COMMAND == libc::FUTEX_WAIT => Timeout::Time(&mut r.r10, 0),
         libc::SYS_semtimedop | libc::SYS_epoll_pwait2 => Timeout::Time(&mut r.r10, 0),
         libc::SYS_rt_sigtimedwait => Timeout::Time(&mut r.rdx, 0),
@@ -105,7 +112,8 @@ fn timeout(call: i64, r: &mut user_regs_struct) -> Option<Timeout<'_>> {
     })
 }
 
-/// Calls that say EINTR when they are merely stopped by a tracer (they never restart: signal(7)); no signal was delivered, or the thread would be in its handler.
+/// Tells whether a call fails with EINTR when a tracer merely stops it (such calls never restart:
+/// signal(7)). No signal was delivered, or the thread would be in its handler.
 fn only_by_us(call: i64) -> bool {
     matches!(
         call,
@@ -127,7 +135,8 @@ fn only_by_us(call: i64) -> bool {
     ) || may_wait_for_socket(call)
 }
 
-/// On a socket with a time limit they never restart, and this kernel alone knows what is left of the limit: it begins anew.
+/// Tells whether a call may wait for a socket. On a socket with a time limit the call never
+/// restarts, and only this kernel knows the rest of the limit; the limit begins anew.
 fn may_wait_for_socket(call: i64) -> bool {
     matches!(
         call,
@@ -162,7 +171,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_a_tracer_because_of_us_asks_again() {
-        // ptrace(2), PTRACE_TRACEME.
+        // A call of ptrace(2), PTRACE_TRACEME.
         let asks = user_regs_struct { rdi: 0, ..stopped(101, -1) };
         assert_eq!(rewind(&asks, SLEPT, |_| None).registers.rax as i64, ERESTARTNOINTR);
         let attaches = user_regs_struct { rdi: u64::from(libc::PTRACE_ATTACH), ..asks };

@@ -1,18 +1,20 @@
-//! POSIX timers (timer_create(2)): what a process has, stopping them, and making them anew under their numbers.
+//! POSIX timers (timer_create(2)): listing those of a process, stopping them, and creating them
+//! under the same ids.
 
 use crate::error::{BodyError, stays};
 use image::{Image, Timer};
 use os::inject::{Batch, Inside};
 
-/// `struct itimerspec`, bytes.
+/// Bytes of `struct itimerspec`.
 const SETTING_BYTES: usize = 32;
-/// The kernel's name for CLOCK_PROCESS_CPUTIME_ID of whoever asks.
+/// The kernel's number of CLOCK_PROCESS_CPUTIME_ID for the calling process.
 const OWN_CPU_TIME: i32 = -6;
 const SIGEV_THREAD_ID: i32 = 4;
-/// Without a way to choose a number, so many are tried.
+/// The most timers that are created to reach an id, on kernels without a way to choose it.
 const TRIES_MAX: usize = 4096;
 
-/// The timers of process `pid`, as the kernel lists them; `home` says each thread's number at home. What they are set to is not known yet.
+/// Lists the timers of process `pid`, without their settings. `home` gives each thread's id at
+/// home.
 pub fn timers(pid: i32, home: &dyn Fn(i32) -> Result<i32, BodyError>) -> Result<Vec<Timer>, BodyError> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default();
     let mut found = Vec::new();
@@ -30,7 +32,8 @@ pub fn timers(pid: i32, home: &dyn Fn(i32) -> Result<i32, BodyError>) -> Result<
     Ok(found)
 }
 
-/// ` 60\nsignal: 14/00007fff8c07e038\nnotify: signal/pid.2634\nClockID: 0\n` (proc_pid_timers(5))
+/// Parses ` 60\nsignal: 14/00007fff8c07e038\nnotify: signal/pid.2634\nClockID: 0\n`
+/// (proc_pid_timers(5)).
 fn timer(text: &str) -> Option<Timer> {
     let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     let (signal, value) = field("signal")?.split_once('/')?;
@@ -48,7 +51,7 @@ fn timer(text: &str) -> Option<Timer> {
     })
 }
 
-/// Has them stand still; each then says what it was set to.
+/// Stops the timers, and notes their settings.
 pub fn stop(inside: &mut Inside, timers: &mut [Timer]) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     let none = batch.space(SETTING_BYTES);
@@ -66,7 +69,7 @@ pub fn stop(inside: &mut Inside, timers: &mut [Timer]) -> Result<(), BodyError> 
     Ok(())
 }
 
-/// Sets them to what they were set to.
+/// Sets the timers to their settings.
 pub fn arm(batch: &mut Batch, timers: &[Timer]) {
     for timer in timers.iter().filter(|t| t.setting[2..] != [0, 0]) {
         let bytes: Vec<u8> = timer.setting.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -75,7 +78,8 @@ pub fn arm(batch: &mut Batch, timers: &[Timer]) {
     }
 }
 
-/// Makes the image's timers in process `pid`, not set yet; those that it has already are used, and others of it are deleted.
+/// Creates the image's timers in process `pid`, not set yet. Existing timers of the image are used;
+/// others are deleted.
 pub fn make(pid: i32, inside: &mut Inside, image: &Image) -> Result<(), BodyError> {
     let wanted = &image.process.timers;
     let present: Vec<i32> = timers(pid, &Ok)?.iter().map(|t| t.id).collect();
@@ -90,7 +94,7 @@ pub fn make(pid: i32, inside: &mut Inside, image: &Image) -> Result<(), BodyErro
     if missing.is_empty() {
         return Ok(());
     }
-    // Since Linux 6.15 the caller may choose the number.
+    // Since Linux 6.15 the caller may choose the id.
     const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
     let chooses = inside.call(libc::SYS_prctl, [PR_TIMER_CREATE_RESTORE_IDS, 1, 0, 0, 0, 0])? == 0;
     let made = missing.iter().try_for_each(|timer| if chooses { choose(inside, timer) } else { count(inside, timer) });
@@ -108,7 +112,7 @@ fn choose(inside: &mut Inside, timer: &Timer) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// Older kernels count upwards.
+/// Creates timers until the id is reached: older kernels count upwards.
 fn count(inside: &mut Inside, timer: &Timer) -> Result<(), BodyError> {
     for _ in 0..TRIES_MAX {
         let mut batch = inside.batch();
@@ -128,7 +132,7 @@ fn count(inside: &mut Inside, timer: &Timer) -> Result<(), BodyError> {
 }
 
 fn create(batch: &mut Batch, timer: &Timer, id: u64) {
-    // `struct sigevent`: value, signal, how, thread, padding.
+    // The words of `struct sigevent`: value, signal, notification, thread, padding.
     let mut event = [0; 64];
     event[..8].copy_from_slice(&timer.value.to_le_bytes());
     event[8..12].copy_from_slice(&timer.signal.to_le_bytes());
@@ -138,14 +142,15 @@ fn create(batch: &mut Batch, timer: &Timer, id: u64) {
     batch.must("making a POSIX timer", libc::SYS_timer_create, [timer.clock as u64, event, id, 0, 0, 0]);
 }
 
-/// Signals of its own timers that wait are not sent again, for the timers would count no more what they miss: those end again, at once.
+/// Drops pending signals of the process' own timers, and sets these timers to expire at once. If
+/// the signals were sent again, the timers would not count overruns any more.
 pub fn fire_again(image: &mut Image) {
     let timers = &mut image.process.timers;
     let mut waits = |info: &Vec<u8>| {
         const SI_TIMER: i32 = -2;
         let word = |at: usize| info.get(at..at + 4).map_or(0, |b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
         let own = timers.iter_mut().find(|t| word(8) == SI_TIMER && word(16) == t.id);
-        // One nanosecond.
+        // Expires after one nanosecond.
         own.map(|timer| timer.setting[2..].copy_from_slice(&[0, 1])).is_none()
     };
     image.process.pending.retain(&mut waits);

@@ -1,22 +1,23 @@
-//! A short stop of a running process, to make a few calls inside it. It notices a gap, nothing else.
+//! A short stop of a running process for a few calls in it. The process only notices a pause.
 
 use crate::again;
 use crate::error::BodyError;
 use crate::freeze::stop_one;
-use crate::odd;
+use crate::rare_state;
 use crate::rebuild::free_place;
 use crate::rewind::{may_time_out, rewind};
 use os::inject::{Inside, Memory, gate};
 use os::ptrace::HostTid;
 
-/// Stops the first thread of process `pid`, has `work` done through it, and lets it go on where it was. Its other threads run on.
+/// Stops the first thread of process `pid`, calls `work` with access to it, and lets the thread
+/// continue. The other threads keep running.
 pub fn visit<T>(pid: i32, work: impl FnOnce(&mut Inside) -> Result<T, BodyError>) -> Result<T, BodyError> {
     let areas = os::areas::read(pid)?;
     let memory = Memory::of(pid)?;
     let gate = gate(&memory, &areas)?;
     let slept = os::process::slept(pid, may_time_out).unwrap_or_default();
     let mut stopped = stop_one(HostTid(pid))?;
-    if let Err(e) = odd::undisturbed(&stopped) {
+    if let Err(e) = rare_state::undisturbed(&stopped) {
         stopped.detach(0)?;
         return Err(e);
     }
@@ -30,7 +31,7 @@ pub fn visit<T>(pid: i32, work: impl FnOnce(&mut Inside) -> Result<T, BodyError>
     done
 }
 
-/// As [`visit`], with memory for batches of calls.
+/// Visits the process as [`visit`] does, with memory for batches of calls.
 pub fn visit_at_length<T>(pid: i32, work: impl FnOnce(&mut Inside) -> Result<T, BodyError>) -> Result<T, BodyError> {
     visit(pid, |inside| {
         let areas = os::areas::read(pid)?;

@@ -1,5 +1,8 @@
-//! Epoll instances: what they watch, and what of it they have told. What is watched for edges (EPOLLET) is told of once each time it becomes ready, and an instance that watches anew takes whatever is ready
-//! for an edge. What an instance would tell next the kernel says by telling it alone: so it is asked in the stopped process, which is given that back should it go on.
+//! Epoll instances: what they watch, and what they have reported. An edge-triggered (EPOLLET)
+//! descriptor is reported once each time it becomes ready, and a new instance takes any readiness
+//! for an edge. The kernel tells what an instance would report next only by reporting it. So the
+//! instance is asked in the stopped process, and the events are given back if the process continues
+//! here.
 
 use crate::collect::Collected;
 use crate::error::{BodyError, stays};
@@ -7,20 +10,21 @@ use image::{Image, Object, Opened, Watched};
 use os::inject::{Batch, Inside};
 use os::process;
 
-/// `struct epoll_event`, which is packed here.
+/// Bytes of `struct epoll_event`, which is packed on x86-64.
 const EVENT_BYTES: usize = 12;
-/// Events that are asked for, and descriptors that are named, at once.
+/// The most events and descriptors in one call.
 const AT_ONCE: usize = 4096;
-/// Files that are asked about in one poll(2), which takes no more than the process may have open.
+/// The most files in one poll(2), which takes no more than the process may have open.
 const POLLED_AT_ONCE: usize = 16;
 const EDGES: u32 = libc::EPOLLET as u32;
 const ONCE: u32 = libc::EPOLLONESHOT as u32;
-/// What is left when one that is told of once (EPOLLONESHOT) was told: how it is watched, and not for what (EP_PRIVATE_BITS in fs/eventpoll.c).
+/// The bits that remain when a one-shot (EPOLLONESHOT) descriptor was reported: how it is watched,
+/// but not for which events (EP_PRIVATE_BITS in fs/eventpoll.c).
 const MANNER: u32 = EDGES | ONCE | (libc::EPOLLWAKEUP | libc::EPOLLEXCLUSIVE) as u32;
-/// Whatever a descriptor may be ready for.
+/// All events for which a descriptor may be watched.
 const ANYTHING: u32 = (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLOUT | libc::EPOLLRDHUP) as u32;
 
-/// What this epoll instance of process `pid` watches.
+/// Lists what this epoll instance of process `pid` watches.
 pub fn watched(pid: i32, epoll: i32) -> Result<Vec<Watched>, BodyError> {
     let text = process::fd_text(pid, epoll)?;
     let mut watched = Vec::new();
@@ -33,12 +37,14 @@ pub fn watched(pid: i32, epoll: i32) -> Result<Vec<Watched>, BodyError> {
         }
         watched.push(one);
     }
-    // The kernel lists them in no order; what is ready already will be told in that of the descriptors.
+    // The kernel lists descriptors in no order. What is ready already will be reported in the order
+    // of the descriptors.
     watched.sort_by_key(|w| w.fd);
     Ok(watched)
 }
 
-/// `tfd:        5 events:       19 data:                5  pos:0 ino:61af sdev:7` (proc_pid_fdinfo(5))
+/// Parses `tfd:        5 events:       19 data:                5  pos:0 ino:61af sdev:7`
+/// (proc_pid_fdinfo(5)).
 fn watched_line(line: &str) -> Option<Watched> {
     let mut words = line.split_whitespace();
     let mut next = |name: &str| (words.next()? == name).then(|| words.next())?;
@@ -47,17 +53,18 @@ fn watched_line(line: &str) -> Option<Watched> {
     Some(Watched { fd, events, data: u64::from_str_radix(next("data:")?, 16).ok()?, told: false })
 }
 
-/// As the kernel takes it.
+/// Encodes a `struct epoll_event`.
 pub fn epoll_event(watched: &Watched) -> Vec<u8> {
     [&watched.events.to_le_bytes()[..], &watched.data.to_le_bytes()].concat()
 }
 
-/// It was told of once, and is not again before the program says so.
+/// Tells whether a one-shot descriptor was reported, and is not watched before the program asks
+/// again.
 fn is_spent(watched: &Watched) -> bool {
     watched.events & ONCE != 0 && watched.events & !MANNER == 0
 }
 
-/// The epoll instances of an image: their places, their descriptors, and what they watch.
+/// Lists the epoll instances of an image: index, descriptor, and what they watch.
 fn instances(image: &Image) -> impl Iterator<Item = (usize, i32, &Vec<Watched>)> {
     image.objects.made.iter().enumerate().filter_map(|(place, made)| {
         let Object::Watch(watched) = &made.object else { return None };
@@ -66,7 +73,9 @@ fn instances(image: &Image) -> impl Iterator<Item = (usize, i32, &Vec<Watched>)>
     })
 }
 
-/// Whether what it is ready for may have been told. Not of what becomes ready by itself where it comes: an edge that came meanwhile would not be known from those that were told.
+/// Tells whether the readiness of the descriptor may have been reported. This excludes descriptors
+/// that become ready by themselves at the destination: a new edge there could not be told from a
+/// reported one.
 fn is_quiet(image: &Image, watched: &Watched) -> bool {
     let becomes_ready = |place: u32| match image.objects.made.get(place as usize).map(|made| &made.object) {
         Some(Object::Timer { setting, .. }) => setting[2..] != [0, 0],
@@ -82,13 +91,14 @@ fn is_quiet(image: &Image, watched: &Watched) -> bool {
     watched.events & EDGES != 0 && watched.events & ONCE == 0 && alone
 }
 
-/// What epoll instances watch so that it may have been told already.
+/// Lists the watched descriptors whose readiness may have been reported already.
 pub fn may_be_told(image: &Image) -> impl Iterator<Item = &Watched> {
     instances(image).flat_map(|(_, _, all)| all).filter(|watched| is_quiet(image, watched))
 }
 
 impl Collected {
-    /// Notes in the image of the process what its epoll instances have told already. It goes on as it was by [`Collected::give_back`] alone.
+    /// Notes in the image what the epoll instances have reported already. Only
+    /// [`Collected::give_back`] restores the instances.
     pub fn find_told(&mut self, image: &mut Image) -> Result<(), BodyError> {
         let quiet = |(place, epoll, watched): (usize, i32, &Vec<Watched>)| {
             let quiet: Vec<bool> = watched.iter().map(|watched| is_quiet(image, watched)).collect();
@@ -101,7 +111,8 @@ impl Collected {
             };
             let next = take(self.first().ok_or(BodyError::Gone)?, epoll, watched.len())?;
             for (watched, is_quiet) in watched.iter_mut().zip(quiet) {
-                // By that alone they are known: who gives the same to several is told once more of all of them.
+                // Events are only known by the program's data. If a program gives several
+                // descriptors the same data, all of them are reported once more.
                 let is_next = next.contains(&watched.data);
                 if is_next && watched.events & (EDGES | ONCE) != 0 && !is_spent(watched) {
                     self.untold.push((epoll, *watched));
@@ -113,16 +124,17 @@ impl Collected {
     }
 }
 
-/// Has an epoll instance that watches so many tell all that is ready; what the program has given with it.
+/// Lets an epoll instance that watches `many` descriptors report everything that is ready. Gives
+/// the program's data of each.
 fn take(inside: &mut Inside, epoll: i32, many: usize) -> Result<Vec<u64>, BodyError> {
     let mut told = Vec::new();
-    // What is told as long as it is ready goes behind all others each time.
+    // A level-triggered descriptor goes to the end of the queue each time it is reported.
     for _ in 0..many.div_ceil(AT_ONCE) {
         let mut batch = inside.batch();
         let most = many.min(AT_ONCE);
         let events = batch.space(most * EVENT_BYTES);
         batch.must("asking an epoll instance", libc::SYS_epoll_wait, [epoll as u64, events, most as u64, 0, 0, 0]);
-        // Another process may write to its memory meanwhile: the answer is no more to be believed than that.
+        // Another process may write to this memory meanwhile, so the result is bounded.
         let count = inside.run(&batch)?.first().map_or(0, |count| *count as usize).min(most);
         let mut bytes = vec![0; count * EVENT_BYTES];
         inside.memory().read(events, &mut bytes)?;
@@ -132,14 +144,15 @@ fn take(inside: &mut Inside, epoll: i32, many: usize) -> Result<Vec<u64>, BodyEr
     Ok(told)
 }
 
-/// Has epoll instances do this with what they watch (epoll_ctl(2)).
+/// Makes calls of epoll_ctl(2): instance, operation, and watched descriptor.
 fn control(inside: &mut Inside, calls: &[(i32, i32, Watched)]) -> Result<(), BodyError> {
     for calls in calls.chunks(AT_ONCE) {
         let mut batch = inside.batch();
         ask_before(&mut batch, calls);
         for (epoll, what, watched) in calls {
             let event = batch.put(&epoll_event(watched));
-            // Files of a room can be watched, others cannot: what is watched in vain makes no difference.
+            // Some files of a room cannot be watched. Such a watch would have no effect, so its
+            // failure has none.
             batch.may(libc::SYS_epoll_ctl, [*epoll as u64, *what as u64, watched.fd as u64, event, 0, 0]);
         }
         inside.run(&batch)?;
@@ -147,13 +160,14 @@ fn control(inside: &mut Inside, calls: &[(i32, i32, Watched)]) -> Result<(), Bod
     Ok(())
 }
 
-/// `struct pollfd`: what is asked of this descriptor.
+/// Encodes a `struct pollfd` that asks for nothing.
 pub fn poll_of(fd: i32) -> [u8; 8] {
     (u64::from(fd as u32) | u64::from(ANYTHING) << 32).to_le_bytes()
 }
 
-/// Asks by poll(2) what the files are ready for that will be watched. Where their state is elsewhere, epoll_ctl(2) is only told what is known here (`room/warden/standins.rs`): so it
-/// is known by then, and nothing is told as news afterwards.
+/// Polls the files that will be watched. Where the state of a file is on another node, epoll_ctl(2)
+/// only learns what is known here (`room/warden/standins.rs`). After the poll it is known, so it is
+/// not reported as a new event later.
 fn ask_before(batch: &mut Batch, calls: &[(i32, i32, Watched)]) {
     let added = calls.iter().filter(|(_, what, _)| *what == libc::EPOLL_CTL_ADD);
     let asked: Vec<[u8; 8]> = added.map(|(_, _, watched)| poll_of(watched.fd)).collect();
@@ -163,7 +177,8 @@ fn ask_before(batch: &mut Batch, calls: &[(i32, i32, Watched)]) {
     }
 }
 
-/// Has the epoll instances, by their descriptors, watch these as if they had not yet: what is ready will be told.
+/// Lets epoll instances, by their descriptors, watch these descriptors as if they were new:
+/// whatever is ready will be reported.
 pub fn watch_anew(inside: &mut Inside, watches: &[(i32, Watched)]) -> Result<(), BodyError> {
     let anew = |(epoll, watched): &(i32, Watched)| {
         [(*epoll, libc::EPOLL_CTL_DEL, *watched), (*epoll, libc::EPOLL_CTL_ADD, *watched)]
@@ -171,8 +186,9 @@ pub fn watch_anew(inside: &mut Inside, watches: &[(i32, Watched)]) -> Result<(),
     control(inside, &watches.iter().flat_map(anew).collect::<Vec<_>>())
 }
 
-/// Has the epoll instances watch what they watched, when all descriptors are at their numbers. What was told is not told again: these are given, for if one of them has become ready since it was told,
-/// that is not told either.
+/// Lets the epoll instances watch what they watched, when all descriptors have their numbers.
+/// Reported readiness is not reported again. Gives the descriptors of which it was taken back: one
+/// that became ready again since its report is not reported either.
 pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<Vec<(i32, Watched)>, BodyError> {
     let (mut quiet, mut others) = (Vec::new(), Vec::new());
     for (_, epoll, watched) in instances(image) {
@@ -181,7 +197,8 @@ pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<Vec<(i32, Watch
         if told.is_empty() {
             continue;
         }
-        // Errors and hang-ups are told in any case: so what was told of once is watched for whatever it may be ready for, and told of here.
+        // Errors and hang-ups are reported in any case. So a reported descriptor is watched for all
+        // events, and its report is taken here.
         let events = |watched: &Watched| watched.events | if is_spent(watched) { ANYTHING } else { 0 };
         let add = |w: &Watched| (epoll, libc::EPOLL_CTL_ADD, Watched { events: events(w), ..*w });
         control(inside, &told.iter().map(add).collect::<Vec<_>>())?;
@@ -193,7 +210,8 @@ pub fn watch_again(inside: &mut Inside, image: &Image) -> Result<Vec<(i32, Watch
     Ok(quiet)
 }
 
-/// Those of these that are to be told of no more, and are not ready for anything. Should an error or a hang-up come, that is told: nothing else is left to be done.
+/// Disarms reported one-shot descriptors that are not ready for anything. A later error or hang-up
+/// is then still reported, which cannot be avoided.
 fn disarm(inside: &mut Inside, epoll: i32, told: &[Watched]) -> Result<(), BodyError> {
     let mut spent = told.iter().filter(|watched| is_spent(watched)).peekable();
     if spent.peek().is_none() {

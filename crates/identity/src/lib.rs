@@ -210,7 +210,8 @@ impl Identity {
     /// Reads the identity in `dir`.
     ///
     /// # Errors
-    /// [`Error::Absent`] if there is none; [`Error::File`], [`Error::Exposed`] or [`Error::Malformed`] if it cannot be used.
+    /// [`Error::Absent`] if there is none; [`Error::File`], [`Error::Exposed`] or
+    /// [`Error::Malformed`] if it cannot be used.
     pub fn load(dir: &Path) -> Result<Identity, Error> {
         let store = Store::new(dir);
         if !store.exists("node.json") {

@@ -27,7 +27,7 @@ pub enum Inconsistent {
 }
 
 const PAGE: u64 = 4096;
-/// SUID_DUMP_ROOT (linux/sched/coredump.h).
+/// The greatest value of PR_SET_DUMPABLE: SUID_DUMP_ROOT (linux/sched/coredump.h).
 const DUMPABLE_MAX: u8 = 2;
 /// The first address that no program has (TASK_SIZE_MAX of x86-64 with four levels of page tables;
 /// more is not supported yet).

@@ -20,7 +20,7 @@ pub struct Objects {
 pub struct Memory {
     /// The kind of the memory.
     pub kind: MemoryKind,
-    /// Size, bytes.
+    /// Size of the memory, bytes.
     pub bytes: u64,
 }
 
@@ -33,7 +33,7 @@ pub enum MemoryKind {
     File {
         /// Name of the memfd.
         name: Vec<u8>,
-        /// Permission bits.
+        /// Permission bits of the file.
         mode: u32,
         /// F_SEAL_ bits, as in fcntl(2).
         seals: u32,
@@ -98,7 +98,7 @@ pub enum Object {
 pub struct Watched {
     /// Number of the descriptor.
     pub fd: i32,
-    /// EPOLL bits.
+    /// EPOLL bits, as in epoll_ctl(2).
     pub events: u32,
     /// Data that the program gave with it.
     pub data: u64,
@@ -109,7 +109,7 @@ pub struct Watched {
 /// A pipe of which only this process has descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pipe {
-    /// Capacity, bytes.
+    /// Capacity of the pipe, bytes.
     pub capacity: u32,
     /// Bytes written and not read.
     pub content: Vec<u8>,

@@ -113,7 +113,7 @@ pub struct Timer {
     pub signal: i32,
     /// Value that the signal carries.
     pub value: u64,
-    /// SIGEV_ bits.
+    /// SIGEV_ bits, as in sigevent(3type).
     pub notify: i32,
     /// The thread that gets the signal, if the timer is for one thread.
     pub tid: i32,
@@ -218,7 +218,7 @@ pub struct Stack {
     pub at: u64,
     /// SS_ flags of the stack.
     pub flags: u32,
-    /// Size, bytes.
+    /// Size of the stack, bytes.
     pub bytes: u64,
 }
 
@@ -307,7 +307,7 @@ pub enum Content {
 /// A file at home (or one that is the same everywhere, such as /dev/null).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// Absolute path.
+    /// Absolute path of the file.
     pub path: Vec<u8>,
     /// Inode number at home.
     pub inode: u64,

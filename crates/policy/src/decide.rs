@@ -80,7 +80,7 @@ pub struct Move {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing moves.
+    /// No process moves.
     Stay(Stay),
     /// One process moves.
     Move(Move),

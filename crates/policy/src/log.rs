@@ -41,7 +41,7 @@ impl Placement {
     }
 }
 
-/// One decision.
+/// One decision of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Time of the decision, milliseconds on the clock of the deciding node.

@@ -223,23 +223,23 @@ pub struct Background {
 pub enum Fault {
     /// A node dies.
     Kill {
-        /// Time, seconds.
+        /// Time of the death, seconds.
         at_s: f64,
         /// Number of the node.
         node: u32,
     },
     /// The network separates the nodes below `below` from the others.
     Cut {
-        /// Begin, seconds.
+        /// Begin of the cut, seconds.
         at_s: f64,
-        /// Duration, seconds.
+        /// Duration of the cut, seconds.
         for_s: f64,
         /// Number of the first node on the other side.
         below: u32,
     },
     /// A node reports false values of itself and of all nodes that it has heard of.
     Lie {
-        /// Begin, seconds.
+        /// Begin of the lie, seconds.
         at_s: f64,
         /// Number of the node.
         node: u32,
@@ -250,7 +250,7 @@ pub enum Fault {
     },
     /// A node becomes faster or slower.
     Speed {
-        /// Time, seconds.
+        /// Time of the change, seconds.
         at_s: f64,
         /// Number of the node.
         node: u32,
@@ -259,7 +259,7 @@ pub enum Fault {
     },
     /// Work that the node does not see takes a part of its cores.
     Hidden {
-        /// Begin, seconds.
+        /// Begin of the hidden work, seconds.
         at_s: f64,
         /// Number of the node.
         node: u32,
@@ -268,7 +268,7 @@ pub enum Fault {
     },
     /// A node's clock, by which the node times everything, is set forward or back.
     Clock {
-        /// Time, seconds.
+        /// Time of the change, seconds.
         at_s: f64,
         /// Number of the node.
         node: u32,

@@ -15,7 +15,7 @@ pub(crate) const SAMPLE_US: u64 = 1_000_000;
 /// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
-    /// Messages sent.
+    /// Number of messages sent.
     pub messages: u64,
     /// Estimated bytes of pulses.
     pub pulse_bytes: u64,

@@ -31,7 +31,7 @@ pub use ranges::{Range, Ranges};
 /// The memory strategy before the stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Stop-and-copy.
+    /// Stop-and-copy: nothing is sent before the stop.
     Stop,
     /// Pre-copy of a small process: its memory is compared at the stop with the copy that was sent.
     Copy,

@@ -1,20 +1,20 @@
-//! State that few programs have set: of a process, and of each thread. What cannot be carried is refused by its name.
+//! Rarely used state of a process and of each thread. State that cannot move is refused by name.
 
 use crate::error::{BodyError, stays};
 use image::{Process, ThreadSettings};
 use os::inject::{Batch, Memory};
 use os::ptrace::Stopped;
 
-/// membarrier(2): what to ask for, and what registers (linux/membarrier.h).
+/// Commands of membarrier(2) (linux/membarrier.h).
 const MEMBARRIER_QUERY: u64 = 0;
 const MEMBARRIER_REGISTRATIONS: u64 = 1 << 9;
 
-/// arch_prctl(2) (asm/prctl.h)
+/// Operations of arch_prctl(2) (asm/prctl.h).
 const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
 const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
 const ARCH_GET_UNTAG_MASK: u64 = 0x4001;
 
-/// prctl(2)
+/// Operations of prctl(2) (linux/prctl.h).
 const PR_GET_DUMPABLE: u64 = 3;
 const PR_SET_DUMPABLE: u64 = 4;
 const PR_GET_TSC: u64 = 25;
@@ -24,14 +24,15 @@ const PR_MCE_KILL_GET: u64 = 34;
 const PR_MCE_KILL_SET: u64 = 1;
 const PR_GET_SPECULATION_CTRL: u64 = 52;
 const PR_SET_SPECULATION_CTRL: u64 = 53;
-/// The program may choose it.
+/// The program may choose the setting.
 const PR_SPEC_PRCTL: i64 = 1;
 
-/// personality(2): what would change memory that is laid out, and addresses that the kernel gives (linux/personality.h).
+/// Bits of personality(2) that would change laid-out memory, or addresses that the kernel chooses
+/// (linux/personality.h).
 const NOT_CARRIED: [(u32, &str); 3] =
     [(0x0040_0000, "READ_IMPLIES_EXEC"), (0x0010_0000, "MMAP_PAGE_ZERO"), (0x0080_0000, "ADDR_LIMIT_32BIT")];
 
-/// Where the answers about a process will lie.
+/// Places of the results about a process.
 pub struct ProcessPlaces {
     registrations: usize,
     offered: usize,
@@ -54,7 +55,7 @@ pub fn ask_process(batch: &mut Batch) -> ProcessPlaces {
 }
 
 impl ProcessPlaces {
-    /// Puts what was answered into the process, and says whether it can be carried.
+    /// Reads the results into the process, and checks whether the state can move.
     pub fn read(
         &self,
         memory: &Memory,
@@ -72,14 +73,16 @@ impl ProcessPlaces {
     }
 }
 
-/// Commands of membarrier(2) by which the process has registered. A kernel before 6.3 does not tell: then by all that it offers, for a process that has registered must not be refused
-/// a barrier, and one that has not gets some that it does not ask for.
+/// Gives the commands of membarrier(2) with which the process has registered. A kernel before 6.3
+/// does not tell; then all that it offers count as registered. A registered process must not be
+/// refused a barrier, and another one only gets some that it does not use.
 fn barriers(registrations: i64, offered: i64) -> u16 {
     let known = if registrations >= 0 { registrations } else { offered.max(0) };
     known as u16 & image::BARRIERS
 }
 
-/// Registers, and asks for permissions. Before there are other threads: with them the kernel waits for each registration until all processors have seen it.
+/// Registers for barriers, and asks for feature permissions. This must be done before other threads
+/// exist: with them each registration waits until all processors have seen it.
 pub fn set_process(batch: &mut Batch, process: &Process) {
     for command in (0..u16::BITS).map(|bit| 1u16 << bit).filter(|command| process.barriers & command != 0) {
         let doing = "registering for barriers of other threads (membarrier), as it has done";
@@ -91,13 +94,14 @@ pub fn set_process(batch: &mut Batch, process: &Process) {
     }
 }
 
-/// Who may look into it: to be set when nothing changes its credentials any more, for that resets it. Only the kernel sets 2.
+/// Sets whether the process may be dumped and traced. This must come after the last change of
+/// credentials, which resets it. Only the kernel sets 2.
 pub fn set_dumpable(batch: &mut Batch, process: &Process) {
     let value = u64::from(process.dumpable == 1);
     batch.must("setting who may look into it", libc::SYS_prctl, [PR_SET_DUMPABLE, value, 0, 0, 0, 0]);
 }
 
-/// Where the answers about a thread will lie.
+/// Places of the results about a thread.
 pub struct ThreadPlaces {
     counter: u64,
     broken_memory: usize,
@@ -116,7 +120,7 @@ pub fn ask_thread(batch: &mut Batch) -> ThreadPlaces {
 }
 
 impl ThreadPlaces {
-    /// personality(2)
+    /// Gives the result of personality(2).
     pub fn personality(&self, results: &[i64]) -> u32 {
         results.get(self.personality).map_or(0, |answer| *answer as u32)
     }
@@ -131,12 +135,13 @@ impl ThreadPlaces {
     }
 }
 
-/// How a thread speculates, if it may choose.
+/// Gives a speculation setting, if the thread may choose it.
 fn chosen(answer: i64) -> u8 {
     if answer > 0 && answer & PR_SPEC_PRCTL != 0 { (answer & !PR_SPEC_PRCTL) as u8 } else { 0 }
 }
 
-/// Also what is as usual is set: where the thread was before, it may have been otherwise.
+/// Sets the settings of a thread. Default values are set, too, because the thread in which the
+/// calls are made may have others.
 pub fn set_thread(batch: &mut Batch, settings: &ThreadSettings) {
     if settings.counter != 0 {
         batch.may(libc::SYS_prctl, [PR_SET_TSC, u64::from(settings.counter), 0, 0, 0, 0]);
@@ -152,10 +157,10 @@ pub fn set_thread(batch: &mut Batch, settings: &ThreadSettings) {
 /// __USER32_CS (asm/segment.h); a hypervisor may set higher bits.
 const CODE_OF_32_BITS: u64 = 0x23;
 
-/// Why a 32-bit program stays.
+/// The refusal of 32-bit programs.
 pub const OTHER_CODE: &str = "it runs 32-bit code, whose system calls are others";
 
-/// What cannot be carried, and would see the calls that are made in it, or take them for others.
+/// Refuses threads with state that would notice the injected calls, or interfere with them.
 pub fn undisturbed(stopped: &Stopped) -> Result<(), BodyError> {
     if stopped.registers()?.cs & 0xff == CODE_OF_32_BITS {
         return stays(OTHER_CODE);
@@ -166,7 +171,7 @@ pub fn undisturbed(stopped: &Stopped) -> Result<(), BodyError> {
     }
 }
 
-/// What cannot be carried of a thread that is stopped, and is told from outside.
+/// Refuses state of a stopped thread that cannot move and that the kernel tells from outside.
 pub fn told_from_outside(stopped: &Stopped) -> Result<(), BodyError> {
     undisturbed(stopped)?;
     if stopped.has_ports()? {
@@ -175,7 +180,7 @@ pub fn told_from_outside(stopped: &Stopped) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// Whether a thread can be of this personality where it goes.
+/// Refuses a personality that a thread cannot have at the destination.
 pub fn carried(personality: u32) -> Result<(), BodyError> {
     match NOT_CARRIED.iter().find(|(bit, _)| personality & bit != 0) {
         Some((_, name)) => stays(format!("its personality has {name} (personality(2))")),

@@ -1,5 +1,6 @@
-//! Memory that is full comes in huge pages: to fill fresh small ones takes as long as all the rest of their way. The kernel makes them when the first of it is written (MADV_COLLAPSE), which leaves no mark on an area,
-//! as MADV_HUGEPAGE does.
+//! Huge pages at the destination. Filling fresh small pages takes as long as the rest of their
+//! transfer, so full memory gets huge pages before it is written. The kernel makes them when the
+//! first page is written (MADV_COLLAPSE), which leaves no mark on an area, unlike MADV_HUGEPAGE.
 
 use crate::error::BodyError;
 use crate::huge::HUGE;
@@ -11,20 +12,22 @@ use os::pidfd::PidFd;
 use std::time::{Duration, Instant};
 use strategy::{Range, Ranges};
 
-/// Below this it does not pay.
+/// The least size of memory for which huge pages pay.
 const BYTES_MIN: u64 = 32 << 20;
-/// So much is made of huge pages at once: each call of the kernel's first has all processors give back the pages that they hold.
+/// Memory that is turned into huge pages in one call. The first such call makes all processors
+/// return their cached free pages.
 const CHUNK_BYTES: u64 = 64 << 20;
-/// A chunk that takes longer: small pages would have been there sooner.
+/// The longest time for a chunk. If it takes longer, small pages would have been ready sooner.
 const CHUNK_WITHIN: Duration = Duration::from_millis(60);
 
-/// What of these runs, which are about to be sent of process `pid` for the first time, is full, and can be of huge pages.
+/// Finds full memory among these runs, which are about to be sent of process `pid` for the first
+/// time, and that can have huge pages.
 pub fn dense(pid: i32, runs: &[Run], areas: &[Area]) -> Result<Vec<Run>, BodyError> {
     let ranges: Vec<Range> = runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
     let fitting: Vec<Range> = areas.iter().filter(|a| can_be_huge(a)).map(|a| (a.start, a.end)).collect();
     let mut found = Vec::new();
     for range in intersect(&ranges, &fitting).into_iter().filter_map(whole) {
-        // Zeros are not sent, and take no memory where they arrive.
+        // Zeros are not sent, and take no memory at the destination.
         let bytes = range.1 - range.0;
         if bytes >= BYTES_MIN && os::sample::filled_bytes(pid, &[range])? >= bytes / 10 * 9 {
             found.push((range.0, bytes));
@@ -33,7 +36,7 @@ pub fn dense(pid: i32, runs: &[Run], areas: &[Area]) -> Result<Vec<Run>, BodyErr
     Ok(found)
 }
 
-/// Not what is of huge pages by itself, or shall not be.
+/// Tells whether an area may get huge pages: it neither has them by itself nor must not have them.
 fn can_be_huge(area: &Area) -> bool {
     let says = |advice: i32| area.advice.contains(&(advice as u8));
     let is_plain = area.content == Content::Anonymous && !area.shared && !area.droppable;
@@ -41,18 +44,20 @@ fn can_be_huge(area: &Area) -> bool {
     is_plain && is_free && !says(libc::MADV_HUGEPAGE) && !says(libc::MADV_NOHUGEPAGE)
 }
 
-/// The whole huge pages of it.
-fn whole((start, end): Range) -> Option<Range> {
+/// Gives the huge pages that lie completely in the range.
+fn whole(range: Range) -> Option<Range> {
+    let (start, end) = range;
     let whole = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
     (whole.0 < whole.1).then_some(whole)
 }
 
-/// What comes, and is full; of which no huge pages have been made yet.
+/// Ranges that will be full and have no huge pages yet.
 #[derive(Debug, Default)]
 pub struct Dense(Ranges);
 
 impl Dense {
-    /// Of these runs that was said. Nothing comes of it where the owner of the machine wants no huge pages, or where all memory is of such anyway.
+    /// Notes runs that will be full. Ignored where the machine's owner wants no huge pages, or
+    /// where all memory has them anyway.
     pub fn expect(&mut self, runs: &[Run]) {
         if !os::pages::huge_on_request() {
             return;
@@ -61,7 +66,8 @@ impl Dense {
         ranges.for_each(|range| self.0.insert(range));
     }
 
-    /// Pages have just been written there: makes huge pages of what begins with them. If the kernel does not, or takes long, of nothing any more.
+    /// Makes huge pages of the ranges that begin with these pages, which have just been written.
+    /// After a failure or a slow call, makes none any more.
     pub fn follow(&mut self, memory: &Memory, runs: &[Run]) {
         while !self.0.is_empty()
             && let Some((at, end)) =
@@ -82,8 +88,9 @@ impl Dense {
     }
 }
 
-fn make(memory: &Memory, (start, end): Range) -> os::Result<Collapsed> {
-    // There must be a page table. What is read is there, and still nothing.
+fn make(memory: &Memory, range: Range) -> os::Result<Collapsed> {
+    let (start, end) = range;
+    // MADV_COLLAPSE needs a page table. Reading maps the page without writing it.
     let firsts: Vec<Run> = (start..end).step_by(HUGE as usize).map(|at| (at, 1)).collect();
     memory.read_runs(&firsts, &mut vec![0; firsts.len()])?;
     os::pages::collapse(&PidFd::open(memory.pid())?, start, end - start)
@@ -98,13 +105,13 @@ mod tests {
 
     fn mapped(bytes: u64) -> u64 {
         let (rw, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh mapping, that nobody else knows.
+        // SAFETY: a fresh mapping that no other code knows.
         unsafe { libc::mmap(std::ptr::null_mut(), (bytes + HUGE) as usize, rw, flags, -1, 0) as u64 }
             .next_multiple_of(HUGE)
     }
 
     fn fill(at: u64, bytes: u64, byte: u8) {
-        // SAFETY: writes inside of that mapping.
+        // SAFETY: writes inside that mapping.
         unsafe { std::ptr::write_bytes(at as *mut u8, byte, bytes as usize) };
     }
 
@@ -131,13 +138,14 @@ mod tests {
         assert_eq!(dense(me, &[run], &[area]).unwrap(), [], "zeros");
     }
 
-    /// What is written already stays as it is, wherever it is said to be full too late, and what lies outside is not touched.
+    /// Pages that were written before the hint stay as they are, and memory outside the ranges is
+    /// not touched.
     #[test]
     fn nothing_is_lost() {
         let me = Memory::of(std::process::id() as i32).unwrap();
         let at = mapped(12 * MIB);
         fill(at + 3 * MIB, 5 * MIB, 7);
-        // Whatever this machine gives to whom.
+        // Whatever the machine's setting for huge pages.
         let mut dense = Dense(whole((at + MIB, at + 10 * MIB)).into_iter().collect());
         assert_eq!(dense.0.iter().collect::<Vec<_>>(), [(at + 2 * MIB, at + 10 * MIB)]);
         dense.follow(&me, &[(at, MIB)]);

@@ -1,29 +1,32 @@
-//! What processes leave behind when they go over a slow link, from home or from a node: pages as they were sent. The kernel may take them whenever it needs memory ([`os::ceded`]);
-//! should the process come back, what is still the same need not be sent ([`crate::Stocked`]). Nobody depends on them.
+//! A cache of the pages of processes that have left over a slow link, from home or from a node:
+//! pages as they were sent. The kernel may reclaim them whenever it needs memory ([`os::ceded`]).
+//! If the process comes back, unchanged pages need not be sent ([`crate::Stocked`]). Nothing
+//! depends on the cache.
 
 use crate::copied::FILES_BYTES_MAX;
 use crate::pages::{PAGE, Run};
-use crate::stocked::{PageHash, page_hash, pages};
+use crate::peer_pages::{PageHash, page_hash, pages};
 use os::ceded::{Ceded, Claimed};
 use os::share::Share;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Pages of all guests, at most: 256 MiB.
+/// The most pages of all guests: 256 MiB.
 const PAGES_MAX: usize = 1 << 16;
-/// A machine with less of a core sends slowly whatever its link does, and keeping pages would make it slower, thousandths.
+/// The least share of a core for which the cache is used, thousandths. A slower machine sends
+/// slowly whatever its link does, and the cache would make it slower.
 const CORE_LEAST_MILLI: u32 = 500;
-/// Pages of one chunk.
+/// Pages in one chunk.
 const CHUNK_PAGES: usize = 256;
-/// So much is written at once.
+/// Bytes that are written at once.
 const PART_BYTES: u64 = 512 << 10;
 
-/// Of all who left.
+/// The cached pages of all processes that have left.
 #[derive(Debug)]
 pub struct Leftovers {
     stock: Mutex<Stock>,
-    /// The link was slow when it was looked at last.
+    /// Whether the link was slow when it was measured last.
     slow: AtomicBool,
 }
 
@@ -31,11 +34,11 @@ pub struct Leftovers {
 struct Stock {
     pages_max: usize,
     guests: HashMap<i32, Left>,
-    /// Counts what was left, so that the oldest goes first.
+    /// Counts what was cached, so that the oldest goes first.
     notes: u64,
 }
 
-/// Of one.
+/// The cached pages of one process.
 #[derive(Debug, Default)]
 struct Left {
     places: BTreeMap<u64, usize>,
@@ -44,7 +47,8 @@ struct Left {
 }
 
 impl Leftovers {
-    /// On this machine: none, if it has too little of a core to spare for that.
+    /// Creates the cache for this machine; it stays empty on a machine with less than
+    /// [`CORE_LEAST_MILLI`].
     pub fn of_machine() -> Leftovers {
         let is_small = Share::find().cpu_quota_milli().is_some_and(|milli| milli < CORE_LEAST_MILLI);
         Leftovers::new(if is_small { 0 } else { PAGES_MAX })
@@ -59,7 +63,7 @@ impl Leftovers {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These pages of `pid` were sent. Pieces of pages are not kept.
+    /// Caches pages of `pid` that were sent. Parts of pages are not cached.
     pub fn note(&self, pid: i32, runs: &[Run], bytes: &[u8]) {
         if !runs.iter().all(|run| run.1.is_multiple_of(PAGE as u64)) {
             return;
@@ -76,18 +80,19 @@ impl Leftovers {
         left.put(runs, bytes, pages_max);
     }
 
-    /// Whether pages are kept that go over a link that is slow, or not; if that is not known yet, it is taken to be what it was for the one before.
+    /// Tells whether pages are cached that go over a link that is slow, or not. `None` (not known
+    /// yet) counts as the last known value.
     pub fn wants(&self, slow: Option<bool>) -> bool {
         slow.into_iter().for_each(|slow| self.slow.store(slow, Ordering::Relaxed));
         slow.unwrap_or_else(|| self.slow.load(Ordering::Relaxed))
     }
 
-    /// `pid` does not come back.
+    /// Forgets the pages of `pid`, which does not come back.
     pub fn forget(&self, pid: i32) {
         self.lock().guests.remove(&pid);
     }
 
-    /// What `pid` left here: from now on nobody takes it.
+    /// Takes the pages of `pid` out of the cache. The kernel does not reclaim them any more.
     pub fn claim(&self, pid: i32) -> Option<Leftover> {
         let left = self.lock().guests.remove(&pid)?;
         Some(Leftover {
@@ -103,7 +108,7 @@ impl Stock {
         self.guests.iter().filter(|(other, _)| **other != pid).map(|(_, left)| left.places.len()).sum()
     }
 
-    /// Those who left first go, until there is room for so many pages more of `pid`.
+    /// Drops the processes that left first, until there is room for `pages` more of `pid`.
     fn make_room(&mut self, pid: i32, pages: usize) {
         let own = self.guests.get(&pid).map_or(0, |left| left.places.len());
         while self.pages_but(pid) + own + pages > self.pages_max {
@@ -115,7 +120,7 @@ impl Stock {
 }
 
 impl Left {
-    /// As many as `pages_max` in all; what is here already is written anew.
+    /// Writes pages, at most `pages_max` of all. A page that is cached already is overwritten.
     fn put(&mut self, runs: &[Run], bytes: &[u8], pages_max: usize) {
         let mut touched = Vec::new();
         for (at, page) in pages(runs, bytes) {
@@ -126,7 +131,7 @@ impl Left {
                 None => continue,
             };
             if number == self.chunks.len() * CHUNK_PAGES {
-                // Without memory there is less that need not be sent.
+                // Without memory fewer pages are cached.
                 let Ok(chunk) = Ceded::new(CHUNK_PAGES) else { break };
                 self.chunks.push(chunk);
             }
@@ -142,17 +147,17 @@ impl Left {
     }
 }
 
-/// What one left, who is about to come back.
+/// The cached pages of a process that is about to come back.
 #[derive(Debug, Default)]
 pub struct Leftover {
     places: BTreeMap<u64, usize>,
     chunks: Vec<Claimed>,
-    /// What has come of it since, in advance ([`crate::Stocked::advance`]).
+    /// Pages that arrived in advance since ([`crate::Stocked::advance`]).
     advanced: HashMap<u64, Box<[u8]>>,
 }
 
 impl Leftover {
-    /// These of its pages have come in advance. More than may be are not taken.
+    /// Takes pages that have arrived in advance. Returns false, and takes none, beyond the limit.
     pub fn advance(&mut self, runs: &[Run], bytes: &[u8]) -> bool {
         let may_be = (self.advanced.len() * PAGE + bytes.len()) as u64 <= FILES_BYTES_MAX;
         if may_be {
@@ -161,18 +166,19 @@ impl Leftover {
         may_be
     }
 
-    /// Nothing has come in advance.
+    /// Discards the pages that arrived in advance.
     pub fn recall(&mut self) {
         self.advanced.clear();
     }
 
-    /// How much of this was here before anything came in advance, bytes.
-    pub fn left_bytes(&self, (at, bytes): Run) -> u64 {
+    /// Counts the bytes of this run that were cached before anything arrived in advance.
+    pub fn left_bytes(&self, run: Run) -> u64 {
+        let (at, bytes) = run;
         (at..at.saturating_add(bytes)).step_by(PAGE).filter(|at| !self.advanced.contains_key(at)).count() as u64
             * PAGE as u64
     }
 
-    /// The page that lay there.
+    /// Gives the content of the page at `at`.
     fn page(&self, at: u64) -> Option<&[u8]> {
         if let Some(page) = self.advanced.get(&at) {
             return Some(page);
@@ -181,7 +187,8 @@ impl Leftover {
         self.chunks.get(number / CHUNK_PAGES)?.page(number % CHUNK_PAGES)
     }
 
-    /// What there is, in ascending order, so many pages at once: whoever waits for all hears of the first soon. Zeros are never sent anyway.
+    /// Lists the hashes of all pages but zeros, ascending, in parts of `at_once`, so that the
+    /// receiver gets the first part soon. Zeros are never sent anyway.
     pub fn hashes(&self, at_once: usize) -> impl Iterator<Item = Vec<(u64, PageHash)>> {
         let mut hashes = self.all_hashes();
         std::iter::from_fn(move || {
@@ -194,7 +201,8 @@ impl Leftover {
         pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).map(|(at, page)| (at, page_hash(page)))
     }
 
-    /// These pages, in parts that are written at once; none for a part of which not all is here.
+    /// Gives the content of these runs, in parts that are written at once; `None` for a part that
+    /// is not completely cached.
     pub fn parts<'a>(&'a self, runs: &'a [Run]) -> impl Iterator<Item = (Run, Option<Vec<u8>>)> + 'a {
         let part = |(at, bytes): &Run| {
             let (at, bytes) = (*at, *bytes);
@@ -205,7 +213,8 @@ impl Leftover {
         runs.iter().flat_map(part).map(|part| (part, self.part(part)))
     }
 
-    fn part(&self, (at, bytes): Run) -> Option<Vec<u8>> {
+    fn part(&self, run: Run) -> Option<Vec<u8>> {
+        let (at, bytes) = run;
         let mut found = Vec::with_capacity(bytes as usize);
         for at in (at..at.saturating_add(bytes)).step_by(PAGE) {
             found.extend_from_slice(self.page(at)?);
@@ -278,7 +287,7 @@ mod tests {
         assert_eq!(left(), [(1, 2), (2, 2)]);
         note(3, 0, 1);
         assert_eq!(left(), [(1, 2), (3, 1)]);
-        // One alone keeps what came first.
+        // A single process keeps what was cached first.
         note(1, 10, 9);
         assert_eq!(left(), [(1, 4)]);
         leftovers.forget(1);

@@ -1,57 +1,60 @@
-//! Pages that the other end has from an earlier stay of the process: it says which, by their hashes, and those that are still the same are not sent.
+//! Pages that the peer has from an earlier stay of the process. The peer lists them by their
+//! hashes, and unchanged pages are not sent.
 
 use crate::pages::{PAGE, Run};
 use std::collections::HashMap;
 
-/// Pages that are known to be at the other end, at most: what it says is bounded.
+/// The most pages that are known to be at the peer, so that its list is bounded.
 const KNOWN_MAX: usize = 1 << 18;
 
-/// What a page holds: the first half of its blake3 hash. Who could make two pages of one hash would only harm its own process.
+/// The first half of the blake3 hash of a page. A user who could make two pages of the same hash
+/// would only harm the own process.
 pub type PageHash = [u8; 16];
 
-/// The hash of a page.
+/// Computes the hash of a page.
 pub fn page_hash(page: &[u8]) -> PageHash {
     let [hash @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *blake3::hash(page).as_bytes();
     hash
 }
 
-/// What the other end has, by address.
+/// The hashes of the peer's pages, by address.
 #[derive(Debug, Default)]
 pub struct Stocked {
     hashes: HashMap<u64, PageHash>,
-    /// Pages that were sent in advance; they count, not what it had before.
+    /// Pages that were sent in advance. They replace what the peer had before.
     advanced: HashMap<u64, Box<[u8]>>,
 }
 
-/// Pages that are to be sent, without those that the other end has.
+/// Pages to send, divided by whether the peer has them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Divided {
-    /// It has these.
+    /// Pages that the peer has.
     pub there: Vec<Run>,
-    /// Not these.
+    /// Pages to send.
     pub rest: Vec<Run>,
-    /// Their bytes.
+    /// Content of the pages to send.
     pub bytes: Vec<u8>,
 }
 
 impl Stocked {
-    /// It says so.
+    /// Adds pages that the peer has listed.
     pub fn add(&mut self, pages: impl IntoIterator<Item = (u64, PageHash)>) {
         let room = KNOWN_MAX.saturating_sub(self.hashes.len());
         self.hashes.extend(pages.into_iter().take(room));
     }
 
-    /// It has nothing from an earlier stay.
+    /// Tells whether the peer has no page of an earlier stay.
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }
 
-    /// It has nothing any more.
+    /// Forgets all pages: the peer has none any more.
     pub fn clear(&mut self) {
         *self = Stocked::default();
     }
 
-    /// Of these pages, which may be the same when they are wanted, what it has not yet: that is sent in advance.
+    /// Gives the pages among these that the peer does not have yet, for sending them in advance.
+    /// They may still be the same when they are needed.
     pub fn advance(&mut self, runs: &[Run], bytes: &[u8]) -> (Vec<Run>, Vec<u8>) {
         let (rest, bytes) = match self.divide(runs, bytes) {
             Some(divided) => (divided.rest, divided.bytes),
@@ -61,7 +64,7 @@ impl Stocked {
         (rest, bytes)
     }
 
-    /// What was sent in advance does not count any more.
+    /// Forgets the pages that were sent in advance.
     pub fn recall(&mut self) {
         self.advanced.clear();
     }
@@ -73,7 +76,7 @@ impl Stocked {
         }
     }
 
-    /// What of these pages it has. `None`: nothing, or they are pieces of pages.
+    /// Divides these pages. `None` if the peer has none of them, or if they are parts of pages.
     pub fn divide(&self, runs: &[Run], bytes: &[u8]) -> Option<Divided> {
         if (self.hashes.is_empty() && self.advanced.is_empty())
             || !runs.iter().all(|run| run.1.is_multiple_of(PAGE as u64))
@@ -93,12 +96,12 @@ impl Stocked {
     }
 }
 
-/// Where each page lies, and what it holds.
+/// Lists the address and the content of each page.
 pub fn pages<'a>(runs: &'a [Run], bytes: &'a [u8]) -> impl Iterator<Item = (u64, &'a [u8])> {
     runs.iter().flat_map(|(at, bytes)| (*at..at.saturating_add(*bytes)).step_by(PAGE)).zip(bytes.chunks_exact(PAGE))
 }
 
-/// The page at `at` is one more.
+/// Appends the page at `at` to the runs.
 fn append(runs: &mut Vec<Run>, at: u64) {
     match runs.last_mut() {
         Some((start, bytes)) if *start + *bytes == at => *bytes += PAGE as u64,
@@ -140,7 +143,7 @@ mod tests {
         let runs = [(0x1000, 0x3000)];
         let first = [page(1), page(2), page(3)].concat();
         assert_eq!(stocked.advance(&runs, &first), (vec![(0x2000, 0x2000)], [page(2), page(3)].concat()));
-        // It has what came last.
+        // The page that arrived last counts.
         let then = [page(4), page(2), page(5)].concat();
         assert_eq!(
             stocked.advance(&runs, &then),
