@@ -4,6 +4,7 @@
 
 mod balance;
 mod bounded;
+mod burn;
 mod checkpoint;
 mod citizen;
 mod crowd;

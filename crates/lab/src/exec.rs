@@ -14,19 +14,11 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::thread::ThreadNameSpaceType as Namespaces;
 
 use crate::cgroup;
+use crate::ended::Ended;
 use crate::error::{Context, Error, Result, chain};
 use crate::machine::client;
 use crate::process::enter;
 use crate::state::{NodeState, State};
-
-/// How a command in a node ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// By itself, with this status.
-    Exit(u8),
-    /// By this signal.
-    Signal(i32),
-}
 
 /// The command's PID while it runs, for the signal handler.
 static COMMAND: AtomicI32 = AtomicI32::new(0);

@@ -1,138 +1,25 @@
 //! The hub: parent of all inits, owner of the switch. It makes a lab and, when told to or when `up` fails, ends it.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{self, Hierarchy};
-use crate::error::{Context, Error, Result, chain};
-use crate::init::Task;
+use crate::channel::{ANSWER_LIMIT, Channel, Order};
+use crate::error::{Context, Result};
 use crate::machine::boot::BOOT_LIMIT;
-use crate::options::{LabName, Options};
+use crate::name_lock::lock;
+use crate::options::Options;
 use crate::process::{Process, Signals, reap};
 use crate::programs::Programs;
 use crate::state::{NodeState, State, address, directory, make_directory};
+use crate::task::Task;
 use crate::{link, relay, spawn, teardown};
-
-/// The longest that a node or the relay may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-
-/// A stream of JSON lines between a process of the lab and its parent. The end of either is the end of the stream.
-pub struct Channel(BufReader<UnixStream>);
-
-/// What a child answers when it is set up.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Answer {
-    /// It is.
-    Ready,
-    /// It is not: why.
-    Failed(String),
-    /// The hub found a living lab of its name.
-    AlreadyUp,
-}
-
-impl Channel {
-    /// Both ends: the second becomes a child's standard input.
-    pub fn pair() -> Result<(Channel, OwnedFd)> {
-        let (own, other) = UnixStream::pair().context(|| "make a socket pair")?;
-        own.set_read_timeout(Some(ANSWER_LIMIT)).context(|| "limit the wait for an answer")?;
-        Ok((Channel(BufReader::new(own)), other.into()))
-    }
-
-    /// From now on the other end may take so long.
-    pub fn limit(&self, limit: Duration) -> Result<()> {
-        self.0.get_ref().set_read_timeout(Some(limit)).context(|| "limit the wait for an answer")
-    }
-
-    /// The child's end.
-    pub fn standard_input() -> Result<Channel> {
-        let fd = std::io::stdin().as_fd().try_clone_to_owned().context(|| "take the channel to the parent")?;
-        Ok(Channel(BufReader::new(fd.into())))
-    }
-
-    /// Sends one message.
-    pub fn send(&self, message: &impl Serialize) -> Result<()> {
-        let mut line = serde_json::to_vec(message).map_err(std::io::Error::from).context(|| "encode a message")?;
-        line.push(b'\n');
-        self.0.get_ref().write_all(&line).context(|| "send to the other end of the lab's channel")
-    }
-
-    /// Takes one message.
-    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
-        let mut line = String::new();
-        let read = self.0.read_line(&mut line).context(|| "receive from the other end of the lab's channel")?;
-        match read {
-            0 => Err(std::io::Error::from(ErrorKind::UnexpectedEof)).context(|| "receive: the other end has died"),
-            _ => serde_json::from_str(&line).map_err(std::io::Error::from).context(|| "decode a message"),
-        }
-    }
-
-    /// Answers `Ready`, or says the error.
-    pub fn answer(&self, outcome: &Result<()>) -> Result<()> {
-        self.send(&match outcome {
-            Ok(()) => Answer::Ready,
-            Err(Error::AlreadyUp(_)) => Answer::AlreadyUp,
-            Err(error) => Answer::Failed(chain(error)),
-        })
-    }
-
-    /// Waits until the child `who` is set up.
-    pub fn expect_ready(&mut self, who: &str, name: &LabName) -> Result<()> {
-        match self.receive() {
-            Ok(Answer::Ready) => Ok(()),
-            Ok(Answer::AlreadyUp) => Err(Error::AlreadyUp(name.to_string())),
-            Ok(Answer::Failed(reason)) => Err(Error::Setup { who: who.into(), reason }),
-            Err(error) => Err(Error::Setup { who: who.into(), reason: chain(&error) }),
-        }
-    }
-}
-
-impl AsFd for Channel {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.get_ref().as_fd()
-    }
-}
-
-/// What `up` tells the hub: first this, then, when the lab is complete, `Commit`.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Order {
-    /// Make this lab.
-    Make {
-        /// What it is to be like.
-        options: Box<Options>,
-        /// What the lab and its nodes run.
-        programs: Programs,
-    },
-    /// It is complete: keep it when this channel ends.
-    Commit,
-}
-
-/// The exclusive right to make or remove the lab of this name: an abstract socket, which ends with its holder whatever happens.
-pub fn lock(name: &LabName, limit: Duration) -> Result<UnixListener> {
-    let address = SocketAddr::from_abstract_name(format!("tern-lab/{name}")).context(|| "name the lab's lock")?;
-    let end = Instant::now() + limit;
-    loop {
-        match UnixListener::bind_addr(&address) {
-            Ok(lock) => return Ok(lock),
-            Err(e) if e.kind() != ErrorKind::AddrInUse => return Err(e).context(|| "take the lab's lock"),
-            Err(_) if State::load(name).is_ok() || Instant::now() >= end => {
-                return Err(Error::AlreadyUp(name.to_string()));
-            }
-            Err(_) => sleep(Duration::from_millis(10)),
-        }
-    }
-}
 
 /// The role `__lab-hub`: standard input is the channel to `up`.
 pub fn main() -> Result<()> {

@@ -1,40 +1,19 @@
 //! PID 1 of a node: sets its node up, says so, then reaps. It ends when the hub does, and the kernel ends the node with it.
 
-use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use serde::{Deserialize, Serialize};
 
-use crate::cgroup::{self, Hierarchy};
+use crate::cgroup::{self};
+use crate::channel::Channel;
 use crate::error::{Context, Error, Result};
-use crate::hub::Channel;
 use crate::link;
 use crate::machine::boot::Machine;
-use crate::options::Options;
 use crate::process::{Signals, reap};
-use crate::programs::Programs;
 use crate::root::Root;
-use crate::state::address;
-
-/// What the hub tells an init, once its link exists.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Task {
-    /// Number of the node, from 1.
-    pub index: u32,
-    /// The lab.
-    pub options: Options,
-    /// The programs on this machine.
-    pub programs: Programs,
-    /// An empty directory on this machine.
-    pub staging: PathBuf,
-    /// Hierarchies to show in the node.
-    pub hierarchies: Vec<Hierarchy>,
-    /// The node's groups.
-    pub cgroups: Vec<PathBuf>,
-}
+use crate::task::Task;
 
 /// The role `__lab-init`: standard input is the channel to the hub.
 pub fn main() -> Result<()> {
@@ -79,7 +58,7 @@ fn set_up(task: &Task) -> Result<()> {
         programs: &task.programs,
         paced: task.options.pace > 1,
         staging: &task.staging,
-        hosts: &hosts(task.options.all_nodes()),
+        hosts: &crate::state::hosts(task.options.all_nodes()),
         hierarchies: &task.hierarchies,
     };
     root.set_up()
@@ -91,13 +70,6 @@ fn enter_cgroups(groups: &[PathBuf]) -> Result<()> {
     // SAFETY: a cgroup namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.context(|| "make a cgroup namespace")?;
     cgroup::join(groups)
-}
-
-/// Contents of `/etc/hosts`.
-pub fn hosts(nodes: u32) -> String {
-    let mut text = format!("{}\tlocalhost\n::1\tlocalhost\n", Ipv4Addr::LOCALHOST);
-    (1..=nodes).for_each(|n| text.push_str(&format!("{}\tn{n}\n", address(n))));
-    text
 }
 
 fn reap_until_end(hub: &Channel) -> Result<()> {

@@ -29,14 +29,17 @@
 
 mod api;
 mod cgroup;
+mod channel;
 mod cli;
 mod cluster;
+mod ended;
 mod error;
 mod exec;
 mod hub;
 mod init;
 mod link;
 mod machine;
+mod name_lock;
 mod netlink;
 mod options;
 mod process;
@@ -45,6 +48,7 @@ mod relay;
 mod root;
 mod spawn;
 mod state;
+mod task;
 mod teardown;
 mod up;
 

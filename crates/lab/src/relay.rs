@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+use crate::channel::Channel;
 use crate::error::{Context, Error, Result};
-use crate::hub::Channel;
 use crate::process::{Process, in_network};
 
 /// What the hub tells the relay.

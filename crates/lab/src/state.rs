@@ -152,6 +152,13 @@ pub fn hardware_address(index: u32) -> [u8; 6] {
     [0x02, b't', b'e', b'r', high, low]
 }
 
+/// Contents of `/etc/hosts`.
+pub fn hosts(nodes: u32) -> String {
+    let mut text = format!("{}\tlocalhost\n::1\tlocalhost\n", Ipv4Addr::LOCALHOST);
+    (1..=nodes).for_each(|n| text.push_str(&format!("{}\tn{n}\n", address(n))));
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,7 +11,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::cgroup;
 use crate::error::{Context, Error, Result};
-use crate::hub::lock;
+use crate::name_lock::lock;
 use crate::options::LabName;
 use crate::process::{Process, reap};
 use crate::state::{State, directory};

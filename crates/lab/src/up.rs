@@ -3,9 +3,9 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use crate::channel::{Channel, Order};
 use crate::cluster;
 use crate::error::{Context, Error, Result};
-use crate::hub::{Channel, Order};
 use crate::machine::{self, boot::BOOT_LIMIT};
 use crate::options::Options;
 use crate::programs::Programs;

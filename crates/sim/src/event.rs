@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::messages::Message;
+use crate::message::Message;
 
 /// An event of the simulation.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ mod experiment;
 mod faults;
 mod fluid;
 mod machine;
+mod message;
 mod messages;
 mod moves;
 mod plot;

@@ -1,28 +1,16 @@
-//! Messages between simulated daemons, and the network between them.
+//! The network between simulated daemons, and what they do with messages.
 
-use policy::{Ask, Cause, NodeView, Refusal};
+use policy::Cause;
 
 use crate::event::Event;
+use crate::message::Message;
 use crate::world::World;
 
-/// Readings in one pulse, as the daemon sends them.
-pub(crate) const PULSE_READINGS: usize = 24;
 /// The largest encoding of a reading by the daemon, bytes (crates/ctl/tests/sizes.rs).
 const READING_BYTES: u64 = 34;
 /// An estimate of the overhead of a datagram, bytes: the sender with its name and address, the
 /// digest, the seal, and the headers of UDP and IP.
 const DATAGRAM_BYTES: u64 = 120;
-
-/// A message between daemons.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// The newest readings, each with its age in milliseconds.
-    Pulse(Vec<(u64, u64, NodeView)>),
-    /// A request to let a process come.
-    Ask { number: u64, ask: Ask },
-    /// The answer to a request, with the present view of the node that was asked.
-    Answer { number: u64, result: Result<(), Refusal>, view: NodeView },
-}
 
 impl World {
     pub(crate) fn send(&mut self, from: usize, to: usize, message: Message) {

@@ -4,7 +4,7 @@ use policy::{Earned, Mean, NodeView, ProcessView, Refusal, Verdict, mean_rate, m
 
 use crate::event::Event;
 use crate::machine::Asked;
-use crate::messages::{Message, PULSE_READINGS};
+use crate::message::{Message, PULSE_READINGS};
 use crate::process::{Place, mean_lag_ms};
 use crate::scenario::Strategy;
 use crate::world::World;

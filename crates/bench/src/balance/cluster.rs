@@ -22,9 +22,9 @@ const TRIED_ROUNDS: u64 = 100_000_000;
 pub struct Cluster {
     /// Names of the nodes, in the scenario's order.
     pub nodes: Vec<String>,
-    /// Rounds of [`burn`](crate::guest::burn) that a job alone on a node of the scenario's first kind gets in a second.
+    /// Rounds of [`burn`](crate::burn::burn) that a job alone on a node of the scenario's first kind gets in a second.
     pub rounds_per_s: f64,
-    /// Rounds of [`burn`](crate::guest::burn) in a second of CPU time: how fast the cores are now.
+    /// Rounds of [`burn`](crate::burn::burn) in a second of CPU time: how fast the cores are now.
     pub rounds_per_cpu_s: f64,
     /// Rounds a second of each node, as parts of the first kind's.
     pub rates: Vec<f64>,

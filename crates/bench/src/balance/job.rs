@@ -2,7 +2,7 @@
 
 use super::refused;
 use crate::Error;
-use crate::guest::burn;
+use crate::burn::burn;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::time::Instant;

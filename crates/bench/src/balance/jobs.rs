@@ -4,7 +4,7 @@ use super::Job;
 use super::cluster::{Cluster, ask, others};
 use super::job::now_ns;
 use crate::Error;
-use crate::guest::burn;
+use crate::burn::burn;
 use crate::run::{me, tern};
 use rustix::time::ClockId;
 use sim::{Strategy, Workload};

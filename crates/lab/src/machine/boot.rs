@@ -1,24 +1,22 @@
 //! The init of a machine on this side: starts QEMU and ends with it.
 
-use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::fs::{self};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::console::last_words;
 use super::{client, cpio::Archive, elf, inside, kernel};
 use crate::error::{Context, Error, Result};
-use crate::init::Task;
 use crate::programs::{LAB, TERN};
 use crate::state::{address, hardware_address};
+use crate::task::Task;
 
 /// How long a machine may take to boot; it takes about ten seconds on an idle machine.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Of a console, so much is shown when the machine has ended.
-const LAST_WORDS_BYTES: i64 = 1 << 10;
 
 /// A machine that runs.
 pub struct Machine {
@@ -66,20 +64,6 @@ impl Machine {
         let status = self.qemu.try_wait().ok()??;
         Some(format!("the machine has ended ({status}); its console ends with: {}", last_words(&self.console)))
     }
-}
-
-/// The end of a machine's console on one line.
-pub fn last_words(console: &Path) -> String {
-    let read = || {
-        let mut file = File::open(console).ok()?;
-        let _ = file.seek(SeekFrom::End(-LAST_WORDS_BYTES));
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).ok()?;
-        let text = String::from_utf8_lossy(&bytes).replace('\r', "");
-        let lines: Vec<&str> = text.lines().rev().filter(|l| !l.trim().is_empty()).take(3).collect();
-        Some(lines.into_iter().rev().collect::<Vec<_>>().join("; "))
-    };
-    read().filter(|words| !words.is_empty()).unwrap_or_else(|| "nothing".into())
 }
 
 fn command(task: &Task, node: &str, image: &Path, files: &Path, console: &Path) -> Command {

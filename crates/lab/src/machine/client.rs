@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use ctl::tool::{Answer, Request};
 
 use super::words::{Happened, Input, Order, PIECE_BYTES, PORT, Reply, receive, send};
+use crate::ended::Ended;
 use crate::error::{Context, Error, Result};
-use crate::exec::Ended;
 use crate::process::in_network;
 use crate::state::NodeState;
 
@@ -82,7 +82,7 @@ fn ask_node(node: &NodeState, what: &Order) -> Result<Reply> {
 
 /// The machine is no more: its last words.
 fn down(node: &NodeState) -> Error {
-    let console = node.console.as_deref().map(super::boot::last_words).unwrap_or_default();
+    let console = node.console.as_deref().map(super::console::last_words).unwrap_or_default();
     Error::NodeDown(format!("{} (a virtual machine; its console ends with: {console})", node.name))
 }
 

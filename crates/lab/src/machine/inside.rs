@@ -117,7 +117,7 @@ fn set_up() -> Result<()> {
     let node = format!("n{}", plan.index);
     rustix::system::sethostname(node.as_bytes()).context(|| "set the host name")?;
     write("/etc/hostname", &format!("{node}\n"))?;
-    write("/etc/hosts", &crate::init::hosts(plan.options.all_nodes()))?;
+    write("/etc/hosts", &crate::state::hosts(plan.options.all_nodes()))?;
     link::set_node(plan.index, &plan.options)?;
     link::set_switch_neighbour()
 }

@@ -12,6 +12,7 @@
 pub mod agent;
 pub mod boot;
 pub mod client;
+mod console;
 mod cpio;
 mod elf;
 pub mod inside;
