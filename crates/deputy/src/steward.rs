@@ -5,6 +5,7 @@ mod channel;
 mod closing;
 mod coming;
 mod confinement;
+mod contain;
 mod control;
 mod deputies;
 mod devices;

@@ -2,7 +2,7 @@
 //! reached, once. Other builds have nothing of it.
 //!
 //! Kinds: `error` (the phase fails), `hang` (nothing happens until a file `fault.over` is there, which is removed then), `disconnect` (all network connections of this process are shut down), `kill`
-//! (this process gets SIGKILL). The file becomes `fault.done`.
+//! (this process gets SIGKILL), `panic` (the phase panics). The file becomes `fault.done`.
 
 use crate::Result;
 
@@ -82,6 +82,7 @@ mod armed {
                 // The link's own threads have seen it then.
                 std::thread::sleep(Duration::from_millis(100));
             }
+            "panic" => panic!("the fault at {phase}"),
             // SAFETY: a signal to the own process.
             "kill" => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
             _ => {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The longest that are kept, bytes.
 const WORDS_MAX: usize = 1024;
-/// Signals that end a process without its doing.
-const DEADLY: [i32; 15] = [
+/// Signals that end a process without its doing; [`crate::stray`] has those that should not.
+const DEADLY: [i32; 10] = [
     libc::SIGABRT,
     libc::SIGBUS,
     libc::SIGFPE,
@@ -18,13 +18,8 @@ const DEADLY: [i32; 15] = [
     libc::SIGSEGV,
     libc::SIGSYS,
     libc::SIGTERM,
-    libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
-    libc::SIGIO,
-    libc::SIGALRM,
-    libc::SIGPROF,
-    libc::SIGVTALRM,
     libc::SIGXCPU,
 ];
 
@@ -60,8 +55,8 @@ pub fn keep() -> Result<()> {
         // SAFETY: a whole sigaction; the handler makes system calls and writes to the page alone.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = died as extern "C" fn(i32) as usize;
-            action.sa_flags = libc::SA_RESETHAND | libc::SA_ONSTACK | libc::SA_NODEFER;
+            action.sa_sigaction = died as extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESETHAND | libc::SA_ONSTACK | libc::SA_NODEFER;
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
@@ -79,6 +74,14 @@ pub fn read() -> Option<String> {
     // Terminals obey what is no text.
     let words: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     (bytes > 0).then_some(words)
+}
+
+/// Forgets what was said: the process has survived it.
+pub fn forget() {
+    // SAFETY: once there, the page stays.
+    if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
+        page.bytes.store(0, Ordering::Release);
+    }
 }
 
 fn say(words: &str) {
@@ -99,17 +102,57 @@ fn is_silent() -> bool {
     unsafe { PAGE.load(Ordering::Acquire).as_ref() }.is_some_and(|page| page.bytes.load(Ordering::Acquire) == 0)
 }
 
-extern "C" fn died(signal: i32) {
-    let mut words = *b"it got signal 00";
-    let digits = words.len() - 2;
-    (words[digits], words[digits + 1]) = (b'0' + (signal / 10) as u8, b'0' + (signal % 10) as u8);
+extern "C" fn died(signal: i32, info: *const libc::siginfo_t, _: *const libc::c_void) {
+    let mut words = Words::new();
+    words.add("it got signal ");
+    words.add_number(signal);
+    // SAFETY: the kernel gives a whole siginfo; whether it names a sender, its code says.
+    let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
+    if code <= 0 {
+        words.add(" from process ");
+        words.add_number(sender);
+        words.add(if code == libc::SI_USER { " (kill)" } else { "" });
+    }
     // A panic that was no more than aborted has said more.
     if signal != libc::SIGABRT || is_silent() {
-        say(str::from_utf8(&words).unwrap_or_default());
+        say(words.text());
     }
     // By default now. A fault would come again by itself; other signals would not.
     // SAFETY: a signal to the calling thread.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+}
+
+/// Text that a signal handler composes: it may not allocate.
+struct Words {
+    bytes: [u8; 64],
+    used: usize,
+}
+
+impl Words {
+    fn new() -> Words {
+        Words { bytes: [0; 64], used: 0 }
+    }
+
+    fn add(&mut self, text: &str) {
+        for (to, from) in self.bytes[self.used..].iter_mut().zip(text.bytes()) {
+            *to = from;
+            self.used += 1;
+        }
+    }
+
+    fn add_number(&mut self, number: i32) {
+        let (mut digits, mut left, mut first) = ([0u8; 10], number.unsigned_abs(), 10);
+        while first > 0 && (left > 0 || first == 10) {
+            first -= 1;
+            digits[first] = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        self.add(str::from_utf8(&digits[first..]).unwrap_or_default());
+    }
+
+    fn text(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.used]).unwrap_or_default()
+    }
 }
 
 extern "C" fn exited() {
@@ -140,9 +183,10 @@ mod tests {
     fn an_end_leaves_its_reason() {
         let by_signal = || {
             // SAFETY: a signal to this process, which does not handle it.
-            unsafe { libc::raise(libc::SIGIO) };
+            unsafe { libc::raise(libc::SIGXCPU) };
         };
-        assert_eq!(last_words_of(by_signal).as_deref(), Some("it got signal 29"));
+        let words = last_words_of(by_signal).unwrap();
+        assert!(words.starts_with("it got signal 24 from process "), "{words}");
         assert_eq!(last_words_of(|| std::process::exit(3)).as_deref(), Some("it ended by itself"));
         let by_panic = || drop(std::panic::catch_unwind(|| panic!("too\nmuch")));
         let words = last_words_of(by_panic).unwrap();

@@ -7,6 +7,7 @@ mod answers;
 mod args;
 mod calls;
 mod cargo;
+mod contain;
 mod cpu_times;
 mod device_numbers;
 mod devices;

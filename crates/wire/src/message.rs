@@ -6,6 +6,7 @@ mod errand;
 mod looks;
 pub mod onward;
 mod place;
+mod process;
 
 pub use call::{Call, CallId, StandinId};
 pub use common::{Common, CommonFile, CommonPair, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome, PairEnd};
@@ -386,7 +387,7 @@ pub enum Ending {
 }
 
 /// Whose doing the end of a body was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// The program's own, as it would have been at home.
     Own,
@@ -394,6 +395,11 @@ pub enum Cause {
     Memory,
     /// The first process of the room ended, and all others with it.
     Room,
+    /// The warden failed on the body's account (a fault of tern's), and ended it.
+    Warden {
+        /// What failed, in words.
+        why: String,
+    },
 }
 
 /// Home to room.

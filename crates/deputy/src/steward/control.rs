@@ -8,16 +8,21 @@ use super::privileged::Order;
 use super::setup;
 use super::shared::{RoomState, Shared};
 use ctl::steward::{FromSteward, Guest, ToSteward};
+use os::contain::{Failure, contained, on_account_of};
 use os::pidfd::PidFd;
 use std::io::{IoSlice, Read, Seek};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use wire::ToRoom;
 use wire::message::Program;
 
 /// Arguments and environment of a program: execve's own bound is 2 MiB at the usual stack limit; twice that fits any.
 const PROGRAM_BYTES_MAX: u64 = 4 << 20;
+
+/// How long a connection waits that could not be taken.
+const REFUSED_FOR: Duration = Duration::from_millis(100);
 
 /// Serves the socket for ever: one thread per connection, and daemons keep few.
 pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
@@ -31,9 +36,10 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
                     tracing::error!("no thread for a daemon's connection: {e}");
                 }
             }
+            // For want of descriptors, say: the next one is taken when there is one.
             Err(e) => {
                 tracing::error!("{e}");
-                return;
+                std::thread::sleep(REFUSED_FOR);
             }
         }
     }
@@ -53,9 +59,19 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
                 return;
             }
             Ok(ToSteward::Receive { pid, ticket, from, outline, .. }) => {
-                return moves::receive(room, socket, pid, (ticket, from), &outline);
+                room.contain(Some(pid), || moves::receive(room, socket, pid, (ticket, from), &outline));
+                return;
             }
-            Ok(message) => obey(room, message, fds).unwrap_or_else(|reason| FromSteward::Failed { reason }),
+            Ok(message) => {
+                let process = process(&message);
+                let obeyed = contained(|| {
+                    process.into_iter().for_each(on_account_of);
+                    obey(room, message, fds)
+                });
+                obeyed
+                    .unwrap_or_else(|failure| Err(failed(room, &failure)))
+                    .unwrap_or_else(|reason| FromSteward::Failed { reason })
+            }
             Err(e) => FromSteward::Failed { reason: format!("malformed message: {e}") },
         };
         let sent =
@@ -64,6 +80,23 @@ fn converse(room: &Arc<Shared>, socket: &OwnedFd) {
             return;
         }
     }
+}
+
+/// The process that an order is about.
+fn process(message: &ToSteward) -> Option<i32> {
+    match message {
+        ToSteward::Place { caller, .. } => Some(caller.pid),
+        ToSteward::Move { pid, .. } | ToSteward::Recall { pid, .. } | ToSteward::Pass { pid, .. } => Some(*pid),
+        _ => None,
+    }
+}
+
+/// The order failed, and says so; a guest that it was about ends. What an order has for itself alone is gone with it: the room goes on.
+fn failed(room: &Shared, failure: &Failure) -> String {
+    if failure.account.is_some() {
+        room.failed(failure);
+    }
+    format!("the steward failed: {}", failure.words)
 }
 
 fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromSteward, String> {

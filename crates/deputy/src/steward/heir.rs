@@ -8,6 +8,7 @@ mod keep;
 mod words;
 
 pub use keep::keep;
+pub use words::say;
 
 use os::pidfd::PidFd;
 use os::process::Status;

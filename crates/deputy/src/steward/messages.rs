@@ -388,13 +388,21 @@ fn with_reason(what: &str, errno: i32) -> String {
     if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
+/// The most that is told of why another node's warden failed, characters.
+const WHY_CHARS_MAX: usize = 400;
+
 /// Words for the user about a body that tern or its node ended.
 fn words_for(room: &Shared, pid: i32, cause: Cause) -> Option<String> {
     let host = &room.args.host;
     let what = match cause {
         Cause::Own => return None,
-        Cause::Memory => "whose kernel killed it for want of memory",
-        Cause::Room => "where the first process of its room ended: it ends as if killed",
+        Cause::Memory => "whose kernel killed it for want of memory".into(),
+        Cause::Room => "where the first process of its room ended: it ends as if killed".into(),
+        // Terminals obey what is no text.
+        Cause::Warden { why } => {
+            let why: String = why.chars().filter(|c| !c.is_control()).take(WHY_CHARS_MAX).collect();
+            format!("where {why}; it ends as if killed")
+        }
     };
     tracing::warn!("process {pid} ran on {host}, {what}");
     Some(format!("tern: process {pid} ran on {host}, {what}\n"))
@@ -445,6 +453,7 @@ fn exited(room: &Shared, pid: i32, how: Ending, words: Option<String>) {
 /// The deputy shows what the body runs now.
 fn exec(room: &Shared, pid: i32, arguments: &[u8], comm: &[u8], exe: &[u8]) {
     const PR_SET_NAME: u64 = 15;
+    os::fault::past("exec");
     let mut table = room.table();
     let Some(deputy) = table.deputies.get_mut(&pid) else { return };
     deputy.program.argv = arguments.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();

@@ -13,6 +13,7 @@ use super::proof::ProofError;
 use super::rights;
 use super::shared::{RoomState, Shared};
 use super::stops::Stops;
+use os::contain::{contained, on_account_of};
 use os::pidfd::PidFd;
 use rustix::event::epoll::EventFlags;
 use std::os::fd::{AsFd, OwnedFd};
@@ -106,6 +107,32 @@ pub enum Order {
     },
     /// Hold the open file of this stand-in no more.
     Release(StandinId),
+    /// End a guest on whose account the steward has failed.
+    Lose {
+        /// It.
+        pid: i32,
+        /// What failed.
+        why: String,
+    },
+}
+
+impl Order {
+    /// The process that it is about, where it is about one.
+    fn process(&self) -> Option<i32> {
+        match self {
+            Order::Arrive { coming, .. } => Some(coming.proof.pid()),
+            Order::BringHome(called) => Some(called.pid),
+            Order::Dismiss { pid, .. }
+            | Order::Yield { pid, .. }
+            | Order::Disown { pid, .. }
+            | Order::Settled { pid, .. }
+            | Order::Watch { pid, .. }
+            | Order::Lose { pid, .. } => Some(*pid),
+            Order::Cancel(_) | Order::Notices { .. } | Order::Notice(_) | Order::LookAt { .. } | Order::Release(_) => {
+                None
+            }
+        }
+    }
 }
 
 /// Why a child is not taken over.
@@ -144,16 +171,16 @@ pub fn run(room: Arc<Shared>) {
     let mut this = Privileged { room, buffer: vec![0; channel::REPLY_BYTES_MAX], stops: Stops::new() };
     let mut ready = Vec::new();
     loop {
-        let nudge = this.nudge().then_some(NUDGE);
-        let look = this.stops.look(&this.room);
+        let nudge = this.contain(|this| this.nudge()).unwrap_or_default().then_some(NUDGE);
+        let look = this.contain(|this| this.stops.look(&this.room)).flatten();
         this.room.poller.wait(nudge.into_iter().chain(look).min(), &mut ready);
         for (key, source, _) in &ready {
-            match *source {
+            this.contain(|this| match *source {
                 Source::Bell => {}
                 Source::Channel { pid, tid } => this.listen(*key, pid, tid),
                 Source::End { pid } => this.ended(*key, pid),
                 Source::Edges => this.room.tell_changes(),
-            }
+            });
         }
         this.obey_some();
         let moving = this.room.moves.are_running();
@@ -179,16 +206,23 @@ struct Maker {
 }
 
 impl Privileged {
+    fn contain<T>(&mut self, work: impl FnOnce(&mut Privileged) -> T) -> Option<T> {
+        let room = self.room.clone();
+        room.contain(None, || work(self))
+    }
+
     fn obey_some(&mut self) {
         for _ in 0..ORDERS_AT_ONCE {
             let Some(order) = self.room.poller.next_order() else { return };
-            self.obey(order);
+            self.contain(|this| this.obey(order));
         }
         self.room.poller.wake();
     }
 
     pub(super) fn obey(&mut self, order: Order) {
+        order.process().into_iter().for_each(on_account_of);
         match order {
+            Order::Lose { pid, why } => self.room.lose(pid, &why),
             Order::Arrive { coming, channel, program, blocked } => {
                 let pid = coming.proof.pid();
                 if let Err(e) = self.arrive(coming, channel, program, blocked) {
@@ -221,7 +255,9 @@ impl Privileged {
             Order::TakeOver { pid, commons } => moves::take_over(&self.room, pid, commons),
             Order::Release(standin) => self.room.release(standin),
             Order::LookAt { id, path, look } => {
-                let (result, out) = devices::look(&path, look);
+                // Whoever asks waits in the kernel.
+                let looked = contained(|| devices::look(&path, look));
+                let (result, out) = looked.unwrap_or_else(|_| (-i64::from(libc::EIO), Vec::new()));
                 self.room.tell(&ToRoom::Return { id, result, out, ready: None });
             }
         }
@@ -276,6 +312,7 @@ impl Privileged {
     }
 
     fn listen(&mut self, key: u64, pid: i32, tid: i32) {
+        on_account_of(pid);
         if self.listen_to(pid, tid, PACKETS_AT_ONCE) {
             return;
         }
@@ -322,22 +359,8 @@ impl Privileged {
         {
             let _ = deputy.pidfd.kill(libc::SIGKILL);
         }
-        self.forget_calls(pid);
+        self.room.forget_calls(pid);
         self.room.tell(&ToRoom::Kill { pid });
-    }
-
-    /// Nothing answers the calls of a deputy that has gone. Its body must not wait in the hosting kernel for what will not come, or it could not even be killed.
-    fn forget_calls(&self, pid: i32) {
-        let unanswered: Vec<CallId> = {
-            let mut table = self.room.table();
-            let unanswered = table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
-            table.calls.retain(|_, (p, _)| *p != pid);
-            table.waiting.retain(|w| w.pid != pid);
-            unanswered
-        };
-        for id in unanswered {
-            self.room.tell(&returned(id, -i64::from(libc::EINTR)));
-        }
     }
 
     pub(super) fn said(&mut self, pid: i32, tid: i32, said: Said) {
@@ -408,6 +431,7 @@ impl Privileged {
 
     fn signal(&self, pid: i32, told_by: i32, info: [u8; 128]) {
         const SI_TKILL: i32 = -6;
+        os::fault::past("signal");
         let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
         let tid = (code == SI_TKILL).then_some(told_by);
         let (signal, sender) = (
@@ -532,9 +556,10 @@ impl Privileged {
     }
 
     fn ended(&mut self, key: u64, pid: i32) {
+        on_account_of(pid);
         self.room.poller.forget(key);
         let gone = self.room.table().deputies.remove(&pid);
-        self.forget_calls(pid);
+        self.room.forget_calls(pid);
         if gone.is_some_and(|d| matches!(d.phase, Phase::Arriving | Phase::Placing | Phase::Away)) {
             self.room.tell(&ToRoom::Kill { pid });
         }
@@ -556,6 +581,7 @@ impl Privileged {
         let mut table = self.room.table();
         let mut any = false;
         for (pid, deputy) in &mut table.deputies {
+            on_account_of(*pid);
             let interrupts = deputy.threads.values().any(Thread::is_to_be_interrupted);
             // To another program the signal would be no such word.
             if interrupts && deputy.proof.check().is_err() {

@@ -44,7 +44,12 @@ pub fn serve(room: &Weak<Shared>, inquiries: &Receiver<(CallId, Inquiry)>) {
     };
     for (id, inquiry) in inquiries {
         let Some(room) = room.upgrade() else { return };
-        let (result, out) = match answer(&room, &proc, &inquiry) {
+        let asker = match &inquiry {
+            Inquiry::Look { pid, .. } => Some(*pid).filter(|pid| *pid != 0),
+            Inquiry::Name(_) => None,
+        };
+        let answered = room.contain(asker, || answer(&room, &proc, &inquiry));
+        let (result, out) = match answered.unwrap_or_else(|| Err(errno(libc::EIO))) {
             Ok(out) => (0, out),
             Err(e) => (-i64::from(e.raw_os_error().unwrap_or(libc::EIO)), Vec::new()),
         };

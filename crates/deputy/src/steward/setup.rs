@@ -17,7 +17,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wire::message::{Home, Mount};
-use wire::{Kind, ToHome, ToRoom};
+use wire::{Head, Kind, ToHome, ToRoom};
 
 /// Threads that serve the room: each takes the next frame while the others run theirs.
 const WORKERS: usize = 6;
@@ -26,6 +26,7 @@ const WORKERS: usize = 6;
 pub fn run(args: StewardArgs) -> Result<(), StewardError> {
     // For the heir, which tells the guests.
     os::last_words::keep()?;
+    os::stray::outlive()?;
     // SAFETY: the threads of this process are started below.
     let heir = unsafe { Heir::beget(&args.host)? };
     let rooms = args.run_dir.join("rooms");
@@ -156,10 +157,21 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
     let Some(files) = room.files.get().cloned() else { return };
     let mut body = Vec::new();
     while let Some(mount) = take_turn(room, &files, uplink, &mut body) {
-        if homefs::server::reads(&body) {
+        request(room, &files, mount, &body);
+    }
+}
+
+/// Serves one request for files. Who asks waits in the kernel, where no signal ends it, until it is answered.
+fn request(room: &Shared, files: &Arc<Server>, mount: u16, body: &[u8]) {
+    let asker = room.process_of(homefs::proto::asker(body) as i32);
+    let served = room.contain(asker, || {
+        if homefs::server::reads(body) {
             os::fault::past("file content");
         }
-        files.request(mount, &body);
+        files.request(mount, body);
+    });
+    if served.is_none() {
+        files.fail(mount, body);
     }
 }
 
@@ -170,27 +182,15 @@ fn take_turn(room: &Arc<Shared>, files: &Arc<Server>, uplink: &Mutex<Receiver>, 
     loop {
         let head = receiver.receive(body).map_err(|e| lost(room, &e)).ok()?;
         match head.kind {
-            Kind::Fuse if files.comes_first(body) => files.request(head.mount, body),
+            Kind::Fuse if files.comes_first(body) => request(room, files, head.mount, body),
             Kind::Fuse if files.closes_stream(body) => {
-                let (files, body) = (files.clone(), body.clone());
-                closing::briefly(move || files.request(head.mount, &body));
+                let (room, files, body) = (room.clone(), files.clone(), body.clone());
+                closing::briefly(move || request(&room, &files, head.mount, &body));
             }
             Kind::Fuse => return Some(head.mount),
-            Kind::Image => messages::image_part(room, body),
-            Kind::Pages => messages::image_pages(room, room.bodies.hand_on(body), head.body_bytes),
-            Kind::Stocked => messages::pages_stocked(room, body),
-            Kind::Dense => messages::pages_dense(room, body),
-            Kind::Advance => messages::pages_advance(room, room.bodies.hand_on(body), head.body_bytes),
-            Kind::Later => messages::pages_later(room, body),
-            Kind::Vacant => messages::pages_vacant(room, body),
-            Kind::Pushed => messages::pages_pushed(room, body, head.body_bytes),
             Kind::Applied => files.applied(head.seq),
             Kind::Message => {
-                let obeyed = match postcard::from_bytes::<ToHome>(body) {
-                    Ok(message) => messages::obey(room, message),
-                    Err(e) => Err(format!("node {} sent a message that is none: {e}", room.args.host)),
-                };
-                if let Err(why) = obeyed {
+                if let Some(Err(why)) = room.contain(None, || message(room, body)) {
                     end(room, &why);
                     return None;
                 }
@@ -199,7 +199,37 @@ fn take_turn(room: &Arc<Shared>, files: &Arc<Server>, uplink: &Mutex<Receiver>, 
                 end(room, "the room sent what only a home sends");
                 return None;
             }
+            Kind::Image
+            | Kind::Pages
+            | Kind::Stocked
+            | Kind::Dense
+            | Kind::Advance
+            | Kind::Later
+            | Kind::Vacant
+            | Kind::Pushed => drop(room.contain(wire::cargo::process(body), || cargo(room, head, body))),
         }
+    }
+}
+
+fn message(room: &Shared, body: &[u8]) -> Result<(), String> {
+    let message = postcard::from_bytes::<ToHome>(body)
+        .map_err(|e| format!("node {} sent a message that is none: {e}", room.args.host))?;
+    message.process().into_iter().for_each(os::contain::on_account_of);
+    messages::obey(room, message)
+}
+
+/// A part of a process that comes home.
+fn cargo(room: &Shared, head: Head, body: &mut Vec<u8>) {
+    match head.kind {
+        Kind::Image => messages::image_part(room, body),
+        Kind::Pages => messages::image_pages(room, room.bodies.hand_on(body), head.body_bytes),
+        Kind::Stocked => messages::pages_stocked(room, body),
+        Kind::Dense => messages::pages_dense(room, body),
+        Kind::Advance => messages::pages_advance(room, room.bodies.hand_on(body), head.body_bytes),
+        Kind::Later => messages::pages_later(room, body),
+        Kind::Vacant => messages::pages_vacant(room, body),
+        Kind::Pushed => messages::pages_pushed(room, body, head.body_bytes),
+        other => tracing::error!("{other:?} is no part of a process"),
     }
 }
 

@@ -58,6 +58,7 @@ fn look_at_all(room: &Shared, again: bool) {
     }
     let mut stopped = Vec::new();
     for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase == Phase::Away && !d.stopped) {
+        os::contain::on_account_of(*pid);
         if deputy.stops(*pid) {
             deputy.stopped = true;
             stopped.push(*pid);

@@ -6,10 +6,13 @@
 
 mod idle;
 mod init;
+mod late;
 mod local;
 mod order;
 mod peek;
 mod readers;
+
+pub use late::LateReply;
 
 use crate::invalidation::{Invalidation, What};
 use crate::offer::Offer;
@@ -74,29 +77,16 @@ pub trait Uplink: Send + Sync {
         let _ = tid;
         reply.give();
     }
+    /// Does `work`, which serves a request of this thread; false if it panicked, which is that thread's loss.
+    fn contain(&self, tid: u32, work: &mut dyn FnMut()) -> bool {
+        let _ = tid;
+        work();
+        true
+    }
     /// This thread wrote to a FIFO that nobody reads: it gets SIGPIPE, and then the reply.
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
         let _ = tid;
         reply.give();
-    }
-}
-
-/// A reply that something else must come before.
-pub struct LateReply {
-    mount: Arc<Mount>,
-    bytes: Vec<u8>,
-}
-
-impl std::fmt::Debug for LateReply {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LateReply({} bytes)", self.bytes.len())
-    }
-}
-
-impl LateReply {
-    /// Gives it to the room's kernel.
-    pub fn give(self) {
-        self.mount.write(&self.bytes);
     }
 }
 
@@ -328,7 +318,12 @@ impl Client {
         loop {
             match rustix::io::read(&mount.device, &mut buf[..]) {
                 Ok(len) => {
-                    self.forward(index as u16, mount, reader, &buf[..len], &mut reply);
+                    let asked = &buf[..len];
+                    let tid = proto::asker(asked);
+                    let mut serve = || self.forward(index as u16, mount, reader, asked, &mut reply);
+                    if !self.uplink.contain(tid, &mut serve) {
+                        mount.fail(asked);
+                    }
                     mount.readers.has_sent(reader);
                 }
                 // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
@@ -530,6 +525,16 @@ impl Mount {
 
     fn write(&self, bytes: &[u8]) {
         self.give(bytes);
+    }
+
+    /// Answers a request that could not be served: whoever asks waits where no signal ends it.
+    fn fail(&self, bytes: &[u8]) {
+        if let Ok(request) = Request::parse(bytes)
+            && !request.opcode.is_some_and(Opcode::is_one_way)
+        {
+            lock(&self.under_way).remove(&request.header.unique);
+            self.write(&proto::status(request.header.unique, libc::EIO));
+        }
     }
 
     /// Whether the kernel has taken it.

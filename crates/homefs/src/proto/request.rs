@@ -42,6 +42,11 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
+/// The thread that asks, by its number in the room; 0 where the kernel asks by itself, or it is not said.
+pub fn asker(bytes: &[u8]) -> u32 {
+    Request::parse(bytes).map_or(0, |request| request.header.pid)
+}
+
 impl<'a> Request<'a> {
     /// Splits off the header.
     pub fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {

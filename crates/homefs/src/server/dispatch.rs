@@ -74,6 +74,15 @@ pub fn reads(bytes: &[u8]) -> bool {
 }
 
 impl Server {
+    /// Answers a request that could not be served with EIO.
+    pub fn fail(&self, mount: u16, bytes: &[u8]) {
+        if let Ok(request) = Request::parse(bytes)
+            && !request.opcode.is_some_and(Opcode::is_one_way)
+        {
+            self.refuse(mount, request.header.unique, Errno::IO);
+        }
+    }
+
     /// Runs one request of mount `mount` in this thread and replies through the outlet. The thread takes on the identity of whoever
     /// asks, for good: use threads that do nothing else with files. Malformed bytes are answered with an error or ignored.
     pub fn request(self: &Arc<Self>, mount: u16, bytes: &[u8]) {

@@ -13,6 +13,7 @@ use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, Result};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Flags of an open that matter at home. O_APPEND is applied write by write, O_DIRECT is the room's kernel's affair.
@@ -303,7 +304,9 @@ impl Server {
             wait.enter();
             let mut buf = ReplyBuf::default();
             buf.clear();
-            let outcome = job(&server, &node, &mut buf);
+            // Whoever asks waits until there is an answer. What the job has is its own, and gone with it.
+            let done = catch_unwind(AssertUnwindSafe(|| job(&server, &node, &mut buf)));
+            let outcome = done.unwrap_or(Err(Refused(Errno::IO)));
             server.waiting.end(mount, unique);
             match outcome {
                 Ok(answer) => server.send(mount, unique, start, &answer, &mut buf),

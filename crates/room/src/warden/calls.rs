@@ -376,6 +376,7 @@ impl Asked {
 
     /// Nice values are home's. The body follows as far as it then gives way here: nobody is served before its host's own programs.
     fn nice(self) {
+        os::fault::past("nice there");
         let [which, whom, value, ..] = self.args.map(|arg| arg as i32);
         let thread = match whom {
             0 => Some(self.waiting.host_tid),

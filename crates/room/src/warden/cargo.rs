@@ -8,6 +8,7 @@ use body::{Dense, Leftover, Window};
 use image::Image;
 use link::Body;
 use os::apart::Apart;
+use os::contain::contained;
 use os::inject::Memory;
 use os::userfault::Userfault;
 use std::collections::HashMap;
@@ -68,6 +69,20 @@ pub enum Item {
 }
 
 impl Item {
+    /// The process that it is of.
+    fn process(&self) -> Option<i32> {
+        match self {
+            Item::Pages(body) => wire::cargo::process(body),
+            Item::Part(body) | Item::Stocked(body) | Item::Dense(body) | Item::Later(body) => {
+                wire::cargo::process(body)
+            }
+            Item::Rebuild { pid, .. } | Item::LayOut { pid, .. } | Item::Lost { pid, .. } | Item::Forget { pid } => {
+                Some(*pid)
+            }
+            Item::Await(_) => None,
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Item::Pages(body) => body.len(),
@@ -188,61 +203,72 @@ pub fn serve(room: &Arc<Shared>) {
     let mut incoming: HashMap<i32, Incoming> = HashMap::new();
     let mut taken = Untold::default();
     while let Some(item) = taken.next(room, &from) {
-        let bytes = item.bytes();
-        match item {
-            Item::Part(body) => {
-                if let Some((pid, last, bytes)) = wire::cargo::part(&body) {
-                    let one = incoming.entry(pid).or_default();
-                    one.add(bytes);
-                    // Laid out while its sender looks for the pages.
-                    let _ = last.then(|| one.map(room, pid));
-                }
-            }
-            Item::Pages(body) => {
-                let of = wire::cargo::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
-                if let Some((pid, bytes)) = of {
-                    if let Some(one) = incoming.get_mut(&pid) {
-                        one.write(room, &apart, pid, body);
-                    }
-                    taken.add(room, pid, bytes);
-                }
-            }
-            Item::Stocked(body) => {
-                if let Some((pid, runs)) = wire::cargo::later(&body) {
-                    incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, &apart, pid, &runs));
-                }
-            }
-            Item::Dense(body) => {
-                if let Some((pid, runs)) = wire::cargo::later(&body) {
-                    incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
-                }
-            }
-            Item::LayOut { pid, stocked } => {
-                let one = incoming.entry(pid).or_default();
-                stocked.iter().for_each(|asker| one.tell_stocked(room, pid, asker));
-                let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
-                room.tell(&ToHome::LaidOut { pid, result });
-            }
-            Item::Rebuild { pid, gone, image, loan, source } => match incoming.remove(&pid) {
-                Some(mut one) => {
-                    one.add(&image);
-                    one.finish(room, pid, gone, (loan, source));
-                }
-                None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
-            },
-            Item::Later(body) => {
-                if let Some((pid, runs)) = wire::cargo::later(&body) {
-                    incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_later(room, pid, &runs));
-                }
-            }
-            Item::Await(source) => source.tell_in_place(),
-            Item::Lost { pid, why } => {
-                incoming.remove(&pid);
-                give_up(room, pid, why);
-            }
-            Item::Forget { pid } => drop(incoming.remove(&pid)),
+        let (bytes, pid) = (item.bytes(), item.process());
+        let done = contained(|| take(room, item, &apart, &mut incoming, &mut taken));
+        // One that comes still runs where it was, and goes on there.
+        if let (Err(failure), Some(pid)) = (done, pid) {
+            let why = format!("the warden failed: {}", failure.words);
+            tracing::error!("process {pid}, which was to come: {why}");
+            incoming.remove(&pid);
+            give_up(room, pid, why);
         }
         room.cargo.took(bytes);
+    }
+}
+
+fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i32, Incoming>, taken: &mut Untold) {
+    match item {
+        Item::Part(body) => {
+            if let Some((pid, last, bytes)) = wire::cargo::part(&body) {
+                let one = incoming.entry(pid).or_default();
+                one.add(bytes);
+                // Laid out while its sender looks for the pages.
+                let _ = last.then(|| one.map(room, pid));
+            }
+        }
+        Item::Pages(body) => {
+            let of = wire::cargo::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
+            if let Some((pid, bytes)) = of {
+                if let Some(one) = incoming.get_mut(&pid) {
+                    one.write(room, apart, pid, body);
+                }
+                taken.add(room, pid, bytes);
+            }
+        }
+        Item::Stocked(body) => {
+            if let Some((pid, runs)) = wire::cargo::later(&body) {
+                incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, apart, pid, &runs));
+            }
+        }
+        Item::Dense(body) => {
+            if let Some((pid, runs)) = wire::cargo::later(&body) {
+                incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
+            }
+        }
+        Item::LayOut { pid, stocked } => {
+            let one = incoming.entry(pid).or_default();
+            stocked.iter().for_each(|asker| one.tell_stocked(room, pid, asker));
+            let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
+            room.tell(&ToHome::LaidOut { pid, result });
+        }
+        Item::Rebuild { pid, gone, image, loan, source } => match incoming.remove(&pid) {
+            Some(mut one) => {
+                one.add(&image);
+                one.finish(room, pid, gone, (loan, source));
+            }
+            None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
+        },
+        Item::Later(body) => {
+            if let Some((pid, runs)) = wire::cargo::later(&body) {
+                incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_later(room, pid, &runs));
+            }
+        }
+        Item::Await(source) => source.tell_in_place(),
+        Item::Lost { pid, why } => {
+            incoming.remove(&pid);
+            give_up(room, pid, why);
+        }
+        Item::Forget { pid } => drop(incoming.remove(&pid)),
     }
 }
 

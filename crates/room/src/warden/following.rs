@@ -121,6 +121,18 @@ pub enum Followed {
     },
 }
 
+impl Followed {
+    /// The process that it is about.
+    fn process(&self) -> Option<i32> {
+        match self {
+            Followed::Begins { pid, .. } | Followed::Complete { pid, .. } | Followed::Broken { pid, .. } => Some(*pid),
+            Followed::Pushed { body, .. } => wire::cargo::process(body),
+            Followed::Vacant { body, .. } => wire::cargo::process(body),
+            Followed::Ended => None,
+        }
+    }
+}
+
 /// The way to the thread.
 pub struct Following {
     to: Sender<Followed>,
@@ -150,7 +162,8 @@ pub fn serve(room: &Shared) {
         pagers.get(&pid).filter(|(_, source, _)| source == from).map(|(_, _, pager)| pager.clone())
     };
     for followed in from {
-        match followed {
+        let pid = followed.process();
+        let done = room.contain(pid, || match followed {
             Followed::Begins { pid, loan, source, pager } => {
                 // A body of this number was called off: home has another for it.
                 if let Some((_, _, old)) = pagers.insert(pid, (loan, source, pager)) {
@@ -158,7 +171,7 @@ pub fn serve(room: &Shared) {
                 }
             }
             Followed::Pushed { body, source } => {
-                let Some((pages, zeros)) = wire::cargo::pushed(&body) else { continue };
+                let Some((pages, zeros)) = wire::cargo::pushed(&body) else { return };
                 if let Some(pager) = of(&pagers, pages.pid, &source) {
                     pager.put_zeros(&zeros);
                     pager.put(&pages.runs, pages.bytes);
@@ -166,7 +179,7 @@ pub fn serve(room: &Shared) {
                 source.tell(room, ToHome::Filled { pid: pages.pid }, &Wanted::Filled);
             }
             Followed::Vacant { body, source } => {
-                let Some((pid, runs)) = wire::cargo::later(&body) else { continue };
+                let Some((pid, runs)) = wire::cargo::later(&body) else { return };
                 if let Some(pager) = of(&pagers, pid, &source) {
                     pager.vacate(&runs);
                 }
@@ -182,6 +195,9 @@ pub fn serve(room: &Shared) {
                     pager.fail(&why);
                 }
             }
+        });
+        if done.is_none() {
+            pid.into_iter().for_each(|pid| drop(pagers.remove(&pid)));
         }
     }
 }

@@ -12,6 +12,7 @@ use super::shared::{Pending, Shared, Written};
 use super::standins::What;
 use super::tracer::{News, Order, gains_by_exec};
 use body::Lender;
+use os::contain::on_account_of;
 use os::pidfd::PidFd;
 use os::seccomp::Answer;
 use std::os::fd::AsFd;
@@ -36,6 +37,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             room.orders.give(Order::Place(place));
         }
         ToRoom::Return { id, result, out, ready } => {
+            room.who_asked(id).into_iter().for_each(on_account_of);
             ready.into_iter().for_each(|(standin, events)| room.standins.returned(standin, events));
             returned(room, id, result, out);
         }
@@ -43,15 +45,19 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             let mut guests = room.guests();
             let Some(host) = guests.host(tid) else { return true };
             let pid = guests.who(host).map(|who| who.pid);
+            pid.into_iter().for_each(on_account_of);
             if let Some(guest) = pid.and_then(|pid| guests.get_mut(pid)) {
                 guest.gains_by_exec = gains_by_exec(&credentials);
             }
             room.owed.add(host, Due::Rights(credentials));
         }
-        ToRoom::Signal { pid, tid, info } => match info.try_into() {
-            Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
-            Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
-        },
+        ToRoom::Signal { pid, tid, info } => {
+            os::fault::past("signal there");
+            match info.try_into() {
+                Ok(info) => room.orders.give(Order::Signal { pid, tid, info }),
+                Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
+            }
+        }
         ToRoom::Kill { pid } => {
             room.lanes.end(pid);
             room.homeward.forget(pid);
@@ -154,9 +160,11 @@ pub fn waited(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
 /// Puts what calls wrote into guests' memory, gives them descriptors, and ends the calls; for ever.
 pub fn serve_memory(room: &Shared) {
     while let Some(Written { id, result, out }) = room.memory.take() {
-        if let Some(result) = after::apply(room, id, result, &out) {
-            finish(room, id, result, &[]);
-        }
+        room.contain(room.who_asked(id), || {
+            if let Some(result) = after::apply(room, id, result, &out) {
+                finish(room, id, result, &[]);
+            }
+        });
     }
 }
 

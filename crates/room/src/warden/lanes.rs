@@ -8,6 +8,7 @@ use body::{Ahead, BodyError, Lender, Stocked};
 use ctl::steward::{Preamble, RoomId};
 use identity::Identity;
 use link::{LinkError, Receiver, Sender};
+use os::contain::contained;
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -27,6 +28,8 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// How long it may take until what is under way to it is in place there.
 const IN_PLACE_WITHIN: Duration = Duration::from_secs(60);
+/// How long a connection waits that could not be taken.
+const REFUSED_FOR: Duration = Duration::from_millis(100);
 /// Connections that are served at once; more are closed.
 const SERVED_MAX: usize = 16;
 
@@ -266,7 +269,16 @@ pub fn listen(way: &Out, lender: &Arc<Lender>) -> Result<(), BodyError> {
 
 /// Takes sockets from this node's daemon, for ever.
 pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
-    while let Ok(daemon) = os::socket::accept(listener.as_fd()) {
+    loop {
+        let daemon = match os::socket::accept(listener.as_fd()) {
+            Ok(daemon) => daemon,
+            // For want of descriptors, say: the next one is taken when there is one.
+            Err(e) => {
+                tracing::error!("{e}");
+                std::thread::sleep(REFUSED_FOR);
+                continue;
+            }
+        };
         let Ok((_, mut handed)) = os::socket::receive(daemon.as_fd(), &mut [0; 1], 0) else { continue };
         let Some(socket) = handed.pop().map(TcpStream::from) else { continue };
         if room.lanes.served.fetch_add(1, Ordering::AcqRel) >= SERVED_MAX {
@@ -276,8 +288,12 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
         }
         let task = room.clone();
         let take = move || {
-            if let Err(e) = take_in(&task, socket) {
-                tracing::info!("a process that another node brings: {e}");
+            match contained(|| take_in(&task, socket)) {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => tracing::info!("a process that another node brings: {e}"),
+                Err(failure) => {
+                    tracing::error!("a process that another node brings: the warden failed: {}", failure.words)
+                }
             }
             task.lanes.served.fetch_sub(1, Ordering::AcqRel);
         };

@@ -68,7 +68,10 @@ pub fn serve(room: &Arc<Shared>, listeners: &Listeners) {
             let Some(listener) = listener else { continue };
             if flags.contains(epoll::EventFlags::IN) {
                 match os::seccomp::receive(listener.as_fd()) {
-                    Ok(Some(notice)) => calls::dispatch(room, &listener, notice),
+                    Ok(Some(notice)) => {
+                        let caller = room.process(HostTid(notice.host_tid));
+                        room.contain(caller, || calls::dispatch(room, &listener, notice));
+                    }
                     Ok(None) => {}
                     Err(e) => tracing::error!("{e}"),
                 }

@@ -124,7 +124,13 @@ pub fn serve(room: &Shared) {
     loop {
         match rustix::io::read(&room.proc.device.0, &mut buffer) {
             Ok(n) => match Request::parse(&buffer[..n]) {
-                Ok(request) => handle(room, &request),
+                Ok(request) => {
+                    let asker = room.process_of(request.header.pid);
+                    // Whoever asks waits in the kernel, where no signal ends it.
+                    if room.contain(asker, || handle(room, &request)).is_none() {
+                        room.proc.device.error(request.header.unique, libc::EIO);
+                    }
+                }
                 Err(e) => tracing::error!("/proc: {e}"),
             },
             Err(rustix::io::Errno::NODEV) => return,
@@ -299,6 +305,7 @@ impl Asked<'_> {
     }
 
     fn lookup(&self) -> Served {
+        os::fault::past("look there");
         let name = self.request.args().name().map_err(|_| libc::ENOENT)?.to_bytes();
         let path = self.proc().lock().nodes.below(self.request.header.nodeid, name).ok_or(libc::ESTALE)?;
         let place = self.place(&path);

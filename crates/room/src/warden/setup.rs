@@ -33,6 +33,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Runs the room until it ends.
 pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
+    os::stray::outlive()?;
     let identity = identity::Identity::load(&args.state)?;
     let (uplink, mut downlink) = connect(args, &identity)?;
     let clocks = Clocks::read(&uplink, &mut downlink)?;
@@ -327,7 +328,8 @@ pub fn obey(room: &Arc<Shared>, bytes: &[u8]) -> bool {
         return false;
     }
     match postcard::from_bytes::<ToRoom>(bytes) {
-        Ok(message) => home::obey(room, message),
+        // A message that was not obeyed is its guest's loss, not the room's.
+        Ok(message) => room.contain(message.process(), || home::obey(room, message)).unwrap_or(true),
         Err(e) => {
             tracing::error!("home sent a message that is none: {e}");
             false

@@ -272,6 +272,11 @@ impl Shared {
         self.killed_for_memory.fetch_update(Ordering::Relaxed, Ordering::Relaxed, told).is_ok()
     }
 
+    /// What the home has been asked.
+    pub fn pending(&self) -> MutexGuard<'_, HashMap<CallId, Pending>> {
+        lock(&self.pending)
+    }
+
     /// What follows from the result of a call, and whose it is; still waiting at its listener there, unless it was interrupted.
     pub fn after(&self, id: CallId) -> Option<(HostTid, Option<Waiting>, After)> {
         match lock(&self.pending).get(&id)? {

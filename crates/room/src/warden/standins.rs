@@ -253,7 +253,13 @@ pub fn serve(room: &Shared) {
         let read = rustix::io::read(&device.device.0, &mut buffer);
         match read {
             Ok(n) => match Request::parse(&buffer[..n]) {
-                Ok(request) => handle(room, &request),
+                Ok(request) => {
+                    let asker = room.process_of(request.header.pid);
+                    // Whoever asks waits in the kernel, where no signal ends it.
+                    if room.contain(asker, || handle(room, &request)).is_none() {
+                        device.error(request.header.unique, libc::EIO);
+                    }
+                }
                 Err(e) => tracing::error!("stand-ins: {e}"),
             },
             Err(rustix::io::Errno::NODEV) => return,

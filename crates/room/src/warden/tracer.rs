@@ -3,6 +3,7 @@
 mod arriving;
 mod births;
 mod bodies;
+mod contain;
 mod cpu_times;
 mod deadlines;
 mod departing;
@@ -35,6 +36,7 @@ use crate::porter::{Answer, Channels, Notice, hear};
 use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
+use contain::Lost;
 use departing::Departing;
 use dying::Dying;
 pub use ends::News;
@@ -79,6 +81,7 @@ struct Tracer {
     dying: Dying,
     ends: Ends,
     unmade: Unmade,
+    lost: Lost,
     listeners: Arc<super::notices::Listeners>,
 }
 
@@ -118,6 +121,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         dying: Dying::default(),
         ends: Ends::default(),
         unmade: Unmade::default(),
+        lost: Lost::default(),
         room,
         listeners,
     };
@@ -132,14 +136,16 @@ pub fn run(parts: Parts) -> os::Result<()> {
         let _ = rustix::io::read(&children, &mut [0u8; 1024]);
         if polled[2].revents != 0 {
             let Some((answer, _)) = hear::<Answer>(tracer.porter.commands())? else { return Ok(()) };
-            tracer.porter_answered(answer);
+            tracer.contain(|this| this.porter_answered(answer));
+            tracer.porter.go_on();
         }
         if polled[3].revents != 0 {
             let Some((notice, _)) = hear::<Notice>(tracer.porter.notices())? else { return Ok(()) };
-            tracer.porter_noticed(notice);
+            tracer.contain(|this| this.porter_noticed(notice));
         }
         // In turn: neither a guest that stops all the time nor a flood from home keeps the tracer from the rest.
-        let obeyed = (0..AT_ONCE).map_while(|_| room.orders.next()).map(|order| tracer.obey(order)).count();
+        let orders = (0..AT_ONCE).map_while(|_| room.orders.next());
+        let obeyed = orders.map(|order| tracer.contain(|this| this.obey(order))).count();
         let mut seen = 0;
         while seen < AT_ONCE
             && let Some((tid, event, usage)) = ptrace::poll()?
@@ -147,17 +153,20 @@ pub fn run(parts: Parts) -> os::Result<()> {
             if tid == porter && matches!(event, Event::Exited(_) | Event::Killed(_)) {
                 return Ok(());
             }
-            tracer.event(tid, event, &usage);
+            tracer.contain_event(tid, event, &usage);
             seen += 1;
         }
-        tracer.tell_ends();
+        tracer.contain(Tracer::tell_ends);
         is_behind = obeyed == AT_ONCE || seen == AT_ONCE;
     }
 }
 
 impl Tracer {
     fn obey(&mut self, order: Order) {
+        let account = order.process().or_else(|| self.room.process(order.thread()?));
+        account.into_iter().for_each(os::contain::on_account_of);
         match order {
+            Order::Lose { pid, why } => self.lose(pid, why),
             Order::Expect { pid } => self.expect(pid),
             Order::Place(place) => self.place(*place),
             Order::Reserved { host, result } => self.reserved(host, result),

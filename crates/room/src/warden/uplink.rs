@@ -89,6 +89,10 @@ impl Uplink for Files {
         }
     }
 
+    fn contain(&self, tid: u32, work: &mut dyn FnMut()) -> bool {
+        self.room.contain(self.room.process_of(tid), work).is_some()
+    }
+
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
         match self.thread(tid) {
             Some(host) => self.room.orders.give(Order::BrokenPipe { host, reply }),

@@ -4,8 +4,8 @@ use crate::common;
 use crate::support::{at_home, attacker, put, wait_for};
 use lab::Lab;
 
-const KINDS: [&str; 9] =
-    ["descriptors", "files", "sockets", "pipes", "semaphores", "mappings", "processes", "threads", "stays"];
+const KINDS: [&str; 10] =
+    ["descriptors", "files", "sockets", "pipes", "semaphores", "mappings", "processes", "threads", "stays", "keys"];
 
 /// How many threads the room's warden has.
 fn threads(lab: &Lab) -> usize {

@@ -5,6 +5,8 @@ mod ceiling;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(feature = "faults")]
+mod contained;
+#[cfg(feature = "faults")]
 mod crowd;
 mod faults;
 mod traces;

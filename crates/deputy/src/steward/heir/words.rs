@@ -33,8 +33,16 @@ pub fn tell(held: &[Held], host: &str) {
     }
 }
 
+/// Writes to a process' standard error, if that can take it now.
+pub fn say(process: &PidFd, words: &str) {
+    let Ok(stderr) = process.get_fd(STDERR) else { return };
+    if is_ready(&stderr) {
+        // Nobody is left to hear that it failed.
+        let _ = rustix::io::write(&stderr, words.as_bytes());
+    }
+}
+
 fn write(held: &Held, host: &str, why: &str) {
-    let Ok(stderr) = held.process.get_fd(STDERR) else { return };
     let pid = held.pid;
     let words = match held.memory {
         None => {
@@ -46,10 +54,7 @@ fn write(held: &Held, host: &str, why: &str) {
             )
         }
     };
-    if is_ready(&stderr) {
-        // Nobody is left to hear that it failed.
-        let _ = rustix::io::write(&stderr, words.as_bytes());
-    }
+    say(&held.process, &words);
 }
 
 fn is_ready(stderr: &OwnedFd) -> bool {

@@ -114,6 +114,7 @@ pub fn endanger(body: HostTid) {
 impl Tracer {
     /// Makes the process of a body that will be placed.
     pub fn expect(&mut self, pid: i32) {
+        self.lost.take(pid);
         match os::socket::pair() {
             Ok((mine, childs)) => {
                 self.room.guests().add(pid, Guest::new(&[], 0, 0));
@@ -184,6 +185,7 @@ impl Tracer {
 
     /// A child of a guest lives here too: it holds what its parent holds.
     pub fn adopt(&mut self, child: HostTid, pid: i32, parent: Who) {
+        self.lost.take(pid);
         let mut guests = self.room.guests();
         let like_its_parent = guests.get(parent.pid).map(Guest::child);
         like_its_parent.into_iter().for_each(|guest| guests.add(pid, guest));
@@ -228,6 +230,8 @@ impl Tracer {
     pub fn exec_stop(&mut self, stopped: Stopped, former: HostTid) -> Result<(), TraceError> {
         let host = stopped.tid();
         let Some(who) = self.meet(host) else { return stopped.resume(0) };
+        os::contain::on_account_of(who.pid);
+        os::fault::past("exec there");
         if self.room.strange.get().is_some() {
             super::super::strange::hide(&stopped)?;
         }
@@ -329,7 +333,10 @@ impl Tracer {
         self.room.following.give(Followed::Ended);
         // What it had open is closed at home before its parent hears of its end.
         self.room.standins.settle();
-        let cause = self.cause(how);
+        let cause = match self.lost.take(pid) {
+            Some(why) => Cause::Warden { why },
+            None => self.cause(how),
+        };
         self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us, cause });
     }
 

@@ -143,6 +143,13 @@ pub enum Order {
         /// PID of the process that this is about.
         pid: i32,
     },
+    /// End a body on whose account the warden has failed.
+    Lose {
+        /// PID of the process that this is about.
+        pid: i32,
+        /// What failed.
+        why: String,
+    },
     /// End a body.
     Kill {
         /// PID of the process that this is about.
@@ -219,6 +226,49 @@ pub enum Order {
         /// PID of the process that this is about.
         pid: i32,
     },
+}
+
+impl Order {
+    /// The thread that it is about, where it is about one.
+    pub(super) fn thread(&self) -> Option<HostTid> {
+        match self {
+            Order::Reserved { host, .. }
+            | Order::Answer { host }
+            | Order::BrokenPipe { host, .. }
+            | Order::BeginsAtHome { host, .. }
+            | Order::Interrupted { host, .. }
+            | Order::Show { host, .. }
+            | Order::Opened { host, .. } => Some(*host),
+            _ => None,
+        }
+    }
+
+    /// The process that it is about, where it names one.
+    pub(super) fn process(&self) -> Option<i32> {
+        match self {
+            Order::Place(place) => Some(place.pid),
+            Order::Finish { asked, .. } => Some(asked.pid),
+            Order::Expect { pid }
+            | Order::Signal { pid, .. }
+            | Order::TellEnd { child: pid, .. }
+            | Order::Stop { pid }
+            | Order::GoOn { pid }
+            | Order::Shared { pid, .. }
+            | Order::StayHere { pid }
+            | Order::Lose { pid, .. }
+            | Order::Kill { pid }
+            | Order::Map { pid, .. }
+            | Order::Watch { pid, .. }
+            | Order::Rebuild { pid, .. }
+            | Order::Resume { pid }
+            | Order::Recall { pid, .. }
+            | Order::Homeward { pid, .. }
+            | Order::Outline { pid }
+            | Order::Ahead { pid, .. }
+            | Order::Release { pid } => Some(*pid),
+            _ => None,
+        }
+    }
 }
 
 /// What follows when a thread is certain to stop.

@@ -2,6 +2,7 @@
 
 use super::Tracer;
 use crate::porter::{Answer, Channels, Command, Notice, tell};
+use os::contain::on_account_of;
 use os::ptrace::{HostTid, Stopped};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,10 +40,11 @@ impl Porter {
 
     pub fn ask(&mut self, command: Command, fd: Option<OwnedFd>, then: Then) {
         self.queue.push_back((command, fd, then));
-        self.next();
+        self.go_on();
     }
 
-    fn next(&mut self) {
+    /// Asks what waits, if nothing is under way.
+    pub fn go_on(&mut self) {
         if self.under_way.is_some() {
             return;
         }
@@ -59,6 +61,12 @@ impl Porter {
 impl Tracer {
     pub fn porter_answered(&mut self, answer: Answer) {
         let then = self.porter.under_way.take();
+        let account = match &then {
+            Some(Then::Placed { pid }) => Some(*pid),
+            Some(Then::Clone(stopped)) => self.room.process(stopped.tid()),
+            None => None,
+        };
+        account.into_iter().for_each(on_account_of);
         match (then, answer) {
             (Some(Then::Placed { pid }), Answer::Failed { errno, what }) => {
                 self.not_placed(pid, errno, what);
@@ -72,10 +80,11 @@ impl Tracer {
             (Some(Then::Clone(stopped)), _) => self.give_birth(stopped),
             (Some(Then::Placed { .. }) | None, _) => {}
         }
-        self.porter.next();
     }
 
     pub fn porter_noticed(&mut self, notice: Notice) {
+        let (Notice::Reaped { pid, .. } | Notice::BodyFailed { pid, .. }) = &notice;
+        on_account_of(*pid);
         match notice {
             Notice::Reaped { pid, usage } => self.reaped(pid, usage),
             Notice::BodyFailed { pid, errno, what } => self.not_placed(pid, errno, what),

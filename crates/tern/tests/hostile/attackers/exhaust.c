@@ -56,6 +56,15 @@ static int stay(void) {
     return secret;
 }
 
+// Those of a process go with it. An ordinary user may have 200 (/proc/sys/kernel/keys/maxkeys), the superuser more than a test can wait for.
+static int key(void) {
+    static int n;
+    char name[16];
+    if (getuid() == 0 && (setgid(65534) || setuid(65534))) return -1;
+    snprintf(name, sizeof name, "tern-%d", n++);
+    return syscall(SYS_add_key, "user", name, "x", 1, -2 /* KEY_SPEC_PROCESS_KEYRING */);
+}
+
 static const struct {
     const char *name;
     int (*take)(void);
@@ -64,6 +73,7 @@ static const struct {
     {"descriptors", descriptor, 30000}, {"files", file, 3000},      {"sockets", stream, 500},
     {"pipes", pipes, 30000},            {"semaphores", semaphore, 500}, {"mappings", mapping, 70000},
     {"processes", process, 300},        {"threads", thread, 300},   {"stays", stay, 150},
+    {"keys", key, 5000},
 };
 
 int main(int argc, char **argv) {

@@ -1,0 +1,30 @@
+//! Replies that are not given at once.
+
+use super::Mount;
+use std::sync::Arc;
+
+/// A reply that something else must come before.
+pub struct LateReply {
+    pub(super) mount: Arc<Mount>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for LateReply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LateReply({} bytes)", self.bytes.len())
+    }
+}
+
+impl LateReply {
+    /// Gives it to the room's kernel.
+    pub fn give(self) {
+        drop(self);
+    }
+}
+
+impl Drop for LateReply {
+    /// Whoever waits for it waits where no signal ends it: it is given, whatever becomes of what was to come before.
+    fn drop(&mut self) {
+        self.mount.write(&self.bytes);
+    }
+}

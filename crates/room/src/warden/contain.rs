@@ -1,0 +1,60 @@
+//! What becomes of a guest on whose account this warden failed: its body is killed, its deputy tells why and ends as if killed, and the room goes on (see [`os::contain`]).
+//! The tracer ends it, which drops all state of a body at its end; no thread reads what another left half done.
+
+use super::guests::Who;
+use super::shared::{Pending, Shared};
+use super::tracer::Order;
+use os::contain::{Failure, contained, on_account_of};
+use os::ptrace::HostTid;
+use wire::ToHome;
+use wire::message::CallId;
+
+impl Shared {
+    /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is ended, or the room where no guest is known.
+    pub fn contain<T>(&self, pid: Option<i32>, work: impl FnOnce() -> T) -> Option<T> {
+        let account = || {
+            pid.into_iter().for_each(on_account_of);
+            work()
+        };
+        contained(account).inspect_err(|failure| self.failed(failure)).ok()
+    }
+
+    /// Ends the guest on whose account this warden has failed.
+    pub fn failed(&self, Failure { account, words }: &Failure) {
+        let why = format!("the warden failed: {words}");
+        match account {
+            Some(pid) => {
+                tracing::error!("process {pid}: {why}; it ends, and no other does");
+                self.orders.give(Order::Lose { pid: *pid, why });
+            }
+            None => {
+                tracing::error!("{why}");
+                self.tell(&ToHome::RoomFailed { reason: why });
+            }
+        }
+    }
+
+    /// The process of a thread.
+    pub fn process(&self, host: HostTid) -> Option<i32> {
+        self.guests().who(host).map(|Who { pid, .. }| pid)
+    }
+
+    /// The process of a thread, by its number in the room, as a request of the room's kernel names who asks.
+    pub fn process_of(&self, tid: u32) -> Option<i32> {
+        let guests = self.guests();
+        let host = guests.host(i32::try_from(tid).ok()?)?;
+        guests.who(host).map(|who| who.pid)
+    }
+
+    /// The process that waits for the answer with this number.
+    pub fn who_asked(&self, id: CallId) -> Option<i32> {
+        let host = match self.pending().get(&id)? {
+            Pending::Standin(asked) => return Some(asked.pid),
+            Pending::Proc { pid, .. } => return Some(*pid).filter(|pid| *pid != 0),
+            Pending::Notified { waiting, .. } | Pending::Missed { waiting, .. } => waiting.host_tid,
+            Pending::Held { host, .. } | Pending::Birth { host } => *host,
+            Pending::Unasked => return None,
+        };
+        self.process(host)
+    }
+}

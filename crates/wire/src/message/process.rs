@@ -1,0 +1,84 @@
+//! Which process a message is about.
+
+use super::{ToHome, ToRoom};
+
+impl ToHome {
+    /// The process that the message is about, where it names one.
+    pub fn process(&self) -> Option<i32> {
+        use ToHome::*;
+        match self {
+            Placed { pid, .. }
+            | Call { pid, .. }
+            | Birth { pid, .. }
+            | Unborn { pid, .. }
+            | Stops { pid, .. }
+            | Ignores { pid, .. }
+            | ThreadGone { pid, .. }
+            | Exited { pid, .. }
+            | Exec { pid, .. }
+            | Watch { pid, .. }
+            | Adopt { pid, .. }
+            | Inspect { pid, .. }
+            | Surroundings { pid, .. }
+            | Refused { pid, .. }
+            | Taken { pid, .. }
+            | Stocked { pid, .. }
+            | LaidOut { pid, .. }
+            | Rebuilt { pid, .. }
+            | Runs { pid, .. }
+            | Left { pid }
+            | GoesHome { pid, .. }
+            | Leaving { pid, .. }
+            | Standing { pid, .. }
+            | Whole { pid, .. }
+            | Onward { pid, .. }
+            | Share { pid, .. }
+            | Shares { pid, .. }
+            | Locked { pid, .. }
+            | Fetch { pid, .. }
+            | Filled { pid }
+            | Enough { pid, .. }
+            | Drained { pid, .. } => Some(*pid),
+            Hello { .. }
+            | Clock
+            | RoomReady
+            | RoomFailed { .. }
+            | Cancel { .. }
+            | LookAt { .. }
+            | NameOf { .. }
+            | Close { .. }
+            | Usage { .. } => None,
+        }
+    }
+}
+
+impl ToRoom {
+    /// The process that the message is about, where it names one.
+    pub fn process(&self) -> Option<i32> {
+        use ToRoom::*;
+        match self {
+            Place(place) => Some(place.pid),
+            Expect { pid }
+            | Signal { pid, .. }
+            | Kill { pid }
+            | Stop { pid }
+            | GoOn { pid }
+            | Rebuild { pid, .. }
+            | Taken { pid, .. }
+            | LayOut { pid, .. }
+            | Flags { pid, .. }
+            | Stocked { pid, .. }
+            | Resume { pid }
+            | Stays { pid, .. }
+            | Recall { pid, .. }
+            | Onward { pid, .. }
+            | Shared { pid, .. }
+            | Fetch { pid, .. }
+            | Push { pid }
+            | Filled { pid }
+            | Broken { pid, .. }
+            | Release { pid } => Some(*pid),
+            Clock { .. } | Open(_) | Return { .. } | Rights { .. } | Readiness { .. } | Report | Close => None,
+        }
+    }
+}
