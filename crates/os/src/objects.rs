@@ -97,3 +97,22 @@ pub fn tells_semaphores() -> bool {
     let told = |counter: OwnedFd| crate::process::fd_text(std::process::id() as i32, counter.as_raw_fd());
     crate::fds::event().and_then(told).is_ok_and(|text| text.contains("eventfd-semaphore"))
 }
+/// Whether System V shared memory of this number exists where process `pid` lives (ipc_namespaces(7)). A thread of its own goes there and looks.
+pub fn has_shared_memory(pid: i32, number: i32) -> Result<bool> {
+    let failed = |e| Error::new("looking for shared memory", e);
+    let place = std::fs::File::open(format!("/proc/{pid}/ns/ipc")).map_err(failed)?;
+    let look = move || -> Result<bool> {
+        // SAFETY: this thread alone changes its namespace, and ends soon.
+        let entered = unsafe { libc::setns(place.as_raw_fd(), libc::CLONE_NEWIPC) };
+        check(entered, || "entering a namespace of objects".into())?;
+        // SAFETY: a structure that the kernel fills.
+        let found = unsafe {
+            let mut state: libc::shmid_ds = std::mem::zeroed();
+            libc::shmctl(number, libc::IPC_STAT, &raw mut state)
+        };
+        let denied = || std::io::Error::last_os_error().raw_os_error() == Some(libc::EACCES);
+        Ok(found >= 0 || denied())
+    };
+    let looking = std::thread::Builder::new().name("objects".into()).spawn(look).map_err(failed)?;
+    looking.join().unwrap_or_else(|_| Err(failed(std::io::ErrorKind::Other.into())))
+}

@@ -205,6 +205,8 @@ fn may_be_forwarded(nr: u32) -> bool {
         || systable::row(nr).is_some_and(|row| {
             matches!(row.class, Class::Home | Class::Special(_))
                 && row.class != Class::Special(systable::Special::Clone)
+                // It would lay memory over the deputy's.
+                && row.name != "shmat"
         })
 }
 

@@ -1,7 +1,9 @@
 //! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
 
 use super::calls::sysv;
+use super::going_home::{self, HomeCall};
 use super::guests::{Accepted, Waiting, Who};
+use super::home::ERESTARTNOINTR;
 use super::marshal::{Back, unpack};
 use super::message::{Incoming, Outgoing, Series};
 use super::owed::{Descriptor, Due};
@@ -24,8 +26,15 @@ pub enum After {
     WriteElseHere(Vec<Back>),
     /// The hosting kernel makes the same call.
     Here,
-    /// The same, if home's said that there is no such thing there; else it is refused.
+    /// The same, if home said that there is no shared memory of this key there; else its number is home's.
     HereIfAbsent {
+        /// Who made the call.
+        pid: i32,
+        /// The call makes memory that is not there yet, or fails.
+        makes: bool,
+    },
+    /// The process goes home for its call, if what that is about is there.
+    HomeIfThere {
         /// Who made the call.
         pid: i32,
         /// Its number.
@@ -85,7 +94,8 @@ impl After {
     /// Home has done its part, and the hosting kernel makes the same call.
     pub fn goes_on_here(&self, result: i64) -> bool {
         match self {
-            After::Here | After::HereIfAbsent { .. } => result >= 0,
+            After::Here => result >= 0,
+            After::HereIfAbsent { .. } => result == -i64::from(libc::ENOENT),
             After::WriteElseHere(_) => {
                 ![-i64::from(libc::EFAULT), -i64::from(libc::EINTR)].contains(&result) && result < 0
             }
@@ -105,6 +115,7 @@ impl After {
             | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
             After::Series(_) | After::HereIfAbsent { .. } | After::Ipc(_) => true,
+            After::HomeIfThere { .. } => result >= 0,
         }
     }
 }
@@ -125,15 +136,14 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             unsafe { libc::setpriority(libc::PRIO_PROCESS, host.0 as libc::id_t, value.clamp(0, 19)) };
             result
         }
-        After::HereIfAbsent { .. } if result == -i64::from(libc::ENOENT) => 0,
-        After::HereIfAbsent { pid, nr } => {
-            room.refused(
-                pid,
-                nr,
-                "an object of home's processes has this key, and cannot be reached from another node",
-            );
-            -i64::from(libc::ENOSYS)
+        After::HereIfAbsent { makes: true, .. } if result >= 0 => -i64::from(libc::EEXIST),
+        After::HereIfAbsent { pid, .. } => {
+            if let Some(guest) = room.guests().get_mut(pid).filter(|_| result >= 0) {
+                guest.memory_of_home.insert(result as i32);
+            }
+            result
         }
+        After::HomeIfThere { pid, nr } => return go_home(room, id, pid, nr),
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
         After::Owed { who, number_at } => match adopt(room, who, result as i32, false) {
             Some(Spare { file, .. }) => {
@@ -186,6 +196,20 @@ pub fn adopt(room: &Shared, who: Who, fd: i32, nonblocking: bool) -> Option<Spar
 }
 
 /// A new descriptor: the guest's call returns it, exactly once. What an interrupted call had accepted is kept for the next.
+/// The caller goes on at home; or its call is made again, if it does not wait any more.
+fn go_home(room: &Shared, id: CallId, pid: i32, nr: u32) -> Option<i64> {
+    match room.expected(id)? {
+        Pending::Notified { waiting, .. } => {
+            going_home::go(room, pid, HomeCall { waiting, nr, errno: libc::EINVAL, file: None, first: None });
+            None
+        }
+        held => {
+            room.expect_again(id, held);
+            Some(ERESTARTNOINTR)
+        }
+    }
+}
+
 fn descriptor(room: &Shared, id: CallId, made: &Made, fd: i32, out: &[u8]) -> Option<i64> {
     let Some(spare) = adopt(room, made.who, fd, made.nonblocking) else { return Some(-i64::from(libc::ENFILE)) };
     // From here on the listener alone decides whether the caller still waits.

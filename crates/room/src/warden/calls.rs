@@ -423,17 +423,6 @@ impl Asked {
             .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }
 
-    /// shmget: new memory is the room's; that which home's processes have made under this key cannot be reached from here.
-    fn object(self) {
-        let key = self.args[0];
-        if key as i32 == libc::IPC_PRIVATE {
-            return self.here();
-        }
-        let call = Call::new(i64::from(self.nr), [key, 0, 0, 0, 0, 0]);
-        let (pid, nr) = (self.who.pid, self.nr);
-        self.ask(call, After::HereIfAbsent { pid, nr }, false);
-    }
-
     /// A mapping of a file that others can see: reading is harmless, stores would reach the home late, so who makes
     /// them does it there.
     fn shared_mapping(self) {

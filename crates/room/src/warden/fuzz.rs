@@ -122,7 +122,7 @@ fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
     Ok(match input.int_in_range(0..=9)? {
         0 => After::Write(back),
         1 => After::WriteElseHere(back),
-        2 => After::HereIfAbsent { pid: GUEST.pid, nr: 0 },
+        2 => After::HereIfAbsent { pid: GUEST.pid, makes: false },
         3 => After::Sought { standin: StandinId(3), expected: input.arbitrary()? },
         4 => After::Descriptor(Arc::new(made)),
         5 => After::Owed { who: GUEST, number_at: at },

@@ -51,6 +51,8 @@ pub struct Guest {
     pub traced: ToBeTraced,
     /// It, or who made it, has run elsewhere: it sees home's numbers of file systems (`device_numbers.rs`).
     pub has_moved: bool,
+    /// Numbers of shared memory of home's (System V) that it has got by a key.
+    pub memory_of_home: HashSet<i32>,
     /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
     pub gains_by_exec: bool,
 }
@@ -105,6 +107,7 @@ impl Guest {
             runs: false,
             traced: ToBeTraced::No,
             has_moved: false,
+            memory_of_home: HashSet::new(),
             gains_by_exec: false,
         }
     }

@@ -175,7 +175,7 @@ fn believable(result: i64) -> i64 {
 }
 
 /// Whatever handler runs, the call is made again (linux/errno.h).
-const ERESTARTNOINTR: i64 = -513;
+pub const ERESTARTNOINTR: i64 = -513;
 
 /// Comes with a signal, which the program gets before the result.
 const EPIPE: i64 = -(libc::EPIPE as i64);

@@ -24,7 +24,8 @@ pub const CREDENTIALS: &str = "who the process is must change in the deputy and 
 pub const FAMILY: &str = "groups, sessions and parents are the home's";
 pub const SIGNAL: &str = "the target may be at home; inside the room the kernel delivers it";
 pub const CHILDREN: &str = "children are the home's";
-pub const OBJECT: &str = "shared memory that bodies make is their room's own; that of home's processes is out of reach, and a key that names it is refused";
+pub const OBJECT: &str =
+    "shared memory that bodies make is their room's own; who attaches that of home's processes goes home";
 pub const IPC: &str = "its objects are known to the whole home";
 pub const WATCH: &str = "it watches what only the home sees change";
 pub const MOUNT: &str = "it changes what the home's processes see";

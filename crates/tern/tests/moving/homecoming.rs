@@ -49,6 +49,46 @@ fn the_call_and_the_file_that_bring_a_program_home_are_said_once() {
     assert!(said.ends_with("False n2\n1\n0"), "{said}");
 }
 
+/// Attaches the shared memory of this key, or number, after it has asked for its size; reads and writes.
+const ATTACHES: &str = r#"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/shm.h>
+int main(int argc, char **argv) {
+    struct shmid_ds state;
+    int number = argv[1][0] == 'k' ? shmget(strtol(argv[1] + 1, 0, 0), 0, 0) : atoi(argv[1]);
+    if (number < 0 || shmctl(number, IPC_STAT, &state)) return printf("none: %d\n", errno), 1;
+    char *memory = shmat(number, 0, 0);
+    if (memory == (void *)-1) return printf("not attached: %d\n", errno), 2;
+    printf("%zu%s%s\n", state.shm_segsz, *memory ? " " : "", memory);
+    strcpy(memory, "from away");
+    return 0;
+}
+"#;
+
+/// Failed before: by its number it was EINVAL without a word, and its key was refused.
+#[test]
+fn shared_memory_of_homes_processes_brings_its_users_home() {
+    let lab = shared();
+    let attaches = program(&lab, "attaches", ATTACHES, &[]);
+    let script = format!(
+        r#"made=$(ipcmk -M 5000 | grep -o '[0-9]*$'); key=$(ipcs -m | awk -v id=$made '$2 == id {{print $1}}')
+        tern run --on n2 -- {attaches} $made 2> errors; {attaches} $made; tern run --on n2 -- {attaches} k$key 2>> errors
+        grep -c 'came home from n2 for shmat(2)' errors
+        tern run --on n2 -- {attaches} 99999; ipcrm -m $made
+        tern run --on n2 -- {attaches} $made; tern run --on n2 -- {attaches} k$key; true"#
+    );
+    let said = at_home(&lab, &script);
+    assert_eq!(
+        said.text(),
+        "5000\n5000 from away\n5000 from away\n2\nnone: 22\nnone: 22\nnone: 2",
+        "{}",
+        said.errors()
+    );
+}
+
 #[test]
 fn who_asks_for_quiet_hears_nothing() {
     let lab = shared();

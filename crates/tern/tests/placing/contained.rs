@@ -62,7 +62,7 @@ const SLEEPS: &str = "exec sleep 600";
 const CASES: [Case; 7] = [
     case("exec", "n1", SLEEPS),
     Case { signal: Some("-USR1"), ..case("signal", "n1", SLEEPS) },
-    case("file content", "n1", "exec cat /root/fresh"),
+    case("file content", "n1", "exec cat /tmp/fresh"),
     case("exec there", "n2", SLEEPS),
     Case { signal: Some("-USR1"), ..case("signal there", "n2", SLEEPS) },
     case("nice there", "n2", "exec nice -n 5 sleep 600"),
@@ -73,9 +73,9 @@ const CASES: [Case; 7] = [
 #[test]
 fn who_makes_tern_fail_is_lost_alone() {
     let lab = lab(2);
-    fs::write(lab.root("n1").unwrap().join("root/fresh"), "fresh").unwrap();
+    fs::write(lab.root("n1").unwrap().join("tmp/fresh"), "fresh").unwrap();
     let mut bystanders: Vec<Guest> =
-        (0..3).map(|n| Guest::place(&lab, &["sh", "-c", BYSTANDER, &format!("/root/by{n}")])).collect();
+        (0..3).map(|n| Guest::place(&lab, &["sh", "-c", BYSTANDER, &format!("/tmp/by{n}")])).collect();
     let mut said = String::new();
     for case in &CASES {
         ask_all(&mut bystanders, &mut said, "before");

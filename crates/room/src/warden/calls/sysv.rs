@@ -1,5 +1,8 @@
 //! System V semaphores and message queues are home's, wherever their users run: the deputy makes the calls. So a process finds the objects again wherever it goes, others at home share
-//! them, and what a process has done to a semaphore with SEM_UNDO is undone when its deputy ends. Shared memory is the room's own.
+//! them, and what a process has done to a semaphore with SEM_UNDO is undone when its deputy ends.
+//!
+//! Shared memory that is made away is the room's own. That of home's processes is found by its key or its number; what is asked of it or done to it otherwise is done at home, and who
+//! attaches it goes there.
 
 use super::Asked;
 use crate::guest_memory;
@@ -27,6 +30,11 @@ const SEM_DS_BYTES: usize = 104;
 const SEM_COUNT_AT: usize = 80;
 /// `struct seminfo`
 const SEM_INFO_BYTES: usize = 40;
+/// `struct shmid64_ds`
+const SHM_DS_BYTES: usize = 112;
+/// Commands of shmctl(2) that libc has no names for (linux/shm.h).
+const SHM_LOCK: i32 = 11;
+const SHM_UNLOCK: i32 = 12;
 /// `struct msqid64_ds`
 const MSG_DS_BYTES: usize = 120;
 /// `struct msginfo`
@@ -58,13 +66,68 @@ pub fn never_restarts(nr: i64) -> bool {
 
 pub fn serve(asked: Asked) {
     match i64::from(asked.nr) {
-        libc::SYS_shmget => asked.object(),
+        libc::SYS_shmget => find_memory(asked),
+        libc::SYS_shmat => attach_memory(asked),
+        libc::SYS_shmctl => control_memory(asked),
         libc::SYS_semctl => control_semaphores(asked),
         libc::SYS_msgctl => control_queue(asked),
         libc::SYS_msgsnd => send(asked),
         libc::SYS_msgrcv => receive(asked),
         _ => forward(asked),
     }
+}
+
+/// New memory is the room's.
+fn find_memory(asked: Asked) {
+    let [key, bytes, flags, ..] = asked.args;
+    if key as i32 == libc::IPC_PRIVATE {
+        return asked.here();
+    }
+    let new = (libc::IPC_CREAT | libc::IPC_EXCL) as u64;
+    let call = Call::new(i64::from(asked.nr), [key, bytes, flags & !new, 0, 0, 0]);
+    let (pid, makes) = (asked.who.pid, flags & new == new);
+    asked.ask(call, After::HereIfAbsent { pid, makes }, false);
+}
+
+fn attach_memory(asked: Asked) {
+    let (memory, pid, nr) = (asked.args[0] as i32, asked.who.pid, asked.nr);
+    if is_here(&asked, memory) {
+        return asked.here();
+    }
+    let call = memory_state(memory);
+    asked.ask(call, After::HomeIfThere { pid, nr }, false);
+}
+
+/// shmctl(IPC_STAT)
+fn memory_state(memory: i32) -> Call {
+    const AT: usize = 2;
+    let call = Call::new(libc::SYS_shmctl, [memory as u64, libc::IPC_STAT as u64, 0, 0, 0, 0]);
+    Call { pointers: 1 << AT, data: vec![0; SHM_DS_BYTES], out_bytes: SHM_DS_BYTES as u32, ..call }
+}
+
+fn control_memory(asked: Asked) {
+    const AT: usize = 2;
+    let [memory, command, ..] = asked.args.map(|arg| arg as i32);
+    let of_home = matches!(command, libc::IPC_STAT | libc::IPC_SET | libc::IPC_RMID | SHM_LOCK | SHM_UNLOCK);
+    // What there is at all, is asked of the room.
+    if !of_home || is_here(&asked, memory) {
+        return asked.here();
+    }
+    match command {
+        libc::IPC_STAT => structure(asked, AT, SHM_DS_BYTES, false),
+        libc::IPC_SET => structure(asked, AT, SHM_DS_BYTES, true),
+        _ => {
+            let call = with_pointer(&asked, AT);
+            asked.ask(call, After::Write(Vec::new()), false);
+        }
+    }
+}
+
+/// Whether this memory is the room's, as far as the caller can mean it: home's that it has got by a key may have the same number.
+fn is_here(asked: &Asked, memory: i32) -> bool {
+    let is_of_home = |guest: &crate::warden::guests::Guest| guest.memory_of_home.contains(&memory);
+    let is_of_home = asked.room.guests().get(asked.who.pid).is_some_and(is_of_home);
+    !is_of_home && os::objects::has_shared_memory(asked.waiting.host_tid.0, memory).unwrap_or(true)
 }
 
 /// As the row describes it. No operation of a semaphore is made twice, or lost.
