@@ -21,6 +21,7 @@ mod manner;
 mod messages;
 mod mounts;
 mod moves;
+mod orders;
 mod place;
 mod poller;
 mod privileged;

@@ -3,7 +3,7 @@
 
 use super::closing;
 use super::heir;
-use super::privileged::Order;
+use super::orders::Order;
 use super::shared::Shared;
 use os::contain::{Failure, contained, on_account_of};
 use wire::ToRoom;

@@ -4,7 +4,7 @@ use super::coming::Coming;
 use super::confinement;
 use super::manner::Manner;
 use super::moves::{self, Awaited, Beyond, OutwardRequest, Passed};
-use super::privileged::Order;
+use super::orders::Order;
 use super::setup;
 use super::shared::{RoomState, Shared};
 use ctl::steward::{FromSteward, Guest, ToSteward};

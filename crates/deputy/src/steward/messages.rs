@@ -3,7 +3,7 @@
 use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
 use super::moves::{Called, Commons, Heard, Pages};
-use super::privileged::Order;
+use super::orders::Order;
 use super::processes::Inquiry;
 use super::rights;
 use super::shared::{Shared, Table};

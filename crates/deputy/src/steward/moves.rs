@@ -48,7 +48,7 @@ pub use receive::receive;
 pub use sharing::{Commons, take_over};
 pub use talk::PACKET_BYTES;
 
-use super::privileged::Order;
+use super::orders::Order;
 use super::shared::Shared;
 use back::Why;
 use body::{Leftover, PageHash, Stocked};

@@ -4,7 +4,7 @@
 //! one, the kernel takes a mutex that the whole machine has in common (`epnested_mutex` in fs/eventpoll.c), and keeps it while it asks files
 //! whether they are ready: a file of FUSE may take for ever to answer, and the steward may be the one who is to answer it.
 
-use super::privileged::Order;
+use super::orders::Order;
 use os::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use std::collections::{HashMap, VecDeque};

@@ -6,7 +6,8 @@ use super::deputies::{Deputy, HearError, Job, Phase, Purpose, Thread, hear};
 use super::devices;
 use super::early::Early;
 use super::messages;
-use super::moves::{self, Called, Commons};
+use super::moves;
+use super::orders::Order;
 use super::place;
 use super::poller::Source;
 use super::proof::ProofError;
@@ -18,122 +19,9 @@ use os::pidfd::PidFd;
 use rustix::event::epoll::EventFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 use wire::ToRoom;
-use wire::message::{CallId, Look, Program, StandinId};
-
-/// What other threads leave to this one.
-#[derive(Debug)]
-pub enum Order {
-    /// A process comes.
-    Arrive {
-        /// It.
-        coming: Coming,
-        /// Its channel.
-        channel: OwnedFd,
-        /// What it wants to be.
-        program: Program,
-        /// Signals that it starts with blocked.
-        blocked: u64,
-    },
-    /// A deputy has its body back.
-    Dismiss {
-        /// It.
-        pid: i32,
-        /// Its userfaultfd, if pages of it are still in the room: it shall not outlive us before it is settled.
-        memory: Option<OwnedFd>,
-        /// Told when it is none of the room's.
-        done: Sender<()>,
-    },
-    /// Another steward is to have this deputy.
-    Yield {
-        /// It.
-        pid: i32,
-        /// Gets it, if it is there still.
-        done: Sender<Option<Box<Deputy>>>,
-    },
-    /// It has it.
-    Disown {
-        /// The process.
-        pid: i32,
-        /// Told when it does not end with this steward any more.
-        done: Sender<()>,
-    },
-    /// All pages of a process that was dismissed are at home.
-    Settled {
-        /// It.
-        pid: i32,
-        /// Told when nobody watches its memory any more.
-        done: Sender<()>,
-    },
-    /// The body was interrupted in this call.
-    Cancel(CallId),
-    /// Say what this is ready for, and tell changes.
-    Watch {
-        /// Number of the request.
-        id: CallId,
-        /// Who asks.
-        pid: i32,
-        /// Which stand-in.
-        standin: StandinId,
-    },
-    /// Watch these from now on, if they are not yet.
-    Notices {
-        /// Stand-ins.
-        standins: Vec<StandinId>,
-        /// Told how many notices the room was sent of all that has happened until then.
-        done: Sender<u64>,
-    },
-    /// Something has happened to these, which the room may not know.
-    Notice(Vec<StandinId>),
-    /// Look below /dev.
-    LookAt {
-        /// Number of the request.
-        id: CallId,
-        /// Where.
-        path: Vec<u8>,
-        /// For what.
-        look: Look,
-    },
-    /// A body wants to come home.
-    BringHome(Called),
-    /// Files of the room that a process there passes through a socket become home's.
-    TakeOver {
-        /// The process.
-        pid: i32,
-        /// What they are.
-        commons: Commons,
-    },
-    /// Hold the open file of this stand-in no more.
-    Release(StandinId),
-    /// End a guest on whose account the steward has failed.
-    Lose {
-        /// It.
-        pid: i32,
-        /// What failed.
-        why: String,
-    },
-}
-
-impl Order {
-    /// The process that it is about, where it is about one.
-    fn process(&self) -> Option<i32> {
-        match self {
-            Order::Arrive { coming, .. } => Some(coming.proof.pid()),
-            Order::BringHome(called) => Some(called.pid),
-            Order::Dismiss { pid, .. }
-            | Order::Yield { pid, .. }
-            | Order::Disown { pid, .. }
-            | Order::Settled { pid, .. }
-            | Order::Watch { pid, .. }
-            | Order::Lose { pid, .. } => Some(*pid),
-            Order::Cancel(_) | Order::Notices { .. } | Order::Notice(_) | Order::LookAt { .. } | Order::Release(_) => {
-                None
-            }
-        }
-    }
-}
+use wire::message::{CallId, Program, StandinId};
 
 /// Why a child is not taken over.
 enum ChildError {

@@ -2,7 +2,7 @@
 //! from another body without home hearing of it; then its deputy takes the anchor when it first needs it.
 
 use super::deputies::{Deputy, Job, Phase, Purpose};
-use super::privileged::Order;
+use super::orders::Order;
 use super::shared::{Shared, Table};
 use super::{channel, closing};
 use std::collections::HashMap;

@@ -38,6 +38,7 @@ impl ToHome {
             | Fetch { pid, .. }
             | Filled { pid }
             | Enough { pid, .. }
+            | Passes { pid, .. }
             | Drained { pid, .. } => Some(*pid),
             Hello { .. }
             | Clock

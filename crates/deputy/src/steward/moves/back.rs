@@ -13,7 +13,7 @@ use super::written::Written;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::Deputy;
 use crate::steward::manner::Announcement;
-use crate::steward::privileged::Order;
+use crate::steward::orders::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
 use ctl::moves::{How, Leg, Stage, Wish};

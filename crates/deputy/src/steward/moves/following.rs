@@ -6,7 +6,7 @@ use super::out::send_pages;
 use super::{Heard, Move, MoveError};
 use crate::steward::channel;
 use crate::steward::deputies::{Job, Purpose};
-use crate::steward::privileged::Order;
+use crate::steward::orders::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Lender, Lent, Pager};
 use image::Area;

@@ -10,7 +10,7 @@ use super::watch::Gauge;
 use super::{Heard, Move, MoveError, OutwardRequest};
 use crate::steward::confinement;
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose, is_job_stop};
-use crate::steward::privileged::Order;
+use crate::steward::orders::Order;
 use crate::steward::proof::DeputyProof;
 use crate::steward::shared::Shared;
 use crate::steward::{channel, place};

@@ -8,7 +8,7 @@ use super::watch::Gauge;
 use super::written::Written;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Phase};
-use crate::steward::privileged::Order;
+use crate::steward::orders::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Course};
 use ctl::moves::{How, Leg, Parts, Stage, Wish};

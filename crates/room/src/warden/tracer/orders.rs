@@ -238,6 +238,7 @@ impl Order {
             | Order::BeginsAtHome { host, .. }
             | Order::Interrupted { host, .. }
             | Order::Show { host, .. }
+            | Order::Pass { host, .. }
             | Order::Opened { host, .. } => Some(*host),
             _ => None,
         }
