@@ -1,10 +1,12 @@
-//! Hashes of files' contents, and when one that was computed before still holds.
+//! Hashes of files' contents, and the conditions under which an older hash still holds.
 //!
-//! A write changes the time of the inode's last change before it changes the content, and so does the first store into a page of a
-//! mapping; so what has the same times has the same content, if nobody could write when it was hashed, and on two more conditions. The last change
-//! must be longer ago than one tick of the clock that the kernel takes times from. And the file system must hear of stores into mapped pages:
-//! memory file systems do not, network and user-space ones have their times from somebody else, and what overlay file systems hand
-//! out may be mapped behind their backs.
+//! A write changes the inode's change time before it changes the content, and so does the first
+//! store into a page of a mapping. So a file with the same times has the same content, if nobody
+//! could write when it was hashed, and on two more conditions. The last change must be longer ago
+//! than one tick of the clock from which the kernel takes times. And the file system must see
+//! stores into mapped pages: memory file systems do not, network and user-space file systems have
+//! their times from elsewhere, and files of overlay file systems may be mapped through another file
+//! system.
 
 use rustix::fs::{AtFlags, Statx, StatxFlags, Timespec};
 use rustix::io::{Errno, Result};
@@ -14,18 +16,20 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
-/// A blake3 hash.
+/// A hash of blake3.
 pub type Hash = [u8; 32];
 
-/// Sizes of files worth comparing, bytes: smaller ones are read sooner than compared, larger ones cost a node too much that does not have them.
+/// Sizes of files that are worth comparing, bytes. Smaller files are read faster than compared;
+/// larger ones cost a node that does not have them too much.
 pub(crate) const WORTHWHILE_BYTES: std::ops::RangeInclusive<u64> = 128 << 10..=256 << 20;
-/// A last change this long ago cannot be followed by another with the same time, seconds. (A tick has 10 ms at most.)
+/// The age after which a change cannot be followed by another change with the same time, seconds.
+/// (A tick has at most 10 ms.)
 const SETTLED_S: i64 = 2;
-/// Hashes kept at most.
+/// The most hashes that are kept.
 const MOST_KEPT: usize = 4096;
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// One state of a file: a change of its content changes this.
+/// One state of a file. Every change of the content changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
     device: (u32, u32),
@@ -36,7 +40,10 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The present one of a regular file; anything else is an error.
+    /// Reads the present version of a regular file.
+    ///
+    /// # Errors
+    /// The file is not regular.
     pub(crate) fn of(file: impl AsFd) -> Result<Version> {
         let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
         if u32::from(stat.stx_mode) & libc::S_IFMT != libc::S_IFREG {
@@ -45,7 +52,7 @@ impl Version {
         Ok(Version::from(&stat))
     }
 
-    /// The last change is so long ago that the next one will have another time.
+    /// Tells whether the last change is so long ago that the next one will have another time.
     pub(crate) fn is_settled(&self) -> bool {
         let Timespec { tv_sec, .. } = clock_gettime(ClockId::Realtime);
         tv_sec.saturating_sub(self.changed.0) > SETTLED_S
@@ -64,7 +71,7 @@ impl From<&Statx> for Version {
     }
 }
 
-/// The file system's times tell of every change (`linux/magic.h`).
+/// Tells whether the times of the file system reflect every change (`linux/magic.h`).
 pub(crate) fn tells_of_changes(file: impl AsFd) -> bool {
     const EXT4: i64 = 0xef53;
     const XFS: i64 = 0x5846_5342;
@@ -75,12 +82,13 @@ pub(crate) fn tells_of_changes(file: impl AsFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|fs| [EXT4, XFS, BTRFS, F2FS, EROFS, SQUASHFS].contains(&fs.f_type))
 }
 
-/// Hashes by version.
+/// The known hashes by version.
 #[derive(Default)]
 pub(crate) struct Digests(HashMap<Version, Hash>);
 
 impl Digests {
-    /// The hash of this version; `None` if it is gone, or `go_on` says no. Nobody may have been able to write to it when it was this one.
+    /// Gives the hash of this version; `None` if the version is gone, or `go_on` returns false.
+    /// Nobody may have been able to write to the file in this version.
     pub(crate) fn of(
         &mut self,
         file: &File,

@@ -1,4 +1,4 @@
-//! A file server whose room is hostile: for fuzz targets and tests. Needs root.
+//! A file server with a hostile room, for fuzz targets and tests. Needs root.
 
 use crate::invalidation::Invalidation;
 use crate::offer::Offer;
@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const USER: u32 = 1000;
 const OTHER_USER: u32 = 1001;
 const REQUESTS_MAX: usize = 32;
-/// A server is used for so many inputs.
+/// The number of inputs after which a server is replaced.
 const INPUTS_MAX: u32 = 200;
 
 struct OneUser;
@@ -25,7 +25,7 @@ impl Callers for OneUser {
     }
 }
 
-/// What the room has learnt: numbers of nodes and of open files.
+/// Numbers of nodes and of open files that the room has learnt.
 #[derive(Default)]
 struct Learnt(Mutex<Vec<u64>>);
 
@@ -42,7 +42,7 @@ impl Outlet for Learnt {
     fn offer(&self, _seq: u64, _offer: &Offer) {}
 }
 
-/// An export, and beside it what the room must not reach.
+/// An export, and beside it files that the room must not reach.
 struct Home {
     dir: PathBuf,
     server: Arc<Server>,
@@ -98,7 +98,7 @@ impl Home {
         Ok([header.as_bytes(), &body].concat())
     }
 
-    /// One that means something, if possible.
+    /// Draws a number, a known one if possible.
     fn number(&self, input: &mut Unstructured<'_>) -> arbitrary::Result<u64> {
         let learnt = self.learnt.0.lock().unwrap_or_else(PoisonError::into_inner);
         match input.int_in_range(0..=4)? {
@@ -128,13 +128,13 @@ impl Drop for Home {
 
 static HOME: Mutex<Option<Home>> = Mutex::new(None);
 
-/// Requests of a room that hosts one ordinary user's process.
+/// Runs requests of a room that hosts one ordinary user's process.
 ///
 /// # Panics
-/// A file was changed that is not this user's, or lies outside of the export.
+/// A file was changed that is not this user's, or that lies outside of the export.
 pub fn file_server(input: &[u8]) {
     let mut home = HOME.lock().unwrap_or_else(PoisonError::into_inner);
-    // The old one has gone before the new one comes.
+    // The old server must end before the new one starts.
     if home.as_ref().is_some_and(|home| home.inputs == INPUTS_MAX) {
         *home = None;
     }
@@ -144,7 +144,7 @@ pub fn file_server(input: &[u8]) {
     let Some(home) = home.as_mut() else { return };
     home.inputs += 1;
     let mut input = Unstructured::new(input);
-    // In a thread of its own, which takes on the identity of whoever asks.
+    // The thread is new, because it takes on the identity of the caller.
     let asks = || {
         for _ in 0..REQUESTS_MAX {
             match home.request(&mut input) {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Failed before, where debug assertions are on: no error was said to be error 0.
+    /// Has failed with debug assertions: success was reported as error 0.
     #[test]
     fn a_room_may_say_that_it_unmounts() {
         const DESTROY: u32 = 38;

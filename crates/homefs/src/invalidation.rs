@@ -1,47 +1,51 @@
-//! What the home tells a room to forget, and its bytes on the wire.
+//! Invalidations: what home tells a room to forget, and their encoding.
 
-/// One thing that the kernel of a room must forget. Invalidations are numbered from 1 by the server and applied in that order.
+/// One thing that the kernel of a room must forget. The server numbers invalidations from 1, and
+/// the room applies them in that order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidation {
     /// Index of the mount (the export).
     pub mount: u16,
-    /// Node concerned (the directory, for a name).
+    /// Id of the node (the directory, for a name).
     pub node: u64,
-    /// What about it.
+    /// The part of the node's state to forget.
     pub what: What,
 }
 
-/// What about a node is to be forgotten.
+/// The part of a node's state that is to be forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Attributes and ACLs.
     Attr {
-        /// The directory through which the node was named last, or 0. The kernel may have taken the reply and not looked at it yet; then it
-        /// has no such node, and would learn of an old one afterwards. When it has the directory's lock, it has looked at it.
+        /// The directory in which the node was named last, or 0. The kernel may have received the
+        /// reply without processing it; then it does not know the node yet, and would take the old
+        /// state afterwards. Once the kernel gives the directory's lock, it has processed the
+        /// reply.
         within: u64,
     },
     /// Attributes, ACLs and cached content.
     Content {
-        /// As above.
+        /// The directory in which the node was named last, or 0.
         within: u64,
     },
-    /// This name in the directory, and what was cached of the directory itself.
+    /// This name in the directory, and all cached state of the directory itself.
     Entry(Vec<u8>),
     /// Every name in the mount; the node is not used.
     AllNames,
 }
 
-/// Bytes are no invalidation.
+/// The error for bytes that are no invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} bytes are no invalidation")]
 pub struct NotAnInvalidation(usize);
 
 const FIXED_BYTES: usize = 12;
-/// Most bytes of an encoded invalidation.
+/// The most bytes of an encoded invalidation.
 pub const MAX_INVALIDATION_BYTES: usize = FIXED_BYTES + crate::proto::NAME_MAX;
 
 impl Invalidation {
-    /// Appends the bytes: kind (u16), mount (u16), node (u64), then the directory or name; little-endian.
+    /// Appends the encoding: kind (u16), mount (u16), node (u64), then the directory or name;
+    /// little-endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let directory: [u8; 8];
         let (kind, rest): (u16, &[u8]) = match &self.what {
@@ -58,7 +62,7 @@ impl Invalidation {
         out.extend_from_slice(rest);
     }
 
-    /// Reads one invalidation, which must be all of `bytes`.
+    /// Decodes one invalidation, which must be all of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Invalidation, NotAnInvalidation> {
         let wrong = NotAnInvalidation(bytes.len());
         let (fixed, rest) = bytes.split_first_chunk::<FIXED_BYTES>().ok_or(wrong)?;

@@ -1,44 +1,45 @@
-//! What the home offers a room to read from a copy of its own, and the bytes of that on the wire.
+//! Offers: files of home that a room may read from a copy of its own, and their encoding.
 
 use crate::digest::Hash;
 
-/// The content of a file that the room has open, as it is and stays until the room is told to forget the node's content or attributes, or
-/// the offer is withdrawn.
+/// The content of a file that the room has open. It stays the same until the room is told to forget
+/// the node's content or attributes, or the offer is withdrawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Index of the mount (the export).
     pub mount: u16,
-    /// The file.
+    /// Node of the file.
     pub node: u64,
-    /// What it holds; `None` withdraws the last offer.
+    /// Content of the file; `None` withdraws the last offer.
     pub content: Option<Content>,
 }
 
-/// A content, and where a copy may be found.
+/// A content, and the path at which a copy may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Bytes in the file.
+    /// Size of the file, bytes.
     pub size_bytes: u64,
-    /// Its blake3 hash.
+    /// blake3 hash of the content.
     pub hash: Hash,
     /// Absolute path at home.
     pub path: Vec<u8>,
 }
 
-/// Bytes are no offer.
+/// The error for bytes that are no offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} bytes are no offer")]
 pub struct NotAnOffer(usize);
 
 const NODE_BYTES: usize = 10;
 const CONTENT_BYTES: usize = 40;
-/// Longest path, bytes (PATH_MAX without the NUL).
+/// The longest path, bytes (PATH_MAX without the NUL).
 pub const PATH_BYTES_MAX: usize = libc::PATH_MAX as usize - 1;
-/// Most bytes of an encoded offer.
+/// The most bytes of an encoded offer.
 pub const MAX_OFFER_BYTES: usize = NODE_BYTES + CONTENT_BYTES + PATH_BYTES_MAX;
 
 impl Offer {
-    /// Appends the bytes: mount (u16), node (u64), and unless it is a withdrawal size (u64), hash, and path; little-endian.
+    /// Appends the encoding: mount (u16), node (u64), and unless it is a withdrawal size (u64),
+    /// hash, and path; little-endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.mount.to_le_bytes());
         out.extend_from_slice(&self.node.to_le_bytes());
@@ -49,7 +50,7 @@ impl Offer {
         }
     }
 
-    /// Reads one offer, which must be all of `bytes`.
+    /// Decodes one offer, which must be all of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Offer, NotAnOffer> {
         let wrong = NotAnOffer(bytes.len());
         let (&[m0, m1, ref node @ ..], rest) = bytes.split_first_chunk::<NODE_BYTES>().ok_or(wrong)?;
@@ -58,7 +59,7 @@ impl Offer {
     }
 }
 
-/// Absolute, of bounded length, and without a NUL.
+/// Tells whether the path is absolute, of bounded length, and without a NUL.
 pub(crate) fn is_proper_path(path: &[u8]) -> bool {
     path.first() == Some(&b'/') && path.len() <= PATH_BYTES_MAX && !path.contains(&0)
 }

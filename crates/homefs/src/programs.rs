@@ -1,4 +1,5 @@
-//! Programs that cannot begin in a room, whose guests gain no rights and make no 32-bit calls: only home's kernel can execute them.
+//! Programs that cannot begin in a room: those that give rights, and 32-bit programs. Guests gain
+//! no rights and make no 32-bit calls, so only home's kernel can execute these programs.
 
 use crate::sys;
 use rustix::fs::{Mode, OFlags, Stat, StatVfsMountFlags};
@@ -7,26 +8,36 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Such a file, not to be read.
+/// A user and a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// User id of a process.
+    pub uid: u32,
+    /// Group id of a process.
+    pub gid: u32,
+}
+
+/// Opens a program's file with O_PATH.
 ///
 /// # Errors
-/// There is none of that name that this process may reach.
+/// This process can reach no file of that name.
 pub fn open(path: &Path) -> Result<OwnedFd> {
     rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The user and the group that this process acts as.
-pub fn who_asks() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+/// Gives the user and the group as which this process acts.
+pub fn who_asks() -> Ids {
+    Ids { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
-/// Whether home must execute this file for this user and group, as whom the calling thread acts: that gives rights, or takes none to read it, or it is for another processor.
-/// `file` may be an O_PATH descriptor.
-pub fn begins_at_home(file: &OwnedFd, (uid, gid): (u32, u32)) -> bool {
+/// Tells whether home must execute this file for this user and group, as whom the calling thread
+/// acts. Home must if the file gives rights, if it cannot be read, or if it is for another
+/// processor. `file` may be an O_PATH descriptor.
+pub fn begins_at_home(file: &OwnedFd, ids: Ids) -> bool {
     let Ok(path) = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())) else { return false };
-    let gives_ids = rustix::fs::fstat(file).is_ok_and(|stat| gives_ids(&stat, (uid, gid)));
-    // Root has them all without (capabilities(7)).
-    let gives_rights = gives_ids || uid != 0 && has_capabilities(&path);
+    let gives_ids = rustix::fs::fstat(file).is_ok_and(|stat| gives_ids(&stat, ids));
+    // Root has all capabilities without the file's (capabilities(7)).
+    let gives_rights = gives_ids || ids.uid != 0 && has_capabilities(&path);
     if gives_rights {
         let mount = rustix::fs::fstatvfs(file);
         return mount.is_ok_and(|mount| !mount.f_flag.contains(StatVfsMountFlags::NOSUID));
@@ -38,8 +49,10 @@ pub fn begins_at_home(file: &OwnedFd, (uid, gid): (u32, u32)) -> bool {
     }
 }
 
-/// Set-user-id or set-group-id, to others than these (bprm_fill_uid in fs/exec.c).
-fn gives_ids(stat: &Stat, (uid, gid): (u32, u32)) -> bool {
+/// Tells whether the file is set-user-ID or set-group-ID to other ids than these (bprm_fill_uid in
+/// fs/exec.c).
+fn gives_ids(stat: &Stat, ids: Ids) -> bool {
+    let Ids { uid, gid } = ids;
     let has = |bits: Mode| Mode::from_raw_mode(stat.st_mode).contains(bits);
     has(Mode::SUID) && stat.st_uid != uid || has(Mode::SGID | Mode::XGRP) && stat.st_gid != gid
 }
@@ -48,7 +61,7 @@ fn has_capabilities(path: &CString) -> bool {
     rustix::fs::getxattr_query(&**path, c"security.capability").is_ok_and(|bytes| bytes > 0)
 }
 
-/// Whether it is an ELF file of that class (elf(5)).
+/// Tells whether the file is a 32-bit ELF file (elf(5)).
 pub fn is_of_32_bits(file: impl AsFd) -> bool {
     const ELFCLASS32: u8 = 1;
     let mut head = [0; 5];
@@ -66,14 +79,14 @@ mod tests {
         let mut stat = rustix::fs::fstat(&file).unwrap();
         (stat.st_uid, stat.st_gid) = (0, 7);
         stat.st_mode = 0o104755;
-        assert!(gives_ids(&stat, (1000, 7)) && !gives_ids(&stat, (0, 1)));
+        assert!(gives_ids(&stat, Ids { uid: 1000, gid: 7 }) && !gives_ids(&stat, Ids { uid: 0, gid: 1 }));
         stat.st_mode = 0o102755;
-        assert!(gives_ids(&stat, (1000, 1)) && !gives_ids(&stat, (1000, 7)));
-        // Without the right of the group to execute it, it is not set-group-id.
+        assert!(gives_ids(&stat, Ids { uid: 1000, gid: 1 }) && !gives_ids(&stat, Ids { uid: 1000, gid: 7 }));
+        // Without the execute permission of the group, the file is not set-group-ID.
         stat.st_mode = 0o102705;
-        assert!(!gives_ids(&stat, (1000, 1)));
+        assert!(!gives_ids(&stat, Ids { uid: 1000, gid: 1 }));
         stat.st_mode = 0o100755;
-        assert!(!gives_ids(&stat, (1000, 1)));
+        assert!(!gives_ids(&stat, Ids { uid: 1000, gid: 1 }));
     }
 
     #[test]

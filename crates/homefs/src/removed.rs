@@ -1,18 +1,20 @@
-//! Names in a room for files of the home that have none there any more: a moved process has them open or mapped, and its empty body opens them by such a name. It lies in
-//! the root of their mount, cannot be guessed, and says what the file was called, for whoever asks where a descriptor leads.
+//! Names in a room for removed files of home. A moved process has such a file open or mapped, and
+//! its empty body opens the file by this name. The name lies in the root of the file's mount,
+//! cannot be guessed, and contains the last name of the file, for programs that read the link of a
+//! descriptor.
 
-/// What the name begins with.
+/// The prefix of such a name.
 const PREFIX: &[u8] = b".tern-removed-";
-/// Digits behind it, and a colon.
+/// The digits behind the prefix, and a colon.
 const KEY_BYTES: usize = 32 + 1;
-/// In the place of a slash.
+/// Replaces a slash.
 const SLASH: u8 = 1;
-/// Bytes of a name (fs/ext4, and most others).
+/// The longest name, bytes (fs/ext4, and most others).
 const NAME_BYTES: usize = 255;
-/// What the kernel says behind the name of a removed file.
+/// The suffix that the kernel adds to the name of a removed file.
 const ADDED: &[u8] = b" (deleted)";
 
-/// A name for the file that was called `path`; what does not fit is left out at its beginning.
+/// Makes a name for the file that was called `path`. If it is too long, its beginning is left out.
 pub(crate) fn name(key: u128, path: &[u8]) -> Vec<u8> {
     let room = NAME_BYTES - PREFIX.len() - KEY_BYTES;
     let path = &path[path.len().saturating_sub(room)..];
@@ -21,12 +23,12 @@ pub(crate) fn name(key: u128, path: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Whether the last component of this path is such a name.
+/// Tells whether the last component of this path is such a name.
 pub fn is_made_up(path: &[u8]) -> bool {
     last(path).starts_with(PREFIX)
 }
 
-/// What the kernel of the home says where a link leads, if this kernel says such a name.
+/// Gives the target of a link as home's kernel shows it, if this kernel shows such a name.
 pub fn shown(path: &[u8]) -> Option<Vec<u8>> {
     let called = last(path).strip_prefix(PREFIX)?.get(KEY_BYTES..)?;
     let called = called.strip_suffix(ADDED).unwrap_or(called);

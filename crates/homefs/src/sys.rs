@@ -1,10 +1,11 @@
-//! The system calls that no library wraps: file handles, per-thread credentials, leases, open-file locks, detached mounts.
+//! System calls that no library wraps: file handles, credentials of one thread, leases, locks of
+//! open files, detached mounts.
 
 use rustix::io::{Errno, Result};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Result of a raw system call: -1 and errno become an error.
+/// Checks the result of a raw system call: -1 and errno become an error.
 fn check(result: libc::c_long) -> Result<libc::c_long> {
     if result >= 0 { Ok(result) } else { Err(last_errno()) }
 }
@@ -14,11 +15,12 @@ pub(crate) fn last_errno() -> Errno {
 }
 
 fn owned(fd: libc::c_long) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
+    // SAFETY: the kernel has just created this descriptor; nothing else knows it.
     unsafe { OwnedFd::from_raw_fd(fd as RawFd) }
 }
 
-/// Gives the calling thread a table of descriptors of its own, with this one alone (close_range(2)).
+/// Gives the calling thread a table of descriptors of its own, with this one alone
+/// (close_range(2)).
 pub(crate) fn own_table(keep: RawFd) -> Result<()> {
     let keep = keep as u32;
     let close = |first: u32, last: u32, flags: u32| {
@@ -29,7 +31,8 @@ pub(crate) fn own_table(keep: RawFd) -> Result<()> {
     if keep > 0 { close(0, keep - 1, 0) } else { Ok(()) }
 }
 
-/// Whether the calling thread, as it is now, may use the file so (faccessat2(2), by the file-system identity).
+/// Tells whether the calling thread, as it acts now, may use the file so (faccessat2(2), by the
+/// file-system identity).
 pub(crate) fn may(path: &CStr, mode: i32) -> Result<()> {
     // SAFETY: the path is a C string that lives over the call.
     let asked = unsafe { libc::syscall(libc::SYS_faccessat2, libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) };
@@ -46,7 +49,8 @@ struct RawHandle {
     f_handle: [u8; MAX_HANDLE_BYTES],
 }
 
-/// Key of an inode within its file system, as bytes: the handle's type (i32), then the handle (`name_to_handle_at(2)`).
+/// Gives the key of an inode within its file system: the type of the handle (i32), then the handle
+/// (`name_to_handle_at(2)`).
 pub(crate) fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
     let mut raw = RawHandle { handle_bytes: MAX_HANDLE_BYTES as u32, handle_type: 0, f_handle: [0; MAX_HANDLE_BYTES] };
     let mut mount_id = 0i32;
@@ -65,7 +69,8 @@ pub(crate) fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
     Ok([&raw.handle_type.to_le_bytes()[..], bytes].concat().into())
 }
 
-/// Opens the inode with this key (`open_by_handle_at(2)`); `any` is a descriptor on its file system, not an O_PATH one.
+/// Opens the inode with this key (`open_by_handle_at(2)`). `any` is a descriptor on its file
+/// system, not an O_PATH one.
 pub(crate) fn open_handle(any: BorrowedFd<'_>, key: &[u8], flags: i32) -> Result<OwnedFd> {
     let (kind, bytes) = key.split_first_chunk::<4>().ok_or(Errno::INVAL)?;
     let mut raw = RawHandle {
@@ -79,7 +84,7 @@ pub(crate) fn open_handle(any: BorrowedFd<'_>, key: &[u8], flags: i32) -> Result
     Ok(owned(fd))
 }
 
-/// A private copy of the mount at `path`, without what is mounted below it (`open_tree(2)`).
+/// Makes a private copy of the mount at `path`, without what is mounted below it (`open_tree(2)`).
 pub(crate) fn clone_mount(path: &CStr) -> Result<OwnedFd> {
     const OPEN_TREE_CLONE: i32 = 1;
     // SAFETY: `path` is a C string.
@@ -89,14 +94,15 @@ pub(crate) fn clone_mount(path: &CStr) -> Result<OwnedFd> {
     Ok(owned(fd))
 }
 
-/// Sets this thread's groups, file-system group and file-system user. The raw calls: glibc's would change all threads.
+/// Sets this thread's groups, file-system group and file-system user by the raw calls; glibc's
+/// would change all threads.
 pub(crate) fn set_ids(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
     // SAFETY: the pointer and the length describe `groups`; the other calls take numbers only.
     unsafe {
         check(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()))?;
         libc::syscall(libc::SYS_setfsgid, gid);
         libc::syscall(libc::SYS_setfsuid, uid);
-        // Both say what was before; asked again with an impossible id they say what is.
+        // Both return the previous id. Called with an impossible id, they return the present one.
         let now_gid = libc::syscall(libc::SYS_setfsgid, -1) as u32;
         let now_uid = libc::syscall(libc::SYS_setfsuid, -1) as u32;
         if (now_uid, now_gid) != (uid, gid) {
@@ -122,7 +128,7 @@ struct CapData {
 
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
-/// Capabilities of this thread (`capget(2)`).
+/// The capabilities of this thread (`capget(2)`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
     pub(crate) permitted: u64,
@@ -141,7 +147,7 @@ pub(crate) fn capabilities() -> Result<Caps> {
     })
 }
 
-/// Makes these capabilities, as far as permitted, this thread's effective ones (`capset(2)`).
+/// Makes these capabilities, as far as permitted, the effective ones of this thread (`capset(2)`).
 pub(crate) fn set_effective(caps: Caps, effective: u64) -> Result<()> {
     let mut header = CapHeader { version: CAPABILITY_VERSION_3, pid: 0 };
     let effective = effective & caps.permitted;
@@ -178,7 +184,8 @@ struct OwnerEx {
     pid: i32,
 }
 
-/// Takes a read lease (`fcntl(2)`, F_SETLEASE); when it is broken, thread `tid` gets `signal` with the descriptor's number.
+/// Takes a read lease (`fcntl(2)`, F_SETLEASE). When it is broken, thread `tid` gets `signal` with
+/// the descriptor's number.
 pub(crate) fn take_lease(fd: BorrowedFd<'_>, tid: i32, signal: i32) -> Result<()> {
     const F_SETOWN_EX: i32 = 15;
     const F_OWNER_TID: i32 = 0;
@@ -190,53 +197,58 @@ pub(crate) fn take_lease(fd: BorrowedFd<'_>, tid: i32, signal: i32) -> Result<()
     fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK.into()).map(drop)
 }
 
-/// Gives the lease of this open file up, if it has one. As taking one, that wants CAP_LEASE, or the file's owner (`vfs_setlease` in fs/locks.c).
+/// Gives the lease of this open file up, if it has one. Like taking one, this needs CAP_LEASE, or
+/// the file's owner (`vfs_setlease` in fs/locks.c).
 pub(crate) fn drop_lease(fd: BorrowedFd<'_>) -> Result<()> {
     match fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK.into()) {
-        // The kernel has taken it.
+        // The kernel has removed the lease.
         Err(Errno::AGAIN) => Ok(()),
         other => other.map(drop),
     }
 }
 
-/// The lease is held and nobody waits for it to be given up.
+/// Tells whether the lease is held and no process waits for it.
 pub(crate) fn lease_is_whole(fd: BorrowedFd<'_>) -> bool {
     fcntl(fd, libc::F_GETLEASE, 0) == Ok(libc::F_RDLCK)
 }
 
-/// A lock of an open file description (`fcntl(2)`, F_OFD_*). `command` is F_OFD_SETLK, F_OFD_SETLKW or F_OFD_GETLK.
+/// Calls `fcntl(2)` for a lock of an open file description. `command` is F_OFD_SETLK, F_OFD_SETLKW
+/// or F_OFD_GETLK.
 pub(crate) fn ofd_lock(fd: BorrowedFd<'_>, command: i32, lock: &mut libc::flock) -> Result<()> {
     lock.l_pid = 0;
     // SAFETY: the three commands read, and F_OFD_GETLK writes, one struct flock.
     check(unsafe { libc::syscall(libc::SYS_fcntl, fd.as_raw_fd(), command, &raw mut *lock) }).map(drop)
 }
 
-/// Writes at `offset`, or at the end with RWF_APPEND (`pwritev2(2)`). `offset` -1 uses and moves the description's position.
+/// Writes at `offset`, or at the end with RWF_APPEND (`pwritev2(2)`). `offset` -1 uses and moves
+/// the description's position.
 pub(crate) fn write_at(fd: BorrowedFd<'_>, data: &[u8], offset: i64, flags: i32) -> Result<usize> {
     let vec = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
-    // SAFETY: one iovec over `data`, which the kernel only reads. On 64 bits the offset is one word, the high one is ignored.
+    // SAFETY: one iovec over `data`, which the kernel only reads. On 64 bits the offset is one
+    // word; the high one is ignored.
     check(unsafe { libc::syscall(libc::SYS_pwritev2, fd.as_raw_fd(), &raw const vec, 1, offset, 0, flags) })
         .map(|n| n as usize)
 }
 
-/// Entries of a directory as the kernel packs them (`getdents64(2)`).
+/// Reads entries of a directory as the kernel packs them (`getdents64(2)`).
 pub(crate) fn read_dir(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize> {
     // SAFETY: the pointer and length describe `buf`.
     check(unsafe { libc::syscall(libc::SYS_getdents64, fd.as_raw_fd(), buf.as_mut_ptr(), buf.len()) })
         .map(|n| n as usize)
 }
 
-/// This thread runs when no other wants to (`setpriority(2)`: on Linux it is the thread's own).
+/// Gives this thread the lowest priority (`setpriority(2)`, which on Linux is per thread).
 pub(crate) fn let_others_first() {
     // SAFETY: numbers only.
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) } < 0 {
-        tracing::debug!("a background thread keeps its priority");
+        tracing::debug!("cannot lower the priority of a background thread");
     }
 }
 
-/// This thread never gets this signal.
+/// Blocks this signal in this thread.
 pub(crate) fn block_signal(signal: i32) {
-    // SAFETY: an all-zero sigset_t is a valid one to initialise; the calls only write to it and to this thread's mask.
+    // SAFETY: an all-zero sigset_t is a valid one to initialise; the calls only write to it and to
+    // this thread's mask.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);

@@ -1,4 +1,5 @@
-//! What a subverted hosting node may send: the server refuses it, answers once, and goes on. Needs root.
+//! Messages of a subverted hosting node: the server refuses them, answers once, and goes on. Needs
+//! root.
 
 #![expect(clippy::unwrap_used, reason = "a test, which fails by panicking")]
 
@@ -65,7 +66,8 @@ impl Home {
         Home { dir, server, replies }
     }
 
-    /// Sends one request as this user and yields the error number and the payload of the only reply.
+    /// Sends one request as this user, and gives the error number and the payload of the only
+    /// reply.
     fn ask(&self, opcode: u32, nodeid: u64, uid: u32, body: &[u8]) -> (i32, Vec<u8>) {
         self.replies.0.lock().unwrap().clear();
         let len = (size_of::<InHeader>() + body.len()) as u32;
@@ -83,7 +85,7 @@ impl Home {
         }
     }
 
-    /// In a thread of its own, which takes on the identity of whoever asks.
+    /// Runs in a new thread, which takes on the identity of the caller.
     fn send(&self, mount: u16, bytes: &[u8]) {
         std::thread::scope(|scope| scope.spawn(|| self.server.request(mount, bytes)).join().unwrap());
     }
@@ -128,7 +130,7 @@ fn only_hosted_users_are_obeyed() {
             assert_eq!(home.ask(35, 1, forged, &args(&create, "new")).0, libc::EACCES);
             assert_eq!(home.ask(10, 1, forged, b"mine\0").0, libc::EACCES, "unlink as {forged}");
         }
-        // With the right user, home's permissions hold, whatever the node's kernel thinks of them.
+        // With the right user, home's permissions apply, whatever the node's kernel thinks of them.
         for node in [others, roots] {
             assert_eq!(home.ask(14, node, USER, open.as_bytes()).0, libc::EACCES);
         }
@@ -168,7 +170,8 @@ fn any_bytes_get_at_most_one_reply() {
         let (_, mine) = home.lookup(1, "mine", USER);
         let opened = home.ask(14, mine, USER, OpenIn { flags: libc::O_RDWR as u32, open_flags: 0 }.as_bytes()).1;
         let fh = u64::from_le_bytes(*opened.first_chunk().unwrap());
-        // Without waiting for locks, which is what SETLKW is for, and without the forgetting of what the test goes on to use.
+        // Without SETLKW, which waits for locks, and without FORGET of nodes that the test uses
+        // later.
         let opcodes = (1u32..60).prop_filter("waits or forgets", |op| ![2, 33, 36, 38, 42].contains(op));
         let word = prop_oneof![Just(0u64), Just(1), Just(mine), Just(fh), Just(u64::MAX), any::<u64>()];
         let body = prop_oneof![
@@ -176,7 +179,7 @@ fn any_bytes_get_at_most_one_reply() {
             proptest::collection::vec(word, 0..12).prop_map(|words| words.as_bytes().to_vec()),
         ];
         let node = prop_oneof![Just(1u64), Just(mine), any::<u64>()];
-        // `PROPTEST_CASES` for more.
+        // Set `PROPTEST_CASES` for more.
         let cases = ProptestConfig::default().cases.max(2000);
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..Default::default() });
         runner
@@ -202,7 +205,7 @@ fn a_room_that_does_not_answer_holds_no_writer_up() {
         let path = home.dir.join("readable");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        // Root owns the file: a thread that acts for the user could not give the lease back.
+        // Root owns the file, so a thread that acts for the user could not give the lease back.
         for closes in [false, true] {
             let (error, node) = home.lookup(1, "readable", USER);
             assert_eq!(error, 0);

@@ -1,8 +1,11 @@
-//! Read-only files that the room has closed and home has not: opened again within a short time they cost no round trip. Pure; time is an argument.
+//! Read-only files that the room has closed and that home still has open. A file opened again
+//! within a short time needs no round trip. The code is pure; time is an argument.
 //!
-//! To home an idle file is one that the room keeps open: its lease stays, and when that is broken, or the file's attributes change (its
-//! last name may be gone), the room gives it back. Only opens whose content home lets the room cache are kept. The room's kernel has
-//! checked the permissions of whoever opens (`default_permissions`); still each idle file is only for the user and group that had it opened.
+//! To home, an idle file is one that the room keeps open: its lease stays. When the lease is
+//! broken, or the file's attributes change (its last name may be gone), the room closes the file at
+//! home. Only files whose content the room may cache are kept. The room's kernel has checked the
+//! permissions of the opening process (`default_permissions`); still, each idle file is only used
+//! for the user and group that opened it.
 
 use crate::proto::{FMODE_EXEC, InHeader, Opcode, OpenIn, ReleaseIn, Request};
 use rustix::fs::OFlags;
@@ -10,27 +13,28 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
-/// How long a closed file stays open at home. It keeps a file system of home's busy (umount(2)), so not for long.
+/// The time for which a closed file stays open at home. It is short, because the file keeps a file
+/// system of home busy (umount(2)).
 pub(super) const KEPT: Duration = Duration::from_secs(2);
-/// Most files kept so; a compile reads about a hundred headers.
+/// The most idle files. A compilation reads about a hundred headers.
 const MOST_IDLE: usize = 256;
-/// `unique` of requests that the kernel does not know of: its own are even, and the odd number of an interrupt is that of an even one, plus 1, which
-/// begin at 2.
+/// `unique` of requests that the kernel does not know. The kernel's own numbers are even, and that
+/// of an interrupt is odd: one more than that of its request, which is at least 2.
 const OWN_UNIQUE: u64 = 1;
 
-/// Who opens which file.
+/// An open: the user, the group, and the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opening {
     mount: u16,
     node: u64,
     uid: u32,
     gid: u32,
-    /// To execute it: home decides whether the room may.
+    /// Whether the file is opened to be executed. Home decides whether the room may.
     executes: bool,
 }
 
 impl Opening {
-    /// What this request opens, if it is an open that an idle file may answer.
+    /// Gives the open of this request, if an idle file may answer it.
     pub(super) fn of(mount: u16, request: &Request<'_>) -> Option<Opening> {
         let open = (request.opcode == Some(Opcode::Open)).then(|| request.args().take::<OpenIn>().ok())??;
         let flags = OFlags::from_bits_retain(open.flags);
@@ -47,14 +51,15 @@ struct Idle {
     since: Instant,
 }
 
-/// The room's read-only files: those that are open, and those that only home still has open, the latest closed last.
+/// The room's read-only files: those that are open, and those that only home has open, the latest
+/// closed last.
 #[derive(Default)]
 pub(super) struct Files {
     open: HashMap<(u16, u64), Opening>,
     idle: VecDeque<Idle>,
 }
 
-/// Home is to close this file.
+/// A file that home must close.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Release {
     pub(super) mount: u16,
@@ -67,7 +72,7 @@ impl Release {
         Release { mount: idle.opening.mount, node: idle.opening.node, fh: idle.fh }
     }
 
-    /// The request that says so; its reply is nobody's.
+    /// Builds the request that closes the file at home. Nobody waits for its reply.
     pub(super) fn request(&self) -> Vec<u8> {
         let body = ReleaseIn { fh: self.fh, ..Default::default() };
         let len = (size_of::<InHeader>() + size_of::<ReleaseIn>()) as u32;
@@ -78,7 +83,7 @@ impl Release {
 }
 
 impl Files {
-    /// Home has opened it.
+    /// Notes that home has opened the file.
     pub(super) fn opened(&mut self, opening: Opening, fh: u64) {
         self.open.insert((opening.mount, fh), opening);
     }
@@ -91,7 +96,8 @@ impl Files {
         Some(fh)
     }
 
-    /// The room has closed it: `Ok` if it is idle from now on, with the file that makes room for it, if one must.
+    /// Notes that the room has closed the file. `Ok` if the file is idle from now on, with the file
+    /// that must go to make room for it, if any.
     pub(super) fn closed(&mut self, mount: u16, fh: u64, now: Instant) -> Result<Option<Release>, Unknown> {
         let opening = self.open.remove(&(mount, fh)).ok_or(Unknown)?;
         self.idle.push_back(Idle { opening, fh, since: now });
@@ -99,12 +105,14 @@ impl Files {
         Ok(surplus.then(|| self.idle.pop_front()).flatten().map(|idle| Release::of(&idle)))
     }
 
-    /// More depends on this open than reading (a lock): home must hear when it is closed.
+    /// Notes that more than reading depends on this open (a lock), so home must learn when it is
+    /// closed.
     pub(super) fn hold(&mut self, mount: u16, fh: u64) {
         self.open.remove(&(mount, fh));
     }
 
-    /// The file has changed, or the room's kernel has forgotten it: what is idle of it is to be closed, and what is open, when it is closed.
+    /// Forgets a file that has changed, or that the room's kernel has forgotten. Gives the idle
+    /// opens to close now; the others are closed when the room closes them.
     pub(super) fn forget(&mut self, mount: u16, node: u64) -> Vec<Release> {
         let concerned = |opening: &Opening| opening.mount == mount && opening.node == node;
         self.open.retain(|_, opening| !concerned(opening));
@@ -114,19 +122,19 @@ impl Files {
         gone.iter().map(Release::of).collect()
     }
 
-    /// Those that have been idle for long enough.
+    /// Gives the files that have been idle for [`KEPT`].
     pub(super) fn expired(&mut self, now: Instant) -> Vec<Release> {
         let count = self.idle.iter().take_while(|idle| now.saturating_duration_since(idle.since) >= KEPT).count();
         self.idle.drain(..count).map(|idle| Release::of(&idle)).collect()
     }
 
-    /// When the next one expires.
+    /// Gives the time at which the next idle file expires.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.idle.front().map(|idle| idle.since + KEPT)
     }
 }
 
-/// The file is none of those that may become idle.
+/// The error for a file that cannot become idle.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unknown;
 

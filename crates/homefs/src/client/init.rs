@@ -1,4 +1,5 @@
-//! INIT: what the room's kernel and tern agree on. The home need not know: all that it depends on exists since Linux 6.1.
+//! INIT: the negotiation with the room's kernel. Home need not know the result: all that home
+//! depends on exists since Linux 6.1.
 
 use super::Mount;
 use crate::proto::{
@@ -6,7 +7,7 @@ use crate::proto::{
 };
 use std::sync::atomic::Ordering;
 
-/// Without these the home's answers would be misread.
+/// Flags without which home's replies would be misread.
 const NEEDED: u64 =
     init::DONT_MASK | init::POSIX_ACL | init::SETXATTR_EXT | init::EXPLICIT_INVAL_DATA | init::ATOMIC_O_TRUNC;
 
@@ -26,13 +27,13 @@ const WANTED: u64 = NEEDED
     | init::INIT_EXT
     | init::DIRECT_IO_ALLOW_MMAP;
 
-/// Minor version whose kernel knows epochs (Linux 6.16).
+/// The minor version of kernels that know epochs (Linux 6.16).
 const EPOCH_MINOR: u32 = 44;
-/// Requests in the background (readahead, direct I/O) before the kernel holds more back.
+/// Background requests (readahead, direct I/O) from which on the kernel holds more back.
 const MAX_BACKGROUND: u16 = 64;
 
 impl Mount {
-    /// The reply to INIT; an error status if this kernel is too old.
+    /// Builds the reply to INIT; an error status if this kernel is too old.
     pub(super) fn negotiate(&self, request: &Request<'_>) -> Vec<u8> {
         let unique = request.header.unique;
         let Ok(offer) = request.args().take::<InitIn>() else {

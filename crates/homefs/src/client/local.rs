@@ -1,10 +1,12 @@
-//! Reading home's files from equal ones of the hosting node's own.
+//! Reading home's files from equal files of the hosting node.
 //!
-//! The home offers the content of files that it holds a lease on. Where this node has a file of the same size and hash at the same path, the
-//! room's reads are answered from it, until home says that its file may change, or the node's own one has changed.
+//! Home offers the content of files on which it holds a lease. If this node has a file of the same
+//! size and hash at the same path, the room's reads are answered from it, until home reports that
+//! its file may change, or the node's own file has changed.
 //!
-//! The home is not trusted. An offer makes this node compare a file that any of its users may read (the thread that looks has nobody's rights, and
-//! opens regular files only) with a hash. What home learns is whether the two were the same, from the reads that do not come.
+//! Home is not trusted. An offer makes this node compare a hash with a file that any of its users
+//! may read (the comparing thread has nobody's rights, and opens only regular files). Home can
+//! learn from the missing reads whether the two were the same.
 
 use crate::digest::{self, Digests, Version, WORTHWHILE_BYTES};
 use crate::offer::{Content, Offer};
@@ -21,27 +23,27 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::lock;
 
-/// Offers kept at most, marks among them: each mark has a descriptor.
+/// The most offers that are kept, including marks. Each mark has a descriptor.
 const MOST_KEPT: usize = 1024;
-/// Who owns nothing.
+/// The user and group that own nothing.
 const NOBODY: u32 = 65534;
 
-/// Mount and node.
+/// The mount and node of a file.
 type Key = (u16, u64);
 
 enum State {
-    /// Offered, under this number, and not looked at yet.
+    /// Offered under this number, and not compared yet.
     Offered(u64),
     Equal(Arc<Equal>),
 }
 
-/// A file of this node's that holds what home's does.
+/// A file of this node with the same content as home's.
 pub(super) struct Equal {
     file: File,
     version: Version,
 }
 
-/// An offer to be looked at.
+/// An offer to compare.
 struct Task {
     key: Key,
     number: u64,
@@ -57,9 +59,9 @@ struct Table {
     closed: bool,
 }
 
-/// The files of one room that are read from this node's own.
+/// The files of one room that are read from this node's own files.
 pub(super) struct Locals {
-    /// Where home's paths are looked for.
+    /// The directory in which home's paths are looked up.
     root: OwnedFd,
     table: Mutex<Table>,
     changed: Condvar,
@@ -71,7 +73,7 @@ impl Locals {
         Locals { root, table: Mutex::default(), changed: Condvar::new(), bytes: AtomicU64::new(0) }
     }
 
-    /// Bytes that did not cross the network.
+    /// Gives the number of bytes that did not cross the network.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -91,8 +93,8 @@ impl Locals {
         self.changed.notify_one();
     }
 
-    /// What was offered of this node holds no longer. Reads that are being answered from it are earlier than what follows: the kernel
-    /// forgets no page before the read of it has ended.
+    /// Forgets the offer for this node. Reads that are being answered from it come before anything
+    /// that follows: the kernel forgets no page before the read of it has ended.
     pub(super) fn forget(&self, mount: u16, node: u64) {
         lock(&self.table).states.remove(&(mount, node));
     }
@@ -105,7 +107,7 @@ impl Locals {
         self.changed.notify_all();
     }
 
-    /// Makes the reply to a READ from a file of this node's. False: ask home.
+    /// Builds the reply to a READ from a file of this node. Returns false if home must be asked.
     pub(super) fn read(&self, mount: u16, request: &Request<'_>, reply: &mut ReplyBuf) -> bool {
         let key = (mount, request.header.nodeid);
         let equal = match lock(&self.table).states.get(&key) {
@@ -117,9 +119,10 @@ impl Locals {
         let len = left_bytes.min(u64::from(read.size)).min(MAX_IO_BYTES as u64) as usize;
         reply.clear();
         let filled = reply.fill(len, |space| equal.file.read_exact_at(space, read.offset).map(|()| len));
-        // Looked at afterwards: what was read before a change is what it was.
+        // The version is checked after the read: data that was read before a change is what the
+        // file was.
         if filled.is_err() || Version::of(&equal.file) != Ok(equal.version) {
-            tracing::debug!(mount, node = key.1, "this node's own file has changed: home's is read");
+            tracing::debug!(mount, node = key.1, "this node's own file has changed; reads go to home");
             self.forget(key.0, key.1);
             return false;
         }
@@ -127,11 +130,12 @@ impl Locals {
         true
     }
 
-    /// Looks at offers as they come, until [`Locals::close`]. `wait_applied` waits until the room has forgotten what it was to
-    /// forget when the offer was made: guests must not see a content before that.
+    /// Compares offers as they arrive, until [`Locals::close`]. `wait_applied` waits until the room
+    /// has forgotten what it had to forget when the offer was made: guests must not see the content
+    /// before that.
     pub(super) fn serve(&self, wait_applied: impl Fn(u64)) {
         if let Err(errno) = sys::set_ids(NOBODY, NOBODY, &[]) {
-            tracing::warn!(%errno, "no thread with nobody's rights: all files are read from home");
+            tracing::warn!(%errno, "cannot start a thread with nobody's rights; all files are read from home");
             return self.close();
         }
         sys::let_others_first();
@@ -174,7 +178,7 @@ impl Locals {
         match found {
             Some(equal) => {
                 let path = String::from_utf8_lossy(&task.content.path);
-                tracing::debug!(node = task.key.1, %path, "is read from this node's own file");
+                tracing::debug!(node = task.key.1, %path, "the file is read from this node");
                 table.states.insert(task.key, State::Equal(Arc::new(equal)));
             }
             None => drop(table.states.remove(&task.key)),
@@ -186,7 +190,7 @@ impl Locals {
         if !self.is_wanted(task) || !WORTHWHILE_BYTES.contains(&size_bytes) {
             return Ok(None);
         }
-        // Without opening it: that may set a device off.
+        // O_PATH, because opening may have effects on a device.
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = rustix::fs::openat2(&self.root, &task.content.path[..], flags, Mode::empty(), resolve)?;
@@ -196,7 +200,7 @@ impl Locals {
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(format!("/proc/self/fd/{}", path.as_raw_fd()), flags, Mode::empty())?;
-        // A lease is refused while anybody may write, into mapped pages included.
+        // A lease is refused while anybody may write, also through a mapping.
         sys::take_lease(file.as_fd(), sys::gettid(), libc::SIGIO)?;
         let _ = sys::drop_lease(file.as_fd());
         let file = File::from(file);

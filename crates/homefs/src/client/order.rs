@@ -1,14 +1,21 @@
-//! Which replies wait for which invalidations. Pure.
+//! The order of replies and invalidations. Pure code.
 //!
-//! A reply made after an invalidation must not reach a guest before the invalidation is applied, or the guest would know
-//! something newer than the cached files that it sees. But the kernel may hold the applying thread up: forgetting a name waits for
-//! the directory's lock, forgetting content waits for locked pages, and both may be held by a request that waits for its reply. So such replies
-//! overtake: everything on a directory of which a name is being forgotten, reads and writes of a file whose content is being forgotten. A request may also be
-//! made with directories locked that it does not name: see [`Locked`]. And a listing may wait, with its directory locked, for pages of a file in it: content waits for the
-//! forgetting of names for a limited time only (`Order::locks_pages_before_names`).
+//! A reply made after an invalidation must not reach a guest before the invalidation is applied;
+//! otherwise the guest would know something newer than the cached files that it sees. But the
+//! kernel may block the applying thread: forgetting a name waits for the directory's lock, and
+//! forgetting content waits for locked pages. A request that waits for its reply may hold both.
+//! Such replies overtake invalidations: all replies about a directory in which a name is being
+//! forgotten, and reads and writes of a file whose content is being forgotten.
 //!
-//! Where a file system is mounted twice, home tells of what the room itself has made, too. The forgetting of a directory that was just made came after the answer, when it may have been entered:
-//! it had no path then (getcwd(2) says ENOENT of what has no name). So the forgetting of a name waits for requests under way that make a directory of it, and is left out if one has.
+//! A request may also be made with directories locked that it does not name: see [`Locked`]. And a
+//! listing may wait, with its directory locked, for pages of a file in it. So a reply about content
+//! waits for invalidations of names for a limited time only (`Order::locks_pages_before_names`).
+//!
+//! Where a file system is mounted twice, home also reports changes that the room itself has made.
+//! The invalidation of a directory that was just made arrived after the reply, when a process may
+//! already have entered the directory. The directory then had no path (getcwd(2) fails with ENOENT
+//! for a directory without a name). So the forgetting of a name waits for requests under way that
+//! make a directory of that name, and is skipped if one has.
 
 use crate::invalidation::{Invalidation, What};
 use crate::proto::{EntryOut, MkdirIn, OUT_HEADER_BYTES, Opcode, Request, STANDIN_BIT, reply_error};
@@ -16,16 +23,17 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use zerocopy::FromBytes;
 
-/// Directories that may be locked beside those which a request names.
+/// Directories that may be locked beside those that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Locked {
-    /// None.
+    /// No other directories.
     None,
-    /// Those of a link(2) or rename(2), if this thread makes one: with them locked it looks at the file, or into the other directory.
+    /// Those of a link(2) or rename(2), if this thread is in one. With the directories locked, it
+    /// looks at the file, or into the other directory.
     ByCallOf(u32),
-    /// The directory that goes, or comes elsewhere.
+    /// The directory that is removed or renamed.
     Named,
-    /// Some.
+    /// Directories that are not known.
     Some,
 }
 
@@ -35,13 +43,13 @@ pub(super) struct Blocks {
     nodes: [u64; 2],
     pages: bool,
     pub(super) locked: Locked,
-    /// The thread that looks a name up; 0 for all other requests.
+    /// The thread that looks up a name; 0 for other requests.
     pub(super) lookup_tid: u32,
-    /// The name of a directory that is made.
+    /// The name of a directory that is being made.
     pub(super) name: Option<Name>,
 }
 
-/// A name in a directory: a hash of both, and of the mount.
+/// A name in a directory: a hash of mount, directory and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name(u64);
 
@@ -52,7 +60,7 @@ impl Name {
         Name(hasher.finish())
     }
 
-    /// That of a directory which a request makes.
+    /// Gives the name of the directory that a request makes.
     fn made_by(mount: u16, request: &Request<'_>) -> Option<Name> {
         if request.opcode != Some(Opcode::Mkdir) {
             return None;
@@ -63,7 +71,7 @@ impl Name {
     }
 }
 
-/// Whether a reply says what was made.
+/// Tells whether a reply names what was made.
 fn names_something(reply: &[u8]) -> bool {
     let entry = reply.get(OUT_HEADER_BYTES..).and_then(|payload| EntryOut::read_from_prefix(payload).ok());
     reply_error(reply).is_none() && entry.is_some_and(|(entry, _)| entry.nodeid != 0)
@@ -99,9 +107,9 @@ struct Pending {
     mount: u16,
     node: u64,
     kind: Kind,
-    /// That is to be forgotten.
+    /// The name that is to be forgotten.
     name: Option<Name>,
-    /// What the name means is known by an answer that was made later.
+    /// Whether a later reply has told what the name means.
     is_known: bool,
 }
 
@@ -116,35 +124,35 @@ impl Pending {
     }
 }
 
-/// What to do about a name that is to be forgotten.
+/// What to do with a name that is to be forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Forget it.
+    /// Forget the name.
     Forget,
-    /// It is known anew: leave it.
+    /// Keep the name: a later reply has told its meaning.
     Keep,
-    /// A request under way names it.
+    /// Wait: a request under way names it.
     Wait,
 }
 
-/// Invalidations not yet applied, and the replies that wait for them.
+/// Invalidations that are not applied yet, and the replies that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     applied: u64,
     pending: Vec<Pending>,
-    /// How many requests under way make a directory of a name.
+    /// The number of requests under way that make a directory of a name.
     asked: HashMap<Name, u32>,
     waiting: Vec<(u64, u16, Vec<u8>)>,
     pub(super) closed: bool,
 }
 
 impl Order {
-    /// Number of the newest invalidation that is applied, and all before it.
+    /// Gives the number up to which all invalidations are applied.
     pub(super) fn applied(&self) -> u64 {
         self.applied
     }
 
-    /// An invalidation has arrived.
+    /// Takes an invalidation that has arrived.
     pub(super) fn announce(&mut self, seq: u64, invalidation: &Invalidation) {
         let mount = invalidation.mount;
         let name = match &invalidation.what {
@@ -163,25 +171,28 @@ impl Order {
         }
     }
 
-    /// A reply made at `seq` would wait, but not if it had other directories locked.
+    /// Tells whether a reply made at `seq` waits only if its request has no other directories
+    /// locked.
     pub(super) fn depends_on_locks(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
         let pending = |blocks| self.pending.iter().any(|p| p.may_wait_for(mount, blocks));
         self.applied < seq && !pending(blocks) && pending(Blocks { locked: Locked::Some, ..blocks })
     }
 
-    /// A reply made at `seq` is to be given to the kernel now.
+    /// Tells whether a reply made at `seq` must be given to the kernel at once.
     pub(super) fn overtakes(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
         self.applied >= seq || self.pending.iter().any(|p| p.may_wait_for(mount, blocks))
     }
 
-    /// A reply made at `seq` waits for the forgetting of a name while pages are locked. A listing of that name's directory may wait for those pages, with the directory
-    /// locked: the kernel drops the pages of the files in it whose size has changed.
+    /// Tells whether a reply made at `seq` waits for the forgetting of a name while pages are
+    /// locked. A listing of the name's directory may wait for those pages with the directory
+    /// locked, because the kernel drops the pages of files whose size has changed.
     pub(super) fn locks_pages_before_names(&self, mount: u16, blocks: Blocks, seq: u64) -> bool {
         let names = |p: &Pending| p.mount == mount && p.node != 0 && p.seq <= seq && matches!(p.kind, Kind::Names);
         blocks.pages && self.applied < seq && self.pending.iter().any(names)
     }
 
-    /// A reply made at `seq` has arrived: true if it is kept here until that is applied, false if it is to be given to the kernel now.
+    /// Takes a reply made at `seq`. Returns true if it is kept here until `seq` is applied, false
+    /// if it is to be given to the kernel at once.
     pub(super) fn must_wait(&mut self, mount: u16, blocks: Blocks, seq: u64, bytes: &[u8]) -> bool {
         if self.overtakes(mount, blocks, seq) {
             return false;
@@ -190,12 +201,13 @@ impl Order {
         true
     }
 
-    /// A request that makes a directory of this name goes to the home.
+    /// Notes that a request that makes a directory of this name is sent to home.
     pub(super) fn asks(&mut self, name: Name) {
         *self.asked.entry(name).or_default() += 1;
     }
 
-    /// It has its answer, and `reply`, made at `seq`, is with the kernel if it is there. True if somebody may wait for that.
+    /// Notes that the request is answered. `reply`, made at `seq`, has been given to the kernel if
+    /// it is present. Returns true if an invalidation may have waited for that.
     pub(super) fn answered(&mut self, name: Name, reply: Option<(u64, &[u8])>) -> bool {
         if let Some(count) = self.asked.get_mut(&name) {
             *count -= 1;
@@ -204,14 +216,14 @@ impl Order {
             }
         }
         let mut concerned: Vec<&mut Pending> = self.pending.iter_mut().filter(|p| p.name == Some(name)).collect();
-        // Where there are more, somebody else has changed it too.
+        // More than one invalidation means that another process has changed the name, too.
         if let ([one], Some((seq, bytes))) = (&mut concerned[..], reply) {
             one.is_known = one.seq <= seq && names_something(bytes);
         }
         !concerned.is_empty()
     }
 
-    /// What to do about the name that invalidation `seq` is about.
+    /// Decides about the name of invalidation `seq`.
     pub(super) fn turn(&self, seq: u64) -> Turn {
         match self.pending.iter().find_map(|p| p.name.filter(|_| p.seq == seq).map(|name| (name, p.is_known))) {
             Some((_, true)) => Turn::Keep,
@@ -220,7 +232,8 @@ impl Order {
         }
     }
 
-    /// All up to `seq` is applied: the replies that waited for no more than that.
+    /// Notes that all invalidations up to `seq` are applied. Gives the replies that waited for
+    /// them.
     pub(super) fn advance(&mut self, seq: u64) -> Vec<(u16, Vec<u8>)> {
         self.applied = seq;
         self.pending.retain(|p| p.seq > seq);
@@ -278,7 +291,7 @@ mod tests {
         assert!(!pending(entry()).must_wait(0, OTHER, 0, b""), "made before");
     }
 
-    /// A reply to a lookup.
+    /// Builds a reply to a lookup.
     fn entry_reply(node: u64) -> Vec<u8> {
         let mut reply = crate::proto::ReplyBuf::default();
         reply.clear();

@@ -1,7 +1,8 @@
-//! What a request's thread is doing decides two answers.
+//! Two replies that depend on the system call that the requesting thread is in.
 //!
-//! FIFOs by path: the room's kernel would open a FIFO's inode itself, as one of its own; but both ends of a home's FIFO are at home. So a
-//! lookup on the way to an open is answered with a stand-in: a regular file to the room's kernel, whose reads and writes the home serves.
+//! FIFOs by path: the room's kernel would open the inode of a FIFO itself, as a FIFO of its own,
+//! but both ends of a home's FIFO are at home. So a lookup for an open is answered with a stand-in:
+//! a regular file to the room's kernel, whose reads and writes home serves.
 
 use crate::proto::{
     EntryOut, FMODE_EXEC, GetxattrIn, IN_HEADER_BYTES, LK_OF_OPEN_FILE, LkIn, OUT_HEADER_BYTES, Opcode, OpenIn,
@@ -9,7 +10,8 @@ use crate::proto::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The reply to a lookup, changed to name the stand-in, and the inode's number, if it names a FIFO.
+/// Changes the reply to a lookup of a FIFO into one of its stand-in. Gives the reply and the inode
+/// number; `None` if the reply is not about a FIFO.
 pub(super) fn stand_in(reply: &[u8]) -> Option<(Vec<u8>, u64)> {
     let (mut entry, _) = EntryOut::read_from_prefix(reply.get(OUT_HEADER_BYTES..)?).ok()?;
     if entry.attr.mode & S_IFMT != libc::S_IFIFO {
@@ -24,12 +26,13 @@ pub(super) fn stand_in(reply: &[u8]) -> Option<(Vec<u8>, u64)> {
     Some((changed, entry.attr.ino))
 }
 
-/// A line of `/proc/TID/syscall` (`proc_pid_syscall(5)`): the system call (x86-64) that a thread is in.
+/// The system call (x86-64) of a thread, from a line of `/proc/TID/syscall`
+/// (`proc_pid_syscall(5)`).
 #[derive(Clone, Copy)]
 pub(super) struct CurrentCall<'a>(&'a str);
 
 impl<'a> CurrentCall<'a> {
-    /// `None` while the thread runs.
+    /// Reads the line; `None` while the thread runs.
     pub(super) fn read(line: &'a str) -> Option<(CurrentCall<'a>, i64)> {
         let number = line.split_ascii_whitespace().next()?.parse().ok()?;
         Some((CurrentCall(line), number))
@@ -41,7 +44,8 @@ impl<'a> CurrentCall<'a> {
     }
 }
 
-/// The thread opens a file by its path. An open with O_PATH does not count: it only names the file.
+/// Tells whether the thread opens a file by path. An open with O_PATH does not count: it only names
+/// the file.
 pub(super) fn is_open(line: &str) -> bool {
     let Some((call, number)) = CurrentCall::read(line) else { return false };
     let names_only = |index| call.argument(index).is_none_or(|flags| flags & libc::O_PATH as u64 != 0);
@@ -53,13 +57,14 @@ pub(super) fn is_open(line: &str) -> bool {
     }
 }
 
-/// The thread gives a file a name, with the directories locked; or it is not known what it does.
+/// Tells whether the thread gives a file a name, with directories locked. True if its call is not
+/// known.
 pub(super) fn names_a_file(line: &str) -> bool {
     let calls = [libc::SYS_link, libc::SYS_linkat, libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
     CurrentCall::read(line).is_none_or(|(_, number)| calls.contains(&number))
 }
 
-/// The thread sets a lock that belongs to the open file, not to its process.
+/// Tells whether the thread sets a lock that belongs to the open file, not to its process.
 pub(super) fn locks_for_open_file(line: &str) -> bool {
     let commands = [libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
     CurrentCall::read(line).is_some_and(|(call, number)| {
@@ -67,7 +72,7 @@ pub(super) fn locks_for_open_file(line: &str) -> bool {
     })
 }
 
-/// The request to set a lock, with the word that it is to be the open file's.
+/// Marks the request to set a lock as one for the open file.
 pub(super) fn for_open_file(request: &[u8]) -> Option<Vec<u8>> {
     let mut changed = request.to_vec();
     let flags_at = IN_HEADER_BYTES + std::mem::offset_of!(LkIn, lk_flags);
@@ -77,15 +82,17 @@ pub(super) fn for_open_file(request: &[u8]) -> Option<Vec<u8>> {
     Some(changed)
 }
 
-/// The thread has not itself asked for an extended attribute: the kernel looks for file capabilities because the thread executes or
-/// changes a file. Changes drop them at home, and guests gain none by executing (no_new_privs), so the answer is the same: there are none.
+/// Tells whether the kernel looks for file capabilities by itself, because the thread executes or
+/// changes a file, and not for a call about an extended attribute. Changes drop capabilities at
+/// home, and guests gain none by executing (no_new_privs), so the answer is always that there are
+/// none.
 pub(super) fn is_kernel_asking(line: &str) -> bool {
     const SYS_GETXATTRAT: i64 = 464;
     let own = [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr, SYS_GETXATTRAT, libc::SYS_io_uring_enter];
     CurrentCall::read(line).is_some_and(|(_, number)| number >= 0 && !own.contains(&number))
 }
 
-/// Is this the kernel's look for file capabilities, or somebody's for the attribute that holds them?
+/// Tells whether the request reads the attribute that holds file capabilities.
 pub(super) fn asks_for_capabilities(request: &Request<'_>) -> bool {
     let mut args = request.args();
     request.opcode == Some(Opcode::Getxattr)
@@ -93,7 +100,7 @@ pub(super) fn asks_for_capabilities(request: &Request<'_>) -> bool {
         && args.string().is_ok_and(|name| name == c"security.capability")
 }
 
-/// A file is opened to be executed.
+/// Tells whether the request opens a file to execute it.
 pub(super) fn is_to_execute(request: &Request<'_>) -> bool {
     let open = (request.opcode == Some(Opcode::Open)).then(|| request.args().take::<OpenIn>().ok()).flatten();
     open.is_some_and(|open| open.flags & FMODE_EXEC != 0)

@@ -1,16 +1,19 @@
-//! Several threads read a mount's device, so what one has read may be sent on behind what another read later. For FIFOs that would show: a write that overtakes
-//! the end of the last reader finds it there. A lock that the end of an open file frees is found held. So who has read a write to a FIFO,
-//! or a request for a lock, waits until no other holds an older request.
+//! The threads that read a mount's device. One may forward a request after a request that another
+//! thread read later. For FIFOs that would be visible: a write that overtakes the close of the last
+//! reader still finds the reader. A lock that the close of an open file frees would be found held.
+//! So a thread that has read a write to a FIFO, or a request for a lock, waits until no other
+//! thread holds an older request.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Threads that read a device: while one forwards, the other reads.
+/// The number of threads that read a device: one reads while the other forwards.
 pub(super) const READERS: usize = 2;
 
-/// In the place of a request's number: none.
+/// Stands for no request in place of its number.
 const NONE: u64 = u64::MAX;
-/// A reader that has something older in hand for longer than that is stuck, and waits for nobody.
+/// The longest time to wait. A reader that holds an older request for longer is stuck, and waits
+/// for nobody.
 const AT_MOST: Duration = Duration::from_millis(100);
 
 /// The readers of one device.
@@ -19,9 +22,10 @@ pub(super) struct Readers([Reader; READERS]);
 
 #[derive(Debug)]
 struct Reader {
-    /// The thread; 0 before it reads.
+    /// Id of the thread; 0 before it reads.
     tid: AtomicI32,
-    /// Number of the request that it has read and not yet sent. The kernel's numbers ascend.
+    /// Number of the request that the thread has read and not sent yet. The kernel's numbers
+    /// ascend.
     in_hand: AtomicU64,
 }
 
@@ -32,17 +36,17 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// The calling thread is this reader.
+    /// Registers the calling thread as this reader.
     pub(super) fn begin(&self, reader: usize) {
         self.0[reader].tid.store(crate::sys::gettid(), Ordering::Release);
     }
 
-    /// The reader has read this request.
+    /// Notes that the reader has read this request.
     pub(super) fn takes(&self, reader: usize, unique: u64) {
         self.0[reader].in_hand.store(unique, Ordering::Release);
     }
 
-    /// It has sent or answered it.
+    /// Notes that the reader has sent or answered its request.
     pub(super) fn has_sent(&self, reader: usize) {
         self.0[reader].in_hand.store(NONE, Ordering::Release);
     }
@@ -59,7 +63,8 @@ impl Readers {
 }
 
 impl Reader {
-    /// It does, or has returned from its read and not yet said what it read.
+    /// Tells whether the reader may hold an older request: it does, or it has returned from its
+    /// read and not noted the request yet.
     fn may_hold_older(&self, unique: u64) -> bool {
         match self.in_hand.load(Ordering::Acquire) {
             NONE => {
@@ -97,7 +102,7 @@ mod tests {
                     std::hint::spin_loop();
                 }
             });
-            // It runs, in no read: what it may have read is not known.
+            // The thread runs, outside of a read: it may have read a request.
             while !readers.0[0].may_hold_older(20) {
                 std::thread::yield_now();
             }

@@ -1,4 +1,4 @@
-//! Flag bits of the protocol.
+//! Flag bits of the FUSE protocol.
 
 /// `FUSE_*` bits of INIT: the low word is `flags`, the high word `flags2`.
 #[expect(missing_docs, reason = "the kernel's names; fuse.h says what they do")]
@@ -29,7 +29,7 @@ pub mod init {
     pub const HAS_RESEND: u64 = 1 << 39;
 }
 
-/// `FOPEN_*`: what OPEN, CREATE and OPENDIR answer.
+/// `FOPEN_*` flags of replies to OPEN, CREATE and OPENDIR.
 #[expect(missing_docs, reason = "the kernel's names; fuse.h says what they do")]
 pub mod fopen {
     pub const DIRECT_IO: u32 = 1 << 0;
@@ -41,7 +41,7 @@ pub mod fopen {
     pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 }
 
-/// `FATTR_*`: which fields of [`SetattrIn`](super::SetattrIn) count.
+/// `FATTR_*` flags, which tell the valid fields of [`SetattrIn`](super::SetattrIn).
 #[expect(missing_docs, reason = "the kernel's names; fuse.h says what they do")]
 pub mod fattr {
     pub const MODE: u32 = 1 << 0;
@@ -60,7 +60,8 @@ pub mod fattr {
 
 /// OPEN is for executing the file (include/linux/fs.h).
 pub const FMODE_EXEC: u32 = 0x20;
-/// Between a room and its home only, an error number that no kernel uses: home alone can execute the file.
+/// An error number that no kernel uses, between a room and its home only: only home can execute the
+/// file.
 pub const BEGINS_AT_HOME: i32 = 510;
 /// GETATTR concerns an open file.
 pub const GETATTR_FH: u32 = 1 << 0;
@@ -68,7 +69,8 @@ pub const GETATTR_FH: u32 = 1 << 0;
 pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 /// The lock is a flock, not a POSIX lock.
 pub const LK_FLOCK: u32 = 1 << 0;
-/// Between a room and its home only: the lock is to be the open file's (F_OFD_SETLK), which the kernel does not say.
+/// Marks a lock as one of the open file (F_OFD_SETLK), between a room and its home only, because
+/// the kernel does not tell.
 pub const LK_OF_OPEN_FILE: u32 = 1 << 31;
 /// FSYNC: the data only.
 pub const FSYNC_FDATASYNC: u32 = 1 << 0;

@@ -1,6 +1,8 @@
-//! The kernel's FUSE protocol (`include/uapi/linux/fuse.h`, `fuse(4)`), as plain structs and numbers: what travels over `/dev/fuse`.
+//! The kernel's FUSE protocol (`include/uapi/linux/fuse.h`, `fuse(4)`), as plain structs and
+//! numbers: the messages of `/dev/fuse`.
 //!
-//! Structs carry the kernel's names without the `fuse_` prefix. Both ends are little-endian here; nothing is converted.
+//! Structs have the kernel's names without the `fuse_` prefix. Both ends are little-endian, so
+//! nothing is converted.
 
 mod flags;
 mod notify;
@@ -14,7 +16,7 @@ pub use reply::*;
 pub use request::*;
 pub use structs::*;
 
-/// What statfs(2) says of a file system that keeps nothing, such as proc(5).
+/// The reply to statfs(2) of a file system that stores nothing, such as proc(5).
 pub const NO_BLOCKS: Kstatfs = Kstatfs {
     blocks: 0,
     bfree: 0,
@@ -28,11 +30,11 @@ pub const NO_BLOCKS: Kstatfs = Kstatfs {
     spare: [0; 6],
 };
 
-/// Protocol version spoken (major).
+/// The major protocol version.
 pub const KERNEL_VERSION: u32 = 7;
-/// Newest minor version whose layouts are known here.
+/// The newest minor version whose layouts are known here.
 pub const KERNEL_MINOR_VERSION: u32 = 45;
-/// Oldest minor version that is accepted: Linux 6.1.
+/// The oldest minor version that is accepted: Linux 6.1.
 pub const OLDEST_MINOR_VERSION: u32 = 37;
 /// The node id of a mount's root directory.
 pub const ROOT_ID: u64 = 1;
@@ -40,20 +42,22 @@ pub const ROOT_ID: u64 = 1;
 pub const IN_HEADER_BYTES: usize = size_of::<InHeader>();
 /// Bytes before the payload of every reply and notification.
 pub const OUT_HEADER_BYTES: usize = size_of::<OutHeader>();
-/// Most bytes of data in one READ or WRITE.
+/// The most bytes of data in one READ or WRITE.
 pub const MAX_IO_BYTES: usize = 1 << 20;
-/// Enough for the largest request that the kernel sends after [`init_reply`](crate::proto::InitOut) asked for [`MAX_IO_BYTES`].
+/// The largest request that the kernel sends after [`init_reply`](crate::proto::InitOut) asked for
+/// [`MAX_IO_BYTES`].
 pub const MAX_REQUEST_BYTES: usize = MAX_IO_BYTES + 4096;
-/// Longest file name (NAME_MAX of every Linux file system).
+/// The longest file name (NAME_MAX of every Linux file system).
 pub const NAME_MAX: usize = 255;
 
-/// Set in the node id of a FIFO's stand-in, which only the room's client gives out (ids of nodes are small numbers).
+/// The bit that marks the node id of a FIFO's stand-in. Only the room's client gives out such ids
+/// (ids of nodes are small numbers).
 pub const STANDIN_BIT: u64 = 1 << 63;
-/// Size that a FIFO's stand-in claims to have, bytes. Writers of more than that in one call hold each other up in the room's kernel; programs
-/// that read whole files set so much memory aside.
+/// Size that a FIFO's stand-in reports, bytes. Writers of more than this in one call block each
+/// other in the room's kernel. Programs that read whole files allocate this much memory.
 pub const STANDIN_BYTES: u64 = 4 << 20;
 
-/// Operations, as in the header of a request.
+/// The operations, with the numbers of the request header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[expect(missing_docs, reason = "the kernel's names; fuse(4) says what they do")]
@@ -111,7 +115,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// The operation with this number, if it is known here.
+    /// Gives the operation with this number, if it is known.
     pub fn from_number(number: u32) -> Option<Opcode> {
         use Opcode::*;
         const ALL: [Opcode; 50] = [
@@ -169,7 +173,7 @@ impl Opcode {
         ALL.into_iter().find(|op| *op as u32 == number)
     }
 
-    /// The kernel expects no reply to this one.
+    /// Tells whether the kernel expects no reply to the operation.
     pub fn is_one_way(self) -> bool {
         matches!(self, Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt)
     }

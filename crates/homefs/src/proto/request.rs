@@ -1,4 +1,4 @@
-//! Taking a request apart. Requests come from another machine: every length is checked.
+//! Parsing of requests. Requests come from another machine, so every length is checked.
 
 use super::{IN_HEADER_BYTES, InHeader, NAME_MAX, Opcode};
 use std::ffi::CStr;
@@ -7,36 +7,36 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 /// Why bytes are no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Shorter than its header or arguments.
+    /// The bytes are fewer than the header and arguments need.
     #[error("FUSE request is cut short: {have} bytes, {need} needed")]
     Short {
-        /// Bytes there are.
+        /// Number of bytes present.
         have: usize,
-        /// Bytes needed.
+        /// Number of bytes needed.
         need: usize,
     },
-    /// The length in the header is not the number of bytes received.
+    /// The length in the header differs from the number of bytes received.
     #[error("FUSE request says it has {says} bytes but has {have}")]
     Length {
         /// Length in the header.
         says: usize,
-        /// Bytes there are.
+        /// Number of bytes present.
         have: usize,
     },
-    /// Not a file name: empty, `.`, `..`, with a slash, or without its end.
+    /// The name is no file name: empty, `.`, `..`, with a slash, or without a NUL.
     #[error("FUSE request holds no proper file name")]
     Name,
-    /// A file name longer than [`NAME_MAX`].
+    /// The file name is longer than [`NAME_MAX`].
     #[error("file name has {0} bytes, more than {NAME_MAX}")]
     NameTooLong(usize),
 }
 
-/// A request: its header and what follows.
+/// A request: its header, and the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The header.
+    /// Header of the request.
     pub header: InHeader,
-    /// The operation, `None` if it is not known here.
+    /// The operation; `None` if it is not known.
     pub opcode: Option<Opcode>,
     /// Arguments, names and data.
     pub body: &'a [u8],
@@ -49,13 +49,16 @@ pub fn asker(bytes: &[u8]) -> u32 {
 
 impl<'a> Request<'a> {
     /// Splits off the header.
+    ///
+    /// # Errors
+    /// The bytes are fewer than the header tells, or not as many.
     pub fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let (header, body) = InHeader::read_from_prefix(bytes)
             .map_err(|_| Malformed::Short { have: bytes.len(), need: IN_HEADER_BYTES })?;
         if header.len as usize != bytes.len() {
             return Err(Malformed::Length { says: header.len as usize, have: bytes.len() });
         }
-        // Extensions follow the arguments; none is asked for, so none is looked at.
+        // Extensions follow the arguments. None was asked for, so they are ignored.
         let extension_bytes = usize::from(header.total_extlen) * 8;
         let body = body
             .get(..body.len().wrapping_sub(extension_bytes))
@@ -63,12 +66,13 @@ impl<'a> Request<'a> {
         Ok(Request { header, opcode: Opcode::from_number(header.opcode), body })
     }
 
-    /// A reader over the arguments.
+    /// Gives a reader of the arguments.
     pub fn args(&self) -> Args<'a> {
         Args { rest: self.body }
     }
 
-    /// Nodes that the request concerns: its own, and the second one of RENAME, LINK and COPY_FILE_RANGE (else 0).
+    /// Gives the nodes of the request: its own, and the second one of RENAME, LINK and
+    /// COPY_FILE_RANGE (else 0).
     pub fn nodes(&self) -> [u64; 2] {
         let second = match self.opcode {
             Some(Opcode::Rename | Opcode::Rename2 | Opcode::Link) => self.word_at(0),
@@ -83,14 +87,14 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Reads arguments one after the other.
+/// A reader of the arguments, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Args<'a> {
-    /// The next fixed struct.
+    /// Reads the next fixed struct.
     pub fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Malformed> {
         let (value, rest) = T::read_from_prefix(self.rest)
             .map_err(|_| Malformed::Short { have: self.rest.len(), need: size_of::<T>() })?;
@@ -98,14 +102,14 @@ impl<'a> Args<'a> {
         Ok(value)
     }
 
-    /// The next NUL-terminated string, any characters.
+    /// Reads the next NUL-terminated string, with any characters.
     pub fn string(&mut self) -> Result<&'a CStr, Malformed> {
         let string = CStr::from_bytes_until_nul(self.rest).map_err(|_| Malformed::Name)?;
         self.rest = &self.rest[string.count_bytes() + 1..];
         Ok(string)
     }
 
-    /// The next string, which must be one component of a path.
+    /// Reads the next string, which must be one component of a path.
     pub fn name(&mut self) -> Result<&'a CStr, Malformed> {
         let name = self.string()?;
         let bytes = name.to_bytes();
@@ -116,7 +120,7 @@ impl<'a> Args<'a> {
         if proper { Ok(name) } else { Err(Malformed::Name) }
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let have = self.rest.len();
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed::Short { have, need: len })?;

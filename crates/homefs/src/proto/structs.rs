@@ -1,4 +1,4 @@
-//! The structs of the protocol, sizes asserted against the kernel's.
+//! The structs of the protocol. Their sizes are asserted against the kernel's.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -14,11 +14,12 @@ macro_rules! wire {
 }
 
 wire! {
-    /// Begins every request.
+    /// The beginning of every request.
     InHeader = 40 {
         len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32, total_extlen: u16, padding: u16
     }
-    /// Begins every reply (`error` is 0 or a negated errno) and, with `unique` 0, every notification (`error` is its code).
+    /// The beginning of every reply (`error` is 0 or a negated errno) and, with `unique` 0, of
+    /// every notification (`error` is its code).
     OutHeader = 16 {
         len: u32, error: i32, unique: u64
     }
@@ -27,16 +28,17 @@ wire! {
         ino: u64, size: u64, blocks: u64, atime: u64, mtime: u64, ctime: u64, atimensec: u32, mtimensec: u32,
         ctimensec: u32, mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32, blksize: u32, flags: u32
     }
-    /// Answers what yields a name: LOOKUP, MKDIR, LINK... Node id 0 with a validity is a cached "not found".
+    /// The reply to operations that give a name: LOOKUP, MKDIR, LINK and others. Node id 0 with a
+    /// validity is a cached "not found".
     EntryOut = 128 {
         nodeid: u64, generation: u64, entry_valid: u64, attr_valid: u64, entry_valid_nsec: u32, attr_valid_nsec: u32,
         attr: Attr
     }
-    /// Answers GETATTR and SETATTR.
+    /// The reply to GETATTR and SETATTR.
     AttrOut = 104 {
         attr_valid: u64, attr_valid_nsec: u32, dummy: u32, attr: Attr
     }
-    /// FORGET: so many lookups of the node are dropped.
+    /// FORGET: the number of lookups of the node that are dropped.
     ForgetIn = 8 {
         nlookup: u64
     }
@@ -44,11 +46,11 @@ wire! {
     ForgetOne = 16 {
         nodeid: u64, nlookup: u64
     }
-    /// BATCH_FORGET; `count` times [`ForgetOne`] follow.
+    /// BATCH_FORGET; `count` structs [`ForgetOne`] follow.
     BatchForgetIn = 8 {
         count: u32, dummy: u32
     }
-    /// GETATTR.
+    /// The arguments of GETATTR.
     GetattrIn = 16 {
         getattr_flags: u32, dummy: u32, fh: u64
     }
@@ -85,11 +87,11 @@ wire! {
     CreateIn = 16 {
         flags: u32, mode: u32, umask: u32, open_flags: u32
     }
-    /// Answers OPEN, OPENDIR and, after an [`EntryOut`], CREATE.
+    /// The reply to OPEN, OPENDIR and, after an [`EntryOut`], CREATE.
     OpenOut = 16 {
         fh: u64, open_flags: u32, backing_id: i32
     }
-    /// RELEASE and RELEASEDIR.
+    /// RELEASE and RELEASEDIR, which close a file.
     ReleaseIn = 24 {
         fh: u64, flags: u32, release_flags: u32, lock_owner: u64
     }
@@ -105,11 +107,11 @@ wire! {
     WriteIn = 40 {
         fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32, padding: u32
     }
-    /// Answers WRITE and COPY_FILE_RANGE.
+    /// The reply to WRITE and COPY_FILE_RANGE.
     WriteOut = 8 {
         size: u32, padding: u32
     }
-    /// Answers STATFS.
+    /// The reply to STATFS.
     Kstatfs = 80 {
         blocks: u64, bfree: u64, bavail: u64, files: u64, ffree: u64, bsize: u32, namelen: u32, frsize: u32, padding:
         u32, spare: [u32; 6]
@@ -126,11 +128,11 @@ wire! {
     GetxattrIn = 8 {
         size: u32, padding: u32
     }
-    /// Answers GETXATTR and LISTXATTR with `size` 0.
+    /// The reply to GETXATTR and LISTXATTR with `size` 0.
     GetxattrOut = 8 {
         size: u32, padding: u32
     }
-    /// A byte range lock; `end` is inclusive, `pid` a process.
+    /// A lock of a byte range; `end` is inclusive, `pid` a process.
     FileLock = 24 {
         start: u64, end: u64, kind: u32, pid: u32
     }
@@ -138,19 +140,19 @@ wire! {
     LkIn = 48 {
         fh: u64, owner: u64, lk: FileLock, lk_flags: u32, padding: u32
     }
-    /// Answers GETLK.
+    /// The reply to GETLK.
     LkOut = 24 {
         lk: FileLock
     }
-    /// ACCESS.
+    /// The arguments of ACCESS.
     AccessIn = 8 {
         mask: u32, padding: u32
     }
-    /// INIT, as far as it is used.
+    /// The part of INIT that is used.
     InitIn = 64 {
         major: u32, minor: u32, max_readahead: u32, flags: u32, flags2: u32, unused: [u32; 11]
     }
-    /// Answers INIT.
+    /// The reply to INIT.
     InitOut = 64 {
         major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16, congestion_threshold: u16,
         max_write: u32, time_gran: u32, max_pages: u16, map_alignment: u16, flags2: u32, max_stack_depth: u32,
@@ -164,19 +166,19 @@ wire! {
     IoctlIn = 32 {
         fh: u64, flags: u32, cmd: u32, arg: u64, in_size: u32, out_size: u32
     }
-    /// Answers IOCTL.
+    /// The reply to IOCTL.
     IoctlOut = 16 {
         result: i32, flags: u32, in_iovs: u32, out_iovs: u32
     }
-    /// POLL.
+    /// The arguments of POLL.
     PollIn = 24 {
         fh: u64, kh: u64, flags: u32, events: u32
     }
-    /// Answers POLL.
+    /// The reply to POLL.
     PollOut = 8 {
         revents: u32, padding: u32
     }
-    /// FALLOCATE.
+    /// The arguments of FALLOCATE.
     FallocateIn = 32 {
         fh: u64, offset: u64, length: u64, mode: u32, padding: u32
     }
@@ -184,15 +186,15 @@ wire! {
     LseekIn = 24 {
         fh: u64, offset: u64, whence: u32, padding: u32
     }
-    /// Answers LSEEK.
+    /// The reply to LSEEK.
     LseekOut = 8 {
         offset: u64
     }
-    /// COPY_FILE_RANGE.
+    /// The arguments of COPY_FILE_RANGE.
     CopyFileRangeIn = 56 {
         fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64
     }
-    /// STATX.
+    /// The arguments of STATX.
     StatxIn = 24 {
         getattr_flags: u32, reserved: u32, fh: u64, sx_flags: u32, sx_mask: u32
     }
@@ -206,7 +208,7 @@ wire! {
         u64, size: u64, blocks: u64, attributes_mask: u64, atime: SxTime, btime: SxTime, ctime: SxTime, mtime: SxTime,
         rdev_major: u32, rdev_minor: u32, dev_major: u32, dev_minor: u32, spare2: [u64; 14]
     }
-    /// Answers STATX.
+    /// The reply to STATX.
     StatxOut = 288 {
         attr_valid: u64, attr_valid_nsec: u32, flags: u32, spare: [u64; 2], stat: Statx
     }
@@ -214,7 +216,8 @@ wire! {
     Dirent = 24 {
         ino: u64, off: u64, namelen: u32, kind: u32
     }
-    /// Notification: forget attributes, and cached content from `off` on (negative: none) for `len` bytes (0: all).
+    /// Notification: forget attributes, and cached content from `off` on (negative: none) for `len`
+    /// bytes (0: all).
     NotifyInvalInode = 24 {
         ino: u64, off: i64, len: i64
     }

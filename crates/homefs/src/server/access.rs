@@ -1,4 +1,4 @@
-//! Whether somebody may open files by their names.
+//! Access checks: whether a process may open files by name.
 
 use super::creds::{Authority, Credentials};
 use crate::sys;
@@ -7,12 +7,13 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Which of these files, each with O_ flags, this process may not open, for want of rights (access(2)). Nothing is opened.
+/// Tells for each of these files, with O_ flags, whether this process lacks the rights to open it
+/// (access(2)). Nothing is opened.
 ///
 /// # Errors
 /// This process itself may not take on that identity.
 pub fn barred(who: &Credentials, files: &[(PathBuf, i32)]) -> Result<Vec<bool>> {
-    // A thread of its own: it takes on that identity for good.
+    // The thread is new, because it takes on the identity for good.
     let asked = std::thread::scope(|scope| {
         let ask = || {
             Authority::of_this_thread()?.assume(who)?;
@@ -26,13 +27,13 @@ pub fn barred(who: &Credentials, files: &[(PathBuf, i32)]) -> Result<Vec<bool>> 
 fn is_barred(path: &Path, flags: i32) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     let mode = match flags & libc::O_ACCMODE {
-        // Only the way there counts.
+        // Only the path there counts.
         _ if flags & libc::O_PATH != 0 => libc::F_OK,
         libc::O_RDONLY => libc::R_OK,
         libc::O_WRONLY => libc::W_OK,
         _ => libc::R_OK | libc::W_OK,
     };
-    // What has no name any more, or another's, is for others to find.
+    // A file whose name is gone, or is another file's, is found by the opener.
     matches!(sys::may(&path, mode), Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
 }
 
@@ -42,7 +43,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
-    /// Only the superuser can be somebody else.
+    /// Only the superuser can act as another user.
     #[test]
     fn rights_are_those_of_the_one_in_question() {
         if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! Attributes: reading and changing them.
+//! Reading and changing attributes.
 
 use super::dispatch::{Answer, Call, Outcome};
 use super::handles::Kind;
@@ -15,7 +15,7 @@ pub(super) fn stat(fd: impl AsFd) -> Result<Statx> {
     rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
 }
 
-/// The kernel's `new_encode_dev`.
+/// Encodes a device number as the kernel's `new_encode_dev` does.
 fn encode_device(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
@@ -57,7 +57,7 @@ impl Server {
         Answer::Attr(node.clone())
     }
 
-    /// Through the open file, if there is one: its name may be gone.
+    /// Reads attributes, through the open file if there is one: the name may be gone.
     fn stat_node(&self, node: &Arc<Node>, fh: Option<u64>) -> Result<Statx> {
         match fh.and_then(|fh| self.handles.get(fh, node.id).ok()) {
             Some(open) => stat(&*open.file),
@@ -94,7 +94,8 @@ impl Server {
         Ok(self.attr_answer(&call.node, call.stands_in, &stat, buf))
     }
 
-    /// Truncates a file that the room has not open. Another room's lease may make it wait: then another thread goes on with it.
+    /// Truncates a file that the room does not have open. Another room's lease may delay the call;
+    /// then another thread continues with it.
     fn truncate(
         self: &Arc<Self>,
         call: &Call<'_>,
@@ -125,11 +126,11 @@ impl Server {
         Ok(Some(Answer::Later))
     }
 
-    /// Owner, mode and times, in the order in which one cannot undo another.
+    /// Sets owner, mode and times, in an order in which none undoes another.
     fn set_rest(&self, set: &SetattrIn, fd: &OwnedFd) -> Result<()> {
         let has = |bit: u32| set.valid & bit != 0;
         if has(fattr::UID | fattr::GID) {
-            // The number that means "leave it" is nobody's; chown(2) has no way to ask for it.
+            // The id that means "no change" belongs to nobody; chown(2) cannot set it.
             if has(fattr::UID) && set.uid == u32::MAX || has(fattr::GID) && set.gid == u32::MAX {
                 return Err(Errno::INVAL);
             }

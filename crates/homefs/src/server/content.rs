@@ -1,8 +1,10 @@
-//! When a room may cache a file's content: under a lease that the server holds, or while only the room itself writes.
+//! When a room may cache a file's content: under a lease of the server, or while only the room
+//! itself writes.
 //!
-//! A read lease is refused while anybody has the file open or mapped for writing, and when it is held, a writer's open waits until the
-//! room has dropped what it cached. Leases are held while the room has the file open; between, nobody there reads the cached pages, and the
-//! marks (write, close after write) drop them when somebody at home changes the file.
+//! The kernel refuses a read lease while anybody has the file open or mapped for writing. While the
+//! lease is held, the open of a writer waits until the room has dropped its cache. Leases are held
+//! while the room has the file open. Between, no process there reads the cached pages, and the
+//! marks (write, close after write) drop them when a process at home changes the file.
 
 use super::leases::HeldLease;
 use super::nodes::Node;
@@ -13,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A file whose lease was broken is not leased again for this long, doubled with every break up to the longest.
+/// The time for which a file whose lease was broken is not leased again. It doubles with every
+/// break up to the longest.
 const CALM: Duration = Duration::from_millis(20);
 const CALM_LONGEST: Duration = Duration::from_secs(2);
 
@@ -22,25 +25,26 @@ enum Lease {
     #[default]
     None,
     Held(Arc<HeldLease>),
-    /// Somebody at home waits, or has waited long enough; the room has been told to forget and has not confirmed yet.
+    /// A process at home waits, or has waited long enough. The room was told to forget and has not
+    /// confirmed yet.
     Breaking(Arc<HeldLease>),
 }
 
-/// What is known of a file's content.
+/// The state of a file's content.
 #[derive(Default)]
 pub(super) struct Content {
     lease: Lease,
-    /// The room's read-only opens, by file handle.
+    /// The room's read-only opens, by handle.
     readers: Vec<u64>,
-    /// The room's opens for writing.
+    /// The number of the room's opens for writing.
     writers: u32,
-    /// When the first of those writers came, somebody at home could write too.
+    /// Whether a process at home could write, too, when the first of those writers came.
     shared: bool,
     calm_until: Option<Instant>,
     breaks: u32,
-    /// Leases that there were, the present one included.
+    /// The number of leases so far, the present one included.
     leases: u64,
-    /// The content was offered to the room under the present lease.
+    /// Whether the content was offered to the room under the present lease.
     pub(super) offered: bool,
 }
 
@@ -49,7 +53,7 @@ impl Content {
         self.calm_until.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// The file under the lease, and the lease's number.
+    /// Gives the file under the lease, and the lease's number.
     pub(super) fn leased(&self) -> Option<(Arc<OwnedFd>, u64)> {
         match &self.lease {
             Lease::Held(lease) if !lease.is_given_up() => Some((lease.file().clone(), self.leases)),
@@ -57,12 +61,12 @@ impl Content {
         }
     }
 
-    /// The content is what it was since this lease was taken.
+    /// Tells whether the content has not changed since this lease was taken.
     pub(super) fn is_leased(&self, number: u64) -> bool {
         matches!(&self.lease, Lease::Held(lease) if !lease.is_given_up()) && self.leases == number
     }
 
-    /// Content read now may stay in the room's cache.
+    /// Tells whether content read now may stay in the room's cache.
     fn is_covered(&self, node: &Node) -> bool {
         match &self.lease {
             Lease::Held(lease) => !lease.is_given_up(),
@@ -73,7 +77,8 @@ impl Content {
 }
 
 impl Server {
-    /// Has somebody broken this lease? Then the room must forget the content, and the lease goes when it has.
+    /// Checks whether a process waits for the lease. If so, the room is told to forget the content,
+    /// and the lease is given up after that.
     pub(super) fn look_at_lease(&self, node: &Arc<Node>) {
         let mut content = lock(&node.content);
         let Lease::Held(lease) = &content.lease else { return };
@@ -85,13 +90,13 @@ impl Server {
         content.calm_until = Some(Instant::now() + calm);
         content.breaks += 1;
         content.offered = false;
-        // The list's lock is held across the sending, so that the room's answer finds the entry.
+        // The lock is held during the sending, so that the room's answer finds the entry.
         let mut breaking = lock(&self.breaking);
         let seq = self.emit(node, Change::Content);
         breaking.push((seq, node.clone()));
     }
 
-    /// The room has applied all invalidations up to `seq`.
+    /// Notes that the room has applied all invalidations up to `seq`.
     pub fn applied(&self, seq: u64) {
         let ready: Vec<_> = lock(&self.breaking).extract_if(.., |(s, _)| *s <= seq).collect();
         for (_, node) in ready {
@@ -102,7 +107,8 @@ impl Server {
         }
     }
 
-    /// The room opened the file read-only; false if its content must not be cached through this open.
+    /// Notes that the room has opened the file read-only. Returns false if the content must not be
+    /// cached through this open.
     pub(super) fn reader_opened(&self, node: &Arc<Node>, fh: u64, file: &Arc<OwnedFd>) -> bool {
         let mut content = lock(&node.content);
         let covered = content.is_covered(node) || (node.is_watched() && self.try_lease(node, &mut content, Some(file)));
@@ -110,8 +116,9 @@ impl Server {
         covered
     }
 
-    /// The room is about to open the file for writing (or truncate it): its own lease must not be in the way.
-    /// False if the file must not be cached through that open, because somebody at home writes as well.
+    /// Prepares for an open for writing (or a truncation) by the room: the server's own lease must
+    /// not be in the way. Returns false if the file must not be cached through that open, because a
+    /// process at home writes as well.
     pub(super) fn writer_comes(&self, node: &Arc<Node>, path_fd: &OwnedFd) -> bool {
         let mut content = lock(&node.content);
         if content.writers == 0 {
@@ -129,25 +136,26 @@ impl Server {
         content.is_covered(node)
     }
 
-    /// The room begins to write: from here on it is heard when somebody else opens the file.
+    /// Starts to listen for opens of the file by others, because the room begins to write.
     fn hear_of_opens(&self, node: &Node, path_fd: &OwnedFd) -> bool {
         node.opened_elsewhere.store(false, Ordering::Relaxed);
         node.is_watched() && self.authority.with_own_rights(|| self.watch.opens(path_fd, true)) == Ok(true)
     }
 
-    /// A file that the room has just made is open for writing; nobody else can have it yet.
-    /// False if it must not be cached all the same.
+    /// Notes that a file that the room has just made is open for writing. No other process can have
+    /// it yet. Returns false if it must not be cached all the same.
     pub(super) fn writer_made_it(&self, node: &Arc<Node>, path_fd: &OwnedFd) -> bool {
         let mut content = lock(&node.content);
         if content.writers == 0 {
-            // No probe: it would break the open that made it. Somebody who opened the file in the moment since is not noticed.
+            // No probe: it would break the open that made the file. An open by another process in
+            // the moment since is missed.
             content.shared = !self.hear_of_opens(node, path_fd);
         }
         content.writers += 1;
         content.is_covered(node)
     }
 
-    /// An open for writing ended, or came to nothing.
+    /// Notes that an open for writing has ended, or has failed.
     pub(super) fn writer_gone(&self, node: &Arc<Node>) {
         let mut content = lock(&node.content);
         content.writers = content.writers.saturating_sub(1);
@@ -161,7 +169,7 @@ impl Server {
         }
     }
 
-    /// A read-only open ended.
+    /// Notes that a read-only open has ended.
     pub(super) fn reader_gone(&self, node: &Arc<Node>, fh: u64) {
         let mut content = lock(&node.content);
         content.readers.retain(|id| *id != fh);
@@ -170,7 +178,7 @@ impl Server {
         }
     }
 
-    /// The lease ends, and the room is not told to forget.
+    /// Ends the lease without telling the room to forget.
     fn end_lease(&self, node: &Node, content: &mut Content) {
         if std::mem::take(&mut content.offered) {
             self.withdraw(node);
@@ -184,7 +192,8 @@ impl Server {
         }
     }
 
-    /// The room reads through its cache: false if what is read now must be forgotten after the reply.
+    /// Tells whether the room may cache what it reads now. If not, it must be told to forget after
+    /// the reply.
     pub(super) fn may_cache_read(&self, node: &Arc<Node>) -> bool {
         let mut content = lock(&node.content);
         content.is_covered(node) || self.try_lease(node, &mut content, None)
@@ -205,7 +214,8 @@ impl Server {
         true
     }
 
-    /// A lease would be granted: nobody has the file open or mapped for writing.
+    /// Tells whether no process has the file open or mapped for writing, so that a lease would be
+    /// granted.
     fn nobody_writes(&self, path_fd: &OwnedFd) -> bool {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME;
         let probe = || super::nodes::reopen(path_fd, flags).is_ok_and(|file| self.leases.probe(&file, 0));

@@ -1,4 +1,4 @@
-//! Making files and opening them at once.
+//! Creating files and opening them in one request.
 
 use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::files::Wanted;
@@ -11,8 +11,15 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// How often a name is tried that is made and removed by others meanwhile.
+/// How often a name is tried that others create and remove meanwhile.
 const CREATE_TRIES: usize = 8;
+
+/// A file to create.
+struct Creation<'a> {
+    name: &'a CStr,
+    create: &'a CreateIn,
+    who: &'a Credentials,
+}
 
 impl Server {
     pub(super) fn create(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -21,15 +28,16 @@ impl Server {
         let exclusive = OFlags::from_bits_retain(create.flags).contains(OFlags::EXCL);
         let dir_fd = self.watched_path(&call.node)?;
         let who = self.assume(call)?;
+        let creation = Creation { name, create: &create, who: &who };
         for _ in 0..CREATE_TRIES {
             self.authority.assume(&who)?;
             self.authority.set_umask(create.umask)?;
-            match self.create_new(call, &dir_fd, name, &create, &who, buf) {
+            match self.create_new(call, &dir_fd, &creation, buf) {
                 Err(Refused(Errno::EXIST)) if !exclusive => {}
                 done => return done,
             }
             self.authority.assume(&who)?;
-            match self.open_existing(call, &dir_fd, name, &create, &who, buf) {
+            match self.open_existing(call, &dir_fd, &creation, buf) {
                 Err(Refused(Errno::NOENT)) => {}
                 done => return done,
             }
@@ -37,15 +45,8 @@ impl Server {
         Err(Refused(Errno::BUSY))
     }
 
-    fn create_new(
-        &self,
-        call: &Call<'_>,
-        dir_fd: &OwnedFd,
-        name: &CStr,
-        create: &CreateIn,
-        who: &Credentials,
-        buf: &mut ReplyBuf,
-    ) -> Outcome {
+    fn create_new(&self, call: &Call<'_>, dir_fd: &OwnedFd, creation: &Creation<'_>, buf: &mut ReplyBuf) -> Outcome {
+        let Creation { name, create, who } = *creation;
         let wanted = Wanted::of(create.flags);
         let flags =
             (wanted.flags - OFlags::APPEND) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -54,7 +55,7 @@ impl Server {
         self.made_open(call, file, wanted, who, buf)
     }
 
-    /// A file that was just made and is open: its entry and its handle.
+    /// Replies with the entry and the handle of a file that was just made and is open.
     fn made_open(
         &self,
         call: &Call<'_>,
@@ -78,16 +79,15 @@ impl Server {
         Ok(Answer::Entry { dir: call.node.clone(), node: Some(node) })
     }
 
-    /// The name that was to be made is there already.
+    /// Opens the file that already has the name.
     fn open_existing(
         self: &Arc<Self>,
         call: &Call<'_>,
         dir_fd: &OwnedFd,
-        name: &CStr,
-        create: &CreateIn,
-        who: &Credentials,
+        creation: &Creation<'_>,
         buf: &mut ReplyBuf,
     ) -> Outcome {
+        let Creation { name, create, who } = *creation;
         let wanted = Wanted::of(create.flags);
         let (node, entry) = self.child(&call.node, dir_fd, name)?;
         let path = self.path(&node)?;

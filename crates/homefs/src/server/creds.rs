@@ -1,27 +1,30 @@
-//! Whose rights a request has: the thread that runs it takes the caller's file-system identity.
+//! The rights of a request: the thread that runs it takes on the file-system identity of the
+//! caller.
 
 use super::sys::{self, Caps};
 use rustix::io::{Errno, Result};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A process' identity as far as files matter.
+/// The identity of a process, as far as files matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// File-system user id.
     pub uid: u32,
     /// File-system group id.
     pub gid: u32,
-    /// Supplementary groups.
+    /// Ids of the supplementary groups.
     pub groups: Arc<[u32]>,
-    /// Effective capabilities, one bit each (`CapEff` of `/proc/PID/status`); 0 for an ordinary user.
+    /// Effective capabilities, one bit each (`CapEff` of `/proc/PID/status`); 0 for an ordinary
+    /// user.
     pub caps: u64,
 }
 
-/// Knows whose bodies the room hosts.
+/// Knows the processes whose bodies the room hosts.
 pub trait Callers: Send + Sync {
-    /// Credentials of a process that is really hosted in the room and of which a request with these ids can come; `None` refuses it.
-    /// `tid` is the thread, in home's numbers, or 0 where the kernel asks on behalf of nobody in particular.
+    /// Gives the credentials of a process that the room really hosts and that may send a request
+    /// with these ids. `None` refuses the request. `tid` is the thread, in home's numbers, or 0 if
+    /// the kernel asks on behalf of no thread.
     fn credentials(&self, tid: u32, uid: u32, gid: u32) -> Option<Credentials>;
 }
 
@@ -37,7 +40,7 @@ thread_local! {
     static IDENTITY: RefCell<Identity> = RefCell::default();
 }
 
-/// What the steward itself may do; the most that any caller can be given.
+/// The capabilities of the steward itself: the most that any caller can be given.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Authority(Caps);
 
@@ -46,14 +49,14 @@ impl Authority {
         sys::capabilities().map(Authority)
     }
 
-    /// From here on this thread acts as the caller.
+    /// Makes this thread act as the caller from now on.
     pub(super) fn assume(self, who: &Credentials) -> Result<()> {
         IDENTITY.with_borrow_mut(|now| {
             let same = now.ids.as_ref().is_some_and(|(u, g, groups)| {
                 (*u, *g) == (who.uid, who.gid) && (Arc::ptr_eq(groups, &who.groups) || *groups == who.groups)
             });
             if !same {
-                // Changing ids takes capabilities that the previous caller may not have had.
+                // Changing ids needs capabilities that the previous caller may not have had.
                 sys::set_effective(self.0, u64::MAX)?;
                 (now.ids, now.effective) = (None, None);
                 sys::set_ids(who.uid, who.gid, &who.groups)?;
@@ -63,24 +66,25 @@ impl Authority {
         })
     }
 
-    /// From here on this thread has all of the steward's capabilities: for marks, handles and leases, never for names and data.
+    /// Gives this thread all of the steward's capabilities: for marks, handles and leases, never
+    /// for names and data.
     pub(super) fn resume(self) -> Result<()> {
         IDENTITY.with_borrow_mut(|now| now.become_effective(self.0, u64::MAX))
     }
 
-    /// Does `work` with all of the steward's capabilities; afterwards this thread acts as it did before.
+    /// Runs `work` with all of the steward's capabilities. Afterwards this thread acts as before.
     pub(super) fn with_own_rights<T>(self, work: impl FnOnce() -> T) -> Result<T> {
         let before = IDENTITY.with_borrow(|now| now.effective);
         self.resume()?;
         let done = work();
-        // A thread that has acted for nobody yet keeps its own.
+        // A thread that has not acted for a caller yet keeps its own capabilities.
         if let Some(before) = before {
             IDENTITY.with_borrow_mut(|now| now.become_effective(self.0, before))?;
         }
         Ok(done)
     }
 
-    /// The next file that this thread makes gets this umask.
+    /// Sets the umask for the next file that this thread makes.
     pub(super) fn set_umask(self, mask: u32) -> Result<()> {
         IDENTITY.with_borrow_mut(|now| {
             if !now.prepared {

@@ -1,27 +1,30 @@
-//! Who waits for whose record lock. Home's kernel sees locks of open files here, one for each owner in the room, and looks for no deadlocks among those (posix_locks_deadlock in fs/locks.c):
-//! so it is done here, for owners of this room. (The kernel looks again at each lock that has to be waited for, one after the other; here all of them are looked at, once.)
+//! Deadlock detection for record locks. To home's kernel these are locks of open files, one for
+//! each owner in the room, among which the kernel looks for no deadlocks (posix_locks_deadlock in
+//! fs/locks.c). So this module does, for owners of this room. (The kernel looks again at each lock
+//! for which an owner waits, one after the other; this module looks at all of them once.)
 
 use super::lock;
 use super::locks::{LockedRange, Locks};
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
 
-/// A lock that an owner waits for.
+/// A lock for which an owner waits.
 #[derive(Clone, Copy)]
 pub(super) struct Awaited {
-    /// Of which file.
+    /// Node of the file.
     pub(super) node: u64,
-    /// What of it.
+    /// Range of the lock.
     pub(super) range: LockedRange,
-    /// The request that waits.
+    /// The waiting request.
     pub(super) unique: u64,
 }
 
 impl Locks {
-    /// `owner` is going to wait.
+    /// Notes that `owner` is about to wait.
     ///
     /// # Errors
-    /// EDEADLK: somebody who holds a part of it waits for `owner`, or for somebody who does.
+    /// EDEADLK: an owner that holds a part of the range waits for `owner`, directly or through
+    /// others.
     pub(super) fn wait(&self, owner: u64, awaited: Awaited) -> Result<()> {
         let mut waiting = lock(&self.waiting);
         let (mut left, mut seen) = (vec![(owner, awaited)], HashSet::new());
@@ -39,7 +42,7 @@ impl Locks {
         Ok(())
     }
 
-    /// It has the lock, or gave up.
+    /// Notes that the owner has the lock, or has given up.
     pub(super) fn waited(&self, owner: u64, unique: u64) {
         let mut waiting = lock(&self.waiting);
         if waiting.get(&owner).is_some_and(|awaited| awaited.unique == unique) {

@@ -12,10 +12,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 const LISTING_BYTES: usize = 32 << 10;
-/// `linux_dirent64` up to the name.
+/// Bytes of `linux_dirent64` before the name.
 const HEAD_BYTES: usize = 19;
 
-/// Entries read from a directory and not yet given to the room.
+/// Entries that were read from a directory and not yet given to the room.
 #[derive(Default)]
 pub(super) struct Listing {
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ struct Entry<'a> {
 }
 
 impl Listing {
-    /// Goes to the entry behind `cookie`.
+    /// Moves to the entry behind `cookie`.
     fn seek(&mut self, dir: &OwnedFd, cookie: u64) -> Result<()> {
         if cookie != self.cookie {
             self.bytes.clear();
@@ -44,7 +44,7 @@ impl Listing {
         Ok(())
     }
 
-    /// The next entry, if there is one; [`Listing::advance`] takes it off.
+    /// Gives the next entry, if there is one; [`Listing::advance`] removes it.
     fn peek(&mut self, dir: &OwnedFd) -> Result<Option<Entry<'_>>> {
         if self.at == self.bytes.len() {
             self.bytes.resize(LISTING_BYTES, 0);
@@ -129,7 +129,8 @@ impl Server {
             }
             let at = buf.len();
             let is_dot = matches!(entry.name.to_bytes(), b"." | b"..");
-            // Entries that this user may not look up, or that are gone, are listed without more.
+            // Entries that this user may not look up, or that are gone, are listed without
+            // attributes.
             let child = (!is_dot)
                 .then(|| self.authority.assume(&open.opener).and_then(|()| self.child(&call.node, &dir_fd, entry.name)))
                 .and_then(Result::ok);

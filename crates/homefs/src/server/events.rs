@@ -1,8 +1,10 @@
-//! What others change at home: fanotify marks on the inodes that the room knows, and the invalidations that follow.
+//! Changes that others make at home: fanotify marks on the inodes that the room knows, and the
+//! invalidations that follow.
 //!
-//! The kernel queues an event before the call that caused it returns. So whoever learnt of a change learnt it after the event was
-//! queued, and emptying the queue before every message to the room puts the invalidation first. What this process changes itself is
-//! the room's own doing, which the room's kernel has taken into account.
+//! The kernel queues an event before the call that caused it returns. Whatever a process has learnt
+//! of a change, it learnt after the event was queued. Emptying the queue before every message to
+//! the room therefore puts the invalidation first. Changes by this process are the room's own,
+//! which the room's kernel has taken into account.
 
 use super::nodes::{Node, Nodes};
 use super::{Change, Export, lock, proc_path, sys};
@@ -11,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What is heard of a file; also opens, while the room has it open for writing.
+/// Events of a file. Opens are added while the room has the file open for writing.
 const FILE_EVENTS: u64 = libc::FAN_MODIFY | libc::FAN_ATTRIB | libc::FAN_CLOSE_WRITE;
 const DIR_EVENTS: u64 = libc::FAN_ATTRIB
     | libc::FAN_CREATE
@@ -21,12 +23,12 @@ const DIR_EVENTS: u64 = libc::FAN_ATTRIB
     | libc::FAN_ONDIR;
 const NAME_EVENTS: u64 = libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO;
 
-/// Since Linux 5.17: events on names also carry the inode named.
+/// Since Linux 5.17: events on names also carry the named inode.
 const FAN_REPORT_TARGET_FID: u32 = 0x1000;
 const INFO_FID: u8 = 1;
 const INFO_DFID_NAME: u8 = 2;
 const INFO_DFID: u8 = 3;
-/// Event metadata, then information records (`fanotify(7)`).
+/// Bytes of an event's metadata, before its information records (`fanotify(7)`).
 const METADATA_BYTES: usize = 24;
 
 /// The event queue.
@@ -45,7 +47,7 @@ impl Events {
             | libc::FAN_REPORT_DIR_FID
             | libc::FAN_REPORT_NAME
             | FAN_REPORT_TARGET_FID;
-        // SAFETY: numbers only.
+        // SAFETY: the call takes only numbers.
         let fd = unsafe { libc::fanotify_init(flags, (libc::O_RDONLY | libc::O_CLOEXEC) as u32) };
         if fd < 0 {
             return Err(sys::last_errno());
@@ -62,7 +64,7 @@ impl Events {
         self.change_mark(libc::FAN_MARK_REMOVE, path_fd, is_dir)
     }
 
-    /// Hears of opens of this file, too, or no more.
+    /// Starts or stops to listen for opens of this file.
     pub(super) fn mark_opens(&self, path_fd: &OwnedFd, on: bool) -> Result<(), Errno> {
         self.change_mask(if on { libc::FAN_MARK_ADD } else { libc::FAN_MARK_REMOVE }, path_fd, libc::FAN_OPEN)
     }
@@ -79,25 +81,25 @@ impl Events {
         if done < 0 { Err(sys::last_errno()) } else { Ok(()) }
     }
 
-    /// Reads what there is without waiting; 0 if there is nothing.
+    /// Reads events without waiting; 0 if there are none.
     pub(super) fn read(&self, buf: &mut [u8]) -> usize {
         match rustix::io::read(&self.fd, buf) {
             Ok(bytes) => bytes,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(errno) => {
-                tracing::error!(%errno, "events of the home's files cannot be read");
+                tracing::error!(%errno, "cannot read the events of home's files");
                 0
             }
         }
     }
 
-    /// A second descriptor of the queue, to wait on.
+    /// Duplicates the queue's descriptor, to wait on it.
     pub(super) fn listener(&self) -> std::io::Result<OwnedFd> {
         self.fd.try_clone()
     }
 }
 
-/// Waits until there is an event, or something comes on `stop`; true in the latter case.
+/// Waits until there is an event, or until `stop` is readable; returns true in the latter case.
 pub(super) fn wait(events: &OwnedFd, stop: &OwnedFd) -> bool {
     use rustix::event::{PollFd, PollFlags, poll};
     let mut fds = [PollFd::new(events, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
@@ -107,18 +109,18 @@ pub(super) fn wait(events: &OwnedFd, stop: &OwnedFd) -> bool {
     }
 }
 
-/// One event, as far as it matters here.
+/// The part of an event that matters here.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Event<'a> {
     mask: u64,
     pid: i32,
-    /// Directory and name.
+    /// Directory and name of the event.
     entry: Option<(Inode<'a>, &'a [u8])>,
     /// The inode itself.
     inode: Option<Inode<'a>>,
 }
 
-/// An inode as fanotify names it: its file system, and its handle with the type first.
+/// An inode as fanotify identifies it: its file system, and its handle with the type first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Inode<'a> {
     fsid: [u8; 8],
@@ -126,7 +128,7 @@ struct Inode<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Splits the first event off what was read.
+    /// Splits the first event off the bytes.
     pub(super) fn split(bytes: &'a [u8]) -> Option<(Event<'a>, &'a [u8])> {
         let len = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
         let (event, rest) = bytes.split_at_checked(len)?;
@@ -172,14 +174,15 @@ impl<'a> Event<'a> {
         self.mask & libc::FAN_Q_OVERFLOW != 0
     }
 
-    /// What the room must forget because of this event.
+    /// Lists what the room must forget because of this event.
     pub(super) fn changes(&self, exports: &[Export], nodes: &Nodes, own_pid: i32) -> Vec<(Arc<Node>, Change)> {
         if self.is_overflow() {
             return everything(exports, nodes);
         }
         let mut found = Vec::new();
         for (index, export) in exports.iter().enumerate() {
-            // Two mounts of one file system are two caches: what the room did through one is news to the other.
+            // Two mounts of one file system are two caches: changes that the room made through one
+            // are new to the other.
             if self.pid == own_pid && !export.shares_file_system {
                 continue;
             }
@@ -205,7 +208,7 @@ impl<'a> Event<'a> {
 }
 
 fn everything(exports: &[Export], nodes: &Nodes) -> Vec<(Arc<Node>, Change)> {
-    tracing::warn!("the queue of file events ran over: the room forgets all it has cached");
+    tracing::warn!("the queue of file events overflowed; the room forgets everything it has cached");
     let mut found = Vec::new();
     for (index, export) in exports.iter().enumerate() {
         found.push((export.root.clone(), Change::AllNames));
@@ -214,7 +217,8 @@ fn everything(exports: &[Export], nodes: &Nodes) -> Vec<(Arc<Node>, Change)> {
     found
 }
 
-/// Marks an inode and remembers it; a second thread waits, so that nobody takes an inode for watched that is not yet.
+/// Marks an inode and remembers it; a second thread waits, so that nobody takes an inode for
+/// watched that is not yet.
 pub(super) struct Watch {
     events: Option<Events>,
     turn: std::sync::Mutex<()>,
@@ -229,13 +233,16 @@ impl Watch {
         self.events.as_ref()
     }
 
-    /// Watches a node from here on; needs the steward's own capabilities. A failure leaves it uncached.
+    /// Watches a node from here on; needs the steward's own capabilities. A failure leaves it
+    /// uncached.
     pub(super) fn begin(&self, node: &Node, path_fd: &OwnedFd) {
         let Some(events) = &self.events else { return };
         let _turn = lock(&self.turn);
         match events.mark(path_fd, node.is_dir()) {
             Ok(()) => node.set_watched(),
-            Err(errno) => tracing::debug!(node = node.id, %errno, "cannot be watched, so is not cached"),
+            Err(errno) => {
+                tracing::debug!(node = node.id, %errno, "the file cannot be watched, so rooms do not cache it")
+            }
         }
     }
 
@@ -244,7 +251,7 @@ impl Watch {
         self.events.as_ref().is_some_and(|events| events.mark_opens(path_fd, on).is_ok())
     }
 
-    /// Stops watching, unless the inode has become known again meanwhile.
+    /// Stops watching a node, unless the inode has become known again meanwhile.
     pub(super) fn end(&self, node: &Node, known_again: impl FnOnce() -> bool, path_fd: &OwnedFd) {
         let Some(events) = &self.events else { return };
         let _turn = lock(&self.turn);

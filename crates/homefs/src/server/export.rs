@@ -1,4 +1,4 @@
-//! What is exported: one mounted file system each, without what is mounted below it.
+//! Exports: mounted file systems, each without what is mounted below it.
 
 use super::nodes::{Node, Nodes, reopen};
 use super::{ServeError, sys};
@@ -10,24 +10,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A mount of the home that is to be seen in rooms.
+/// A mount of home that rooms can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Where it is mounted (absolute).
+    /// Mount point, an absolute path.
     pub path: PathBuf,
 }
 
 pub(super) struct OpenExport {
-    /// Where it is mounted.
+    /// Mount point of the export.
     pub(super) path: PathBuf,
-    /// A private copy of the mount: walking in it never leaves the file system, and what other mounts cover is seen. O_PATH. A directory, or
-    /// the file that is mounted on another.
+    /// A private copy of the mount, O_PATH: a directory, or the file that is mounted on another.
+    /// Paths in it never leave the file system, and reach what other mounts cover.
     pub(super) tree: Arc<OwnedFd>,
-    /// The same opened for reading: handles are opened through it.
+    /// The same opened for reading, through which handles are opened.
     pub(super) any: OwnedFd,
     pub(super) root: Arc<Node>,
     pub(super) fsid: [u8; 8],
-    /// Another export shows the same file system.
+    /// Whether another export shows the same file system.
     pub(super) shares_file_system: bool,
 }
 

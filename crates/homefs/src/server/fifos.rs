@@ -1,4 +1,5 @@
-//! FIFOs that a room opened by path, through their stand-ins: opened, read and written here, each on a thread of its own.
+//! FIFOs that a room opened by path, through their stand-ins. They are opened, read and written
+//! here, each on a thread of its own.
 
 use super::Server;
 use super::dispatch::{Answer, Call, Outcome, Refused};
@@ -11,10 +12,10 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Flags with which readers and writers of one stand-in do not hold each other up.
+/// Flags with which readers and writers of one stand-in do not block each other.
 const STREAM_FLAGS: u32 = fopen::DIRECT_IO | fopen::STREAM | fopen::PARALLEL_DIRECT_WRITES | fopen::NOFLUSH;
 
-/// Attributes of a stand-in: a regular file, larger than most writes.
+/// Changes attributes into those of a stand-in: a regular file, larger than most writes.
 pub(super) fn disguise(attr: &mut crate::proto::Attr) {
     attr.mode = (attr.mode & !libc::S_IFMT) | libc::S_IFREG;
     attr.size = STANDIN_BYTES;
@@ -31,7 +32,7 @@ impl Server {
         self.later(call, move |server, node, buf| {
             server.authority.assume(&opener)?;
             let file = Arc::new(reopen(&path, flags)?);
-            // Each read and write says itself whether it waits.
+            // Each read and write request tells itself whether it waits.
             rustix::fs::fcntl_setfl(&*file, flags - OFlags::NONBLOCK)?;
             let fh = server.handles.next();
             server.handles.insert(fh, Open { node: node.clone(), file, kind: Kind::Stream, opener })?;
@@ -67,7 +68,8 @@ impl Server {
             if !waits && !is_ready(&open.file, PollFlags::OUT)? {
                 return Err(Refused(Errno::AGAIN));
             }
-            // Ready means room for one atomic piece (PIPE_BUF), which is what a writer that does not wait gets.
+            // A writable FIFO has space for one atomic piece (PIPE_BUF), which is what a writer
+            // that does not wait gets.
             let piece = if waits { data.len() } else { data.len().min(libc::PIPE_BUF) };
             let size = rustix::io::write(&*open.file, &data[..piece])?;
             buf.push(&WriteOut { size: size as u32, padding: 0 });

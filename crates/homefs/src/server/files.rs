@@ -4,7 +4,7 @@ use super::dispatch::{Answer, Call, Outcome, Refused};
 use super::handles::{Kind, Open};
 use super::nodes::{Node, reopen};
 use super::{Change, Credentials, Server, lock, sys};
-use crate::programs::begins_at_home;
+use crate::programs::{Ids, begins_at_home};
 use crate::proto::{
     self, CopyFileRangeIn, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, MAX_IO_BYTES, OpenIn, OpenOut, ReadIn,
     ReleaseIn, ReplyBuf, WriteIn, WriteOut, fopen,
@@ -16,10 +16,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Flags of an open that matter at home. O_APPEND is applied write by write, O_DIRECT is the room's kernel's affair.
+/// Flags of an open that matter at home. O_APPEND is applied to each write; the room's kernel
+/// handles O_DIRECT.
 const KEPT_FLAGS: OFlags = OFlags::TRUNC.union(OFlags::SYNC).union(OFlags::DSYNC);
 
-/// How a file is to be opened.
+/// The way in which a file is to be opened.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) flags: OFlags,
@@ -41,23 +42,24 @@ impl Wanted {
         self.flags & (OFlags::APPEND | OFlags::ACCMODE) == OFlags::APPEND | OFlags::WRONLY
     }
 
-    /// Opens with this thread's rights; a lease of somebody else's is EAGAIN unless waiting is wanted.
+    /// Opens with this thread's rights. If another process has a lease, this fails with EAGAIN
+    /// unless `waits`.
     fn reopen(self, path: &OwnedFd, waits: bool) -> Result<OwnedFd> {
         let pause = if waits { OFlags::empty() } else { OFlags::NONBLOCK };
         match reopen(path, (self.flags - OFlags::APPEND) | pause) {
-            // An append-only file (chattr +a).
+            // The file is append-only (chattr +a).
             Err(Errno::PERM) if self.flags.contains(OFlags::APPEND) => reopen(path, self.flags | pause),
             other => other,
         }
     }
 }
 
-/// A file, as its file system numbers it.
+/// A file, by its file system and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     /// Device number of the file system.
     pub device: u64,
-    /// Inode number.
+    /// Inode number of the file.
     pub inode: u64,
 }
 
@@ -70,7 +72,7 @@ impl Server {
         let wanted = Wanted::of(flags);
         let path = self.watched_path(&call.node)?;
         let who = self.assume(call)?;
-        if flags & proto::FMODE_EXEC != 0 && begins_at_home(&path, (who.uid, who.gid)) {
+        if flags & proto::FMODE_EXEC != 0 && begins_at_home(&path, Ids { uid: who.uid, gid: who.gid }) {
             return Err(Refused(Errno::from_raw_os_error(proto::BEGINS_AT_HOME)));
         }
         match self.open_node(&call.node, &path, wanted, &who, false) {
@@ -131,7 +133,8 @@ impl Server {
         who: &Credentials,
     ) -> Result<OpenOut> {
         let fh = self.handles.next();
-        // Appended bytes land where the home's end of file is: not where the room's kernel would cache them.
+        // Appended bytes go to the end of file at home, which may differ from where the room's
+        // kernel would cache them.
         let cached = cached && !wanted.only_appends();
         let kind = Kind::Writer { cached, appends: Default::default() };
         let open = Open { node: node.clone(), file, kind, opener: who.clone() };
@@ -153,7 +156,8 @@ impl Server {
         Ok(if keep { Answer::Plain } else { Answer::Uncached(call.node.clone()) })
     }
 
-    /// This thread acts as whoever writes; writes by threads unknown to the home (the kernel's own) are the opener's.
+    /// Makes this thread act as the writer. Writes by threads that home does not know (the kernel's
+    /// own) run as the opener.
     fn assume_writer(&self, call: &Call<'_>, open: &Open) -> Result<()> {
         let header = &call.request.header;
         let who = self.callers.credentials(header.pid, header.uid, header.gid);
@@ -176,7 +180,8 @@ impl Server {
             let size = sys::write_at(open.file.as_fd(), data, -1, libc::RWF_APPEND)?;
             let end = rustix::fs::tell(&*open.file)?;
             if end != write.offset + size as u64 {
-                // Others had appended: the room's kernel may have cached these bytes at the wrong place.
+                // Others had appended, so the room's kernel may have cached these bytes at the
+                // wrong place.
                 self.emit(&call.node, Change::Content);
             }
             size
@@ -194,21 +199,22 @@ impl Server {
         Ok(Answer::Plain)
     }
 
-    /// The access modes with which a user's programs of the room have this file (device and inode) open, each of them for writing. The room does
-    /// not say them: they are those of home's own open files.
+    /// Gives the access modes with which a user's programs in the room have this file open for
+    /// writing. The modes are those of home's own open files; the room does not report them.
     pub fn written_modes(&self, file: FileId, uid: u32) -> Vec<OFlags> {
-        let all =
-            self.handles.written((file.device, file.inode)).into_iter().filter(|(_, open)| open.opener.uid == uid);
+        let all = self.handles.written(file.device, file.inode).into_iter().filter(|(_, open)| open.opener.uid == uid);
         all.filter_map(|(_, open)| rustix::fs::fcntl_getfl(&*open.file).ok()).map(|had| had & OFlags::ACCMODE).collect()
     }
 
-    /// A process that had these files open for writing (device and inode; once for each time) has left the room, which says so too, but later: nobody can run them until then. If
-    /// others there have opened one of them, it stays as it is; so do those with locks, which may have gone along.
+    /// Closes files that a process had open for writing (device and inode, once for each open) and
+    /// that has left the room. The room reports the closes itself, but later; until then no process
+    /// could execute the files. A file that others there have opened stays open, and so do files
+    /// with locks, which may have moved along.
     pub fn let_go_written(&self, files: &[(u64, u64)]) {
         let distinct: BTreeSet<(u64, u64)> = files.iter().copied().collect();
         for which in distinct {
             let had = files.iter().filter(|file| **file == which).count();
-            let open = self.handles.written(which);
+            let open = self.handles.written(which.0, which.1);
             let locked = |fh: u64| self.locks.is_locked_through(fh) || self.locks.is_given(fh);
             if had != open.len() || open.iter().any(|(fh, _)| locked(*fh)) {
                 continue;
@@ -220,14 +226,15 @@ impl Server {
         }
     }
 
-    /// What is to be done when an open file is gone from the table.
+    /// Cleans up after an open file has been removed from the table.
     pub(super) fn closed(&self, fh: u64, open: Arc<Open>) {
         let node = open.node.clone();
         self.locks.release_handle(node.id, fh);
         match open.kind {
             Kind::Reader { .. } => self.reader_gone(&node, fh),
             Kind::Writer { .. } => {
-                // The descriptor first: while it is open for writing no lease can be had.
+                // The descriptor is closed first: while it is open for writing, no lease is
+                // granted.
                 drop(open);
                 self.writer_gone(&node);
             }
@@ -291,7 +298,8 @@ impl Server {
         Ok(Answer::Plain)
     }
 
-    /// Goes on with a request on a thread of its own, because it may wait for somebody else. The room can interrupt it.
+    /// Continues with a request on a thread of its own, because it may wait for others. The room
+    /// can interrupt it.
     pub(super) fn later(
         self: &Arc<Self>,
         call: &Call<'_>,
@@ -314,14 +322,15 @@ impl Server {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("waits".into()).spawn(run) {
-            tracing::error!(%error, "no thread for a request that may wait");
+            tracing::error!(%error, "cannot start a thread for a request that may wait");
             self.waiting.end(mount, unique);
             self.refuse(mount, unique, Errno::NOMEM);
         }
     }
 }
 
-/// Reads until the space is full or the file ends: a short answer means the end of the file to the kernel.
+/// Reads until the space is full or the file ends: to the kernel a short reply means the end of the
+/// file.
 fn read_fully(file: &OwnedFd, space: &mut [u8], offset: u64) -> Result<usize> {
     let mut filled = 0;
     while filled < space.len() {

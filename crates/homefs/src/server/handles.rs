@@ -1,4 +1,4 @@
-//! What the room has open: the numbers that the home gave out for open files and directories.
+//! The open files of the room: the handles that home gave out for open files and directories.
 
 use super::creds::Credentials;
 use super::dirs::Listing;
@@ -16,33 +16,34 @@ pub(super) struct Open {
     pub(super) node: Arc<Node>,
     pub(super) file: Arc<OwnedFd>,
     pub(super) kind: Kind,
-    /// Who opened it: writes by threads that the home does not know run as this one.
+    /// The credentials of the opener. Writes by threads that home does not know run with them.
     pub(super) opener: Credentials,
 }
 
 #[derive(Clone)]
 pub(super) enum Kind {
-    /// Read-only; cached says whether the room's kernel keeps what it reads.
+    /// Open read-only; `cached` tells whether the room's kernel keeps what it reads.
     Reader {
         cached: bool,
     },
-    /// Open for writing, and perhaps for reading; cached as above. The lock orders appends.
+    /// Open for writing, and perhaps for reading. The lock orders appends.
     Writer {
         cached: bool,
         appends: Arc<Mutex<()>>,
     },
     Dir(Arc<Mutex<Listing>>),
-    /// A FIFO, through its stand-in.
+    /// A FIFO, open through its stand-in.
     Stream,
 }
 
-/// Most files that the room may have open at home.
+/// The most files that the room may have open at home.
 const OPEN_MAX: usize = 1 << 20;
-/// So many files are looked at for one that may go into a vault.
+/// The most files that are checked to find one that may go into a vault.
 const LOOKS_MAX: usize = 64;
 
 pub(super) struct Handles {
-    /// Most files that lie in this process' own table of descriptors, as far as others can go into a vault.
+    /// The most files in this process' own table of descriptors, as far as others can go into a
+    /// vault.
     most_here: usize,
     vaults: Vaults,
     table: Mutex<Table>,
@@ -52,29 +53,29 @@ pub(super) struct Handles {
 #[derive(Default)]
 struct Table {
     open: HashMap<u64, Entry>,
-    /// Numbers of those that are here, and of some that were: the one that has not been used for longest first.
+    /// Handles of the files in this table, and of some that were: the least recently used first.
     here: VecDeque<u64>,
-    /// How many are here.
+    /// The number of files in this table.
     here_count: usize,
 }
 
-/// An open file, and where it is.
+/// An open file, and the place where it is.
 enum Entry {
     Here {
         open: Arc<Open>,
-        /// Since it was looked at last.
+        /// Whether the file was used since the last check.
         is_used: bool,
     },
     InVault(Stored),
 }
 
-/// A file in a vault, and what is known of it.
+/// A file in a vault, with the facts that are needed without it.
 struct Stored {
     slot: Slot,
     node: Arc<Node>,
     kind: Kind,
     opener: Credentials,
-    /// Device and inode.
+    /// Device and inode number.
     file: (u64, u64),
 }
 
@@ -93,7 +94,7 @@ impl Entry {
         }
     }
 
-    /// Device and inode.
+    /// Gives device and inode number.
     fn file(&self) -> Option<(u64, u64)> {
         match self {
             Entry::Here { open, .. } => id_of(&open.file).ok(),
@@ -107,12 +108,12 @@ fn id_of(file: &OwnedFd) -> Result<(u64, u64)> {
 }
 
 impl Handles {
-    /// `table`: descriptors that one table holds.
+    /// Creates the table. `table` is the number of descriptors that one table holds.
     pub(super) fn new(most_here: usize, table: usize) -> Handles {
         Handles { most_here, vaults: Vaults::new(table), table: Mutex::default(), last: AtomicU64::new(0) }
     }
 
-    /// A number that was never given out.
+    /// Gives a handle that was never given out.
     pub(super) fn next(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -130,7 +131,7 @@ impl Handles {
         table.open.insert(fh, Entry::Here { open, is_used: true });
         table.here.push_back(fh);
         table.here_count += 1;
-        // Of those that were closed.
+        // Handles of closed files are removed.
         if table.here.len() > 2 * table.here_count + LOOKS_MAX {
             let Table { open, here, .. } = table;
             here.retain(|fh| matches!(open.get(fh), Some(Entry::Here { .. })));
@@ -146,10 +147,11 @@ impl Handles {
         }
     }
 
-    /// Puts an open file into a vault, unless it is in use; `None`: it is not here any more.
+    /// Puts an open file into a vault, unless it is in use. `None` if the file is not in this table
+    /// any more.
     fn store(&self, table: &mut Table, fh: u64) -> Option<bool> {
         let Entry::Here { open, is_used } = table.open.get_mut(&fh)? else { return None };
-        // A lease, a lock, or a request under way has it, too.
+        // A lease, a lock, or a request under way uses it, too.
         let is_held = Arc::strong_count(open) > 1 || Arc::strong_count(&open.file) > 1;
         if std::mem::take(is_used) || is_held {
             return Some(false);
@@ -162,7 +164,7 @@ impl Handles {
         Some(true)
     }
 
-    /// Takes an open file out of its vault, if it lies in one.
+    /// Takes an open file out of its vault, if it is in one.
     fn fetch(&self, table: &mut Table, fh: u64) -> Result<Arc<Open>> {
         let Stored { slot, node, kind, opener, .. } = match table.open.get_mut(&fh) {
             Some(Entry::Here { open, is_used }) => {
@@ -178,14 +180,14 @@ impl Handles {
         Ok(open)
     }
 
-    /// What this number stands for, if it was given out for this node.
+    /// Gives the open file of this handle, if the handle was given out for this node.
     pub(super) fn get(&self, fh: u64, node: u64) -> Result<Arc<Open>> {
         let mut table = lock(&self.table);
         table.open.get(&fh).filter(|entry| entry.node().id == node).ok_or(Errno::BADF)?;
         self.fetch(&mut table, fh)
     }
 
-    /// Forgets it.
+    /// Removes a handle from the table.
     pub(super) fn remove(&self, fh: u64, node: u64) -> Option<Arc<Open>> {
         let mut table = lock(&self.table);
         table.open.get(&fh).filter(|entry| entry.node().id == node)?;
@@ -193,23 +195,27 @@ impl Handles {
     }
 
     fn take_out(&self, table: &mut Table, fh: u64) -> Option<Arc<Open>> {
-        let open = self.fetch(table, fh).inspect_err(|errno| tracing::warn!(%errno, "an open file is lost")).ok()?;
+        let open = self
+            .fetch(table, fh)
+            .inspect_err(|errno| tracing::warn!(%errno, "cannot take an open file out of its vault"))
+            .ok()?;
         table.open.remove(&fh);
         table.here_count -= 1;
         Some(open)
     }
 
-    /// It is a FIFO.
+    /// Tells whether the handle is of a FIFO.
     pub(super) fn is_stream(&self, fh: u64) -> bool {
         lock(&self.table).open.get(&fh).is_some_and(|entry| matches!(entry.kind(), Kind::Stream))
     }
 
-    /// All of this file (device and inode) that is open for writing.
-    pub(super) fn written(&self, file: (u64, u64)) -> Vec<(u64, Arc<Open>)> {
+    /// Lists all handles of this file (device and inode) that are open for writing.
+    pub(super) fn written(&self, device: u64, inode: u64) -> Vec<(u64, Arc<Open>)> {
+        let file = (device, inode);
         self.select(|entry| matches!(entry.kind(), Kind::Writer { .. }) && entry.file() == Some(file))
     }
 
-    /// One of an export with this inode number.
+    /// Finds an open file of an export by its inode number.
     pub(super) fn find(&self, export: u16, inode: u64) -> Option<Arc<Open>> {
         let mut table = lock(&self.table);
         let is_it = |entry: &Entry| entry.node().export == export && entry.file().is_some_and(|(_, i)| i == inode);
@@ -223,7 +229,7 @@ impl Handles {
         found.into_iter().filter_map(|fh| Some((fh, self.fetch(&mut table, fh).ok()?))).collect()
     }
 
-    /// Takes out all that belongs to an export.
+    /// Removes all handles of an export.
     pub(super) fn remove_export(&self, export: u16) -> Vec<(u64, Arc<Open>)> {
         let mut table = lock(&self.table);
         let of_it = |entry: &Entry| entry.node().export == export;

@@ -1,19 +1,24 @@
-//! The leases that a server holds, and the thread that hears when somebody at home breaks one.
+//! The leases that a server holds, and the thread that notices when a process at home breaks one.
 //!
 //! # The problem
-//! A writer at home waits in open(2) until the lease of the file is given up: for a room that answers, no time; for one that
-//! does not, until the kernel takes it, after 45 s (/proc/sys/fs/lease-break-time). A lease whose break nobody noticed stays
-//! for good. What a server does on hearing of a break may take long: it takes the file's lock, which another thread may hold
-//! while it waits for a full link.
+//!
+//! A writer at home waits in open(2) until the lease of the file is given up. That takes no time if
+//! the room answers; if it does not, the kernel removes the lease after 45 s
+//! (/proc/sys/fs/lease-break-time). A lease whose break nobody notices stays for good. The server's
+//! work after a break may take long: it takes the file's lock, which another thread may hold while
+//! it waits for a full link.
 //!
 //! # The way taken
-//! The *keeper* thread does nothing that can wait. It hears of breaks by signals, has another thread tell the room, and gives
-//! each broken lease up after [`GIVE_UP_AFTER`], whatever the room says. The file is then stale for the room: nothing of it may be
-//! cached until the room has confirmed to have forgotten it ([`super::content`]). Signals can be lost (a full queue, a descriptor
-//! that changed hands), so the keeper also looks at all leases once in a [`PATROL`].
 //!
-//! Giving a lease up takes the rights that taking it took: CAP_LEASE, or the file's owner (`vfs_setlease` in fs/locks.c). Threads
-//! that act for a guest have neither. So [`Leases::release`] uses the server's own rights.
+//! The *keeper* thread never does anything that can wait. Signals tell it of breaks. It has another
+//! thread tell the room, and gives each broken lease up after [`GIVE_UP_AFTER`], whatever the room
+//! answers. The file is then stale for the room: nothing of it may be cached until the room has
+//! confirmed to have forgotten it ([`super::content`]). Signals can be lost (a full queue, a reused
+//! descriptor), so the keeper also checks all leases once in a [`PATROL`].
+//!
+//! Giving a lease up needs the same rights as taking it: CAP_LEASE, or the file's owner
+//! (`vfs_setlease` in fs/locks.c). Threads that act for a guest have neither, so
+//! [`Leases::release`] uses the server's own rights.
 
 use super::creds::Authority;
 use super::nodes::Node;
@@ -24,37 +29,37 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long a writer at home waits for a room at most.
+/// The longest time for which a writer at home waits for a room.
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(1);
-/// How often all leases are looked at for breaks of which no signal told.
+/// The time between two checks of all leases for breaks of which no signal told.
 const PATROL: Duration = Duration::from_millis(500);
 
-/// A lease on an open file of the server's.
+/// A lease on an open file of the server.
 pub(super) struct HeldLease {
     file: Arc<OwnedFd>,
-    /// The keeper has seen that somebody waits for it.
+    /// Whether the keeper has seen that a process waits for the lease.
     broken: AtomicBool,
     given_up: AtomicBool,
 }
 
 impl HeldLease {
-    /// The file.
+    /// Gives the file under the lease.
     pub(super) fn file(&self) -> &Arc<OwnedFd> {
         &self.file
     }
 
-    /// The server has given it up; the room may not know.
+    /// Tells whether the server has given the lease up. The room may not know yet.
     pub(super) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// Whether the server holds the lease and nobody waits for it.
+    /// Tells whether the server holds the lease and no process waits for it.
     pub(super) fn is_whole(&self) -> bool {
         !self.is_given_up() && sys::lease_is_whole(self.file.as_fd())
     }
 }
 
-/// A lease that is held, and the file that it covers.
+/// A held lease, with the node of its file.
 struct Entry {
     node: Weak<Node>,
     lease: Arc<HeldLease>,
@@ -65,11 +70,12 @@ pub(super) struct Leases {
     authority: Authority,
     keeper_tid: AtomicI32,
     closed: AtomicBool,
-    /// By the number of the open file. Never locked while anything is sent.
+    /// The leases by the file's descriptor. Never locked while anything is sent.
     held: Mutex<HashMap<RawFd, Entry>>,
-    /// Those that were given up without the room's answer.
+    /// The number of leases that were given up without the room's answer.
     overdue: AtomicU64,
-    /// So many are held at most: a file under a lease cannot go into a vault, for the kernel names it by its number.
+    /// The most leases. A file under a lease cannot go into a vault, because the kernel's signals
+    /// name its descriptor.
     most: usize,
 }
 
@@ -89,7 +95,8 @@ impl Leases {
         }
     }
 
-    /// Starts the keeper, and the thread that tells the room; leases may be taken when this returns.
+    /// Starts the keeper, and the thread that tells the room. Leases may be taken after this
+    /// returns.
     pub(super) fn start(server: &Arc<Server>) -> std::io::Result<()> {
         let (ready, is_ready) = mpsc::channel();
         let (tell, told) = mpsc::channel::<Arc<Node>>();
@@ -112,14 +119,15 @@ impl Leases {
         Ok(())
     }
 
-    /// Takes a lease on this open file; `None` if somebody has it open for writing, there are enough, or the server closes.
+    /// Takes a lease on this open file. `None` if a process has the file open for writing, if there
+    /// are enough leases, or if the server closes.
     pub(super) fn take(&self, node: &Arc<Node>, file: &Arc<OwnedFd>) -> Option<Arc<HeldLease>> {
         if lock(&self.held).len() >= self.most {
             return None;
         }
         let (broken, given_up) = (AtomicBool::new(false), AtomicBool::new(false));
         let lease = Arc::new(HeldLease { file: file.clone(), broken, given_up });
-        // Known before it is taken: it may be broken at once.
+        // The lease is registered before it is taken, because it may be broken at once.
         lock(&self.held).insert(file.as_raw_fd(), Entry { node: Arc::downgrade(node), lease: lease.clone() });
         let taken = self.probe(file, break_signal());
         if !taken || self.closed.load(Ordering::SeqCst) {
@@ -129,7 +137,8 @@ impl Leases {
         Some(lease)
     }
 
-    /// Whether a lease is granted on this open file, whose breaks are told by this signal (0: by SIGIO).
+    /// Tells whether the kernel grants a lease on this open file, with breaks told by this signal
+    /// (0: SIGIO).
     pub(super) fn probe(&self, file: &OwnedFd, signal: i32) -> bool {
         sys::take_lease(file.as_fd(), self.keeper_tid.load(Ordering::Relaxed), signal).is_ok()
     }
@@ -141,16 +150,16 @@ impl Leases {
         if held.get(&fd).is_some_and(|entry| std::ptr::eq(&*entry.lease, lease)) {
             held.remove(&fd);
         }
-        // Under the lock: a lease that is taken next on the same file is not the one that goes.
+        // Under the lock, so that the next lease on the same file is not given up instead.
         if !lease.given_up.swap(true, Ordering::AcqRel) {
             let dropped = self.authority.with_own_rights(|| sys::drop_lease(lease.file.as_fd()));
             if let Err(errno) = dropped.flatten() {
-                tracing::warn!(%errno, "a lease cannot be given up");
+                tracing::warn!(%errno, "cannot give a lease up");
             }
         }
     }
 
-    /// No lease is taken or heard of any more; those that are held go.
+    /// Stops taking leases, and gives all held ones up.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         let held: Vec<_> = lock(&self.held).values().map(|entry| entry.lease.clone()).collect();
@@ -159,9 +168,11 @@ impl Leases {
     }
 }
 
-/// The keeper's signals are for it alone (F_OWNER_TID) and are only ever waited for. SIGIO comes when the queue was full.
+/// Blocks the keeper's signals. They are sent to it alone (F_OWNER_TID), and it only waits for
+/// them. SIGIO comes if the queue was full.
 fn block_signals() -> libc::sigset_t {
-    // SAFETY: an all-zero sigset_t is a valid one to initialise; the calls only write to it and to this thread's mask.
+    // SAFETY: an all-zero sigset_t is a valid one to initialise; the calls only write to it and to
+    // this thread's mask.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -172,15 +183,15 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
-/// Reason for which the keeper woke up.
+/// The reason for which the keeper woke up.
 enum Woken {
     /// The lease on this descriptor may be broken.
     By(RawFd),
-    /// Any may be: the signal queue was full, or it is time to look.
+    /// Any lease may be broken: the signal queue was full, or the time for a check has come.
     ByAny,
 }
 
-/// Waits for a signal, at most so long.
+/// Waits for a signal, for at most `at_most`.
 fn wait(signals: &libc::sigset_t, at_most: Duration) -> Woken {
     let timeout = libc::timespec {
         tv_sec: at_most.as_secs() as libc::time_t,
@@ -195,15 +206,16 @@ fn wait(signals: &libc::sigset_t, at_most: Duration) -> Woken {
         return Woken::ByAny;
     }
     // `_sigpoll`: si_band (long) and si_fd (int) lie behind the three ints and their padding.
-    // SAFETY: siginfo_t is 128 bytes; offset 24 is si_fd for signals sent by F_SETSIG (`asm-generic/siginfo.h`).
+    // SAFETY: siginfo_t is 128 bytes; offset 24 is si_fd for signals sent by F_SETSIG
+    // (`asm-generic/siginfo.h`).
     Woken::By(unsafe { (&raw const info).cast::<u8>().add(24).cast::<i32>().read_unaligned() })
 }
 
-/// State of the keeper's thread.
+/// The state of the keeper's thread.
 struct Keeper {
     server: Weak<Server>,
     tell: mpsc::Sender<Arc<Node>>,
-    /// Broken leases, and when each is given up; the first one first.
+    /// Broken leases in the order of the times at which they are given up.
     broken: VecDeque<(Instant, Arc<HeldLease>)>,
 }
 
@@ -221,7 +233,7 @@ impl Keeper {
         }
     }
 
-    /// Looks for leases that somebody waits for, and has the room told.
+    /// Checks for leases for which a process waits, and has the room told.
     fn look(&mut self, leases: &Leases, woken: &Woken) {
         let all: Vec<(Weak<Node>, Arc<HeldLease>)> = {
             let held = lock(&leases.held);

@@ -1,5 +1,6 @@
-//! File locks. A POSIX lock belongs to a process: each owner in the room gets an open file description of its own at home, whose
-//! locks (F_OFD_*) conflict with everybody else's, at home and in other rooms. A flock belongs to the open file, and so it does here.
+//! File locks. A POSIX lock belongs to a process: each owner in the room gets an open file
+//! description of its own at home. Its locks (F_OFD_*) conflict with all others, at home and in
+//! other rooms. A flock belongs to the open file, at home as in the room.
 
 use super::deadlocks::Awaited;
 use super::dispatch::{Answer, Call, Outcome, Refused};
@@ -19,39 +20,40 @@ use std::sync::{Arc, Mutex};
 struct Owner {
     description: Arc<OwnedFd>,
     writable: bool,
-    /// Process in home's numbers, for F_GETLK.
+    /// Process id in home's numbers, for F_GETLK.
     pid: u32,
-    /// The open files that it locked through.
+    /// The handles through which the owner locked.
     handles: Vec<u64>,
-    /// The locks are an open file's, not the process'.
+    /// Whether the locks are an open file's, not a process'.
     of_open_file: bool,
 }
 
 struct Flock {
     description: Arc<OwnedFd>,
-    /// Who set it last.
+    /// The process that set the lock last.
     pid: u32,
 }
 
-/// Locks that a process of the room holds on a file of home. They last at least as long as this.
+/// The locks that a process of the room holds on a file of home. They last at least as long as this
+/// value.
 pub struct HeldLocks {
-    /// The file.
+    /// Inode number of the file.
     pub inode: u64,
-    /// Its device.
+    /// Device number of the file.
     pub device: u64,
-    /// What of it.
+    /// The locked ranges.
     pub ranges: Vec<LockedRange>,
     description: Arc<OwnedFd>,
 }
 
-/// A part of a file that is locked.
+/// A locked range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockedRange {
-    /// Nobody shares the lock.
+    /// Whether the lock is exclusive.
     pub exclusive: bool,
-    /// Where it begins.
+    /// First byte of the range.
     pub start: i64,
-    /// For how many bytes; 0: to the end.
+    /// Number of bytes; 0 means to the end of the file.
     pub bytes: i64,
 }
 
@@ -60,27 +62,27 @@ impl LockedRange {
         LockedRange { exclusive: lock.l_type == libc::F_WRLCK as i16, start: lock.l_start, bytes: lock.l_len }
     }
 
-    /// Its last byte.
+    /// Gives the last byte of the range.
     fn last(&self) -> i64 {
         if self.bytes == 0 { i64::MAX } else { self.start.saturating_add(self.bytes - 1) }
     }
 
-    /// Not both can be held, by two.
+    /// Tells whether two owners cannot hold both locks.
     fn conflicts(&self, other: &LockedRange) -> bool {
         (self.exclusive || other.exclusive) && self.start <= other.last() && other.start <= self.last()
     }
 }
 
 impl HeldLocks {
-    /// Some of them nobody shares.
+    /// Tells whether a lock is exclusive.
     pub fn is_exclusive(&self) -> bool {
         self.ranges.iter().any(|range| range.exclusive)
     }
 
-    /// They are all shared from now on.
+    /// Turns all locks into shared ones.
     ///
     /// # Errors
-    /// Of fcntl(2).
+    /// Those of fcntl(2).
     pub fn let_readers_in(&self) -> std::io::Result<()> {
         for range in self.ranges.iter().filter(|range| range.exclusive) {
             let (l_type, l_whence) = (libc::F_RDLCK as i16, libc::SEEK_SET as i16);
@@ -91,13 +93,14 @@ impl HeldLocks {
     }
 }
 
-/// Locks of an open file description, as the kernel shows them (proc_pid_fdinfo(5)).
+/// Reads the locks of an open file description from the kernel (proc_pid_fdinfo(5)).
 fn locks_on(file: &OwnedFd) -> Vec<LockedRange> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
     info.lines().filter(|line| line.starts_with("lock:")).map(lock_of_line).collect()
 }
 
-/// `lock: 1: OFDLCK ADVISORY READ -1 fe:01:1234 128 128`. What cannot be read counts as a lock of all.
+/// Parses `lock: 1: OFDLCK ADVISORY READ -1 fe:01:1234 128 128`. A malformed line counts as a lock
+/// of the whole file.
 fn lock_of_line(line: &str) -> LockedRange {
     const ALL: LockedRange = LockedRange { exclusive: true, start: 0, bytes: 0 };
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -113,31 +116,32 @@ fn lock_of_line(line: &str) -> LockedRange {
     }
 }
 
-/// POSIX lock owners by node and owner.
+/// The lock owners of a room.
 #[derive(Default)]
 pub(super) struct Locks {
     owners: Mutex<HashMap<(u64, u64), Owner>>,
-    /// Open files through which a flock was set, by handle and node.
+    /// Open files with a flock, by handle and node.
     flocks: Mutex<HashMap<(u64, u64), Flock>>,
-    /// Open files that have become somebody's at home too, with their locks.
+    /// Handles of open files that a process at home has now, too, with their locks.
     given: Mutex<HashSet<u64>>,
-    /// Who waits for a record lock of a process.
+    /// The owners that wait for a record lock.
     pub(super) waiting: Mutex<HashMap<u64, Awaited>>,
 }
 
 impl Locks {
-    /// A process closed a descriptor of the file: its locks go.
+    /// Removes the locks of an owner, because its process closed a descriptor of the file.
     pub(super) fn release_owner(&self, node: u64, owner: u64) {
         lock(&self.owners).remove(&(node, owner));
     }
 
-    /// An open file is gone, and locks with it: its own, and those of processes if the room does not tell of single closes.
+    /// Removes the locks of a closed open file: its own, and those of processes, in case the room
+    /// does not report single closes.
     pub(super) fn release_handle(&self, node: u64, fh: u64) {
         self.release_flock(fh, node);
         lock(&self.owners).retain(|(n, _), owner| *n != node || !owner.handles.contains(&fh));
     }
 
-    /// Somebody has set a lock through this open file.
+    /// Tells whether a lock was set through this open file.
     pub(super) fn is_locked_through(&self, fh: u64) -> bool {
         lock(&self.owners).values().any(|owner| owner.handles.contains(&fh))
     }
@@ -146,7 +150,8 @@ impl Locks {
         lock(&self.given).contains(&fh)
     }
 
-    /// Its flock goes, whoever still waits for another, unless it is somebody's at home by now.
+    /// Removes the flock of an open file, even if a request still waits for one, unless a process
+    /// at home has the open file now.
     fn release_flock(&self, fh: u64, node: u64) {
         let flock = lock(&self.flocks).remove(&(fh, node));
         if !lock(&self.given).remove(&fh)
@@ -160,14 +165,15 @@ impl Locks {
         lock(&self.owners).get(&(node, owner)).map(|o| o.description.clone())
     }
 
-    /// The process of the other owner that has this lock: the kernel does not say whose an open file description's lock is.
+    /// Finds the process of the other owner that has this lock. The kernel does not tell whose the
+    /// lock of an open file description is.
     fn pid_of(&self, node: u64, owner: u64, held: &LockedRange) -> Option<u32> {
         let owners = lock(&self.owners);
         let mut others = owners.iter().filter(|((n, o), _)| *n == node && *o != owner);
         others.find(|(_, other)| locks_on(&other.description).contains(held)).map(|(_, other)| other.pid)
     }
 
-    /// Other owners, processes all, that have locks which keep `owner` from this one.
+    /// Lists the other owners, all of them processes, whose locks conflict with this one.
     pub(super) fn holders(&self, owner: u64, node: u64, wanted: &LockedRange) -> Vec<u64> {
         let owners = lock(&self.owners);
         let others = owners.iter().filter(|((n, o), other)| *n == node && *o != owner && !other.of_open_file);
@@ -237,7 +243,7 @@ impl Server {
         }
     }
 
-    /// The description that carries this owner's locks on this node.
+    /// Gives the description that carries this owner's locks on this node.
     fn owner_description(&self, call: &Call<'_>, set: &LkIn, open: &Open) -> Result<Arc<OwnedFd>> {
         let may_write = matches!(open.kind, Kind::Writer { .. });
         let mut owners = lock(&self.locks.owners);
@@ -260,8 +266,9 @@ impl Server {
         Ok(description)
     }
 
-    /// The same file, open in the same way (the kernel asks for reading to lock for reading, for writing to lock for writing), where home sees it: it may become a process' at home. One
-    /// that has no name there any more is open where the room's are.
+    /// Opens the same file in the same mode (the kernel wants a readable file for a shared lock,
+    /// and a writable one for an exclusive lock), in the mount that home's processes see, because a
+    /// process at home may get the open file. A file without a name is opened in the room's mount.
     fn open_for_locks(&self, open: &Open) -> Result<OwnedFd> {
         self.authority.resume()?;
         let flags = (rustix::fs::fcntl_getfl(&*open.file)? & OFlags::ACCMODE) | OFlags::NONBLOCK;
@@ -279,12 +286,13 @@ impl Server {
         }
     }
 
-    /// The description that carries an open file's flock; none if it never had one, and is to have none.
+    /// Gives the description that carries an open file's flock; `None` if there is none and the
+    /// request only unlocks.
     fn flock_description(&self, call: &Call<'_>, set: &LkIn, open: &Open) -> Result<Option<Arc<OwnedFd>>> {
         let key = (set.fh, call.node.id);
         let mut flocks = lock(&self.locks.flocks);
         if let Some(flock) = flocks.get_mut(&key) {
-            // Not said of one that is given up.
+            // The kernel does not tell the process when a lock is removed.
             flock.pid = if set.lk.pid == 0 { flock.pid } else { set.lk.pid };
             return Ok(Some(flock.description.clone()));
         }
@@ -296,11 +304,11 @@ impl Server {
         Ok(Some(description))
     }
 
-    /// What is open here for an open file of the room's, if that has a lock of its own (flock(2), F_OFD_SETLK): who has this has the lock, until it is closed in the
-    /// room and by them.
+    /// Gives home's open file of an open file of the room that has a lock of its own (flock(2),
+    /// F_OFD_SETLK). The lock lasts until the file is closed in the room and by the caller.
     ///
     /// # Errors
-    /// It has one of each.
+    /// The open file has both kinds of locks.
     pub fn open_with_lock(&self, node: u64, fh: u64, uid: u32) -> std::result::Result<Option<OwnedFd>, &'static str> {
         if self.handles.get(fh, node).is_ok_and(|open| open.opener.uid != uid) {
             return Err("has locked a file that another user has open");
@@ -320,11 +328,11 @@ impl Server {
         Ok(Some(found))
     }
 
-    /// The locks of its own that a process of the room holds on files of home, but for those of open files that have become somebody's at home. They are kept until
-    /// [`Server::forget_locks`].
+    /// Gives the locks of its own that a process of the room holds on files of home, except those
+    /// of open files that a process at home has now. They are kept until [`Server::forget_locks`].
     ///
     /// # Errors
-    /// What other lock it holds, which another process cannot take over.
+    /// A description of a lock that another process cannot take over.
     pub fn held_locks(&self, pid: i32) -> std::result::Result<Vec<HeldLocks>, &'static str> {
         if self.holds_flock(pid) {
             return Err("has locked a file while it was away (flock), and has it no more");
@@ -346,7 +354,8 @@ impl Server {
         Ok(held)
     }
 
-    /// A process of the room holds record locks of its own on the file of this number: they go when it closes any descriptor of it.
+    /// Tells whether a process of the room holds record locks of its own on the file with this
+    /// inode number. They are released when the process closes any descriptor of the file.
     pub fn has_record_locks(&self, pid: i32, inode: u64) -> bool {
         let owners = lock(&self.locks.owners);
         let mut own = owners.values().filter(|owner| owner.pid == pid as u32 && !owner.of_open_file);
@@ -356,7 +365,7 @@ impl Server {
         })
     }
 
-    /// These locks of a process are another's now.
+    /// Forgets the locks of a process: another process has them now.
     pub fn forget_locks(&self, pid: i32) {
         lock(&self.locks.owners).retain(|_, owner| owner.pid != pid as u32 || owner.of_open_file);
     }

@@ -1,7 +1,10 @@
-//! The home's side: runs what a room's kernel asks of the home's files, with the rights of the process that asks.
+//! Home's side of home files: runs the requests of a room's kernel on home's files, with the rights
+//! of the requesting process.
 //!
-//! Threads of the caller's run the requests; what may wait for somebody else (a lock, a lease) goes to a thread of its own. Every reply
-//! says how many invalidations were sent before it, and nothing is answered before the changes known at home are on their way.
+//! Threads of the caller run the requests. A request that may wait for others (for a lock or a
+//! lease) is continued on a thread of its own. Every reply tells the number of the newest
+//! invalidation before it, and no reply is sent before the invalidations of all changes known at
+//! home.
 
 mod access;
 mod attr;
@@ -53,9 +56,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waiting::Waiting;
 
-/// The way to the room. Messages must arrive in the order of the calls.
+/// The connection to the room. Messages must arrive in the order of the calls.
 pub trait Outlet: Send + Sync {
-    /// Sends a reply to the room's kernel; `seq` is the number of the newest invalidation sent before it.
+    /// Sends a reply to the room's kernel; `seq` is the number of the newest invalidation sent
+    /// before it.
     fn reply(&self, mount: u16, bytes: &[u8], seq: u64);
     /// Sends invalidation number `seq` (from 1, without gaps).
     fn invalidate(&self, seq: u64, invalidation: &Invalidation);
@@ -63,30 +67,30 @@ pub trait Outlet: Send + Sync {
     fn offer(&self, seq: u64, offer: &Offer);
 }
 
-/// Why a server could not start.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A file system could not be opened for export.
+    /// A file system cannot be opened for export.
     #[error("cannot export {path}: {what}: {source}")]
     Export {
-        /// Mount point.
+        /// Mount point of the file system.
         path: std::path::PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something else that the server needs.
+    /// Something else that the server needs failed.
     #[error("cannot serve home files: {what}: {source}")]
     Setup {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Something at home has changed of which the room may have an old idea.
+/// A change at home of which the room may have an old state.
 enum Change {
     Attr,
     Content,
@@ -94,7 +98,7 @@ enum Change {
     AllNames,
 }
 
-/// Serves one room.
+/// Serves the files of home to one room.
 pub struct Server {
     exports: Vec<Export>,
     nodes: Nodes,
@@ -104,39 +108,42 @@ pub struct Server {
     authority: Authority,
     watch: Watch,
     leases: Leases,
-    /// Nodes whose lease is given up when the room has applied this invalidation, at the latest.
+    /// Nodes whose lease is given up at the latest when the room has applied the invalidation of
+    /// this number.
     breaking: Mutex<Vec<(u64, Arc<Node>)>>,
     offers: Arc<Offers>,
     waiting: Waiting,
     locks: Locks,
     removed: Removed,
     seq: AtomicU64,
-    /// Held while events are turned into invalidations and whatever must keep its place among them is sent.
+    /// Locked while events are turned into invalidations, and while messages that must keep their
+    /// place among them are sent.
     order: Mutex<Vec<u8>>,
     stop: OwnedFd,
     own_pid: i32,
 }
 
-/// Raises this process' limit of open descriptors as far as it may go, and yields it. All programs of a room have their files open here, and each
-/// may have as many as its own limit says.
+/// Raises this process' limit of open descriptors as far as possible, and gives it. All programs of
+/// a room have their files open in this process, and each may have as many as its own limit allows.
 fn most_descriptors() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let maximum = limit.maximum.map(|maximum| maximum.max(MANY_DESCRIPTORS));
     let raised = Rlimit { current: maximum, maximum };
-    // Above the hard limit only who is privileged may go.
+    // Only a privileged process may exceed the hard limit.
     let done = setrlimit(Resource::Nofile, raised)
         .or_else(|_| setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }));
     if let Err(errno) = done {
-        tracing::warn!(%errno, "the limit of open files could not be raised");
+        tracing::warn!(%errno, "cannot raise the limit of open files");
     }
     getrlimit(Resource::Nofile).current.unwrap_or(MANY_DESCRIPTORS).min(MANY_DESCRIPTORS)
 }
 
-/// More descriptors than this are not used in one table, even where there is no limit.
+/// The most descriptors that are used in one table, even where there is no limit.
 const MANY_DESCRIPTORS: u64 = 1 << 18;
 
-/// A lock whose holder panicked still holds whole data here: critical sections are plain assignments.
+/// Locks a mutex, even if a holder panicked: critical sections are plain assignments, so the data
+/// is whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -144,8 +151,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const EVENT_BUFFER_BYTES: usize = 32 << 10;
 
 impl Server {
-    /// Opens the exports (mount `n` of the room is `exports[n]`) and starts the threads that listen for changes. Needs root's
-    /// capabilities.
+    /// Opens the exports (mount `n` of the room is `exports[n]`), and starts the threads that
+    /// listen for changes. Needs root's capabilities.
     pub fn start(
         exports: &[ExportPath],
         callers: Arc<dyn Callers>,
@@ -153,14 +160,14 @@ impl Server {
     ) -> Result<Arc<Server>, ServeError> {
         let setup = |what| move |source: rustix::io::Errno| ServeError::Setup { what, source: source.into() };
         let authority = Authority::of_this_thread().map_err(setup("reading capabilities"))?;
-        // Of three parts of the descriptors one is for names, one for open files that are in use, and one for all else: locks, and the
-        // steward's own. What is open beyond that lies in vaults.
+        // A third of the descriptors each is for names, for open files in use, and for the rest:
+        // locks and the steward's own. Further open files are in vaults.
         let table = usize::try_from(most_descriptors()).unwrap_or(usize::MAX);
         let part = table / 3;
         let nodes = Nodes::new(authority, part);
         let events = Events::new();
         if let Err(errno) = &events {
-            tracing::warn!(%errno, "no fanotify with names here: rooms cannot cache this home's files");
+            tracing::warn!(%errno, "this kernel has no fanotify with names; rooms cannot cache this home's files");
         }
         let watch = Watch::new(events.ok());
         let exports = export::open_all(exports, &nodes)?;
@@ -193,7 +200,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Ends the server's own threads and gives up all leases. Requests that wait for a lock are interrupted.
+    /// Ends the server's own threads and gives up all leases. Requests that wait for a lock are
+    /// interrupted.
     pub fn close(&self) {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         self.offers.close();
@@ -202,8 +210,9 @@ impl Server {
         self.applied(u64::MAX);
     }
 
-    /// Sends the invalidations for all that has changed at home up to now, and yields the number of the newest. To be called before
-    /// anything else is said to the room: the room must have applied that number before a guest sees it.
+    /// Sends the invalidations of all changes at home up to now, and gives the number of the newest
+    /// one. Call it before any other message to the room: the room must have applied that
+    /// invalidation before a guest sees the message.
     pub fn flush_events(&self) -> u64 {
         self.drain(&mut lock(&self.order))
     }
@@ -230,20 +239,20 @@ impl Server {
         }
     }
 
-    /// Tells the room to forget something, and yields the number of that.
+    /// Tells the room to forget something, and gives the number of the invalidation.
     fn emit(&self, node: &Node, change: Change) -> u64 {
         let _order = lock(&self.order);
         self.emit_in_order(node, change)
     }
 
-    /// The same; the caller holds the order.
+    /// Tells the room to forget something; the caller holds `order`.
     fn emit_in_order(&self, node: &Node, change: Change) -> u64 {
         match change {
             Change::Name(name) => self.send_invalidation(node, What::Entry(name)),
             Change::AllNames => self.send_invalidation(node, What::AllNames),
             Change::Attr | Change::Content => {
                 let named_in = std::mem::take(&mut *lock(&node.named_in));
-                // Hard links apart there is at most one.
+                // Apart from hard links there is at most one directory.
                 let (last, others) = named_in.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
                 for &within in others {
                     self.send_invalidation(node, What::Attr { within });
@@ -268,13 +277,13 @@ impl Server {
         seq
     }
 
-    /// The number by which the room's kernel knows a node.
+    /// Gives the id by which the room's kernel knows a node.
     fn room_id(&self, node: &Node) -> u64 {
         let is_root = std::ptr::eq(node, &*self.exports[usize::from(node.export)].root);
         if is_root { crate::proto::ROOT_ID } else { node.id }
     }
 
-    /// The room is about to be told of a node in a directory; the caller holds the order.
+    /// Notes that the room is about to be told of a node in a directory; the caller holds `order`.
     fn note_naming(&self, dir: &Node, node: &Node) {
         let dir = self.room_id(dir);
         let mut named_in = lock(&node.named_in);
@@ -305,7 +314,8 @@ impl Drop for Server {
     }
 }
 
-/// The path of a descriptor in /proc, which opens or changes what it names, links included, without a copy on the heap.
+/// The path of a descriptor in /proc, which opens or changes the file itself, links included,
+/// without an allocation.
 struct ProcPath([u8; 32]);
 
 fn proc_path(fd: &OwnedFd) -> ProcPath {

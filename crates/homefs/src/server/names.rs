@@ -1,4 +1,5 @@
-//! Names: looking up, making, removing, renaming. All relative to a directory's descriptor, one component, never following a link.
+//! Names: looking up, creating, removing and renaming. All names are one component, relative to a
+//! directory's descriptor, and links are never followed.
 
 use super::dispatch::{Answer, Call, Outcome, Refused, VALID_S};
 use super::nodes::Node;
@@ -29,7 +30,7 @@ impl Server {
         }
     }
 
-    /// A node's O_PATH descriptor, after seeing to it that changes of the node are heard of.
+    /// Gives a node's O_PATH descriptor, after starting to watch the node for changes.
     pub(super) fn watched_path(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>> {
         let fd = self.path(node)?;
         if !node.is_watched() {
@@ -39,20 +40,22 @@ impl Server {
         Ok(fd)
     }
 
-    /// Looks a name up with this thread's rights. The caller is no longer assumed afterwards if the node was new.
+    /// Looks up a name with this thread's rights. If the node is new, the thread does not act as
+    /// the caller any more afterwards.
     pub(super) fn child(&self, dir: &Arc<Node>, dir_fd: &OwnedFd, name: &CStr) -> Result<(Arc<Node>, EntryOut)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(dir_fd, name, flags, Mode::empty())?;
         self.entry_of(dir, fd)
     }
 
-    /// The entry for an inode that was found or made in a directory.
+    /// Builds the entry of an inode that was found or created in a directory.
     pub(super) fn entry_of(&self, dir: &Arc<Node>, fd: OwnedFd) -> Result<(Arc<Node>, EntryOut)> {
         let mut stat = attr::stat(&fd)?;
         let file_type = FileType::from_raw_mode(stat.stx_mode.into());
         let (node, fd) = self.nodes.intern(dir.export, fd, file_type)?;
         if !node.is_watched() {
-            // What is read before the mark is set may change unheard: so it is read again after.
+            // Attributes read before the mark is set may change unnoticed, so they are read again
+            // afterwards.
             let again = self.authority.resume().map(|()| self.watch.begin(&node, &fd)).and_then(|()| attr::stat(&fd));
             stat = again.inspect_err(|_| self.nodes.forget(&node, 1))?;
         }
@@ -67,8 +70,10 @@ impl Server {
         Ok((node, entry))
     }
 
-    /// After something was made: the reply that names it. Somebody may have removed it since, or put something else in its place: it was made all the same, and the room's kernel, which wants an
-    /// entry, gets one of a node that nothing can be done with, and that it looks up again when it needs the name.
+    /// Replies with the entry of what was just created. Another process may have removed it since,
+    /// or put something else in its place. The creation succeeded all the same, and the room's
+    /// kernel wants an entry. It gets one of a node on which every operation fails, and looks the
+    /// name up again when it needs it.
     fn made(&self, call: &Call<'_>, dir_fd: &OwnedFd, name: &CStr, made: FileType, buf: &mut ReplyBuf) -> Outcome {
         let node = match self.child(&call.node, dir_fd, name) {
             Ok((node, entry)) if FileType::from_raw_mode(entry.attr.mode) == made => {
@@ -107,7 +112,7 @@ impl Server {
         self.assume(call)?;
         self.authority.set_umask(make.umask)?;
         let mode = Mode::from_raw_mode(make.mode & 0o7777);
-        // The room's kernel encodes device numbers as `new_encode_dev` does, which is what mknod(2) takes.
+        // The room's kernel encodes device numbers as `new_encode_dev` does, and so does mknod(2).
         let (major, minor) = ((make.rdev >> 8) & 0xfff, (make.rdev & 0xff) | ((make.rdev >> 12) & 0xfff00));
         let device = rustix::fs::makedev(major, minor);
         let kind = FileType::from_raw_mode(make.mode);
@@ -131,7 +136,7 @@ impl Server {
         let old_fd = self.path(&old)?;
         let dir_fd = self.watched_path(&call.node)?;
         self.assume(call)?;
-        // By its path in /proc: AT_EMPTY_PATH would take a capability.
+        // By the path in /proc, because AT_EMPTY_PATH needs a capability.
         rustix::fs::linkat(rustix::fs::CWD, &*proc_path(&old_fd), &*dir_fd, name, AtFlags::SYMLINK_FOLLOW)?;
         let kind = FileType::from_raw_mode(attr::stat(&*old_fd)?.stx_mode.into());
         self.made(call, &dir_fd, name, kind, buf)
@@ -171,7 +176,8 @@ impl Server {
     }
 }
 
-/// How long the room may keep what it learns of a node: only what is watched at all.
+/// Gives the time for which the room may keep what it learns of a node: none if the node is not
+/// watched.
 pub(super) fn valid_s(node: &Node) -> u64 {
     if node.is_watched() { VALID_S } else { 0 }
 }

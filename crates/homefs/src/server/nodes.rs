@@ -1,8 +1,9 @@
 //! The nodes that the room's kernel knows: node id to inode.
 //!
-//! A node is remembered by its file handle, which costs no descriptor and survives renames; an O_PATH descriptor is kept
-//! while it is in use, a bounded number of them. Node ids count up and are never used again. Where a file system has no handles
-//! the descriptor stays, and keeps the inode's number from being used again.
+//! A node is known by its file handle, which needs no descriptor and survives renames. An O_PATH
+//! descriptor is kept while the node is in use, for a bounded number of nodes. Node ids count up
+//! and are never reused. On file systems without handles the descriptor stays open, and keeps the
+//! inode number from being reused.
 
 use super::content::Content;
 use super::creds::Authority;
@@ -15,30 +16,31 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// One inode known to the room.
+/// One inode that the room knows.
 pub(super) struct Node {
     pub(super) id: u64,
     pub(super) export: u16,
     pub(super) file_type: FileType,
-    /// Handle, or what stands for it where there are none.
+    /// File handle, or a substitute where there are none.
     key: Box<[u8]>,
     pinned: bool,
     fd: Mutex<Option<Arc<OwnedFd>>>,
     fd_used: AtomicBool,
     /// Lookups that the room's kernel has not forgotten; changed under the table's lock.
     lookups: AtomicU64,
-    /// A mark watches the inode: what is known of it may be cached.
+    /// Whether a mark watches the inode, so that its state may be cached.
     watched: AtomicBool,
-    /// Newest invalidation of its attributes or content.
+    /// Number of the newest invalidation of its attributes or content.
     pub(super) changed: AtomicU64,
-    /// Newest invalidation of a name in it.
+    /// Number of the newest invalidation of a name in it.
     pub(super) names_changed: AtomicU64,
-    /// Somebody else has opened it since the room opened it for writing.
+    /// Whether another process has opened it since the room opened it for writing.
     pub(super) opened_elsewhere: AtomicBool,
-    /// Directories through which the room was told of the node since it was last told to forget something of it. Changed in order.
+    /// Directories through which the room was told of the node since it was last told to forget
+    /// something of it. Changed under `order`.
     pub(super) named_in: Mutex<Vec<u64>>,
     pub(super) content: Mutex<Content>,
-    /// It has no name, and may get one.
+    /// Whether the file has no name, and may get one.
     pub(super) may_be_named: AtomicBool,
 }
 
@@ -66,12 +68,12 @@ struct Maps {
     by_key: HashMap<(u16, Box<[u8]>), Arc<Node>>,
 }
 
-/// All nodes of a room.
+/// All nodes that a room knows.
 pub(super) struct Nodes {
     maps: Mutex<Maps>,
     next_id: AtomicU64,
     kept: Mutex<VecDeque<Weak<Node>>>,
-    /// O_PATH descriptors kept at most.
+    /// The most O_PATH descriptors that are kept.
     most_kept: usize,
     authority: Authority,
 }
@@ -87,7 +89,7 @@ impl Nodes {
         }
     }
 
-    /// The node of this open inode, made if it is new, with one lookup more.
+    /// Gives the node of this open inode, created if it is new, and counts one more lookup.
     pub(super) fn intern(&self, export: u16, fd: OwnedFd, file_type: FileType) -> Result<(Arc<Node>, Arc<OwnedFd>)> {
         let (key, pinned) = match sys::handle_of(fd.as_fd()) {
             Ok(key) => (key, false),
@@ -129,7 +131,7 @@ impl Nodes {
         Ok((node, fd))
     }
 
-    /// A number that no node has or will have.
+    /// Gives a number that no node has or will have.
     pub(super) fn unused_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -142,17 +144,18 @@ impl Nodes {
         lock(&self.maps).by_key.get(&(export, key.into())).cloned()
     }
 
-    /// The inode of a forgotten node is known again, by another node.
+    /// Tells whether the inode of a forgotten node is known again, by another node.
     pub(super) fn is_known_again(&self, node: &Node) -> bool {
         lock(&self.maps).by_key.contains_key(&(node.export, node.key.clone()))
     }
 
-    /// All nodes of an export.
+    /// Lists all nodes of an export.
     pub(super) fn of_export(&self, export: u16) -> Vec<Arc<Node>> {
         lock(&self.maps).by_id.values().filter(|n| n.export == export).cloned().collect()
     }
 
-    /// The room's kernel drops lookups of a node; with the last one it knows nothing of it any more.
+    /// Drops lookups of a node. With the last one, the room's kernel does not know the node any
+    /// more.
     pub(super) fn forget(&self, node: &Node, count: u64) {
         let mut maps = lock(&self.maps);
         let left = node.lookups.load(Ordering::Relaxed).saturating_sub(count);
@@ -163,7 +166,7 @@ impl Nodes {
         }
     }
 
-    /// An O_PATH descriptor of the node; `any` is a descriptor on its file system.
+    /// Gives an O_PATH descriptor of the node; `any` is a descriptor on its file system.
     pub(super) fn path_fd(&self, node: &Arc<Node>, any: &OwnedFd) -> Result<Arc<OwnedFd>> {
         if let Some(fd) = lock(&node.fd).as_ref() {
             node.fd_used.store(true, Ordering::Relaxed);
@@ -191,7 +194,7 @@ impl Nodes {
         kept
     }
 
-    /// Second chance: a descriptor used since it was last looked at stays.
+    /// Evicts descriptors by second chance: one that was used since the last check stays.
     fn evict(&self, queue: &mut VecDeque<Weak<Node>>) {
         while queue.len() > self.most_kept {
             let Some(oldest) = queue.pop_front() else { return };
@@ -205,7 +208,7 @@ impl Nodes {
     }
 }
 
-/// Opens what an O_PATH descriptor names, with this thread's rights.
+/// Opens the file of an O_PATH descriptor with this thread's rights.
 pub(super) fn reopen(path_fd: &OwnedFd, flags: OFlags) -> Result<OwnedFd> {
     rustix::fs::open(&*proc_path(path_fd), flags | OFlags::CLOEXEC, Mode::empty())
 }

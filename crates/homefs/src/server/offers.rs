@@ -1,7 +1,8 @@
-//! Offers: what the room has open under a lease is hashed in the background, so that it may be read there from an equal file.
+//! Offers: files that the room has open under a lease are hashed in the background, so that the
+//! room may read an equal file of its node.
 //!
-//! One offer per lease. It ends with the lease: either the room is told to forget the content, or the offer is withdrawn before the lease
-//! is given up. Nothing waits for an offer.
+//! There is one offer per lease, and it ends with the lease: either the room is told to forget the
+//! content, or the offer is withdrawn before the lease is given up. Nothing waits for an offer.
 
 use super::nodes::Node;
 use super::{Server, lock, proc_path};
@@ -15,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
-/// Files that wait to be hashed; more are not offered.
+/// The most files that wait to be hashed; further files are not offered.
 const MOST_QUEUED: usize = 256;
 
 #[derive(Default)]
@@ -24,7 +25,7 @@ struct Queue {
     closed: bool,
 }
 
-/// Files to be offered.
+/// Files to offer.
 #[derive(Default)]
 pub(super) struct Offers {
     queue: Mutex<Queue>,
@@ -32,7 +33,7 @@ pub(super) struct Offers {
 }
 
 impl Offers {
-    /// Starts the thread that hashes. Without one nothing is offered.
+    /// Starts the thread that hashes. Without it nothing is offered.
     pub(super) fn start(server: &Arc<Server>) -> std::io::Result<()> {
         let (offers, weak) = (server.offers.clone(), Arc::downgrade(server));
         std::thread::Builder::new().name("offers".into()).spawn(move || {
@@ -43,14 +44,14 @@ impl Offers {
                 if let Some(node) = node.upgrade()
                     && let Err(error) = server.offer(&node, &mut digests)
                 {
-                    tracing::debug!(node = node.id, %error, "is not offered");
+                    tracing::debug!(node = node.id, %error, "the file is not offered");
                 }
             }
         })?;
         Ok(())
     }
 
-    /// A lease on this file was taken.
+    /// Queues the file of a new lease for hashing.
     pub(super) fn leased(&self, node: &Arc<Node>, file: &OwnedFd) {
         if !Version::of(file).is_ok_and(|version| WORTHWHILE_BYTES.contains(&version.size_bytes)) {
             return;
@@ -98,7 +99,8 @@ impl Server {
         let Some(hash) = digests.of(&file, &version, go_on)? else { return Ok(()) };
         let content = Some(Content { size_bytes: version.size_bytes, hash, path });
         let offer = Offer { mount: node.export, node: self.room_id(node), content };
-        // The lock is held across the sending, so that what ends the lease is sent after.
+        // The lock is held during the sending, so that the message that ends the lease is sent
+        // afterwards.
         let mut state = lock(&node.content);
         if state.is_leased(lease) {
             state.offered = true;
@@ -107,16 +109,16 @@ impl Server {
         Ok(())
     }
 
-    /// The room must not count on the offer any more, although it need not forget what it has read.
+    /// Withdraws the offer of a node. The room need not forget what it has read.
     pub(super) fn withdraw(&self, node: &Node) {
         let offer = Offer { mount: node.export, node: self.room_id(node), content: None };
         self.outlet.offer(self.seq.load(Ordering::Acquire), &offer);
     }
 
-    /// Absolute path of an open file, if it has one.
+    /// Gives the absolute path of an open file, if it has one.
     fn path_at_home(&self, node: &Node, file: &OwnedFd) -> Option<Vec<u8>> {
         let within = rustix::fs::readlink(&*proc_path(file), Vec::new()).ok()?.into_bytes();
-        // It is relative to the export's private mount.
+        // The path is relative to the export's private mount.
         let mount = self.export(node).path.as_os_str().as_bytes();
         let path = [mount.strip_suffix(b"/").unwrap_or(mount), &within].concat();
         (within.starts_with(b"/") && !within.ends_with(b" (deleted)") && offer::is_proper_path(&path)).then_some(path)

@@ -1,4 +1,5 @@
-//! Files without a name: a room is told a made-up one for a moment, and home finds again what a room has open.
+//! Removed files: a room is told a made-up name for a moment, and home finds the open files of a
+//! room again.
 
 use super::nodes::Node;
 use super::{Export, Server, lock, sys};
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 const PATH: i32 = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
 
-/// Made-up names, and what they name.
+/// Made-up names, with their files.
 #[derive(Default)]
 pub(super) struct Removed(Mutex<HashMap<Vec<u8>, Lent>>);
 
@@ -28,32 +29,34 @@ struct Lent {
 }
 
 impl Server {
-    /// A name by which the room can open this file (O_PATH) until [`Server::unname`], or `None` if it lies on nothing that the room sees. `called`: what its name was.
-    /// `may_be_named`: it was made without a name (O_TMPFILE), and may get one.
+    /// Makes a name by which the room can open this file (O_PATH) until [`Server::unname`]; `None`
+    /// if the room does not see its file system. `called` is the last name of the file.
+    /// `may_be_named`: the file was created without a name (O_TMPFILE), and may get one.
     pub fn name_removed(&self, file: OwnedFd, called: &[u8], may_be_named: bool) -> Option<PathBuf> {
         let device = rustix::fs::fstat(&file).ok()?.st_dev;
         let here = |tree: &OwnedFd| rustix::fs::fstat(tree).is_ok_and(|s| s.st_dev == device);
-        // Of several mounts of one file system that in which it was: into another it could not be linked.
+        // Of several mounts of one file system, the one of the last name: the file could not be
+        // linked into another.
         let within = |e: &Export| Path::new(OsStr::from_bytes(called)).starts_with(&e.path);
         let fits = |e: &&Export| (within(e), e.path.as_os_str().len());
         let export = self.exports.iter().filter(|e| e.root.is_dir() && here(&e.tree)).max_by_key(fits)?;
         let half = || u128::from(RandomState::new().build_hasher().finish());
         let name = removed::name(half() << 64 | half(), called);
         let path = export.path.join(OsStr::from_bytes(&name));
-        // As a file of the export's own mount, into which alone it could be linked.
+        // The file is opened in the export's own mount, the only one into which it could be linked.
         let again = sys::handle_of(file.as_fd()).and_then(|key| sys::open_handle(export.any.as_fd(), &key, PATH));
         lock(&self.removed.0).insert(name, Lent { file: Arc::new(again.unwrap_or(file)), may_be_named });
         Some(path)
     }
 
-    /// The name is nothing any more.
+    /// Removes a made-up name.
     pub fn unname(&self, path: &Path) {
         if let Some(name) = path.file_name() {
             lock(&self.removed.0).remove(name.as_bytes());
         }
     }
 
-    /// What a made-up name in this directory names.
+    /// Finds the file of a made-up name in this directory.
     pub(super) fn removed_child(&self, dir: &Arc<Node>, name: &CStr) -> Option<Result<(Arc<Node>, EntryOut)>> {
         if !removed::is_made_up(name.to_bytes()) || !Arc::ptr_eq(dir, &self.export(dir).root) {
             return None;
@@ -68,7 +71,8 @@ impl Server {
         Some(enter())
     }
 
-    /// A file that the room has open, by its inode number and a path on its file system: its name may be gone, or another's. O_PATH, and in the mount that the home's
+    /// Opens a file that the room has open, by its inode number and a path on its file system. The
+    /// name may be gone, or be another file's. The result is O_PATH, in the mount that home's
     /// processes see.
     pub fn open_in_room(&self, path: &Path, inode: u64) -> Option<OwnedFd> {
         let all = self.exports.iter().enumerate().filter(|(_, e)| path.starts_with(&e.path));
@@ -81,8 +85,9 @@ impl Server {
 }
 
 impl Node {
-    /// Its attributes as the room is told them. To a file that has no name a kernel gives none, unless it was made so, which a room's does not know of
-    /// one that came: it has to ask.
+    /// Gives the attributes as the room is told them. A kernel gives no name to a file without one,
+    /// unless the file was created so. The room's kernel does not know that of a file that has
+    /// moved there, so the link count tells it.
     pub(super) fn shown(&self, attr: crate::proto::Attr) -> crate::proto::Attr {
         let named = self.may_be_named.load(Ordering::Relaxed) && self.file_type == FileType::RegularFile;
         crate::proto::Attr { nlink: if named { attr.nlink.max(1) } else { attr.nlink }, ..attr }

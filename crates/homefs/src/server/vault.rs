@@ -1,18 +1,23 @@
-//! Open files beyond what one table of descriptors holds.
+//! Vaults: open files beyond what one table of descriptors holds.
 //!
 //! # The problem
-//! All programs of a room have their files open in the one process at home that serves them, and each program may have as many as its own
-//! limit says (RLIMIT_NOFILE). That process has a limit, too, which in a container nobody may raise: two programs at their limit would
-//! leave nothing to the others of the room.
 //!
-//! # Ways
-//! Closing files and opening them again by handle loses removed files, and asks for rights again that were given. More processes must be
-//! made by somebody, and the steward must not fork.
+//! All programs of a room have their files open in the one process at home that serves them, and
+//! each program may have as many as its own limit allows (RLIMIT_NOFILE). That process has a limit,
+//! too, which nobody may raise in a container. Two programs at their limit would leave nothing for
+//! the other programs of the room.
+//!
+//! # Ways weighed
+//!
+//! Closing files and opening them again by handle loses removed files, and needs rights again that
+//! were granted before. More processes need a parent, and the steward must not fork.
 //!
 //! # The way taken
-//! The limit counts one *table* of descriptors, and a thread may have a table of its own (unshare(2), CLONE_FILES). A vault is a thread
-//! that does nothing but keep descriptors in its own table. A file goes there and comes back in a message (SCM_RIGHTS): it is the same open
-//! file all the time, with its offset, its locks, and its content if it was removed.
+//!
+//! The limit counts one *table* of descriptors, and a thread may have a table of its own
+//! (unshare(2), CLONE_FILES). A vault is a thread that only keeps descriptors in its own table. A
+//! file goes there and back in a message (SCM_RIGHTS). It is the same open file all the time, with
+//! its offset, its locks, and its content if it was removed.
 
 use super::{lock, sys};
 use rustix::io::{Errno, Result};
@@ -27,41 +32,41 @@ use std::sync::{Mutex, mpsc};
 
 /// Descriptors of a table that a vault leaves free.
 const SPARE: usize = 16;
-/// What a vault is told: to keep the file that comes with it, ...
+/// The message to a vault to keep the file that comes with it.
 const KEEP: i32 = 0;
-/// ... or to give the file of this number back.
+/// The message to a vault to give the file of this number back.
 const GIVE: i32 = 1;
 
-/// A file that lies in a vault. It stays there until it is taken.
+/// A file in a vault. It stays there until it is taken.
 #[derive(Debug)]
 pub(super) struct Slot {
     vault: usize,
     number: i32,
 }
 
-/// Vaults, made as they are needed.
+/// The vaults of a server, created as they are needed.
 pub(super) struct Vaults {
-    /// Files that one holds.
+    /// The number of files that one vault holds.
     each: usize,
     all: Mutex<Vec<Vault>>,
 }
 
-/// The way to one, and how many files it has.
+/// The socket of a vault, and the number of its files.
 struct Vault {
     socket: OwnedFd,
     kept: usize,
 }
 
 impl Vaults {
-    /// None yet. `limit`: descriptors of one table.
+    /// Creates no vault yet. `limit` is the number of descriptors in one table.
     pub(super) fn new(limit: usize) -> Vaults {
         Vaults { each: limit.saturating_sub(SPARE).max(1), all: Mutex::default() }
     }
 
-    /// Puts an open file into a vault; the caller may close its own descriptor.
+    /// Puts an open file into a vault. The caller may close its own descriptor.
     ///
     /// # Errors
-    /// No vault can be made, or the kernel has no more open files.
+    /// No vault can be created, or the kernel has no more open files.
     pub(super) fn keep(&self, file: BorrowedFd<'_>) -> Result<Slot> {
         let mut all = lock(&self.all);
         let free = all.iter().position(|vault| vault.kept < self.each);
@@ -82,10 +87,10 @@ impl Vaults {
         Ok(Slot { vault: at, number })
     }
 
-    /// Takes an open file out again.
+    /// Takes an open file out of its vault.
     ///
     /// # Errors
-    /// This process has no free descriptor: then the file stays where it is.
+    /// This process has no free descriptor; the file stays in the vault.
     pub(super) fn take(&self, slot: &Slot) -> Result<OwnedFd> {
         let mut all = lock(&self.all);
         let vault = all.get_mut(slot.vault).ok_or(Errno::BADF)?;
@@ -99,7 +104,7 @@ impl Vaults {
     }
 }
 
-/// Starts a vault's thread.
+/// Starts the thread of a vault.
 fn begin() -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -109,7 +114,7 @@ fn begin() -> Result<OwnedFd> {
         let apart = sys::own_table(number);
         let is_apart = apart.is_ok();
         if ready.send(apart).is_ok() && is_apart {
-            // SAFETY: this thread's table is its own, and this number in it nobody else's.
+            // SAFETY: this thread's table is its own, and nothing else owns this number in it.
             serve(&unsafe { OwnedFd::from_raw_fd(number) });
         }
     };
@@ -140,7 +145,7 @@ fn serve(socket: &OwnedFd) {
     }
 }
 
-/// Gives a file back, and forgets it when it has come.
+/// Gives a file back, and forgets it when it has arrived.
 fn give(socket: BorrowedFd<'_>, kept: &mut HashMap<RawFd, OwnedFd>, number: i32) -> Result<()> {
     send(socket, [0, number], kept.get(&number).map(AsFd::as_fd))?;
     let ([come, _], _) = receive(socket)?;
@@ -161,7 +166,7 @@ fn send(socket: BorrowedFd<'_>, words: [i32; 2], file: Option<BorrowedFd<'_>>) -
     rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut more, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// The other end's words, and its file if one came.
+/// Receives a message, with its file if one came.
 fn receive(socket: BorrowedFd<'_>) -> Result<([i32; 2], Option<OwnedFd>)> {
     let mut bytes = [0; 8];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -218,7 +223,7 @@ mod tests {
         let before = count();
         let slots: Vec<Slot> = (0..100).map(|_| vaults.keep(open().as_fd()).unwrap()).collect();
         assert!(count() < before + 50, "{} descriptors, {before} before", count());
-        // A pipe whose end lies in a vault stays open, and ends when it is taken out and closed.
+        // A pipe whose end is in a vault stays open. It ends when the end is taken out and closed.
         let (read, write) = std::io::pipe().unwrap();
         let kept = vaults.keep(write.as_fd()).unwrap();
         drop(write);

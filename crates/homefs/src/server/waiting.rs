@@ -1,4 +1,4 @@
-//! Requests that wait for somebody else, each on a thread of its own, and their interruption.
+//! Requests that wait for others, each on a thread of its own, and their interruption.
 
 use super::{lock, sys};
 use std::collections::{HashMap, VecDeque};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Interruptions kept that came before their request was known to wait.
+/// The most interruptions that are kept for requests that do not wait yet.
 const EARLY_KEPT: usize = 256;
 
 type Key = (u16, u64);
@@ -20,7 +20,7 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// The calling thread is the one that waits.
+    /// Notes that the calling thread is the one that waits.
     pub(super) fn enter(&self) {
         self.tid.store(sys::gettid(), Ordering::Release);
     }
@@ -28,7 +28,8 @@ impl Wait {
     fn interrupt(self: &Arc<Wait>) {
         self.interrupted.store(true, Ordering::Release);
         let wait = self.clone();
-        // A signal that comes just before the thread sleeps is lost: so again, until it is awake.
+        // A signal just before the thread sleeps is lost, so it is repeated until the thread is
+        // awake.
         let pursue = move || {
             let mut pause = Duration::from_micros(100);
             while !wait.done.load(Ordering::Acquire) {
@@ -54,7 +55,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// A request is going to wait.
+    /// Notes that a request is about to wait.
     pub(super) fn begin(&self, mount: u16, unique: u64) -> Arc<Wait> {
         let wait = Arc::new(Wait::default());
         lock(&self.requests).insert((mount, unique), wait.clone());
@@ -64,14 +65,14 @@ impl Waiting {
         wait
     }
 
-    /// It does not wait any more.
+    /// Notes that a request does not wait any more.
     pub(super) fn end(&self, mount: u16, unique: u64) {
         if let Some(wait) = lock(&self.requests).remove(&(mount, unique)) {
             wait.done.store(true, Ordering::Release);
         }
     }
 
-    /// The room's kernel wants an answer now.
+    /// Interrupts a request, because the room's kernel wants a reply now.
     pub(super) fn interrupt(&self, mount: u16, unique: u64) {
         let mut early = lock(&self.early);
         early.push_back((mount, unique));
@@ -93,9 +94,10 @@ fn wake_signal() -> i32 {
 
 extern "C" fn nothing(_: i32) {}
 
-/// The wake-up signal must interrupt system calls and do nothing else.
+/// Installs the wake-up signal, which interrupts system calls and has no other effect.
 pub(super) fn install_signal() {
-    // SAFETY: the handler is a function that does nothing; no SA_RESTART, so that calls end with EINTR.
+    // SAFETY: the handler is a function that does nothing; no SA_RESTART, so that calls end with
+    // EINTR.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as usize;

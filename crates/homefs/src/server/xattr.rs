@@ -1,11 +1,12 @@
-//! Extended attributes and ACLs, with the caller's rights; ACLs come as the kernel's own xattrs.
+//! Extended attributes and ACLs, with the caller's rights. ACLs arrive as the kernel's own extended
+//! attributes.
 
 use super::dispatch::{Answer, Call, Outcome};
 use super::{Server, proc_path};
 use crate::proto::{GetxattrIn, GetxattrOut, ReplyBuf, SetxattrIn};
 use rustix::fs::XattrFlags;
 
-/// XATTR_SIZE_MAX and XATTR_LIST_MAX.
+/// The largest value and the largest list (XATTR_SIZE_MAX and XATTR_LIST_MAX).
 const MOST_BYTES: usize = 64 << 10;
 
 impl Server {
@@ -47,7 +48,8 @@ impl Server {
     }
 }
 
-/// A size of 0 asks how many bytes there are, which is another function of rustix.
+/// Replies with a value. A size of 0 asks for the number of bytes, for which rustix has another
+/// function.
 fn answer(
     buf: &mut ReplyBuf,
     size: u32,

@@ -1,4 +1,5 @@
-//! The processes of a case: one at home, one in the room, which exchange lines through the test's own process.
+//! The processes of a case: one at home and one in the room. They exchange lines through the test's
+//! own process.
 
 use crate::cases;
 use std::fs::File;
@@ -8,7 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The other process. What home says reaches the room only when the room's kernel has applied what happened before.
+/// The other process of the case. A line from home reaches the room only when the room's kernel has
+/// applied all earlier changes.
 pub struct Peer {
     stream: BufReader<UnixStream>,
 }
@@ -63,12 +65,13 @@ fn die_with_parent() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-/// New namespaces, ids mapped by the test, the mount, then the case as PID 1.
+/// Enters new namespaces; the test maps the ids. Then mounts, and runs the case as PID 1.
 fn enter_room(dir: &Path, run: fn(&Path, &mut Peer)) -> ExitCode {
     // SAFETY: numbers only; this process has one thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID) }, "unshare");
     let mut peer = Peer::on_stdin();
-    // Opened by a process of the new user namespace, as the mount wants it, but still as real root. The test takes a copy.
+    // A process of the new user namespace must open the device, still as real root. The test takes
+    // a copy.
     let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
     peer.tell(&device.as_raw_fd().to_string());
     peer.expect("mapped");
@@ -103,7 +106,7 @@ fn check(result: i32, what: &str) {
     assert!(result >= 0, "{what}: {}", std::io::Error::last_os_error());
 }
 
-/// Runs something in a child and yields its exit code; a panic there is 101.
+/// Runs a closure in a child and gives its exit code; a panic there gives 101.
 pub fn forked(run: impl FnOnce()) -> ExitCode {
     ExitCode::from(fork_status(run))
 }
@@ -123,7 +126,7 @@ fn fork_status(run: impl FnOnce()) -> u8 {
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) as u8 } else { 128 }
 }
 
-/// Runs something as an ordinary user in a child, which must succeed.
+/// Runs a closure as an ordinary user in a child, which must succeed.
 pub fn as_user(uid: u32, groups: &[u32], run: impl FnOnce()) {
     let status = fork_status(|| {
         // SAFETY: numbers and one slice.
@@ -138,7 +141,7 @@ pub fn as_user(uid: u32, groups: &[u32], run: impl FnOnce()) {
     assert_eq!(status, 0, "as user {uid}");
 }
 
-/// Starts something in a child that runs on while this process does something else.
+/// A child that runs while this process does something else.
 pub struct Background(i32);
 
 impl Background {
@@ -154,7 +157,7 @@ impl Background {
         Background(pid)
     }
 
-    /// Waits until it is asleep.
+    /// Waits until the child sleeps.
     pub fn falls_asleep(&self) {
         let path = format!("/proc/{}/stat", self.0);
         while !std::fs::read_to_string(&path).unwrap().contains(") S ") {
@@ -167,7 +170,7 @@ impl Background {
         unsafe { libc::kill(self.0, signal) };
     }
 
-    /// Waits for it to end and yields the wait status.
+    /// Waits for the child to end, and gives its wait status.
     pub fn wait(self) -> i32 {
         let mut status = 0;
         // SAFETY: the child is ours.
@@ -176,7 +179,7 @@ impl Background {
     }
 }
 
-/// Raw descriptor of a file, for calls that std has not.
+/// Gives the raw descriptor of a file, for calls that std lacks.
 pub fn raw(file: &std::fs::File) -> i32 {
     file.as_raw_fd()
 }

@@ -22,7 +22,7 @@ enum Up {
     Applied(u64),
 }
 
-/// Messages and bytes that passed.
+/// Counts of messages and bytes.
 #[derive(Default)]
 pub struct Counts {
     pub requests: AtomicU64,
@@ -32,7 +32,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// READ requests that went to home.
+    /// Gives the number of READ requests that went to home.
     pub fn reads(&self) -> u64 {
         self.by_opcode.lock().unwrap().get(&(homefs::proto::Opcode::Read as u32)).copied().unwrap_or(0)
     }
@@ -41,9 +41,10 @@ impl Counts {
 pub struct UpEnd {
     to_home: Sender<Up>,
     counts: Arc<Counts>,
-    /// The process whose children are the room's.
+    /// The process whose children are the room's processes.
     pub room: OnceLock<u32>,
-    /// What was found of its processes, by their number there; numbers are not used again so soon.
+    /// Directories in /proc of the room's processes, by their id in the room. Ids are not reused so
+    /// soon.
     processes: Mutex<HashMap<u32, PathBuf>>,
 }
 pub struct DownEnd(Sender<Down>, Arc<Counts>);
@@ -69,7 +70,7 @@ impl Uplink for UpEnd {
     }
 }
 
-/// Directory in /proc of the process with this number in the room.
+/// Finds the directory in /proc of the process with this id in the room.
 fn find_process(room: u32, pid: u32) -> Option<PathBuf> {
     let namespace = std::fs::read_link(format!("/proc/{room}/ns/pid_for_children")).ok()?;
     let is_it = |dir: &Path| {
@@ -79,7 +80,7 @@ fn find_process(room: u32, pid: u32) -> Option<PathBuf> {
                 line.and_then(|l| l.split_whitespace().last()).is_some_and(|last| last == pid.to_string())
             })
     };
-    // The newest is asked for most.
+    // The newest process is looked up most often.
     let names = std::fs::read_dir("/proc").ok()?.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let mut pids: Vec<_> = names.filter(|pid| *pid > room).collect();
     pids.sort_unstable();
@@ -105,7 +106,7 @@ impl Outlet for DownEnd {
     }
 }
 
-/// A small generator: delays differ, and the same run can be had again.
+/// A small random generator, so that a run can be repeated with its delays.
 pub struct Random(u64);
 
 impl Random {
@@ -120,7 +121,7 @@ impl Random {
     }
 }
 
-/// Longest delay of a message, microseconds; 0 for none.
+/// Waits for a random time of at most `most_us` microseconds; 0 for none.
 fn delay(random: &mut Random, most_us: u64) {
     if most_us > 0 && random.below(4) == 0 {
         std::thread::sleep(Duration::from_micros(random.below(most_us)));
@@ -153,7 +154,7 @@ impl Link {
         }
     }
 
-    /// Joins the two ends.
+    /// Joins the two ends of the link.
     pub fn join(self, server: &Arc<Server>, client: &Arc<OnceLock<Arc<Client>>>, most_delay_us: u64) {
         let (jobs, jobs_rx) = channel::<(u16, Vec<u8>)>();
         let jobs_rx = Arc::new(Mutex::new(jobs_rx));

@@ -1,7 +1,9 @@
-//! Real rooms: a process in its own user, mount and PID namespaces sees a directory of this machine through `/dev/fuse`, the client, a
-//! link with random delays, and the server. A second process works on the same directory as home. Needs root.
+//! Real rooms: a process in its own user, mount and PID namespaces sees a directory of this machine
+//! through `/dev/fuse`, the client, a link with random delays, and the server. A second process
+//! works on the same directory as home. Needs root.
 //!
-//! Runner: `cargo test -p homefs --test home_files [-- NAME...]`. The same program, started anew, is the room and the home of a case.
+//! Runner: `cargo test -p homefs --test home_files [-- NAME...]`. The same program, started anew,
+//! is the room and the home of a case.
 
 #![expect(clippy::unwrap_used, reason = "a test, which fails by panicking")]
 
@@ -13,7 +15,8 @@ mod room;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Two programs that talk, one in the room, one at home; each gets the directory as it sees it.
+/// Two programs that exchange lines, one in the room and one at home. Each gets the directory as it
+/// sees it.
 struct Case {
     name: &'static str,
     home: fn(&Path, &mut agent::Peer),
@@ -39,7 +42,8 @@ fn run_all(filters: &[String]) -> ExitCode {
         for case in cases::ALL {
             let name = format!("{fs}::{}", case.name);
             let asked = filters.iter().any(|f| name.contains(f.as_str()));
-            // The machine's root is the same both times, some things are for disks; figures are for those who ask.
+            // The machine's root is the same both times, some cases are for disks, and figures are
+            // only for those who ask.
             let once = case.name.starts_with("root_") || case.name.starts_with("disk_");
             let once = once && fs != "disk";
             if once || !(asked || filters.is_empty() && !case.name.ends_with("bench")) {

@@ -1,4 +1,4 @@
-//! Builds a room for one case, runs the case, and takes everything away again.
+//! Builds a room for one case, runs the case, and removes everything again.
 
 use crate::Case;
 use crate::link::{Counts, Link};
@@ -12,12 +12,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Generous: only a case that hangs reaches it.
+/// A generous time that only a hanging case reaches.
 const DEADLINE: Duration = Duration::from_secs(600);
-/// Where the ids of the room's users lie on this machine.
+/// The first id of the room's users on this machine.
 const FIRST_ID: u32 = 1 << 31;
 
-/// Root, two users with their own groups, and a group that both are in.
+/// The group that both users of the room are in, beside their own.
 pub const SHARED_GROUP: u32 = 3000;
 
 struct Hosted;
@@ -32,7 +32,7 @@ impl Callers for Hosted {
     }
 }
 
-/// A directory that goes away with this value.
+/// A directory that is removed with this value.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -60,7 +60,7 @@ impl Drop for Agent {
     }
 }
 
-/// Ends client and server, so that nothing waits for an answer that will not come.
+/// Ends client and server, so that nothing waits for a reply that will not come.
 struct Ends(Arc<Client>, Arc<Server>);
 
 impl Drop for Ends {
@@ -77,14 +77,14 @@ fn spawn(role: &str, case: &Case, dir: &Path) -> (Agent, UnixStream) {
     (Agent(command.spawn().unwrap()), ours)
 }
 
-/// A copy of a descriptor of the room's process.
+/// Copies a descriptor of the room's process.
 fn take_descriptor(from: &Agent, number: i32) -> rustix::io::Result<OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
     let pid = Pid::from_child(&from.0);
     pidfd_getfd(pidfd_open(pid, PidfdFlags::empty())?, number, PidfdGetfdFlags::empty())
 }
 
-/// A room with its client, link and server, running one side of a case.
+/// A room with its client, link and server, which runs one side of a case.
 struct Room {
     agent: Agent,
     lines: BufReader<UnixStream>,
@@ -97,7 +97,8 @@ struct Room {
 }
 
 impl Room {
-    /// `role` says which side of the case runs in it; it sees the directory `export`, mounted below `base`.
+    /// Starts the room. `role` tells which side of the case runs in it. The room sees the directory
+    /// `export`, mounted below `base`.
     fn start(role: &str, case: &Case, export: &Path, base: &Path) -> Result<Room, String> {
         let (mount, local) = (TempDir::new(base), TempDir::new(base));
         let link = Link::new();
@@ -150,16 +151,16 @@ impl Room {
 
 pub fn run(case: &Case, base: &Path) -> Result<(), String> {
     let home_dir = TempDir::new(base);
-    // Cases of this name see all that this machine has.
+    // Cases with this prefix see all of this machine.
     let export = if case.name.starts_with("root_") { Path::new("/") } else { &home_dir.0 };
     let room = Room::start("__room", case, export, base)?;
-    // In cases of this name the other side is a room, too, with a server of its own.
+    // In cases with this prefix the other side is a room, too, with a server of its own.
     let role = if case.name.starts_with("rooms_") { "__second" } else { "__home" };
     let (home, home_stream) = spawn(role, case, &home_dir.0);
     room.talk_with(home_stream).and(wait_for(home, "home"))
 }
 
-/// In a process of its own: another room of the same home, which runs the home's side of the case.
+/// Runs another room of the same home in a process of its own, which runs home's side of the case.
 pub fn second(case: &Case, dir: &Path, other: UnixStream) -> Result<(), String> {
     Room::start("__room_home", case, dir, Path::new("/tmp"))?.talk_with(other)
 }
@@ -170,8 +171,8 @@ fn report(counts: &Counts) {
     println!("  {requests} requests, {invalidations} invalidations; by opcode {:?}", counts.by_opcode.lock().unwrap());
 }
 
-/// Carries lines from one agent to the other; `before` runs between hearing a line and passing it on. Questions to the test itself go `back`
-/// with their answer.
+/// Carries lines from one agent to the other; `before` runs between reading a line and passing it
+/// on. Questions to the test itself go `back` with their answer.
 fn carry(
     mut from: BufReader<UnixStream>,
     mut back: UnixStream,

@@ -1,4 +1,4 @@
-//! Reading what home has made.
+//! Reading files that home has made.
 
 use crate::agent::Peer;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A long list of operations, run in the room and natively: the accounts of both must be equal.
+//! A long list of operations, run in the room and natively. The accounts of both must be equal.
 
 use crate::agent::{Peer, as_user, raw};
 use crate::room::SHARED_GROUP;
@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-/// What was done and how it went, one line each; as users too, so in a file.
+/// An account of operations and results, one line each. It is a file, because other users write to
+/// it, too.
 struct Account(File);
 
 impl Account {
@@ -26,7 +27,7 @@ impl Account {
     }
 }
 
-/// The account is compared line by line; where the two run is all that differs.
+/// Compares the accounts line by line. Only the place where the operations run differs.
 pub fn home(dir: &Path, peer: &mut Peer) {
     peer.expect("done");
     let (room, native) = (dir.join("room"), dir.join("native"));
@@ -235,7 +236,7 @@ fn set_xattr(path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
     Ok(rustix::fs::setxattr(path, name, value, rustix::fs::XattrFlags::empty())?)
 }
 
-/// An ACL in the kernel's xattr form: (tag, permissions, id).
+/// Encodes an ACL as the kernel's extended attribute: (tag, permissions, id).
 fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut bytes = 2u32.to_le_bytes().to_vec();
     for (tag, perm, id) in entries {

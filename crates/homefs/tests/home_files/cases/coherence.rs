@@ -1,4 +1,5 @@
-//! What home says after it changed files, a room never contradicts: no old content, no stale names, sizes, modes or listings.
+//! A room never contradicts what home says after changing files: no old content, and no stale
+//! names, sizes, modes or listings.
 
 use crate::agent::{Background, Peer};
 use crate::link::Random;
@@ -10,12 +11,12 @@ use std::path::Path;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// `HOMEFS_ROUNDS` overrides the number of rounds.
+/// Gives the number of rounds; `HOMEFS_ROUNDS` overrides it.
 fn rounds() -> u64 {
     std::env::var("HOMEFS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
 }
 
-/// What there is: name to content and mode.
+/// The files of a directory: name to content and mode.
 type State = BTreeMap<String, (String, u32)>;
 
 fn to_line(state: &State) -> String {
@@ -60,7 +61,7 @@ fn change(dir: &Path, state: &mut State, random: &mut Random, round: u64) {
             state.remove(&name);
         }
         1 => {
-            // Same size, in place.
+            // The content changes in place and keeps its size.
             let content = content.replace(|c: char| c.is_ascii_digit(), &(round % 10).to_string());
             OpenOptions::new().write(true).open(&path).unwrap().write_all_at(content.as_bytes(), 0).unwrap();
             state.insert(name, (content, mode));
@@ -100,7 +101,7 @@ fn change(dir: &Path, state: &mut State, random: &mut Random, round: u64) {
     }
 }
 
-/// Stores through a shared mapping: no event tells of them.
+/// Stores through a shared mapping, which causes no event.
 fn write_mapped(path: &Path, content: &str) {
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -113,7 +114,7 @@ fn write_mapped(path: &Path, content: &str) {
     }
 }
 
-/// What this kernel believes.
+/// Reads the files as this kernel shows them.
 fn look(dir: &Path, by_listing: bool) -> State {
     let names: Vec<String> = if by_listing {
         fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
@@ -135,7 +136,7 @@ fn look(dir: &Path, by_listing: bool) -> State {
 }
 
 pub fn room(dir: &Path, peer: &mut Peer) {
-    // Others in the room look all the time, so that their requests are under way when things change.
+    // Others in the room read all the time, so that their requests are under way during changes.
     let busy = [0, 1].map(|i| {
         Background::start(|| {
             loop {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 const BYTES: usize = 700_001;
-/// Generous: only what hangs reaches it.
+/// A generous time that only a hanging case reaches.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 fn content(seed: u64) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn ask(peer: &mut Peer, question: &str) -> String {
     peer.hear()
 }
 
-/// READs that went to home, and bytes that did not.
+/// Gives the number of READs that went to home, and of bytes that did not.
 fn reads(peer: &mut Peer) -> (u64, u64) {
     let line = ask(peer, "?reads");
     let (reads, local_bytes) = line.split_once(' ').unwrap();
@@ -60,14 +60,14 @@ fn assert_read_from_home(file: &File, expected: &[u8], peer: &mut Peer) {
     assert!(after.0 > before.0 && after.1 == before.1, "{before:?} {after:?}");
 }
 
-/// The node's own files, at the paths that they have at home.
+/// Gives the node's own files, at the paths that they have at home.
 fn own_files(dir: &Path, peer: &mut Peer) -> PathBuf {
     let own = PathBuf::from(ask(peer, "?local")).join(dir.strip_prefix("/").unwrap());
     fs::create_dir_all(&own).unwrap();
     own
 }
 
-/// Waits until the last change is long ago enough for a hash to hold.
+/// Waits until the last change is so long ago that a hash holds.
 fn let_settle(path: &Path) {
     let until = Instant::now() + DEADLINE;
     let now_s = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
@@ -81,7 +81,7 @@ fn write_in_place(path: &Path, bytes: &[u8]) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, 0).unwrap();
 }
 
-/// Stores one byte into the mapped file: no call tells of it.
+/// Stores one byte into the mapped file, which causes no event.
 fn store(path: &Path, byte: u8) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     // SAFETY: maps, writes to, and unmaps a page of a file that is longer.
@@ -90,11 +90,12 @@ fn store(path: &Path, byte: u8) {
         let page = libc::mmap(std::ptr::null_mut(), 4096, protection, libc::MAP_SHARED, file.as_raw_fd(), 0);
         assert_ne!(page, libc::MAP_FAILED);
         page.cast::<u8>().write_volatile(byte);
-        // Stays mapped, and so open for writing, until this process ends.
+        // The file stays mapped, and so open for writing, until this process ends.
     }
 }
 
-/// Waits until home has heard that the room has closed the file: from then on nobody tells the room who opens it.
+/// Waits until home knows that the room has closed the file. From then on, home does not tell the
+/// room of other opens.
 fn wait_until_not_leased(path: &Path) {
     let ino = format!(":{} ", fs::metadata(path).unwrap().ino());
     let until = Instant::now() + DEADLINE;
@@ -140,7 +141,8 @@ pub fn home(dir: &Path, peer: &mut Peer) {
 pub fn room(dir: &Path, peer: &mut Peer) {
     peer.expect("ready");
     let files: Vec<File> = NAMES.iter().map(|name| File::open(dir.join(name)).unwrap()).collect();
-    // Offers are looked at in their order: when those after the first four are through, those are, too.
+    // Offers are compared in their order: when those after the first four are done, the first four
+    // are, too.
     for (n, file) in files.iter().enumerate().skip(4) {
         read_until_local(file, &content(n as u64), peer);
     }
@@ -174,7 +176,8 @@ pub fn room(dir: &Path, peer: &mut Peer) {
 
 const ROUNDS: u64 = 150;
 
-/// Home's file is now what the node has, now something else, now a new file, now the old one, while offers are under way.
+/// Makes home's file the node's file, something else, a new file, and the old one in turn, while
+/// offers are under way.
 pub fn races_home(dir: &Path, peer: &mut Peer) {
     let own = own_files(dir, peer);
     fs::write(own.join("file"), content(0)).unwrap();
@@ -202,7 +205,8 @@ pub fn races_home(dir: &Path, peer: &mut Peer) {
 pub fn races_room(dir: &Path, peer: &mut Peer) {
     let path = dir.join("file");
     let contents = [content(0), content(1)];
-    // Another process reads all the time, in the middle of changes as well: then each byte is of one of the two.
+    // Another process reads all the time, also during changes. Each byte it reads then is of one of
+    // the two contents.
     let (other_path, other_contents) = (path.clone(), contents.clone());
     peer.expect("begin");
     let other = Background::start(move || {
@@ -220,7 +224,7 @@ pub fn races_room(dir: &Path, peer: &mut Peer) {
             assert!(read_anew(&file) == contents[seed], "{line}");
         }
         peer.tell("next");
-        // Kept open, so that the lease is broken by the next change.
+        // The file stays open, so that the next change breaks the lease.
         std::mem::forget(file);
     }
     other.signal(libc::SIGTERM);

@@ -1,4 +1,4 @@
-//! A FIFO of home's, between home and room and between guests.
+//! A FIFO of home, between home and room and between guests.
 
 use crate::agent::{Background, Peer};
 use std::fs::{self, File, OpenOptions};
@@ -29,7 +29,7 @@ pub fn room(dir: &Path, peer: &mut Peer) {
     assert!(nobody.is_ok() || nobody.is_err_and(|e| e.raw_os_error() == Some(libc::ENXIO)));
     assert_eq!(fs::read(&path).unwrap(), b"from home");
     fs::write(&path, vec![b'x'; 300_000]).unwrap();
-    // Two guests.
+    // A FIFO between two guests.
     let own = dir.join("own");
     make(&own);
     let writer = Background::start(|| {

@@ -1,4 +1,5 @@
-//! Directories that a call in the room holds locked while it asks home, and in which home changes names meanwhile.
+//! Directories that a call in the room holds locked while it asks home, and in which home changes
+//! names meanwhile.
 
 use crate::agent::Peer;
 use std::fs;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 const ROUNDS: usize = 400;
 
-/// Undoes whatever the room does, as soon as it is seen.
+/// Undoes the room's changes as soon as it sees them.
 pub fn home(dir: &Path, peer: &mut Peer) {
     fs::write(dir.join("file"), b"content").unwrap();
     ["here", "there", "sub"].iter().for_each(|name| fs::create_dir(dir.join(name)).unwrap());
@@ -33,7 +34,7 @@ pub fn home(dir: &Path, peer: &mut Peer) {
             again(&|| {
                 let _ = fs::write(dir.join("sub/new"), b"");
                 let _ = fs::remove_file(dir.join("sub/new"));
-                // Not as fast as can be: the room has to forget each of these.
+                // Not as fast as possible: the room has to forget each of these.
                 std::thread::sleep(Duration::from_micros(300));
             });
         });
@@ -43,8 +44,9 @@ pub fn home(dir: &Path, peer: &mut Peer) {
     peer.tell("end");
 }
 
-/// Hung before: with the directory locked, link(2) and rename(2) look at the file itself, and that answer waited for what the directory had to forget first. rmdir(2) locks the
-/// directory that goes.
+/// Has hung: link(2) and rename(2) look at the file itself with the directory locked, and that
+/// reply waited for the directory's earlier invalidations. rmdir(2) locks the directory that is
+/// removed.
 pub fn room(dir: &Path, peer: &mut Peer) {
     peer.expect("ready");
     let mut made = [0; 3];
@@ -56,7 +58,7 @@ pub fn room(dir: &Path, peer: &mut Peer) {
         };
         match done {
             Ok(()) => made[round % 3] += 1,
-            // Home has not undone the last one yet, or has just done something.
+            // Home has not undone the last change yet, or has just made one.
             Err(e) => {
                 let known = [ErrorKind::AlreadyExists, ErrorKind::NotFound, ErrorKind::DirectoryNotEmpty];
                 assert!(known.contains(&e.kind()), "{e}, round {round}");

@@ -85,7 +85,7 @@ pub fn room(dir: &Path, peer: &mut Peer) {
     peer.tell("seen in room");
 }
 
-/// A wait for a lock ends with EINTR when a signal comes.
+/// A signal ends the wait for a lock with EINTR.
 fn interrupted(file: &File) {
     // SAFETY: a handler that does nothing, without SA_RESTART; numbers.
     unsafe {

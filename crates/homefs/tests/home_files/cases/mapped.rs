@@ -1,4 +1,5 @@
-//! Home stores into a file through a shared mapping, of which nothing tells: the room must not cache the file meanwhile.
+//! Home stores into a file through a shared mapping, which causes no event. The room must not cache
+//! the file meanwhile.
 
 use crate::agent::Peer;
 use std::fs::{self, File, OpenOptions};

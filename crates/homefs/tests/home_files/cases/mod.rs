@@ -1,4 +1,4 @@
-//! The cases.
+//! The cases of the test.
 
 mod basic;
 mod battery;

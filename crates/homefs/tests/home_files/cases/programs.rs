@@ -1,4 +1,5 @@
-//! Whole programs whose every byte comes from home: the room's root is a mount of the home's root.
+//! Whole programs of which every byte comes from home: the root of the room is a mount of home's
+//! root.
 
 use crate::agent::{Background, Peer, as_user};
 use std::fs;
@@ -21,7 +22,7 @@ fn output(script: &str) -> String {
     String::from_utf8_lossy(&out.stdout).replace('\n', "|")
 }
 
-/// The mount becomes the root; devices are this machine's own.
+/// Makes the mount the root; devices are this machine's own.
 fn enter(dir: &Path) {
     use rustix::mount::{MountFlags, mount};
     let flags = MountFlags::BIND | MountFlags::REC;
@@ -50,7 +51,7 @@ pub fn room(dir: &Path, peer: &mut Peer) {
 
 const PROGRAM: &str = "import re,sys; out=open(sys.argv[1],'w')\nfor i in range(500):\n print(f'static int f{i}(int *a, int b) {{ for (int j = 0; j < b; j++) a[j] = a[j] * {i} + (j ^ {i}); return a[b / 2]; }} int (*p{i})(int *, int) = f{i};', file=out)\n";
 
-/// Times of the same things at home and in the room; only ever compared by eye.
+/// Times the same operations at home and in the room, for comparison by eye.
 pub fn bench_home(_: &Path, peer: &mut Peer) {
     peer.expect("next");
     output(&format!(
@@ -110,7 +111,7 @@ fn measure(place: &str) {
     fs::set_permissions(format!("{scratch}.o"), fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Several programs at once, some of which are killed in the middle of what they do.
+/// Runs several programs at once, some of which are killed in the middle of their work.
 pub fn killed_home(_: &Path, peer: &mut Peer) {
     peer.expect("done");
 }

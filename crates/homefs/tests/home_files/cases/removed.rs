@@ -1,4 +1,4 @@
-//! What is made in a room and removed at home at once was made all the same.
+//! Files that are made in a room and removed at home at once were made all the same.
 
 use crate::agent::Peer;
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const ROUNDS: usize = 600;
 
-/// Removes whatever is made under these names, as soon as it is seen.
+/// Removes everything that is made under these names as soon as it appears.
 pub fn home(dir: &Path, peer: &mut Peer) {
     fs::write(dir.join("file"), b"content").unwrap();
     peer.tell("ready");
@@ -27,7 +27,8 @@ pub fn home(dir: &Path, peer: &mut Peer) {
     peer.tell("end");
 }
 
-/// Failed before: a program that made a link or directory which somebody at home had removed at once was told that there is no such file.
+/// Has failed: a program made a link or directory that a process at home removed at once, and was
+/// told that there is no such file.
 pub fn room(dir: &Path, peer: &mut Peer) {
     peer.expect("ready");
     let mut made = [0; 2];
@@ -46,7 +47,7 @@ pub fn room(dir: &Path, peer: &mut Peer) {
     assert_eq!(fs::read(dir.join("file")).unwrap(), b"content");
     peer.tell("done");
     peer.expect("end");
-    // It is as it is at home, whatever the kernel here was told.
+    // The listing is the one at home, whatever the kernel here was told.
     let names: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();
     for name in ["link", "directory"] {
         assert_eq!(fs::symlink_metadata(dir.join(name)).is_ok(), names.iter().any(|n| n == name), "{name}");
