@@ -1,4 +1,4 @@
-//! At which address others reach a new node: found, asked, or refused.
+//! The address at which other nodes reach a new node: found, asked for, or refused.
 
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use ctl::address::{Own, Reach};
 
 use crate::Error;
 
-/// Finds it; whether its owner had to choose.
+/// Finds the address, and tells whether the owner had to choose it.
 ///
 /// # Errors
-/// It is not plain, and nobody can be asked.
+/// There is no single address, and nobody can be asked.
 pub(crate) fn find(reach: &Reach) -> Result<(SocketAddr, bool), Error> {
     match reach {
         Reach::Plain(ip) => Ok(((*ip, ctl::paths::PORT).into(), false)),
@@ -37,7 +37,7 @@ fn listed(all: &[Own]) -> String {
     names.join(", ")
 }
 
-/// Asks for a number, or an address.
+/// Asks for a number or an address.
 fn ask(all: &[Own], mut input: impl io::BufRead) -> Result<SocketAddr, Error> {
     eprintln!("This machine has several addresses. At which one do the other machines reach it?");
     all.iter().enumerate().for_each(|(at, own)| eprintln!("  {}  {} ({})", at + 1, own.ip, own.interface));

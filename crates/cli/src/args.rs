@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of the tool.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -9,16 +9,17 @@ use clap::{Args, Subcommand};
 use ctl::guests::Whom;
 use identity::NodeName;
 
-/// Where the node's files are.
+/// The directories of a node.
 #[derive(Clone, Debug, Args)]
 pub struct Dirs {
-    /// State directory: this node's identity
+    /// Directory with the identity of this node
     #[arg(long, global = true, env = ctl::paths::STATE_ENV, default_value = identity::DEFAULT_DIR, value_name = "DIR")]
     pub state: PathBuf,
     /// Directory of sockets and logs
     #[arg(long, global = true, env = ctl::paths::RUN_ENV, default_value = ctl::paths::RUN_DIR, value_name = "DIR")]
     pub run_dir: PathBuf,
-    /// For how long ternd may say nothing before it is given up, as 500ms, 60s; a move tells each second how far it is
+    /// Time after which the tool gives up on a silent ternd, such as 500ms or 60s (a move reports
+    /// its progress each second)
     #[arg(long, global = true, env = "TERN_TIMEOUT", value_parser = timeout, default_value = "60s", value_name = "TIME")]
     pub timeout: Duration,
 }
@@ -27,7 +28,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
     duration_us(text).map(Duration::from_micros)
 }
 
-/// What the tool can be asked.
+/// The commands of the tool.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Make a cluster with this machine as its first node
@@ -36,58 +37,60 @@ pub enum Command {
     Invite(Invite),
     /// Join a cluster with an invitation
     Join(Join),
-    /// Leave the cluster: bring this home's processes back, send guests home, tell the others, forget this node's
-    /// identity, end ternd
+    /// Leave the cluster: bring the processes of this home back, send guests home, tell the other
+    /// nodes, forget this node's identity, and end ternd
     Leave {
-        /// End the processes that cannot go home; without a ternd, forget the identity without telling the others
+        /// End the processes that cannot go home; if no ternd runs, forget the identity without
+        /// telling the other nodes
         #[arg(long)]
         force: bool,
     },
     /// List the nodes
     Nodes(Output),
-    /// List the processes that were started here and run elsewhere; for root also guests of other homes
+    /// List the processes that were started here and run on other nodes; for root also the guests
     Ps(Output),
     /// List the guests: processes of other homes that run on this node
     Guests(Output),
-    /// Send guests home, whoever brought them here (for good: `tern policy set guests=off`)
+    /// Send guests home, whoever moved them here (permanently: `tern policy set guests=off`)
     Evict(Evict),
-    /// Say why a process is where it is, what has happened to it, and what was refused to it
+    /// Tell why a process runs where it does, what happened to it, and what was refused
     Why(Why),
-    /// [`RUN_ABOUT`]
+    /// Run a program on another node
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
     /// Move a running process to a node, or home
     Move(Move),
-    /// Test what this machine offers, or whether programs of this node can run on NODE
+    /// Test this machine, or whether programs of this node can run on NODE
     Doctor {
-        /// The other node
+        /// Node to test instead of this machine
         node: Option<String>,
-        /// How to show it
+        /// How to show the findings
         #[command(flatten)]
         output: Output,
     },
     /// Show ternd's log, or the policy's decisions
     Log {
-        /// How many lines
+        /// Number of lines to show
         #[arg(short = 'n', long, default_value_t = 100)]
         lines: u32,
-        /// The decisions instead, each with all its inputs: one JSON object a line, for `tern replay`
+        /// Show the policy's decisions with all their inputs, one JSON object a line, for `tern
+        /// replay`
         #[arg(long)]
         decisions: bool,
     },
     /// Show or set how this node decides where processes run
     Policy {
-        /// What to do
+        /// The action on the settings
         #[command(subcommand)]
         what: Policy,
     },
-    /// Say what the policy may do with a process
+    /// Set what the policy may do with a process
     Pin(Pin),
-    /// Make the decisions of a log again, and say whether they come out alike
+    /// Make the decisions of a log again, and tell whether the results are the same
     Replay {
-        /// What `tern log --decisions` printed; `-` reads it from standard input
+        /// File with the output of `tern log --decisions`; `-` reads standard input
         file: PathBuf,
-        /// How to show it
+        /// How to show the result
         #[command(flatten)]
         output: Output,
     },
@@ -97,22 +100,22 @@ pub enum Command {
     Version(Output),
 }
 
-/// `tern evict`
+/// The arguments of `tern evict`.
 #[derive(Clone, Debug, Args)]
 pub struct Evict {
-    /// PID on this machine, as `tern guests` lists it; the name of a home; or `all`
+    /// PID on this machine, as listed by `tern guests`; the name of a home; or `all`
     #[arg(value_name = "PID|HOME|all")]
     pub whom: String,
     /// End the guests that cannot go home
     #[arg(long)]
     pub kill: bool,
-    /// How to show what became of them
+    /// How to show the results
     #[command(flatten)]
     pub output: Output,
 }
 
 impl Evict {
-    /// The guests that are meant.
+    /// Gives the guests that the user means.
     pub(crate) fn whom(&self) -> Whom {
         match self.whom.parse() {
             Ok(pid) => Whom::Pid(pid),
@@ -122,55 +125,56 @@ impl Evict {
     }
 }
 
-/// `tern policy`
+/// The actions of `tern policy`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Policy {
     /// Show all settings
     Show(Output),
-    /// Change settings, all that are named or none. `scope=` may be given more than once: `started` (what tern started),
-    /// `users`, `mine` (all processes of the user who says so), `tree:PID` (a process and what it starts), `user:NAME` (root);
-    /// `-tree:PID` and `-user:NAME` take them out again
+    /// Change settings: either all that are named or none. `scope=` may be given several times:
+    /// `started` (what tern started), `users`, `mine` (all processes of the user who gives the
+    /// command), `tree:PID` (a process and its descendants), `user:NAME` (root only); `-tree:PID`
+    /// and `-user:NAME` remove them again
     Set {
-        /// What, as `tern policy show` lists it
+        /// Setting and new value, with a name that `tern policy show` lists
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
         changes: Vec<(String, String)>,
     },
 }
 
-/// `tern why`
+/// The arguments of `tern why`.
 #[derive(Clone, Debug, Args)]
 pub struct Why {
     /// PID at home
     pub pid: i32,
-    /// Say also whether it could be moved to this node
+    /// Also tell whether the process could move to this node
     pub node: Option<String>,
-    /// How to show it
+    /// How to show the report
     #[command(flatten)]
     pub output: Output,
 }
 
-/// `tern pin`
+/// The arguments of `tern pin`.
 #[derive(Clone, Debug, Args)]
 pub struct Pin {
     /// PID at home
     pub pid: i32,
-    /// It goes home whenever home can run it, instead of staying where it is
+    /// Let the process go home whenever home can run it, instead of pinning it
     #[arg(long)]
     pub prefer_home: bool,
-    /// What it does, instead of staying where it is
+    /// Tell what the process does, instead of pinning it
     #[arg(long, value_enum)]
     pub hint: Option<Hint>,
-    /// As if nothing had been said
+    /// Remove the process's pin, preference and hint
     #[arg(long, conflicts_with_all = ["prefer_home", "hint"])]
     pub off: bool,
 }
 
-/// What a process does.
+/// What a process mainly does.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Hint {
-    /// It computes
+    /// Computing, with little input and output
     Cpu,
-    /// It is busy with files, terminals and sockets
+    /// Input and output: files, terminals and sockets
     Io,
 }
 
@@ -179,34 +183,36 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// What `tern run` does.
+/// The description of `tern run`.
 pub const RUN_ABOUT: &str = "Run a program on another node as if it ran here";
-/// What its exit status means.
+/// The text after the help of `tern run`: the exit status.
 pub const RUN_HELP: &str = "\
-Exit status: the program's own (128 plus the signal's number is the shell's word for a program that a signal ended; tern run is ended by the
-same signal). 127: the program was not found. 126: it cannot be executed. 125: tern itself failed, with a message on standard error.";
+Exit status: that of the program. If a signal ends the program, the same signal ends tern run (a shell
+reports 128 plus its number). 127: the program was not found. 126: the program cannot be executed.
+125: tern itself failed, with a message on standard error.";
 
-/// How results are shown.
+/// The format of results.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Output {
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// What a new node is told about itself.
+/// The settings of a new node.
 #[derive(Clone, Debug, Args)]
 pub struct Node {
-    /// Name of this node: a-z, 0-9 and -; the host's name if absent
+    /// Name of this node: a-z, 0-9 and -; the default is the host's name
     #[arg(long)]
     pub name: Option<NodeName>,
-    /// Address (and port) at which ternd listens and others reach it; found out if absent, where that is plain
+    /// Address (and port) at which ternd listens and other nodes reach this node; the default is
+    /// the machine's address if it has only one
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
     pub addr: Option<SocketAddr>,
-    /// Host no programs of other nodes (later: `tern policy set guests=on`)
+    /// Host no programs of other nodes (change it later: `tern policy set guests=on`)
     #[arg(long)]
     pub no_guests: bool,
-    /// Go on as the daemon
+    /// Continue as the daemon
     #[arg(long)]
     pub daemon: bool,
     /// Start the daemon in the background, and wait until it serves
@@ -214,138 +220,153 @@ pub struct Node {
     pub detach: bool,
 }
 
-/// `tern init`
+/// The arguments of `tern init`.
 #[derive(Clone, Debug, Args)]
 pub struct Init {
-    /// This node
+    /// Settings of this node
     #[command(flatten)]
     pub node: Node,
 }
 
-/// `tern join`
+/// The arguments of `tern join`.
 #[derive(Clone, Debug, Args)]
 pub struct Join {
-    /// What `tern invite` printed; `-` reads it from standard input
+    /// Token that `tern invite` printed; `-` reads standard input
     pub token: String,
-    /// This node
+    /// Settings of this node
     #[command(flatten)]
     pub node: Node,
 }
 
-/// `tern invite`
+/// The arguments of `tern invite`.
 #[derive(Clone, Debug, Args)]
 pub struct Invite {
     /// Minutes for which the invitation is valid
     #[arg(long, default_value_t = 60)]
     pub minutes: u64,
-    /// How many invitations
+    /// Number of invitations
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub count: u32,
-    /// The new node does not get the authority's key: it cannot invite, nor make certificates in other nodes' names
+    /// Do not give the new node the authority's key: it can then neither invite nor make
+    /// certificates for other nodes' names
     #[arg(long)]
     pub without_authority: bool,
-    /// The new node is a daemon on this very machine, which listens at a loopback address
+    /// The new node is a daemon on this machine that listens at a loopback address
     #[arg(long)]
     pub loopback: bool,
-    /// How to show them
+    /// How to show the invitations
     #[command(flatten)]
     pub output: Output,
 }
 
-/// `tern run`
+/// The arguments of `tern run`.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// Node to run it on, `home` for this one; the best one if absent, this one among them (`tern policy set home=off`)
+    /// Node to run on; `home` is this node; the default is the best node, possibly this one (see
+    /// `tern policy set home=off`)
     #[arg(long, value_name = "NODE")]
     pub on: Option<String>,
-    /// With --on: the policy may move it on from there
+    /// With --on: the policy may move the process to another node later
     #[arg(long, requires = "on")]
     pub movable: bool,
-    /// With --on: the CPU there may lack features that this one has. For programs that look for them when they start, and not ones built for this very CPU
+    /// With --on: allow a node whose CPU lacks features of this one (for programs that test for
+    /// features when they start, not for programs built for this very CPU)
     #[arg(long, requires = "on")]
     pub any_cpu: bool,
-    /// Root's processes, too: the node gets root's rights over this one's files (for good: `tern policy set root-on=NODE`)
+    /// Allow processes of root; the node then gets root's rights over this node's files
+    /// (permanently: `tern policy set root-on=NODE`)
     #[arg(long)]
     pub as_root: bool,
-    /// With --on: also where memory is short. Others there may be killed for want of it
+    /// With --on: run there even if memory is short; the kernel may kill processes there for want
+    /// of it
     #[arg(long, requires = "on")]
     pub force: bool,
-    /// A process that must go home, for what home alone can do, ends instead, with status 125 and the reason
+    /// End a process that would have to go home for something only home can do, with status 125 and
+    /// the reason
     #[arg(long)]
     pub strict: bool,
-    /// Do not say on standard error that a process came home (the first one does)
+    /// Do not report on standard error that a process came home (by default the first one is
+    /// reported)
     #[arg(long, env = "TERN_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
     pub quiet: bool,
-    /// Program and arguments
+    /// Program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
-/// `ADDR`, `ADDR:PORT` or `[ADDR]:PORT`.
+/// Parses `ADDR`, `ADDR:PORT` or `[ADDR]:PORT`.
 ///
 /// # Errors
-/// If it is neither.
+/// The text is none of these.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse::<SocketAddr>()
         .or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, ctl::paths::PORT)))
         .map_err(|_| "an IP address, or ADDR:PORT, is expected".into())
 }
 
-/// `tern move`
+/// The arguments of `tern move`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Move {
-    /// Do not say on standard error that the process stood still for over a second
+    /// Do not report on standard error that the process was frozen for over a second
     #[arg(long, env = "TERN_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
     pub quiet: bool,
     /// PID at home
     pub pid: i32,
-    /// Node; `home` brings it back
+    /// Name of the node; `home` brings the process back
     pub node: String,
-    /// How its memory goes: auto (what keeps to --max-freeze), stop (while it stands still), pre (while it runs; what it writes goes again; from home only), post (it
-    /// runs there at once, and its memory follows), flush (from a node: to home's memory while it stands still, so that the node is free; from there as post)
+    /// Memory strategy: auto (chosen to keep --max-freeze), stop (all memory is sent while the
+    /// process is frozen), pre (memory is sent while the process runs, and dirty pages again; only
+    /// from home), post (the process resumes on the node at once, and its memory follows), flush
+    /// (only from a node: memory is sent to home while the process is frozen, so that the node is
+    /// free, and follows from there as with post)
     #[arg(long, value_enum, default_value_t = HowArg::Auto)]
     pub how: HowArg,
-    /// Also to a node whose CPU lacks something that this one has: for programs that have not looked for it, or have looked on a lesser one
+    /// Allow a node whose CPU lacks features of this one, for programs that have not tested for
+    /// them or were started on a lesser CPU
     #[arg(long)]
     pub any_cpu: bool,
-    /// From a node to another by way of home, and not straight there
+    /// Move from one node to another through home instead of directly
     #[arg(long)]
     pub by_home: bool,
-    /// Root's processes, too: the node gets root's rights over this one's files (for good: `tern policy set root-on=NODE`)
+    /// Allow processes of root; the node then gets root's rights over this node's files
+    /// (permanently: `tern policy set root-on=NODE`)
     #[arg(long)]
     pub as_root: bool,
-    /// Also where memory, descriptors or processes are short for it. It, or others there, may be killed for want of memory
+    /// Move even if memory, descriptors or processes are short on the node; the kernel may kill
+    /// processes there for want of memory
     #[arg(long)]
     pub force: bool,
-    /// For how long it may stand still, as 50ms, 0.5s: what auto and pre aim at
+    /// Bound on the freeze time that auto and pre aim at, such as 50ms or 0.5s
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,
-    /// Bytes that its memory may take of the link each second, as 500k, 100M, 1G (powers of 1000)
+    /// The most bytes per second of the link that the memory may use, such as 500k, 100M or 1G
+    /// (powers of 1000)
     #[arg(long, value_parser = rate)]
     pub rate: Option<u64>,
-    /// Bytes of its memory that go at once, from 1k to 1M (powers of 1024); without it as many as the link takes in 10 ms, from 32k to 512k
+    /// Bytes of memory that are sent at once, from 1k to 1M (powers of 1024); the default is what
+    /// the link takes in 10 ms, from 32k to 512k
     #[arg(long, value_parser = ctl::moves::parse_buffer)]
     pub buffer: Option<u64>,
-    /// Say each second how far it is, also where standard error is no terminal: one JSON object a line
+    /// Report progress each second even if standard error is no terminal: one JSON object a line
     #[arg(long)]
     pub progress: bool,
-    /// Say what took how long
+    /// Report the time that each phase took
     #[command(flatten)]
     pub output: Output,
 }
 
-/// `--how`
+/// The memory strategies of `--how`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum HowArg {
-    /// What keeps to the bound
+    /// Chosen to keep the bound on the freeze time
     Auto,
-    /// Stop-and-copy
+    /// Stop-and-copy: all memory is sent while the process is frozen
     Stop,
-    /// Pre-copy
+    /// Pre-copy: memory is sent while the process runs
     Pre,
-    /// Post-copy
+    /// Post-copy: the process resumes at once, and its memory follows
     Post,
-    /// From a node: by way of home's memory
+    /// From a node: post-copy from home's memory
     Flush,
 }
 
@@ -361,7 +382,10 @@ impl From<HowArg> for ctl::moves::How {
     }
 }
 
-/// A time as `50ms`, `0.5s`, `800us`; microseconds.
+/// Parses a time such as `50ms`, `0.5s` or `800us`. Gives microseconds.
+///
+/// # Errors
+/// The text has no such form, or exceeds an hour.
 pub fn duration_us(text: &str) -> Result<u64, String> {
     const HOUR_US: f64 = 3.6e9;
     let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
@@ -373,7 +397,10 @@ pub fn duration_us(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Bytes each second as `500k`, `100M`, `1.5G`.
+/// Parses a rate such as `500k`, `100M` or `1.5G`. Gives bytes per second.
+///
+/// # Errors
+/// The text has no such form, or is out of range.
 pub fn rate(text: &str) -> Result<u64, String> {
     const LEAST: f64 = 1e5;
     const MOST: f64 = 1e12;

@@ -1,4 +1,4 @@
-//! The local daemon's socket.
+//! The connection to the local daemon.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,13 +9,17 @@ use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
 
 use crate::{Dirs, Error};
 
-/// Asks, and takes the answer; a refusal is an error.
+/// Sends a request and waits for the answer.
+///
+/// # Errors
+/// The daemon refuses, or does not answer.
 pub(crate) fn ask(dirs: &Dirs, request: &Request) -> Result<Answer, Error> {
     receive(dirs, &begin(dirs, request, &[])?)
 }
 
-/// Asks, with descriptors, for what may have to wait for its turn: a ternd that says nothing for [`Dirs::timeout`] is asked whether it is there.
-/// Also gives the socket, which after [`Answer::Placing`] is a deputy's.
+/// Sends a request with descriptors that may have to wait for its turn. If ternd is silent for
+/// [`Dirs::timeout`], it is asked whether it is alive. Also gives the socket, which after
+/// [`Answer::Placing`] is a deputy's.
 pub(crate) fn ask_in_turn(
     dirs: &Dirs,
     request: &Request,
@@ -32,7 +36,8 @@ pub(crate) fn ask_in_turn(
     Ok((answer, socket))
 }
 
-/// Asks; whatever waits on the socket is bounded by [`Dirs::timeout`]. Answers come on it ([`receive`]).
+/// Sends a request, and gives the socket on which answers arrive ([`receive`]). Waiting on it is
+/// bounded by [`Dirs::timeout`].
 pub(crate) fn begin(dirs: &Dirs, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<OwnedFd, Error> {
     let path = daemon_socket(&dirs.run_dir);
     let socket = packet::connect_within(&path, dirs.timeout).map_err(|source| match source.kind() {
@@ -43,7 +48,7 @@ pub(crate) fn begin(dirs: &Dirs, request: &Request, descriptors: &[BorrowedFd<'_
     Ok(socket)
 }
 
-/// Nothing came of it: the time is over, or something else went wrong.
+/// Turns a failure to receive into an error: ternd is silent, or something else went wrong.
 pub(crate) fn silent(dirs: &Dirs, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -53,7 +58,10 @@ pub(crate) fn silent(dirs: &Dirs, source: io::Error) -> Error {
     }
 }
 
-/// Waits for an answer; a refusal is an error.
+/// Waits for an answer.
+///
+/// # Errors
+/// The daemon refuses, or does not answer.
 pub(crate) fn receive(dirs: &Dirs, socket: &OwnedFd) -> Result<Answer, Error> {
     let mut assembly = Assembly::default();
     loop {
@@ -69,7 +77,7 @@ pub(crate) fn receive(dirs: &Dirs, socket: &OwnedFd) -> Result<Answer, Error> {
     }
 }
 
-/// The daemon answered something else than was asked.
+/// Gives the error for an answer of another kind than the request.
 pub(crate) fn unexpected() -> Error {
     Error::Refused {
         reason: "ternd gave an unexpected answer".into(),

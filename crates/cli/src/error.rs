@@ -1,94 +1,94 @@
-//! What the tool says when it cannot do what was asked.
+//! The errors of the tool, with hints.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How the daemon is started, for hints.
+/// The commands that start the daemon, for hints.
 pub(crate) const START: &str = "`tern daemon --detach`, or with systemd `tern daemon --unit > /etc/systemd/system/ternd.service && systemctl enable --now ternd`";
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No daemon.
+    /// No daemon can be reached.
     #[error("cannot reach ternd at {}", path.display())]
     NoDaemon {
-        /// Its socket.
+        /// Path of its socket.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// The daemon went silent or talks nonsense.
+    /// The daemon closed the connection, or sent something unexpected.
     #[error("ternd did not answer")]
     NoAnswer {
-        /// Why.
+        /// The cause of the failure.
         source: io::Error,
     },
-    /// The daemon hangs.
-    #[error("ternd does not answer: it has said nothing for {} s", within.as_secs_f64())]
+    /// The daemon was silent for too long.
+    #[error("ternd does not answer: it has been silent for {} s", within.as_secs_f64())]
     Silent {
-        /// How long was waited.
+        /// The time that was waited.
         within: Duration,
-        /// The daemon's log.
+        /// Path of the daemon's log.
         log: PathBuf,
     },
-    /// Message that cannot be read.
+    /// The daemon's message is malformed.
     #[error("ternd's answer cannot be read")]
     Codec(#[from] ctl::codec::CodecError),
-    /// The daemon, or another node, said no.
+    /// The daemon or another node refused the request.
     #[error("{reason}")]
     Refused {
-        /// Why.
+        /// The reason for the refusal.
         reason: String,
-        /// What to do.
+        /// What the user can do.
         hint: Option<String>,
     },
-    /// Identity of this node.
+    /// The identity of this node cannot be used.
     #[error(transparent)]
     Identity(#[from] identity::Error),
-    /// No inviter could be reached.
+    /// The inviting node cannot be reached.
     #[error("cannot join through {address}")]
     Join {
-        /// Its address.
+        /// Address of the inviting node.
         address: String,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// `tern run`: not found.
+    /// `tern run` cannot find the program.
     #[error("{program}: not found")]
     NotFound {
-        /// As given.
+        /// Program as given by the user.
         program: String,
     },
-    /// `tern run`: not executable.
+    /// `tern run` cannot execute the program.
     #[error("{program}: cannot be executed")]
     NotExecutable {
-        /// As given.
+        /// Program as given by the user.
         program: String,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// `tern run --strict`: a program that begins at home.
+    /// `tern run --strict` was given a program that only home can execute.
     #[error("{program}: only its home can execute it (set-user-id, unreadable, or 32-bit), and --strict was given")]
     OnlyAtHome {
-        /// Its path.
+        /// Path of the program.
         program: String,
     },
-    /// A local operation.
+    /// A local operation failed.
     #[error("cannot {what}")]
     Local {
-        /// What was tried.
+        /// The operation, a verb with its object.
         what: &'static str,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// What the user may do.
+    /// Gives a hint about what the user can do.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Error::NoDaemon { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some("may this user use tern here?".into()),
+            Error::NoDaemon { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some("may this user use tern on this machine?".into()),
             Error::NoDaemon { .. } => Some(format!("is ternd running? (as root, after tern init or tern join TOKEN: {START})")),
             Error::Silent { log, .. } => Some(format!(
                 "is ternd stopped, or this machine overloaded? `tern doctor` looks at this machine; ternd's log is {}; --timeout and TERN_TIMEOUT say how long to wait",
@@ -105,7 +105,8 @@ impl Error {
         }
     }
 
-    /// Exit status of the tool: 1; for `run` 127 (not found), 126 (not executable), 125 (everything else), as env(1) does.
+    /// Gives the exit status: 1; for `run` 127 (not found), 126 (not executable) or 125 (everything
+    /// else), as env(1) does.
     pub fn status(&self, run: bool) -> u8 {
         match self {
             Error::NotFound { .. } => 127,
@@ -115,7 +116,7 @@ impl Error {
         }
     }
 
-    /// Prints the whole chain and the hint.
+    /// Prints the whole chain of errors and the hint.
     pub fn print(&self) {
         let mut line = format!("tern: {self}");
         let mut source = std::error::Error::source(self);

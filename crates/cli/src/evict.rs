@@ -1,4 +1,4 @@
-//! `tern guests`, `tern evict` and `tern leave`: the owner's word over the processes of a machine.
+//! `tern guests`, `tern evict` and `tern leave`: the commands by which an owner clears a machine.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -13,21 +13,21 @@ use crate::args::{self, Output};
 use crate::error::START;
 use crate::{Dirs, Error, Host, client, show};
 
-/// Between two questions how far it is.
+/// The time between two requests for the state of guests that leave.
 const ASKED_EVERY: Duration = Duration::from_millis(500);
 
-/// What became of one guest that was to leave.
+/// The result for one guest that was to leave.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Outcome {
     pid: i32,
     home: String,
     home_pid: i32,
     command: String,
-    /// Why it is still here.
+    /// Why the guest is still here.
     stays: Option<String>,
 }
 
-/// Guests of other homes on this node.
+/// Lists the guests of other homes on this node.
 pub(crate) fn guests(dirs: &Dirs) -> Result<Vec<HostedGuest>, Error> {
     taken(client::ask(dirs, &Request::Guests)?)
 }
@@ -39,7 +39,8 @@ fn taken(answer: Answer) -> Result<Vec<HostedGuest>, Error> {
     }
 }
 
-/// Sends guests home and waits until they have gone or cannot go; the exit status: 1 if one stays.
+/// Sends guests home, and waits until they have gone or cannot go. Gives the exit status: 1 if a
+/// guest stays.
 pub(crate) fn evict(dirs: &Dirs, args: &args::Evict) -> Result<u8, Error> {
     let ask = |insist| taken(client::ask(dirs, &Request::Evict { whom: args.whom(), insist })?);
     let first = ask(Insist::Again)?;
@@ -57,7 +58,7 @@ pub(crate) fn evict(dirs: &Dirs, args: &args::Evict) -> Result<u8, Error> {
     Ok(u8::from(!left.is_empty()))
 }
 
-/// Nobody was meant: fine for all, a mistake else.
+/// Handles a request that means no guest: fine for `all`, else a mistake.
 fn nobody(whom: &Whom) -> Result<u8, Error> {
     let reason = match whom {
         Whom::All => return Ok(0),
@@ -67,7 +68,8 @@ fn nobody(whom: &Whom) -> Result<u8, Error> {
     Err(Error::Refused { reason, hint: Some("`tern guests` lists the guests, with their PIDs on this machine".into()) })
 }
 
-/// Asks again until nobody goes any more. Those that stay are tried once more, and ended at last if that is wanted.
+/// Repeats the request until no process moves any more. Those that stay are tried once more, and
+/// finally ended if the user wants that.
 fn persist<T>(
     kill: bool,
     ask: impl Fn(Insist) -> Result<Vec<T>, Error>,
@@ -81,7 +83,7 @@ fn persist<T>(
         let left = ask(insist)?;
         insist = match left.is_empty() {
             true => return Ok(left),
-            // Children that were begun meanwhile end like those that were there.
+            // Children that were forked meanwhile end like the others.
             false if any_goes(&left) => {
                 if insist == Insist::Kill {
                     Insist::Kill
@@ -91,7 +93,7 @@ fn persist<T>(
             }
             false => match insisting.next() {
                 Some(more) => {
-                    // What has just been tried is not tried again at once.
+                    // A process that was just tried is not tried again at once.
                     std::thread::sleep(2 * ASKED_EVERY);
                     *more
                 }
@@ -128,7 +130,7 @@ fn line(outcome: &Outcome) -> String {
     }
 }
 
-/// Leaves the cluster, when this home's processes have come back and guests have gone.
+/// Leaves the cluster after the processes of this home have come back and guests have gone.
 pub(crate) fn leave(dirs: &Dirs, force: bool, host: Host) -> Result<(), Error> {
     let mut said = false;
     let ask = |insist| match client::ask(dirs, &Request::Leave { insist })? {
@@ -164,7 +166,7 @@ pub(crate) fn leave(dirs: &Dirs, force: bool, host: Host) -> Result<(), Error> {
     })
 }
 
-/// Leaves without a word to the others.
+/// Leaves without telling the other nodes.
 fn without_daemon(dirs: &Dirs, force: bool, socket: &Path, host: Host) -> Result<(), Error> {
     identity::Identity::load(&dirs.state)?;
     if !force {
@@ -180,7 +182,7 @@ fn without_daemon(dirs: &Dirs, force: bool, socket: &Path, host: Host) -> Result
     Ok(())
 }
 
-/// After `tern policy set guests=off`: the daemon sends them away by itself.
+/// Reports the guests after `tern policy set guests=off`. The daemon sends them away by itself.
 pub(crate) fn tell_of_guests(dirs: &Dirs) -> Result<(), Error> {
     let guests = guests(dirs)?.len();
     if guests > 0 {
@@ -197,14 +199,14 @@ fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// For somebody who watches.
+/// Prints a line for a user at a terminal.
 fn say(text: &str) {
     if std::io::stderr().is_terminal() {
         eprintln!("tern: {text}");
     }
 }
 
-/// Shows guests as `tern guests` does.
+/// Formats guests as `tern guests` does.
 pub(crate) fn table(guests: &[HostedGuest]) -> String {
     let cells = guests.iter().map(|g| {
         let leaving = match &g.leaving {
@@ -226,7 +228,7 @@ pub(crate) fn table(guests: &[HostedGuest]) -> String {
     show::table(&["PID", "HOME", "ITS PID", "USER", "TIME", "MEM", "HERE FOR", "COMMAND"], &cells.collect::<Vec<_>>())
 }
 
-/// Prints guests; an [`Output`] decides how.
+/// Prints guests in the chosen format.
 pub(crate) fn print(output: Output, guests: &[HostedGuest]) -> u8 {
     crate::show(output, &guests, || table(guests))
 }
@@ -280,7 +282,7 @@ mod tests {
         let kills = RefCell::new(0);
         let ask = |insist| {
             *kills.borrow_mut() += u32::from(insist == Insist::Kill);
-            // The first order ends the parent, whose new child was not on the list.
+            // The first request ends the parent, whose new child was not on the list.
             Ok(match *kills.borrow() {
                 0 => vec![guest(stays.clone())],
                 1 if insist == Insist::Kill => vec![guest(Leaving::Goes)],

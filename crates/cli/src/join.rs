@@ -13,13 +13,13 @@ use rustls::{ClientConnection, StreamOwned};
 
 use crate::{Error, Host, address, args, policy};
 
-/// Bound on connecting, and on each read and write.
+/// The time limit for connecting, and for each read and write.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// The most that is read of an invitation on standard input, bytes.
+/// The most bytes that are read of an invitation on standard input.
 const TOKEN_INPUT_BYTES: u64 = 4096;
 
-/// Makes a cluster.
+/// Creates a cluster with this machine as its first node.
 pub(crate) fn init(state: &Path, node: &args::Node, host: Host) -> Result<(Identity, SocketAddr), Error> {
     vacant(state)?;
     let (address, is_chosen) = match node.addr {
@@ -27,7 +27,7 @@ pub(crate) fn init(state: &Path, node: &args::Node, host: Host) -> Result<(Ident
         None => address::find(&(host.own_address)())?,
     };
     let identity = identity::init(state, &name(node)?)?;
-    // A plain address is found again at each start: it may have changed.
+    // An address that was not chosen is found again at each start, because it may have changed.
     if is_chosen {
         identity.write_note("listen", address.to_string().as_bytes())?;
     }
@@ -37,7 +37,7 @@ pub(crate) fn init(state: &Path, node: &args::Node, host: Host) -> Result<(Ident
     Ok((identity, address))
 }
 
-/// This machine is no member yet.
+/// Checks that this machine is not a member yet.
 fn vacant(state: &Path) -> Result<(), Error> {
     match Identity::load(state) {
         Ok(present) => {
@@ -47,7 +47,7 @@ fn vacant(state: &Path) -> Result<(), Error> {
     }
 }
 
-/// Joins one.
+/// Joins a cluster with an invitation.
 pub(crate) fn join(state: &Path, args: &args::Join) -> Result<Identity, Error> {
     let token: Token = given_token(&args.token)?.parse()?;
     vacant(state)?;
@@ -77,7 +77,7 @@ pub(crate) fn join(state: &Path, args: &args::Join) -> Result<Identity, Error> {
     }
 }
 
-/// `-`: from standard input, so that no process list shows it.
+/// Gives the token; `-` reads standard input, so that no process list shows it.
 fn given_token(argument: &str) -> Result<String, Error> {
     let mut token = argument.to_owned();
     if argument == "-" {
@@ -98,7 +98,7 @@ fn name(node: &args::Node) -> Result<NodeName, Error> {
     }
 }
 
-/// Tries the inviter's addresses in turn.
+/// Tries the inviting node's addresses in turn.
 fn redeem(token: &Token, request: &JoinRequest) -> Result<JoinAnswer, Error> {
     let mut last = None;
     for address in &token.addresses {
@@ -135,13 +135,13 @@ fn redeem_at(address: SocketAddr, token: &Token, request: &JoinRequest) -> io::R
     ctl::codec::decode(&body).map_err(io::Error::other)
 }
 
-/// Whom the daemon looks for when it starts.
+/// Stores the members to which the daemon connects when it starts.
 fn note_members(identity: &Identity, members: &[Member]) -> Result<(), Error> {
     let json = serde_json::to_vec(members).map_err(|_| identity::Error::Malformed { what: "list of members" })?;
     Ok(identity.write_note("members.json", &json)?)
 }
 
-/// Where the daemon listens if it is not told otherwise.
+/// Stores the address at which the daemon listens by default.
 fn note_address(identity: &Identity, node: &args::Node) -> Result<(), Error> {
     match node.addr {
         Some(address) => Ok(identity.write_note("listen", address.to_string().as_bytes())?),

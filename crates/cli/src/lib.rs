@@ -1,6 +1,7 @@
-//! The user's tool: arguments, questions to the local daemon, output.
+//! The user's tool: arguments, requests to the local daemon, output.
 //!
-//! It depends neither on `os` nor on `node`: what needs them is handed in by the binary ([`Host`]).
+//! The crate depends neither on `os` nor on `node`. The binary passes in what needs them
+//! ([`Host`]).
 
 mod address;
 mod args;
@@ -25,30 +26,31 @@ use serde::Serialize;
 pub use args::{Command, Dirs, Output, RUN_ABOUT, RUN_HELP, Run, address};
 pub use error::Error;
 
-/// What the binary lends to the tool.
+/// Functions that the binary lends to the tool.
 #[derive(Clone, Copy)]
 pub struct Host {
     /// Probes this machine's kernel.
     pub probe: fn() -> Vec<Finding>,
-    /// Undoes what this program's runtime changed of the signals and descriptors that it was started with.
+    /// Restores the signals and descriptors with which this program was started, where its runtime
+    /// changed them.
     pub restore_inheritance: fn(),
-    /// From now on SIGINT makes this descriptor readable, the first time; the second ends this program as ever.
+    /// Makes the first SIGINT make this descriptor readable. The second ends this program as usual.
     pub interrupts: fn() -> std::io::Result<OwnedFd>,
-    /// Whether this machine alone can execute this file for whoever asks.
+    /// Tells whether only this machine can execute this file for the calling user.
     pub begins_at_home: fn(&std::path::Path) -> bool,
     /// Turns this process into the deputy of the program, at the end of the socket.
     pub become_deputy: fn(OwnedFd, &Program) -> !,
-    /// At which address others reach this machine.
+    /// Finds the address at which other nodes reach this machine.
     pub own_address: fn() -> Reach,
-    /// Goes on as the daemon.
+    /// Continues as the daemon. Gives the exit status.
     pub become_daemon: fn(&Dirs) -> u8,
-    /// Starts the daemon in the background, and waits until it serves; the exit status.
+    /// Starts the daemon in the background, and waits until it serves. Gives the exit status.
     pub detach_daemon: fn(&Dirs) -> u8,
     /// Ends the membership of a machine without a daemon, and its rooms.
     pub abandon: fn(&Dirs) -> Result<(), String>,
 }
 
-/// Does what was asked; the result is the exit status.
+/// Runs a command and prints errors. Gives the exit status.
 pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
     match execute(command, dirs, host) {
         Ok(status) => status,
@@ -60,19 +62,13 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
 }
 
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
-    let ask = |request| client::ask(dirs, &request);
     match command {
         Command::Run(args) => {
             (host.restore_inheritance)();
             let (channel, program) = run::place(dirs, args, host.begins_at_home)?;
             (host.become_deputy)(channel, &program)
         }
-        Command::Init(args) => {
-            let (identity, address) = join::init(&dirs.state, &args.node, host)?;
-            let (node, cluster) = (identity.node(), &identity.about().cluster);
-            print(&format!("node {node} at {address} is the first of cluster {cluster}\n"));
-            Ok(go_on(dirs, &args.node, host))
-        }
+        Command::Init(args) => init(dirs, args, host),
         Command::Join(args) => {
             let identity = join::join(&dirs.state, args)?;
             print(&format!("node {} has joined cluster {}\n", identity.node(), identity.about().cluster));
@@ -80,26 +76,17 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         }
         Command::Invite(args) => invite(dirs, args),
         Command::Leave { force } => evict::leave(dirs, *force, host).map(|()| 0),
-        Command::Nodes(output) => match ask(Request::Nodes)? {
-            Answer::Nodes(rows) => Ok(show(*output, &NodesJson::from(rows.as_slice()), || show::nodes(&rows))),
-            _ => Err(client::unexpected()),
-        },
+        Command::Nodes(output) => nodes(dirs, *output),
         Command::Ps(output) => ps(dirs, *output),
         Command::Guests(output) => evict::guests(dirs).map(|guests| evict::print(*output, &guests)),
         Command::Evict(args) => evict::evict(dirs, args),
-        Command::Why(args) => match ask(Request::Why { pid: args.pid, to: args.node.clone() })? {
-            Answer::Why(report) => Ok(show(args.output, &report, || show::why(&report))),
-            _ => Err(client::unexpected()),
-        },
+        Command::Why(args) => why(dirs, args),
         Command::Move(args) => {
             let legs = moving::relocate(dirs, args, host)?;
             Ok(show(args.output, &legs, String::new))
         }
         Command::Doctor { node: None, output } => Ok(examined(*output, &(host.probe)())),
-        Command::Doctor { node: Some(node), output } => match ask(Request::Doctor { node: node.clone() })? {
-            Answer::Findings(findings) => Ok(examined(*output, &findings)),
-            _ => Err(client::unexpected()),
-        },
+        Command::Doctor { node: Some(node), output } => examine(dirs, node, *output),
         Command::Policy { what: args::Policy::Show(output) } => {
             let rows = policy::settings(dirs)?;
             Ok(show(*output, &rows, || policy::shown(&rows)))
@@ -107,37 +94,62 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Policy { what: args::Policy::Set { changes } } => policy::set(dirs, changes).map(|()| 0),
         Command::Pin(args) => policy::pin(dirs, args).map(|()| 0),
         Command::Replay { file, output } => policy::replay(file, *output),
-        Command::Log { lines, decisions: true } => match ask(Request::Decisions { lines: *lines })? {
-            Answer::Log { lines } => Ok(print_lines(&lines)),
-            _ => Err(client::unexpected()),
-        },
-        Command::Log { lines, .. } => match ask(Request::Log { lines: *lines })? {
-            Answer::Log { lines } => Ok(print_lines(&lines)),
-            _ => Err(client::unexpected()),
-        },
-        Command::Status(output) => match ask(Request::Status)? {
-            Answer::Status(s) => Ok(show(*output, &s, || {
-                format!(
-                    "node {} of cluster {} at {}: ternd {}, PID {}\n{} of {} nodes alive, {} rooms away, {} hosted, {} processes moved by the policy\n",
-                    s.node,
-                    s.cluster,
-                    s.address,
-                    s.version,
-                    s.pid,
-                    s.alive,
-                    s.known,
-                    s.rooms_away,
-                    s.rooms_hosted,
-                    s.moved
-                )
-            })),
-            _ => Err(client::unexpected()),
-        },
+        Command::Log { lines, decisions: true } => log(dirs, &Request::Decisions { lines: *lines }),
+        Command::Log { lines, decisions: false } => log(dirs, &Request::Log { lines: *lines }),
+        Command::Status(output) => status(dirs, *output),
         Command::Version(output) => {
             let version = Version { version: env!("CARGO_PKG_VERSION"), protocol: ctl::codec::VERSION };
             Ok(show(*output, &version, || format!("tern {} (protocol {})\n", version.version, version.protocol)))
         }
     }
+}
+
+fn init(dirs: &Dirs, args: &args::Init, host: Host) -> Result<u8, Error> {
+    let (identity, address) = join::init(&dirs.state, &args.node, host)?;
+    let (node, cluster) = (identity.node(), &identity.about().cluster);
+    print(&format!("node {node} at {address} is the first of cluster {cluster}\n"));
+    Ok(go_on(dirs, &args.node, host))
+}
+
+fn nodes(dirs: &Dirs, output: Output) -> Result<u8, Error> {
+    match client::ask(dirs, &Request::Nodes)? {
+        Answer::Nodes(rows) => Ok(show(output, &NodesJson::from(rows.as_slice()), || show::nodes(&rows))),
+        _ => Err(client::unexpected()),
+    }
+}
+
+fn why(dirs: &Dirs, args: &args::Why) -> Result<u8, Error> {
+    match client::ask(dirs, &Request::Why { pid: args.pid, to: args.node.clone() })? {
+        Answer::Why(report) => Ok(show(args.output, &report, || show::why(&report))),
+        _ => Err(client::unexpected()),
+    }
+}
+
+fn examine(dirs: &Dirs, node: &str, output: Output) -> Result<u8, Error> {
+    match client::ask(dirs, &Request::Doctor { node: node.to_owned() })? {
+        Answer::Findings(findings) => Ok(examined(output, &findings)),
+        _ => Err(client::unexpected()),
+    }
+}
+
+fn log(dirs: &Dirs, request: &Request) -> Result<u8, Error> {
+    match client::ask(dirs, request)? {
+        Answer::Log { lines } => Ok(print_lines(&lines)),
+        _ => Err(client::unexpected()),
+    }
+}
+
+fn status(dirs: &Dirs, output: Output) -> Result<u8, Error> {
+    let Answer::Status(s) = client::ask(dirs, &Request::Status)? else {
+        return Err(client::unexpected());
+    };
+    Ok(show(output, &s, || {
+        format!(
+            "node {} of cluster {} at {}: ternd {}, PID {}\n\
+             {} of {} nodes alive, {} rooms away, {} hosted, {} processes moved by the policy\n",
+            s.node, s.cluster, s.address, s.version, s.pid, s.alive, s.known, s.rooms_away, s.rooms_hosted, s.moved
+        )
+    }))
 }
 
 fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
@@ -175,7 +187,7 @@ fn ps(dirs: &Dirs, output: Output) -> Result<u8, Error> {
     Ok(if failures.is_empty() { status } else { 1 })
 }
 
-/// After `init` or `join`: ends, or goes on as the daemon.
+/// Ends after `init` or `join`, or continues as the daemon.
 fn go_on(dirs: &Dirs, node: &args::Node, host: Host) -> u8 {
     match (node.daemon, node.detach) {
         (true, _) => (host.become_daemon)(dirs),
@@ -189,7 +201,7 @@ fn go_on(dirs: &Dirs, node: &args::Node, host: Host) -> u8 {
     }
 }
 
-/// An entry of `tern ps`: guests are those that have a `home`.
+/// An entry of `tern ps`; guests have a `home`.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum PsJson<'a> {
@@ -262,7 +274,7 @@ fn print_lines(lines: &[String]) -> u8 {
     0
 }
 
-/// A reader that has gone (`tern nodes | head -1`) is no error.
+/// Prints text. A closed pipe (`tern nodes | head -1`) is no error.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `tern move`: says how far it is, and what an interrupt means for it.
+//! `tern move`: reports progress, and handles interrupts.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -10,13 +10,13 @@ use rustix::net::Shutdown;
 
 use crate::{Dirs, Error, Host, args, client};
 
-/// Where a process was started, whatever its node is called.
+/// The name of the node where a process was started.
 const HOME: &str = "home";
 
-/// From when on the other node's silence is told, milliseconds.
+/// The silence of the other node from which on it is reported, milliseconds.
 const SILENT_FROM_MS: u64 = 1000;
 
-/// Moves a process, and waits until nothing is left to do.
+/// Moves a process, and waits until the move is complete.
 pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
     let args::Move { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, .. } = *args;
@@ -64,26 +64,26 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
     }
 }
 
-/// A program that stood still for longer than its user may have noticed.
+/// Reports freezes that were so long that the user may have noticed.
 fn tell_of_long_freezes(pid: i32, legs: &[Leg]) {
     const NOTICED_US: u64 = 1_000_000;
     for leg in legs.iter().filter(|leg| leg.freeze_us >= NOTICED_US) {
         let seconds = leg.freeze_us as f64 / 1e6;
         eprintln!(
-            "tern: process {pid} stood still for {seconds:.1} s on its way to {} (see --how, --max-freeze)",
+            "tern: process {pid} was frozen for {seconds:.1} s on its way to {} (see --how, --max-freeze)",
             leg.to
         );
     }
 }
 
-/// The first part of the input.
+/// The input that arrived first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Interrupt,
     Answer,
 }
 
-/// Waits for either, as long as the daemon may say nothing.
+/// Waits for either input, for as long as the daemon may be silent.
 fn wait(dirs: &Dirs, socket: &OwnedFd, interrupts: &OwnedFd) -> Result<First, Error> {
     let mut both = [PollFd::new(interrupts, PollFlags::IN), PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
     let timeout = Timespec::try_from(dirs.timeout).ok();
@@ -96,7 +96,7 @@ fn wait(dirs: &Dirs, socket: &OwnedFd, interrupts: &OwnedFd) -> Result<First, Er
     }
 }
 
-/// One line that is written again and again on a terminal; elsewhere nothing, or lines of JSON.
+/// Progress: one line that is overwritten on a terminal; elsewhere nothing, or lines of JSON.
 struct Display {
     terminal: bool,
     lines: bool,
@@ -117,13 +117,13 @@ impl Display {
         }
         if self.terminal {
             self.shown = true;
-            // Back to the start, and clear what a longer line has left (ECMA-48: EL).
+            // Return to the start of the line, and clear the rest of a longer line (ECMA-48: EL).
             eprint!("\r{}\x1b[K", line(progress));
             let _ = std::io::stderr().flush();
         }
     }
 
-    /// Says once that the other node does not answer, also where nothing else is shown.
+    /// Reports once that the other node does not answer, even where no progress is shown.
     fn warn(&mut self, progress: &Progress, args: &args::Move) {
         let Some(ms) = progress.silent_ms.filter(|ms| *ms >= SILENT_FROM_MS) else {
             self.warned = false;
@@ -150,7 +150,7 @@ fn line(progress: &Progress) -> String {
     let doing = match progress.stage {
         Stage::Prepares => "prepares",
         Stage::Ahead => "sends while it runs",
-        Stage::Still => "sends while it stands still",
+        Stage::Still => "sends while it is frozen",
         Stage::Follows => "runs there, memory follows",
     };
     let rest = progress.rest_s().map_or(String::new(), |s| format!(", about {s} s"));

@@ -1,4 +1,4 @@
-//! `tern policy`, `tern pin`, `tern replay`.
+//! `tern policy`, `tern pin` and `tern replay`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,12 +12,12 @@ use serde::Serialize;
 use crate::args::{self, Output};
 use crate::{Dirs, Error, client, evict, show};
 
-/// Most that is read of a log, bytes.
+/// The most bytes of a log that are read.
 const LOG_BYTES: u64 = 256 << 20;
-/// The policy's note in the state directory.
+/// The file of the policy's settings in the state directory.
 const NOTE: &str = "policy.json";
 
-/// What came of a replay, for machines.
+/// The result of a replay, as JSON.
 #[derive(Serialize)]
 struct Summary<'a> {
     decisions: usize,
@@ -54,7 +54,7 @@ fn done(answer: Answer) -> Result<(), Error> {
     if answer == Answer::Done { Ok(()) } else { Err(client::unexpected()) }
 }
 
-/// The exit status: 1 if a decision comes out otherwise.
+/// Replays a log. Gives the exit status: 1 if a decision differs.
 pub(crate) fn replay(file: &Path, output: Output) -> Result<u8, Error> {
     let local = |source| Error::Local { what: "read the decisions", source };
     let mut text = String::new();
@@ -81,7 +81,7 @@ fn differs(replayed: &Replayed) -> String {
     }
 }
 
-/// A new node's owner wants no guests.
+/// Stores the setting of a new node that takes no guests.
 pub(crate) fn note_no_guests(identity: &Identity) -> Result<(), Error> {
     let settings = Settings { guests: false, ..Settings::default() };
     let local = |source| Error::Local { what: "note that this node hosts no guests", source };
@@ -89,7 +89,7 @@ pub(crate) fn note_no_guests(identity: &Identity) -> Result<(), Error> {
     Ok(identity.write_note(NOTE, &bytes)?)
 }
 
-/// For people, in the form in which they are set.
+/// Formats settings as they are set.
 pub(crate) fn shown(rows: &[SettingRow]) -> String {
     let cells = rows.iter().map(|r| vec![format!("{}={}", r.name, r.value), r.allowed.clone(), r.text.clone()]);
     crate::show::table(&["SETTING", "ALLOWED", "MEANING"], &cells.collect::<Vec<_>>())

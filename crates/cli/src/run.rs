@@ -1,4 +1,4 @@
-//! `tern run`: find the program, ask for a place, become its deputy.
+//! `tern run`: finds the program, asks for a place, and becomes the program's deputy.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -13,13 +13,14 @@ use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
 
 use crate::{Dirs, Error, args, client};
 
-/// Where execvp(3) looks if PATH is not set.
+/// The search path of execvp(3) if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// How often a place is asked for again when the room ended meanwhile.
+/// The number of further requests for a place if the room ended meanwhile.
 const MORE_TRIES: u32 = 2;
 
-/// Asks for a place; on success the socket is the deputy's channel. What only home can execute runs here, and this does not return.
+/// Asks for a place. On success, the socket is the deputy's channel. A program that only home can
+/// execute runs here, and this does not return.
 pub(crate) fn place(
     dirs: &Dirs,
     args: &args::Run,
@@ -51,7 +52,8 @@ pub(crate) fn place(
     let homecoming = homecoming(args);
     let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root, force, homecoming };
     let ask = || client::ask_in_turn(dirs, &request, &[sealed.as_fd()]);
-    // A room that ends while this process is handed to it takes it along only if it has said so: an end without a word is one of the room.
+    // If a room ends while this process is handed to it, the process ends with it only after the
+    // room has said so. The end of the connection without a message is the end of the room.
     let again = |e: &Error| matches!(e, Error::NoAnswer { source } if source.kind() == io::ErrorKind::UnexpectedEof);
     let mut asked = ask();
     for _ in 0..MORE_TRIES {
@@ -68,7 +70,7 @@ pub(crate) fn place(
     }
 }
 
-/// What becomes of processes that must go home.
+/// Gives the handling of processes that must go home.
 fn homecoming(args: &args::Run) -> Homecoming {
     match (args.strict, args.quiet) {
         (true, _) => Homecoming::Fail,
@@ -77,7 +79,7 @@ fn homecoming(args: &args::Run) -> Homecoming {
     }
 }
 
-/// Becomes the program that was to be placed, where home was chosen for it. Returns if that fails.
+/// Becomes the program, for which home was chosen. Returns an error if that fails.
 fn run_as_it_is(program: &Program) -> Error {
     let words = |words: &[Vec<u8>]| words.iter().cloned().map(OsString::from_vec).collect::<Vec<_>>();
     let (name, rest) = program.argv.split_first().map_or((&program.path, &[][..]), |(name, rest)| (name, rest));
@@ -86,7 +88,8 @@ fn run_as_it_is(program: &Program) -> Error {
     Error::NotExecutable { program: path.to_string_lossy().into_owned(), source }
 }
 
-/// Becomes the program, as if `tern run` had not been there. Returns if that fails.
+/// Becomes the program, as if the user had started it without `tern run`. Returns an error if that
+/// fails.
 fn run_here(path: &Path, args: &args::Run) -> Error {
     let program = path.display().to_string();
     if args.on.is_some() && !args.quiet {
@@ -97,17 +100,18 @@ fn run_here(path: &Path, args: &args::Run) -> Error {
     Error::NotExecutable { program, source }
 }
 
-/// The signals that this process blocks, as a program that it became would (bit n-1 for signal n).
+/// Gives the signals that this process blocks, as the program would (bit n-1 for signal n).
 fn blocked_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// What execvp(3) runs a file with that the kernel does not know how to run.
+/// The shell with which execvp(3) runs a file that the kernel cannot execute.
 const SHELL: &str = "/bin/sh";
 
-/// Text without a first line that names its interpreter: execve(2) would say ENOEXEC.
+/// Tells whether a file is text without an interpreter line, so that execve(2) would fail with
+/// ENOEXEC.
 fn is_plain_script(path: &Path) -> bool {
     use std::io::Read as _;
     let mut first = Vec::new();
@@ -115,7 +119,7 @@ fn is_plain_script(path: &Path) -> bool {
     read.is_ok() && !first.starts_with(b"#!") && !first.starts_with(b"\x7fELF") && !first.contains(&0)
 }
 
-/// A memfd that nobody can change any more.
+/// Puts the program into a sealed memfd, which cannot be changed.
 fn seal(program: &Program) -> io::Result<OwnedFd> {
     let bytes = postcard::to_allocvec(program).map_err(io::Error::other)?;
     let memory = rustix::fs::memfd_create("tern-program", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -125,8 +129,8 @@ fn seal(program: &Program) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The program's absolute path, found as execvp(3) does: a name with a slash is a path; others are looked up in PATH, and one that may not
-/// be executed does not end the search.
+/// Finds the program's absolute path as execvp(3) does: a name with a slash is a path; other names
+/// are looked up in PATH, and a file that is not executable does not end the search.
 pub(crate) fn resolve(name: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, Error> {
     let shown = || name.to_string_lossy().into_owned();
     let not_executable = |source| Error::NotExecutable { program: shown(), source };
@@ -140,7 +144,7 @@ pub(crate) fn resolve(name: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, E
     let mut forbidden = None;
     let search = search.map_or_else(|| OsString::from(DEFAULT_PATH), OsStr::to_owned);
     for dir in search.as_bytes().split(|b| *b == b':').filter(|_| !name.is_empty()) {
-        // An empty entry is the working directory.
+        // An empty entry means the working directory.
         let dir = if dir.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(dir)) };
         match executable(&dir.join(name)) {
             Ok(()) => return absolute(&dir.join(name)),

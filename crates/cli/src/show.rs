@@ -7,10 +7,12 @@ use ctl::facts::{Finding, Grade};
 use ctl::history::ago;
 use ctl::tool::{NodeRow, PsRow, WhyReport};
 
-/// Below it a node's silence is not shown, milliseconds: the next packet may answer.
+/// The silence of a node from which on it is shown, milliseconds. Below it, the next packet may
+/// answer.
 const SILENT_FROM_MS: u64 = 1000;
 
-/// Rows under a header, columns aligned by two spaces; the last one is free.
+/// Formats rows under a header, with two spaces between aligned columns; the last column is not
+/// padded.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..header.len())
         .map(|i| {
@@ -72,7 +74,7 @@ pub(crate) fn ps(rows: &[PsRow]) -> String {
     table(&["PID", "USER", "NODE", "S", "TIME", "RSS", "THREADS", "COMMAND"], &cells.collect::<Vec<_>>())
 }
 
-/// The node of a process, and what is wrong with the link to it.
+/// Gives the node of a process, and the state of the link to it.
 fn whereabouts(row: &PsRow) -> String {
     match row.silent_ms.filter(|ms| *ms >= SILENT_FROM_MS) {
         _ if !row.connected => format!("{} (cut off)", row.node),
@@ -81,7 +83,7 @@ fn whereabouts(row: &PsRow) -> String {
     }
 }
 
-/// What is known of a process: what holds now, then what has happened.
+/// Formats the report on a process: first its state, then its history.
 pub(crate) fn why(report: &WhyReport) -> String {
     let mut text: String = report.lines.iter().map(|line| format!("{}\n", printable(line))).collect();
     for event in &report.history {
@@ -116,7 +118,7 @@ pub(crate) fn cpu_time(us: u64) -> String {
     }
 }
 
-/// A time as ps(1) shows it (etime): `[[DD-]hh:]mm:ss`.
+/// Formats a time as ps(1) does (etime): `[[DD-]hh:]mm:ss`.
 pub(crate) fn age(s: u64) -> String {
     let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
     match (days, hours) {
@@ -126,12 +128,13 @@ pub(crate) fn age(s: u64) -> String {
     }
 }
 
-/// A command line is its program's to choose: no control characters reach the terminal.
+/// Replaces control characters: a program chooses its command line, and must not control the
+/// terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// User names of /etc/passwd: a static program has no name service.
+/// Reads user names from /etc/passwd, because a static program has no name service.
 fn users() -> HashMap<u32, String> {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines()
