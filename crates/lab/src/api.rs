@@ -1,4 +1,5 @@
-//! Labs for integration tests: made and used by the real command line, and down at the end whatever happens.
+//! Labs for integration tests. They are made and used through the real command line, and end with
+//! the test, whatever happens.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -17,41 +18,41 @@ use crate::{
     teardown,
 };
 
-/// How long the end of a node may take.
+/// The time that a node may take to end.
 const NODE_END: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// A lab that goes down when this is dropped.
+/// A lab that ends when this value is dropped.
 #[derive(Debug)]
 pub struct Lab {
     tern: PathBuf,
     state: State,
 }
 
-/// What a command in a node did.
+/// The result of a command in a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// How it ended.
+    /// Exit status of the command.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// Bytes of standard output.
     pub stdout: Vec<u8>,
-    /// Its standard error.
+    /// Bytes of standard error.
     pub stderr: Vec<u8>,
 }
 
 impl Output {
-    /// Standard output as text, without white space at its ends.
+    /// Gives standard output as text, trimmed.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim().to_owned()
     }
 
-    /// Standard error as text.
+    /// Gives standard error as text.
     pub fn errors(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 }
 
 impl Lab {
-    /// A name that no other lab of this machine has.
+    /// Makes a name that no other lab of this machine has.
     pub fn fresh_name(prefix: &str) -> Result<crate::LabName> {
         use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -94,24 +95,24 @@ impl Lab {
         Ok(Lab { tern, state: State::load(&options.name)? })
     }
 
-    /// What is known about it.
+    /// Gives the state of the lab.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The node's root directory, as this machine reaches it: for looking at files and putting some there.
+    /// Gives the node's root directory, as this machine reaches it, for reading and writing files.
     pub fn root(&self, node: &str) -> Result<PathBuf> {
         Ok(PathBuf::from(format!("/proc/{}/root", self.state.node(node)?.init.pid)))
     }
 
-    /// The `tern lab SUBCOMMAND` of this lab.
+    /// Builds the `tern lab SUBCOMMAND` of this lab.
     pub fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(Programs::beside(&self.tern));
         command.args(["lab", "--name", self.state.options.name.as_str(), subcommand]);
         command
     }
 
-    /// A command in a node, to be run as the caller likes.
+    /// Builds a command in a node, for the caller to run.
     pub fn in_node<A: AsRef<OsStr>>(&self, node: &str, argv: impl IntoIterator<Item = A>) -> Command {
         let mut command = self.command("exec");
         command.arg(node).arg("--").args(argv);
@@ -133,7 +134,7 @@ impl Lab {
         self.exec_with(node, argv, b"")
     }
 
-    /// Runs a command in a node to its end with this on its standard input.
+    /// Runs a command in a node to its end, with this input.
     pub fn exec_with<A: AsRef<OsStr>>(
         &self,
         node: &str,
@@ -144,7 +145,7 @@ impl Lab {
         let mut stdin = child.stdin.take();
         let output = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // A command that does not read all of its input is its own business.
+                // A command need not read all of its input.
                 let _ = stdin.as_mut().map(|pipe| pipe.write_all(input));
             });
             child.wait_with_output()
@@ -175,12 +176,14 @@ impl Lab {
         }
     }
 
-    /// Does `work` in a thread whose network is the node's: sockets made there are the node's.
+    /// Runs `work` in a thread in the node's network namespace, so that sockets made there are the
+    /// node's.
     pub fn in_network<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> Result<T> {
         self.in_network_of(self.state.node(node)?.init, node, work)
     }
 
-    /// Does `work` in a thread whose network is that of the switch, where all frames between nodes pass.
+    /// Runs `work` in a thread in the network namespace of the switch, which all frames between
+    /// nodes pass.
     pub fn in_switch<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         self.in_network_of(self.state.hub, "switch", work)
     }
@@ -201,17 +204,18 @@ impl Lab {
         cluster::kill_daemon(self.state.node(node)?)
     }
 
-    /// Kills the node's daemon without warning and starts another, which answers when this returns.
+    /// Kills the node's daemon without warning and starts another one, which answers when this
+    /// returns.
     pub fn restart_daemon(&self, node: &str) -> Result<()> {
         self.restart_daemon_with(node, &[])
     }
 
-    /// [`Lab::restart_daemon`] with `flags` of `ternd`.
+    /// Restarts the daemon as [`Lab::restart_daemon`] does, with `flags` of `ternd`.
     pub fn restart_daemon_with(&self, node: &str, flags: &[&str]) -> Result<()> {
         self.plain("restart", &[&[node, "--"], flags].concat())
     }
 
-    /// Kills everything that runs on the node, as if it had lost its power. It cannot come back in this lab.
+    /// Kills everything on the node, like a power failure. The node cannot come back in this lab.
     pub fn kill_node(&self, node: &str) -> Result<()> {
         let init = self.state.node(node)?.init;
         init.signal(rustix::process::Signal::KILL);
@@ -225,7 +229,8 @@ impl Lab {
         }
     }
 
-    /// PIDs of a node's processes, as this machine numbers them: those of its rooms and its zombies included.
+    /// Lists the ids of a node's processes on this machine, including those of its rooms, and
+    /// zombies.
     pub fn processes(&self, node: &str) -> Result<Vec<i32>> {
         let node = self.state.node(node)?;
         let mut pids = process::members(node.init)?;
@@ -235,14 +240,17 @@ impl Lab {
         Ok(pids)
     }
 
-    /// Ends the lab now; an error says what could not be ended.
+    /// Ends the lab now.
+    ///
+    /// # Errors
+    /// Something could not be ended.
     pub fn down(self) -> Result<()> {
         let name = self.state.options.name.clone();
         std::mem::forget(self);
         teardown::down(&name).map(drop)
     }
 
-    /// The tern binary of this lab.
+    /// Gives the tern binary of this lab.
     pub fn binary(&self) -> &Path {
         &self.tern
     }

@@ -1,7 +1,9 @@
-//! The nodes' cgroups: limits, and what is left to remove. Both versions, and machines that have both (man 7 cgroups).
+//! The cgroups of nodes: limits, and removal. Supports both versions, and machines that have both
+//! (man 7 cgroups).
 //!
-//! A lab's groups are `tern-lab-LAB/NODE` in every hierarchy that it uses. Where processors are shared out, and in version 2, the node's
-//! processes are in a leaf of their own below `NODE`, beside the groups of rooms ([`LEAF`] says why).
+//! The groups of a lab are `tern-lab-LAB/NODE` in every hierarchy that it uses. In version 2, and
+//! where processors are shared, the node's processes are in a leaf of their own below `NODE`,
+//! beside the groups of rooms ([`LEAF`] tells why).
 
 use std::fs;
 use std::io;
@@ -15,19 +17,19 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context, Result};
 use crate::options::{LabName, Options};
 
-/// Version 1 controllers that nodes get groups of; the others stay as they are.
+/// The version 1 controllers in which nodes get groups; the others are left alone.
 const USED: [&str; 5] = ["cpu", "cpuacct", "memory", "pids", "freezer"];
-/// Controllers that version 2 groups pass on.
+/// The controllers that version 2 groups pass on.
 const PASSED_ON: [&str; 4] = ["cpu", "memory", "pids", "io"];
 
-/// A mounted hierarchy.
+/// A mounted hierarchy of cgroups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hierarchy {
-    /// Where it is mounted.
+    /// Mount point of the hierarchy.
     pub point: PathBuf,
-    /// `cgroup` or `cgroup2`.
+    /// File system type, `cgroup` or `cgroup2`.
     pub kind: String,
-    /// Mount options that name it (version 1: its controllers).
+    /// Mount options that identify the hierarchy (version 1: its controllers).
     pub options: String,
 }
 
@@ -41,7 +43,7 @@ impl Hierarchy {
     }
 }
 
-/// The hierarchies that a lab uses on this machine.
+/// Lists the hierarchies that a lab uses on this machine.
 pub fn hierarchies() -> Result<Vec<Hierarchy>> {
     let text = fs::read_to_string("/proc/self/mountinfo").context(|| "read /proc/self/mountinfo")?;
     Ok(parse(&text))
@@ -67,7 +69,7 @@ fn group(hierarchy: &Hierarchy, lab: &LabName) -> PathBuf {
     hierarchy.point.join(format!("tern-lab-{lab}"))
 }
 
-/// Makes the groups of one node with its limits; the groups that its processes belong to.
+/// Makes the groups of one node with its limits. Gives the groups of the node's processes.
 pub fn make(hierarchies: &[Hierarchy], options: &Options, node: &str) -> Result<Vec<PathBuf>> {
     let mut own = Vec::new();
     for hierarchy in hierarchies {
@@ -85,7 +87,7 @@ pub fn make(hierarchies: &[Hierarchy], options: &Options, node: &str) -> Result<
         own.push(path);
     }
     for (controller, limits) in limits(options) {
-        // A hybrid machine has a controller in one of the two versions only.
+        // On a hybrid machine each controller is in one of the two versions.
         let hierarchy = hierarchies.iter().find(|h| h.has(controller));
         let Some(hierarchy) = hierarchy else {
             return Err(io::Error::from(io::ErrorKind::Unsupported))
@@ -100,13 +102,14 @@ pub fn make(hierarchies: &[Hierarchy], options: &Options, node: &str) -> Result<
     Ok(own)
 }
 
-/// Files to write and what, for version 1 (false) or 2 (true).
+/// Gives the files to write, with their content, for version 1 (false) or 2 (true).
 type Limits = Box<dyn Fn(bool) -> Vec<(&'static str, String)>>;
 
 fn limits(options: &Options) -> Vec<(&'static str, Limits)> {
     let mut all: Vec<(&'static str, Limits)> = Vec::new();
     if let Some(cpus) = options.cpus {
-        // 10 ms: with 100 ms a share of 0.1 was 15% short. The kernel's least quota is 1 ms.
+        // The period is 10 ms: with 100 ms, a share of 0.1 was 15% short. The kernel's least quota
+        // is 1 ms.
         let period_us = if cpus < 0.1 { (1000.0 / cpus) as u64 } else { 10_000 };
         let quota_us = ((period_us as f64 * cpus).round() as u64).max(1000);
         all.push((
@@ -128,8 +131,8 @@ fn limits(options: &Options) -> Vec<(&'static str, Limits)> {
     all
 }
 
-/// Passes the controllers of a version 2 group on to the groups below, as far as it may: where limits are asked for and this was refused, writing
-/// the limit fails and says so.
+/// Passes the controllers of a version 2 group on to the groups below, as far as possible. If this
+/// is refused and a limit is asked for, writing the limit fails with an error.
 fn pass_on(hierarchy: &Hierarchy, group: &Path) {
     for controller in PASSED_ON.iter().filter(|c| hierarchy.has(c)) {
         let _ = fs::write(group.join("cgroup.subtree_control"), format!("+{controller}"));
@@ -144,12 +147,12 @@ pub fn join(groups: &[PathBuf]) -> Result<()> {
     })
 }
 
-/// The node's group, whether its processes are in it or in a leaf.
+/// Gives the node's group, whether its processes are in the group or in a leaf.
 pub fn whole(group: &Path) -> &Path {
     group.parent().filter(|_| group.ends_with(LEAF)).unwrap_or(group)
 }
 
-/// Processes in a lab's groups, as this machine numbers them.
+/// Lists the processes in a lab's groups by their ids on this machine.
 pub fn processes(lab: &LabName) -> Vec<i32> {
     let mut pids = Vec::new();
     for hierarchy in hierarchies().unwrap_or_default() {
@@ -160,7 +163,8 @@ pub fn processes(lab: &LabName) -> Vec<i32> {
     pids
 }
 
-/// Processes of one node, those of its rooms included, whose groups are below the node's.
+/// Lists the processes of one node, including those of its rooms, whose groups are below the
+/// node's.
 pub fn members(groups: &[PathBuf]) -> Vec<i32> {
     let Some(first) = groups.first() else { return Vec::new() };
     let mut pids = Vec::new();
@@ -168,13 +172,13 @@ pub fn members(groups: &[PathBuf]) -> Vec<i32> {
     pids
 }
 
-/// PIDs in one group; those of processes that cannot be seen from here are left out.
+/// Lists the ids in one group, without processes that are not visible from here.
 fn listed(directory: &Path) -> Vec<i32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0).collect()
 }
 
-/// Removes all groups of a lab; waits up to `limit` for processes that are still on their way out.
+/// Removes all groups of a lab. Waits up to `limit` for processes that are about to end.
 pub fn remove(lab: &LabName, limit: Duration) -> Result<()> {
     let end = Instant::now() + limit;
     for hierarchy in hierarchies()? {

@@ -12,37 +12,37 @@ use crate::error::{Context, Error, Result, chain};
 use crate::options::{LabName, Options};
 use crate::programs::Programs;
 
-/// The longest that a node or the relay may take to answer.
+/// The longest time that a node or the relay may take to answer.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// A stream of JSON lines between a process of the lab and its parent. The end of either is the end of the stream.
+/// A stream of JSON lines between a process of the lab and its parent. It ends with either process.
 pub struct Channel(BufReader<UnixStream>);
 
-/// What a child answers when it is set up.
+/// The answer of a child after its setup.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is.
+    /// The child is set up.
     Ready,
-    /// It is not: why.
+    /// The setup failed for this reason.
     Failed(String),
     /// The hub found a living lab of its name.
     AlreadyUp,
 }
 
 impl Channel {
-    /// Both ends: the second becomes a child's standard input.
+    /// Creates both ends. The second becomes a child's standard input.
     pub fn pair() -> Result<(Channel, OwnedFd)> {
         let (own, other) = UnixStream::pair().context(|| "make a socket pair")?;
         own.set_read_timeout(Some(ANSWER_LIMIT)).context(|| "limit the wait for an answer")?;
         Ok((Channel(BufReader::new(own)), other.into()))
     }
 
-    /// From now on the other end may take so long.
+    /// Sets the time that the other end may take from now on.
     pub fn limit(&self, limit: Duration) -> Result<()> {
         self.0.get_ref().set_read_timeout(Some(limit)).context(|| "limit the wait for an answer")
     }
 
-    /// The child's end.
+    /// Takes the child's end from standard input.
     pub fn standard_input() -> Result<Channel> {
         let fd = std::io::stdin().as_fd().try_clone_to_owned().context(|| "take the channel to the parent")?;
         Ok(Channel(BufReader::new(fd.into())))
@@ -55,7 +55,7 @@ impl Channel {
         self.0.get_ref().write_all(&line).context(|| "send to the other end of the lab's channel")
     }
 
-    /// Takes one message.
+    /// Receives one message.
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut line = String::new();
         let read = self.0.read_line(&mut line).context(|| "receive from the other end of the lab's channel")?;
@@ -65,7 +65,7 @@ impl Channel {
         }
     }
 
-    /// Answers `Ready`, or says the error.
+    /// Answers `Ready`, or reports the error.
     pub fn answer(&self, outcome: &Result<()>) -> Result<()> {
         self.send(&match outcome {
             Ok(()) => Answer::Ready,
@@ -91,16 +91,16 @@ impl AsFd for Channel {
     }
 }
 
-/// What `up` tells the hub: first this, then, when the lab is complete, `Commit`.
+/// The messages of `up` to the hub: first `Make`, then `Commit` when the lab is complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Make this lab.
     Make {
-        /// What it is to be like.
+        /// Options of the lab.
         options: Box<Options>,
-        /// What the lab and its nodes run.
+        /// Programs of the lab and its nodes.
         programs: Programs,
     },
-    /// It is complete: keep it when this channel ends.
+    /// Keep the lab when this channel ends.
     Commit,
 }

@@ -1,4 +1,4 @@
-//! `tern lab ...`
+//! The commands of `tern lab`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,126 +17,136 @@ use crate::process::in_network;
 use crate::state::{NodeState, State, all};
 use crate::{cluster, link, teardown, up};
 
-/// A cluster in one machine.
+/// Run a cluster in one machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Name of the lab; several may be up at once.
+    /// Name of the lab; several labs may be up at once.
     #[arg(long, global = true, env = "TERN_LAB", default_value = "lab")]
     name: LabName,
     #[command(subcommand)]
     command: Command,
 }
 
-/// In place of a node: the switch.
+/// The name that stands for the switch in place of a node.
 const SWITCH: &str = "switch";
 
-/// What to do with a lab.
+/// The commands on a lab.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a lab: every node a set of namespaces, n1 this machine's view, the others empty but for tern.
+    /// Make a lab: every node is a set of namespaces; n1 shows this machine, the others are empty
+    /// but for tern.
     Up {
         /// Number of nodes.
         #[arg(long, default_value_t = 3)]
         nodes: u32,
-        /// CPU limit of each node, in cores (0.5).
+        /// CPU limit of each node, in cores (such as 0.5).
         #[arg(long, value_name = "SHARE")]
         cpus: Option<f64>,
-        /// CPU limits of some nodes, which hold instead (n10-n17=0.03; may be given often).
+        /// CPU limits of single nodes, which take precedence (such as n10-n17=0.03; may be given
+        /// several times).
         #[arg(long, value_name = "NODES=SHARE")]
         cpus_of: Vec<Share>,
-        /// The daemons' policies, and the gossip of loads, run so many times as fast as shipped: for experiments with short jobs.
+        /// Factor by which the daemons' policies and the gossip of loads run faster than shipped,
+        /// for experiments with short jobs.
         #[arg(long, default_value_t = 1, value_name = "N")]
         pace: u32,
-        /// Memory limit of each node (512M).
+        /// Memory limit of each node (such as 512M).
         #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
         mem: Option<u64>,
-        /// Bandwidth of each node's link, in either direction, bits per second (100M).
+        /// Bandwidth of each node's link, in each direction, bits per second (such as 100M).
         #[arg(long, value_name = "BITS/S", value_parser = parse_bits)]
         rate: Option<u64>,
-        /// Two bridges, one of the odd nodes and one of the even ones, joined by a link of this bandwidth in either direction, bits per second (1G).
+        /// Use two bridges, one for odd and one for even nodes, joined by a link of this bandwidth
+        /// in each direction, bits per second (such as 1G).
         #[arg(long, value_name = "BITS/S", value_parser = parse_bits)]
         trunk: Option<u64>,
         /// One-way delay between any two nodes, milliseconds.
         #[arg(long, value_name = "MS", value_parser = parse_delay)]
         delay: Option<u64>,
-        /// This node carries made-up /etc/passwd, libraries and programs of another machine (may be given often).
+        /// Node that carries made-up /etc/passwd, libraries and programs, like another machine (may
+        /// be given several times).
         #[arg(long, value_name = "NODE")]
         foreign: Vec<String>,
-        /// More nodes that are virtual machines (QEMU without KVM): Debian's stock kernel, a CPU without AVX2, a clock that is 3 s ahead. Needs
-        /// qemu-system-x86; the kernel's package is fetched when it is first needed, and not installed.
+        /// Number of additional nodes that are virtual machines (QEMU without KVM): Debian's stock
+        /// kernel, a CPU without AVX2, and a clock that is 3 s ahead. Needs qemu-system-x86; the
+        /// kernel's package is fetched on first use, and not installed.
         #[arg(long, value_name = "N", default_value_t = 0)]
         vm: u32,
-        /// CPU of the virtual machines, as QEMU names it.
+        /// CPU model of the virtual machines, as QEMU names it.
         #[arg(long, value_name = "MODEL", default_value = crate::machine::CPU)]
         vm_cpu: String,
-        /// Nodes that every node trusts with its root's processes: all, none, or names with commas between them. (A lab is one machine, of one root.
-        /// Nodes of a real cluster trust none: `tern policy set root-on=`.)
+        /// Nodes that every node trusts with root's processes: all, none, or names with commas
+        /// between them. (A lab is one machine with one root. Nodes of a real cluster trust none:
+        /// `tern policy set root-on=`.)
         #[arg(long, value_name = "NODES", default_value = "all")]
         root_on: String,
-        /// Only the nodes: no cluster, no daemons.
+        /// Make only the nodes, without cluster and daemons.
         #[arg(long)]
         bare: bool,
     },
-    /// Run a command in a node; its exit status is passed on.
+    /// Run a command in a node, and exit with its status.
     Exec {
-        /// The node; `switch`: this machine's files, the network that joins all nodes (`tcpdump -i lab0`).
+        /// Name of the node; `switch` stands for this machine's files in the network that joins all
+        /// nodes (such as `tcpdump -i lab0`).
         node: String,
-        /// The command.
+        /// The command and its arguments.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
-    /// A shell in a node that has one (n1).
+    /// Run a shell in a node that has one (n1).
     Shell {
-        /// The node.
+        /// Name of the node.
         #[arg(default_value = "n1")]
         node: String,
     },
-    /// What is up.
+    /// List the labs that are up.
     Status {
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// List a directory of a node, which need not have a program for it.
+    /// List a directory of a node, which needs no program for that.
     Ls {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The directory.
+        /// Path of the directory.
         #[arg(default_value = "/")]
         path: PathBuf,
     },
-    /// Cut the link between two nodes, or between one and all others: packets are lost in silence.
+    /// Cut the link between two nodes, or between one node and all others: packets are lost
+    /// silently.
     Cut {
-        /// A node.
+        /// Name of a node.
         a: String,
-        /// The other; all others if not given.
+        /// Name of the other node; the default is all others.
         b: Option<String>,
     },
-    /// Undo `cut`.
+    /// Heal a link that was cut.
     Heal {
-        /// A node.
+        /// Name of a node.
         a: String,
-        /// The other; all others if not given.
+        /// Name of the other node; the default is all others.
         b: Option<String>,
     },
-    /// Kill a node's daemon without warning and start another.
+    /// Kill a node's daemon without warning, and start another one.
     Restart {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// Flags of the new daemon
         #[arg(last = true, value_name = "FLAG")]
         flags: Vec<String>,
     },
-    /// End the lab; nothing is left.
+    /// End the lab and remove everything that belongs to it.
     Down {
-        /// All labs of this machine.
+        /// End all labs of this machine.
         #[arg(long)]
         all: bool,
     },
 }
 
-/// Does it. Returns the exit status: that of the command for `exec` and `shell`, else 0, or 1 after a message on standard error
-/// (`exec`: 125 if the node could not be entered, 126 and 127 as env does).
+/// Runs a command of `tern lab`. Gives the exit status: that of the command for `exec` and `shell`,
+/// else 0, or 1 after a message on standard error (`exec`: 125 if the node could not be entered,
+/// 126 and 127 as with env).
 pub fn run(args: Args) -> u8 {
     let failed = if matches!(args.command, Command::Exec { .. } | Command::Shell { .. }) { 125 } else { 1 };
     act(args).unwrap_or_else(|error| {
@@ -194,7 +204,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
     Ok(0)
 }
 
-/// A reader that has gone (`tern lab status | head -1`) is no error.
+/// Prints a line. A closed pipe (`tern lab status | head -1`) is no error.
 fn say(line: impl Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
@@ -236,12 +246,12 @@ fn status(json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Names in a directory of the node. Links are followed inside the node.
+/// Lists the names in a directory of the node. Links are followed inside the node.
 fn list(node: &NodeState, path: &std::path::Path) -> Result<BTreeSet<String>> {
     if node.is_machine() {
         return Ok(client::list(node, path)?.into_iter().collect());
     }
-    // Only the living init's /proc entry is its own.
+    // The /proc entry is the node's init only as long as that lives.
     let _pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
     let what = || format!("list {} on {}", path.display(), node.name);
     let root = std::fs::File::open(format!("/proc/{}/root", node.init.pid)).context(what)?;

@@ -1,4 +1,5 @@
-//! The cluster in a lab: n1 founds it, the others are invited and join, and all of them see all.
+//! The cluster in a lab: n1 founds it, the other nodes are invited and join, until every daemon
+//! lists all nodes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,18 +17,18 @@ use crate::process::{Process, members};
 use crate::programs::{LAB, TERN};
 use crate::state::{NodeState, State};
 
-/// How long the cluster may take, beside [`PER_NODE`].
+/// The time that founding the cluster may take, beside [`PER_NODE`].
 const LIMIT: Duration = Duration::from_secs(60);
-/// More for every node.
+/// Additional time for every node.
 const PER_NODE: Duration = Duration::from_millis(500);
-/// More for every virtual machine.
+/// Additional time for every virtual machine.
 const PER_MACHINE: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long one daemon may take to answer.
+/// The time that one daemon may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Founds the cluster and starts all daemons; returns when every daemon lists all nodes alive.
+/// Founds the cluster and starts all daemons. Returns when every daemon lists all nodes as alive.
 pub fn found(state: &State) -> Result<()> {
     let Some((home, others)) = state.nodes.split_first() else { return Ok(()) };
     let options = &state.options;
@@ -44,7 +45,7 @@ pub fn found(state: &State) -> Result<()> {
     state.nodes.iter().try_for_each(|node| trust_root(node, &options.root_on))
 }
 
-/// Has a node trust these with its root's processes.
+/// Makes a node trust these nodes with root's processes.
 fn trust_root(node: &NodeState, root_on: &str) -> Result<()> {
     let refused = |reason: String| Error::Setup { who: format!("root-on of {}", node.name), reason };
     match ask(node, &Request::SetPolicy { changes: vec![("root-on".into(), root_on.into())] }) {
@@ -54,7 +55,7 @@ fn trust_root(node: &NodeState, root_on: &str) -> Result<()> {
     }
 }
 
-/// What the daemon of a node says about itself; `None` if there is none.
+/// Asks the daemon of a node for its status; `None` if there is none.
 pub fn status(node: &NodeState) -> Option<Status> {
     match ask(node, &Request::Status)? {
         Answer::Status(status) => Some(status),
@@ -78,7 +79,8 @@ pub fn kill_daemon(node: &NodeState) -> Result<()> {
     Ok(())
 }
 
-/// Kills the node's daemon and starts another with these flags; returns when that answers.
+/// Kills the node's daemon and starts another one with these flags. Returns when the new daemon
+/// answers.
 pub fn restart_daemon(node: &NodeState, flags: &[String]) -> Result<()> {
     kill_daemon(node)?;
     let words: Vec<OsString> =
@@ -102,7 +104,7 @@ struct Daemon<'a> {
 }
 
 impl Daemon<'_> {
-    /// `tern init` or `tern join TOKEN` on the node, which goes on as its daemon.
+    /// Runs `tern init` or `tern join TOKEN` on the node, which continues as the node's daemon.
     fn start<'a>(node: &'a NodeState, command: &[String]) -> Result<Daemon<'a>> {
         let address = node.address.to_string();
         let options = ["--name", &node.name, "--addr", &address, "--daemon"];
@@ -112,7 +114,7 @@ impl Daemon<'_> {
         Ok(Daemon { node })
     }
 
-    /// Waits until the daemon's state is as wanted.
+    /// Waits until the status of the daemon is as wanted.
     fn wait(&self, end: Instant, wanted: impl Fn(&Status) -> bool) -> Result<()> {
         let start = Instant::now();
         loop {
@@ -176,7 +178,7 @@ fn ask(node: &NodeState, request: &Request) -> Option<Answer> {
     }
 }
 
-/// Asks the daemon whose socket is here; `None` if it cannot be reached or does not answer.
+/// Asks the daemon at this socket; `None` if it cannot be reached or does not answer.
 pub fn ask_at(socket: &Path, request: &Request) -> Option<Answer> {
     let socket = packet::connect(socket).ok()?;
     packet::set_timeout(&socket, Some(ANSWER_LIMIT)).ok()?;
@@ -193,7 +195,7 @@ pub fn ask_at(socket: &Path, request: &Request) -> Option<Answer> {
     }
 }
 
-/// A path of the node, as this machine reaches it.
+/// Gives a path of the node, as this machine reaches it.
 fn inside(node: &NodeState, path: &str) -> PathBuf {
     Path::new("/proc").join(node.init.pid.to_string()).join("root").join(path.trim_start_matches('/'))
 }

@@ -1,10 +1,10 @@
-//! How commands in nodes end.
+//! The ends of commands in nodes.
 
 /// How a command in a node ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, with this status.
+    /// The command exited with this status.
     Exit(u8),
-    /// By this signal.
+    /// This signal ended the command.
     Signal(i32),
 }

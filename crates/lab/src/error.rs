@@ -1,105 +1,105 @@
-//! What can go wrong in a lab, in words.
+//! The errors of a lab.
 
 use std::fmt::Display;
 use std::io;
 
-/// Why a lab could not do what was asked.
+/// Why a command on a lab failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A system call failed; says what was tried on what.
+    /// A system call failed.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation, which completes "cannot ...".
         what: String,
-        /// The kernel's answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Something given on the command line is not acceptable.
+    /// An argument is not acceptable.
     #[error("{what} {value:?}: {reason}")]
     Invalid {
-        /// Which thing.
+        /// The kind of argument.
         what: &'static str,
-        /// What was given.
+        /// Value as given.
         value: String,
-        /// Why it is refused.
+        /// The reason for the refusal.
         reason: String,
     },
-    /// Labs need root.
+    /// The user is not root, which labs need.
     #[error("a lab needs root: namespaces, mounts and cgroups are made for each node (try sudo)")]
     NotRoot,
-    /// A program or package is not on this machine.
+    /// A program or package is missing on this machine.
     #[error("{what} is missing: {remedy}")]
     Missing {
-        /// What.
+        /// The missing program or package.
         what: String,
-        /// What to do about it.
+        /// What the user can do.
         remedy: String,
     },
-    /// There is no lab of this name.
+    /// No lab has this name.
     #[error("no lab named {0} is up (`tern lab up --nodes 3` makes one)")]
     NoLab(String),
-    /// A lab of this name exists.
+    /// A lab of this name is already up.
     #[error("a lab named {0} is already up (`tern lab down` ends it, `--name` chooses another)")]
     AlreadyUp(String),
-    /// There is no such node.
+    /// The lab has no such node.
     #[error("no node {node} in this lab; there are {known}")]
     NoNode {
-        /// What was asked for.
+        /// Name of the node.
         node: String,
-        /// What there is.
+        /// The nodes of the lab.
         known: String,
     },
     /// A node exists, but its init has ended.
     #[error("node {0} is down: its init has ended")]
     NodeDown(String),
-    /// Part of the lab reported a failure while it was set up.
+    /// A part of the lab failed while it was set up.
     #[error("{who}: {reason}")]
     Setup {
-        /// Node, hub or relay.
+        /// The part: node, hub or relay.
         who: String,
-        /// What it said.
+        /// The error of that part.
         reason: String,
     },
     /// A condition was not reached in time.
     #[error("waited {seconds} s for {what}{detail}")]
     Timeout {
-        /// For what.
+        /// The condition that was awaited.
         what: String,
-        /// How long, seconds.
+        /// Time limit, seconds.
         seconds: u64,
-        /// What was seen last.
+        /// The state that was seen last.
         detail: String,
     },
-    /// A file of the lab does not hold what it should.
+    /// A file of the lab is malformed.
     #[error("{path} is not a lab's state: {source}")]
     State {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong with it.
+        /// The JSON reader's error.
         #[source]
         source: serde_json::Error,
     },
     /// A command of the lab's own failed in a node.
     #[error("`{command}` on {node} ended with {status}: {stderr}")]
     Command {
-        /// Where.
+        /// Name of the node.
         node: String,
-        /// What.
+        /// The command line.
         command: String,
-        /// How it ended.
+        /// Exit status of the command.
         status: String,
-        /// What it said.
+        /// Text on its standard error.
         stderr: String,
     },
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Says what was tried when a system call fails.
+/// Adds the failed operation to a system's error.
 pub trait Context<T> {
-    /// `what` completes the sentence "cannot ...".
+    /// Adds `what`, which completes "cannot ...".
     fn context<D: Display>(self, what: impl FnOnce() -> D) -> Result<T>;
 }
 
@@ -109,7 +109,7 @@ impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     }
 }
 
-/// The error and all its causes on one line.
+/// Formats the error and all its causes on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

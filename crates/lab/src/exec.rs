@@ -1,4 +1,5 @@
-//! Running a command in a node: terminal, descriptors, environment and working directory are kept, the exit status is passed on.
+//! Running a command in a node. The command keeps terminal, descriptors, environment and working
+//! directory, and its exit status is passed on.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,7 +32,8 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     wait(start(node, argv, Standard::Kept)?)
 }
 
-/// Runs `argv` with this machine's files in the network of the lab's switch, where all frames pass (`lab0`). Replaces this process.
+/// Runs `argv` with this machine's files in the network of the lab's switch, which all frames pass
+/// (`lab0`). Replaces this process.
 pub fn run_at_switch(state: &State, argv: &[OsString]) -> Result<std::convert::Infallible> {
     let hub = state.hub.open().ok_or_else(|| Error::NoLab(state.options.name.to_string()))?;
     enter(hub, Namespaces::NETWORK)?;
@@ -53,8 +55,9 @@ fn wait(pid: i32) -> Result<Ended> {
     }
 }
 
-/// Starts `argv` in the node as a daemon: a child of the node's init, in a session of its own, with nothing to read; what it says goes to [`LOG`],
-/// which it keeps locked while it lives. Only for processes with one thread.
+/// Starts `argv` in the node as a daemon: a child of the node's init, in a session of its own,
+/// without input. Its output goes to [`LOG`], which the daemon keeps locked while it lives. Only
+/// for processes with one thread.
 pub fn start_daemon(node: &NodeState, argv: &[OsString]) -> Result<()> {
     if node.is_machine() {
         return client::start_daemon(node, argv);
@@ -62,27 +65,28 @@ pub fn start_daemon(node: &NodeState, argv: &[OsString]) -> Result<()> {
     wait(start(node, argv, Standard::Daemon)?).map(drop)
 }
 
-/// Has a daemon that was started with `log` (as this machine reaches it) ended?
+/// Tells whether the daemon that was started with `log` (as this machine reaches it) has ended.
 pub fn daemon_has_ended(log: &Path) -> bool {
     File::open(log).is_ok_and(|log| flock(&log, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
-/// What becomes of the standard descriptors.
+/// The standard descriptors of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standard {
-    /// The caller's own.
+    /// The descriptors of the caller.
     Kept,
-    /// Those of a daemon.
+    /// The descriptors of a daemon.
     Daemon,
 }
 
-/// What daemons say on their standard output and error, in the node.
+/// The file in the node with the standard output and standard error of daemons.
 pub const LOG: &str = "/run/lab/ternd.log";
 
-/// Starts `argv` in the node; the child's PID here. Only for processes with one thread.
+/// Starts `argv` in the node. Gives the child's PID on this machine. Only for processes with one
+/// thread.
 fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32> {
     let pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
-    // Only children get into a PID namespace.
+    // Only children enter a PID namespace.
     enter(&pidfd, Namespaces::PROCESS_ID)?;
     let held = Held::new();
     // SAFETY: this process has one thread, so the child may do anything.
@@ -103,20 +107,21 @@ fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32>
     }
 }
 
-/// Signals that are the command's.
+/// Signals that are passed on to the command.
 const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Signals of keys, which reach both: it is the command's matter what comes of them.
+/// Signals from keys, which reach both processes. The command decides about their effect.
 const OF_KEYS: [i32; 2] = [libc::SIGINT, libc::SIGQUIT];
 
-/// While this lives, all of these wait: the command may ask for one before it is known whom to pass it on to.
+/// A guard that blocks all of these signals: the command may get one before its PID is known here.
 struct Held {
     before: libc::sigset_t,
 }
 
 impl Held {
     fn new() -> Held {
-        // SAFETY: both sets are initialised, by sigemptyset and by sigprocmask, before they are read.
+        // SAFETY: both sets are initialised, by sigemptyset and by sigprocmask, before they are
+        // read.
         unsafe {
             let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigemptyset(&mut held);
@@ -176,8 +181,8 @@ fn detach() -> Result<()> {
     let null = File::open("/dev/null").context(|| "open /dev/null")?;
     let log = File::options().create(true).append(true).open(LOG).context(|| format!("open {LOG}"))?;
     flock(&log, FlockOperation::NonBlockingLockExclusive).context(|| format!("lock {LOG}: another daemon is there"))?;
-    // A process whose parent was outside of the PID namespace would be inherited by this machine's init, not by the node's.
-    // SAFETY: this process has one thread, so the child may do anything.
+    // A process whose parent is outside of the PID namespace would be inherited by this machine's
+    // init, not by the node's. SAFETY: this process has one thread, so the child may do anything.
     match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()).context(|| "fork"),
         0 => {}
@@ -200,10 +205,12 @@ fn search_path(node: &NodeState) -> OsString {
     path
 }
 
-/// Signals from the terminal reach the command by themselves (it is in the same process group); what is sent to this process alone is passed on.
+/// Passes signals on that are sent to this process alone. Signals from the terminal reach the
+/// command by themselves, because it is in the same process group.
 fn forward_signals(pid: i32) {
     extern "C" fn forward(signal: libc::c_int) {
-        // SAFETY: kill is async-signal-safe; the child is not reaped before this process ends, so the PID is its own.
+        // SAFETY: kill is async-signal-safe; the child is not reaped before this process ends, so
+        // the PID is its own.
         unsafe { libc::kill(COMMAND.load(Ordering::Relaxed), signal) };
     }
     COMMAND.store(pid, Ordering::Relaxed);
@@ -224,7 +231,8 @@ pub fn end_like(ended: Ended) -> u8 {
     match ended {
         Ended::Exit(code) => code,
         Ended::Signal(signal) => {
-            // SAFETY: plain system calls on this process; `none` is a valid struct rlimit. No core: it would be this tool's, not the command's.
+            // SAFETY: plain system calls on this process; `none` is a valid struct rlimit. No core
+            // file, because it would be of this tool, not of the command.
             unsafe {
                 let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
                 libc::setrlimit(libc::RLIMIT_CORE, &none);

@@ -1,4 +1,5 @@
-//! The hub: parent of all inits, owner of the switch. It makes a lab and, when told to or when `up` fails, ends it.
+//! The hub: the parent of all inits, and the owner of the switch. It makes a lab, and ends the lab
+//! on request or if `up` fails.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -21,7 +22,7 @@ use crate::state::{NodeState, State, address, directory, make_directory};
 use crate::task::Task;
 use crate::{link, relay, spawn, teardown};
 
-/// The role `__lab-hub`: standard input is the channel to `up`.
+/// Runs the role `__lab-hub`: standard input is the channel to `up`.
 pub fn main() -> Result<()> {
     let mut control = Channel::standard_input()?;
     let Order::Make { options, programs } = control.receive()? else { return Ok(()) };
@@ -45,9 +46,10 @@ pub fn main() -> Result<()> {
 struct Hub {
     options: Options,
     programs: Programs,
-    /// Inits of the nodes, n1 first. They are children that only `reap` forgets, so a PID here is never another process.
+    /// The inits of the nodes, n1 first. They are children that only `reap` forgets, so a PID here
+    /// never names another process.
     inits: Vec<i32>,
-    /// One per init: it ends when this closes.
+    /// The channel to each init, which ends when its channel closes.
     channels: Vec<Channel>,
     relay: Option<(Child, Channel)>,
 }
@@ -59,7 +61,8 @@ impl Hub {
         make_directory(&staging)?;
         log_to(&directory.join("log"))?;
         let hierarchies = cgroup::hierarchies()?;
-        // SAFETY: a network namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
+        // SAFETY: a network namespace shares or unshares nothing that Rust's types rely on (unlike
+        // CLONE_FILES).
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.context(|| "make the hub's network namespace")?;
         link::make_bridges(&self.options)?;
         for index in 1..=self.options.all_nodes() {
@@ -82,7 +85,8 @@ impl Hub {
         State { options, programs, hub: Process::current()?, nodes }.save()
     }
 
-    /// Links of the virtual machines, and the switch's own address, from which their agents are asked.
+    /// Makes the links of the virtual machines, and the switch's own address, from which their
+    /// agents are asked.
     fn make_machine_ports(&self) -> Result<()> {
         if self.options.machines == 0 {
             return Ok(());
@@ -108,13 +112,13 @@ impl Hub {
         ready
     }
 
-    /// All nodes set themselves up at once.
+    /// Sets up all nodes concurrently.
     fn set_up_nodes(&mut self, hierarchies: &[Hierarchy], staging: &Path) -> Result<Vec<NodeState>> {
         let mut nodes = Vec::new();
         for ((index, init), channel) in (1..).zip(&self.inits).zip(&self.channels) {
             let name = format!("n{index}");
             let machine = self.options.is_machine(index);
-            // A virtual machine's memory is limited by itself; QEMU needs more.
+            // A virtual machine limits its memory itself, and QEMU needs more.
             let memory_bytes = self.options.memory_bytes.filter(|_| !machine);
             let cgroups = cgroup::make(
                 hierarchies,
@@ -190,7 +194,7 @@ impl Hub {
     }
 }
 
-/// From now on, standard error of this process and its children is this file.
+/// Directs standard error of this process and its children to this file.
 fn log_to(path: &Path) -> Result<()> {
     let log = File::options().create(true).append(true).open(path).context(|| format!("open {}", path.display()))?;
     rustix::stdio::dup2_stderr(&log).context(|| "redirect the log")

@@ -1,4 +1,5 @@
-//! PID 1 of a node: sets its node up, says so, then reaps. It ends when the hub does, and the kernel ends the node with it.
+//! PID 1 of a node: sets its node up, says so, then reaps. It ends when the hub does, and the
+//! kernel ends the node with it.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::process::{Signals, reap};
 use crate::root::Root;
 use crate::task::Task;
 
-/// The role `__lab-init`: standard input is the channel to the hub.
+/// Runs the role `__lab-init`: standard input is the channel to the hub.
 pub fn main() -> Result<()> {
     let mut hub = Channel::standard_input()?;
     let task: Task = hub.receive()?;
@@ -28,7 +29,7 @@ pub fn main() -> Result<()> {
     reap_until_end(&hub)
 }
 
-/// This process stands for a virtual machine, and ends with it.
+/// Runs a virtual machine, with which this process ends.
 fn keep_machine(hub: &Channel, task: &Task) -> Result<()> {
     let signals = Signals::block(&[libc::SIGCHLD])?;
     let mut machine = match enter_cgroups(&task.cgroups).and_then(|()| Machine::boot(task)) {
@@ -64,10 +65,12 @@ fn set_up(task: &Task) -> Result<()> {
     root.set_up()
 }
 
-/// The node's group becomes the root of its cgroup namespace, also where its processes live one level below.
+/// Makes the node's group the root of its cgroup namespace, even if its processes are one level
+/// below.
 fn enter_cgroups(groups: &[PathBuf]) -> Result<()> {
     cgroup::join(&groups.iter().map(|group| cgroup::whole(group).to_owned()).collect::<Vec<_>>())?;
-    // SAFETY: a cgroup namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
+    // SAFETY: a cgroup namespace shares or unshares nothing that Rust's types rely on (unlike
+    // CLONE_FILES).
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.context(|| "make a cgroup namespace")?;
     cgroup::join(groups)
 }
@@ -89,7 +92,7 @@ fn wait_for_child_or_end(hub: &Channel, signals: &Signals) -> Result<bool> {
         Err(rustix::io::Errno::INTR) | Ok(_) => {}
         Err(e) => return Err(e).context(|| "wait for children"),
     }
-    // The hub says nothing more: what arrives is its end.
+    // The hub sends nothing more, so a readable channel means its end.
     let ended = !waited[0].revents().is_empty();
     while signals.next().is_some() {}
     Ok(ended)

@@ -1,31 +1,37 @@
 //! A cluster in one machine: every node is a set of namespaces, all of them joined by a switch.
 //!
 //! ```text
-//! tern lab up ── starts ──> hub (__lab-hub)      owns the switch's network namespace and is the parent of all inits
-//!                            ├─ n1 init (__lab-init)   PID 1 of the node: sets the node up, then reaps
-//!                            ├─ n2 init ...
-//!                            └─ relay (__lab-relay)    only with --delay: carries the frames between pairs of TAPs
+//! tern lab up ── starts ──> hub (__lab-hub)   owns the switch's network namespace; parent of inits
+//!                           ├─ n1 init (__lab-init)   PID 1 of the node: sets it up, then reaps
+//!                           ├─ n2 init ...
+//!                           └─ relay (__lab-relay)    only with --delay: passes frames on
 //! ```
 //!
-//! Nothing of a lab is in the machine's own network namespace: no bridge, no address, no route. So two labs cannot collide, and the kernel
-//! itself clears away almost everything when the hub dies. What may be left by a crash is a directory and empty cgroups; the next `up` or
-//! `down` of that name removes them.
+//! Nothing of a lab is in the machine's own network namespace: no bridge, no address, no route. So
+//! two labs cannot collide, and the kernel itself clears away almost everything when the hub dies.
+//! What may be left by a crash is a directory and empty cgroups; the next `up` or `down` of that
+//! name removes them.
 //!
-//! Nodes that `--vm` adds are virtual machines (`machine`): another kernel, CPU and clock, a port of the same switch.
+//! Nodes that `--vm` adds are virtual machines (`machine`): another kernel, CPU and clock, a port
+//! of the same switch.
 //!
 //! # What a node sees
 //!
 //! | | n1, the home | all other nodes |
 //! | --- | --- | --- |
-//! | root | this machine's tree | a tmpfs: `bin dev etc home proc run sys tmp var` and nothing else |
+//! | root | this machine's tree | a tmpfs: `bin dev etc home proc run sys tmp var` |
 //! | programs | this machine's | `/bin/tern`, `/bin/tern-lab`, `/bin/ternd` |
 //! | private | `/tmp /var/tmp /home /run /dev/shm /etc/hostname /etc/hosts` | everything |
 //! | `/proc`, `/sys` (read-only), `/sys/fs/cgroup` | its own | its own |
-//! | `/dev` | this machine's | `null zero full random urandom tty fuse userfaultfd pts ptmx shm fd stdin stdout stderr` |
+//! | `/dev` | this machine's | a minimum, see below |
 //! | tern's state | `/run/lab/state` | `/var/lib/tern` |
 //!
-//! A foreign node (`--foreign n3`) carries in addition `/etc/passwd`, `/etc/group`, `/lib64`, `/lib` and `/usr/bin` that are made up, so that anything
-//! served from the wrong machine is noticed.
+//! `/dev` of other nodes has `null zero full random urandom tty fuse userfaultfd pts ptmx shm fd
+//! stdin stdout stderr`.
+//!
+//! A foreign node (`--foreign n3`) carries in addition `/etc/passwd`, `/etc/group`, `/lib64`,
+//! `/lib` and `/usr/bin` that are made up, so that anything served from the wrong machine is
+//! noticed.
 
 mod api;
 mod cgroup;
@@ -60,9 +66,9 @@ pub use options::{LabName, Options, Share};
 pub use programs::{LAB as PROGRAM, Programs};
 pub use state::{NodeState, State};
 
-/// Runs the role that `argv` (without the program's name) names, if it is one of the lab's: `__lab-hub`, `__lab-init`, `__lab-relay`,
-/// and inside a virtual machine `__lab-machine` and `__lab-agent`.
-/// Returns the exit status of the process.
+/// Runs the role that `argv` (without the program's name) names, if it is one of the lab's:
+/// `__lab-hub`, `__lab-init`, `__lab-relay`, and inside a virtual machine `__lab-machine` and
+/// `__lab-agent`. Gives the exit status of the process.
 pub fn role(argv: &[String]) -> Option<u8> {
     let run = match argv.first()?.as_str() {
         "__lab-hub" => hub::main,

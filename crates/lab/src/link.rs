@@ -1,7 +1,9 @@
-//! The lab's network: a bridge in the hub's namespace and one port for each node, a veth or (with a delay) a TAP; or two bridges, joined by a link of their own.
+//! The network of a lab: a bridge in the hub's namespace, and one port for each node, which is a
+//! veth or (with a delay) a TAP; or two bridges that a link joins.
 //!
-//! Every hardware address is known beforehand, so the bridge neither learns nor floods, and no node asks by ARP: neighbours are permanent entries.
-//! (The kernel bounds all other neighbour entries of a machine to 1024, fewer than 100 nodes need.) It also makes a link cut a
+//! Every hardware address is known beforehand. So the bridge neither learns nor floods, and no node
+//! asks by ARP: neighbours are permanent entries. (The kernel bounds all other neighbour entries of
+//! a machine to 1024; fewer than 100 nodes would need as many.) This also makes cutting a link a
 //! matter of one entry on each side.
 
 use std::ffi::CString;
@@ -22,7 +24,7 @@ const RTM_NEWQDISC: u16 = 36;
 const NLM_F_REPLACE: u16 = 0x100;
 const NLM_F_EXCL: u16 = 0x200;
 const NLM_F_CREATE: u16 = 0x400;
-/// Attribute holds attributes.
+/// The attribute contains attributes.
 const NESTED: u16 = 0x8000;
 
 const IFLA_ADDRESS: u16 = 1;
@@ -44,13 +46,13 @@ const BRIDGE: u32 = 2;
 const BRIDGES: [u32; 2] = [BRIDGE, 3];
 /// ... and of the ends of the link that joins them, by bridge.
 const TRUNK: [u32; 2] = [4, 5];
-/// The port of node k has index PORTS + k.
+/// Index of the port of node 0; that of node k is k higher.
 const PORTS: u32 = 100;
-/// Index of eth0 in a node's namespace when it is a veth.
+/// Index of eth0 in a node's namespace, if it is a veth.
 const ETH0: u32 = 2;
 const UP: u32 = libc::IFF_UP as u32;
 
-/// `struct ifinfomsg`.
+/// Encodes a `struct ifinfomsg`.
 fn link_body(family: i32, index: u32, flags: u32) -> Vec<u8> {
     let mut body = vec![family as u8, 0, 0, 0];
     body.extend(index.to_ne_bytes());
@@ -63,7 +65,7 @@ fn set_link(what: String, index: u32) -> Message {
     Message::new(what, RTM_NEWLINK, 0, &link_body(libc::AF_UNSPEC, index, UP))
 }
 
-/// `struct ndmsg`.
+/// Encodes a `struct ndmsg`.
 fn neighbour_body(family: i32, index: u32, state: u16, flags: u8) -> Vec<u8> {
     let mut body = vec![family as u8, 0, 0, 0];
     body.extend(index.to_ne_bytes());
@@ -72,7 +74,8 @@ fn neighbour_body(family: i32, index: u32, state: u16, flags: u8) -> Vec<u8> {
     body
 }
 
-/// No IPv6 on this interface (or `default`: those made from now on): its announcements would be copied to every node.
+/// Disables IPv6 on this interface (or `default`: on later ones). Its announcements would be copied
+/// to every node.
 fn quiet_ipv6(interface: &str) -> Result<()> {
     let path = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
     match fs::write(&path, "1") {
@@ -81,7 +84,7 @@ fn quiet_ipv6(interface: &str) -> Result<()> {
     }
 }
 
-/// Which of the bridges a node is on.
+/// Gives the bridge of a node.
 fn side(node: u32, options: &Options) -> usize {
     if options.trunk_bits.is_some() && node.is_multiple_of(2) { 1 } else { 0 }
 }
@@ -115,14 +118,14 @@ pub fn make_bridges(options: &Options) -> Result<()> {
     Socket::open()?.send(messages)
 }
 
-/// This port of a bridge neither learns nor floods.
+/// Makes a port of a bridge neither learn nor flood.
 fn quiet_port(port: u32, whose: &str) -> Message {
     let body = link_body(libc::AF_BRIDGE, port, 0);
     Message::new(format!("set the port of {whose}"), RTM_SETLINK, 0, &body)
         .nest(IFLA_PROTINFO | NESTED, |m| m.attr(IFLA_BRPORT_LEARNING, &[0]).attr(IFLA_BRPORT_UNICAST_FLOOD, &[0]))
 }
 
-/// Tells a bridge that this node is behind this port of it.
+/// Tells a bridge that this node is behind this port.
 fn behind(port: u32, node: u32) -> Message {
     let entry = neighbour_body(libc::AF_BRIDGE, port, libc::NUD_NOARP, libc::NTF_MASTER);
     let what = format!("tell the bridge where n{node} is");
@@ -130,7 +133,8 @@ fn behind(port: u32, node: u32) -> Message {
         .attr(libc::NDA_LLADDR, &hardware_address(node))
 }
 
-/// Makes a veth pair for each node: one end a port of the bridge, the other `eth0` in the namespace of the node's init.
+/// Makes a veth pair for each node: one end is a port of the bridge, the other is `eth0` in the
+/// namespace of the node's init.
 pub fn make_veths(inits: &[i32], options: &Options) -> Result<()> {
     let veth = |(index, pid): (u32, &i32)| {
         let node = format!("n{index}");
@@ -153,7 +157,7 @@ pub fn make_veths(inits: &[i32], options: &Options) -> Result<()> {
     Socket::open()?.send((1..).zip(inits).map(veth).collect())
 }
 
-/// Joins the hub's TAPs, named after the nodes, to the bridge.
+/// Joins the hub's TAPs, which are named after the nodes, to the bridge.
 pub fn join_taps(nodes: RangeInclusive<u32>, options: &Options) -> Result<()> {
     let join = |index| {
         let node = format!("n{index}");
@@ -163,7 +167,7 @@ pub fn join_taps(nodes: RangeInclusive<u32>, options: &Options) -> Result<()> {
     Socket::open()?.send(nodes.map(join).collect::<Result<_>>()?)
 }
 
-/// Gives the bridge an address of its own on the lab's network, and tells it where these nodes are.
+/// Gives the bridge an address on the lab's network, and tells it where these nodes are.
 pub fn set_switch(nodes: RangeInclusive<u32>) -> Result<()> {
     let mut messages = vec![
         set_link("give the switch its hardware address".into(), BRIDGE).attr(IFLA_ADDRESS, &SWITCH_HARDWARE),
@@ -173,7 +177,7 @@ pub fn set_switch(nodes: RangeInclusive<u32>) -> Result<()> {
     Socket::open()?.send(messages)
 }
 
-/// Tells this node where the switch itself is.
+/// Tells this node where the switch is.
 pub fn set_switch_neighbour() -> Result<()> {
     Socket::open()?.send(vec![neighbour(index_of("eth0")?, SWITCH_ADDRESS, SWITCH_HARDWARE)])
 }
@@ -186,7 +190,7 @@ fn own_address(link: u32, address: Ipv4Addr, whose: &str) -> Message {
         .attr(libc::IFA_ADDRESS, &address.octets())
 }
 
-/// Tells the bridges where every node is, and shapes the traffic towards the nodes.
+/// Tells the bridges where every node is, and shapes the traffic to the nodes.
 pub fn set_ports(options: &Options) -> Result<()> {
     let mut messages = Vec::new();
     for node in 1..=options.all_nodes() {
@@ -200,7 +204,8 @@ pub fn set_ports(options: &Options) -> Result<()> {
     Socket::open()?.send(messages)
 }
 
-/// Sets up the network of node number `own`, in its own namespace: loopback, address, neighbours, rate.
+/// Sets up the network of node number `own`, in its own namespace: loopback, address, neighbours,
+/// rate.
 pub fn set_node(own: u32, options: &Options) -> Result<()> {
     quiet_ipv6("eth0")?;
     let eth0 = index_of("eth0")?;
@@ -215,8 +220,9 @@ pub fn set_node(own: u32, options: &Options) -> Result<()> {
     Socket::open()?.send(messages)
 }
 
-/// Lets this node's packets to `other` be lost (`cut`) or arrive. Both nodes must be told. The kernel sends them to a hardware address
-/// that no port has, so the bridge drops them: nobody gets an error, as with a pulled cable.
+/// Makes this node's packets to `other` be lost, or arrive. Call it on both nodes. The kernel sends
+/// lost packets to a hardware address that no port has, so the bridge drops them: no sender gets an
+/// error, as with a pulled cable.
 pub fn set_reachable(other: u32, reachable: bool) -> Result<()> {
     let mut hardware = hardware_address(other);
     if !reachable {
@@ -232,7 +238,7 @@ fn neighbour(link: u32, address: Ipv4Addr, hardware: [u8; 6]) -> Message {
         .attr(libc::NDA_LLADDR, &hardware)
 }
 
-/// A token bucket filter as root of `link` (man 8 tc-tbf): 10 ms of burst, 50 ms of queue.
+/// Builds a token bucket filter as root of `link` (man 8 tc-tbf): 10 ms of burst, 50 ms of queue.
 fn token_bucket(link: u32, rate_bits: u64) -> Message {
     const TCA_KIND: u16 = 1;
     const TCA_OPTIONS: u16 = 2;
@@ -244,7 +250,8 @@ fn token_bucket(link: u32, rate_bits: u64) -> Message {
     let clamp = |bytes: u64, least: u64| u32::try_from(bytes.max(least)).unwrap_or(u32::MAX);
     let burst_bytes = clamp(rate_bytes / 100, 2 * 1514);
     let queue_bytes = clamp(rate_bytes / 20, 64 << 10);
-    // struct tc_ratespec { cell_log, linklayer: u8, overhead: u16, cell_align: i16, mpu: u16, rate: u32 }
+    // struct tc_ratespec { cell_log, linklayer: u8, overhead: u16, cell_align: i16, mpu: u16, rate:
+    // u32 }
     let rate_spec = |rate: u32| {
         let mut spec = vec![0, LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0];
         spec.extend(rate.to_ne_bytes());
@@ -273,7 +280,7 @@ fn token_bucket(link: u32, rate_bits: u64) -> Message {
         })
 }
 
-/// Index of the interface of this name in this thread's network namespace.
+/// Gives the index of the interface of this name in this thread's network namespace.
 fn index_of(name: &str) -> Result<u32> {
     let text = CString::new(name).map_err(std::io::Error::from).context(|| format!("name an interface {name:?}"))?;
     // SAFETY: `text` is a NUL-terminated string that lives over the call.

@@ -10,7 +10,8 @@ use crate::error::{Context, Error, Result};
 use crate::options::LabName;
 use crate::state::State;
 
-/// The exclusive right to make or remove the lab of this name: an abstract socket, which ends with its holder whatever happens.
+/// Takes the exclusive right to make or remove the lab of this name: an abstract socket, which ends
+/// with its holder whatever happens.
 pub fn lock(name: &LabName, limit: Duration) -> Result<UnixListener> {
     let address = SocketAddr::from_abstract_name(format!("tern-lab/{name}")).context(|| "name the lab's lock")?;
     let end = Instant::now() + limit;

@@ -1,4 +1,4 @@
-//! rtnetlink messages (man 7 rtnetlink): built here, sent in batches, every answer checked.
+//! Messages of rtnetlink (man 7 rtnetlink): built here, sent in batches, and every answer checked.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,24 +8,26 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::error::{Context, Result};
 
-/// Length of `struct nlmsghdr`.
+/// Bytes of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
-/// Messages sent before their answers are read: bounded, so that the answers fit the socket's receive buffer.
+/// The most messages that are sent before their answers are read, so that the answers fit the
+/// socket's receive buffer.
 const BATCH: usize = 128;
 
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLMSG_ERROR: u16 = 2;
 
-/// One message under construction.
+/// A message under construction.
 pub struct Message {
     bytes: Vec<u8>,
-    /// What it is for: completes the sentence "cannot ...".
+    /// The purpose of the message, which completes "cannot ...".
     what: String,
 }
 
 impl Message {
-    /// A message of type `kind` (`RTM_*`) with the fixed part `body`. `flags` are `NLM_F_*` beyond REQUEST and ACK.
+    /// Starts a message of type `kind` (`RTM_*`) with the fixed part `body`. `flags` are `NLM_F_*`
+    /// beyond REQUEST and ACK.
     pub fn new(what: impl Into<String>, kind: u16, flags: u16, body: &[u8]) -> Self {
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
@@ -86,7 +88,7 @@ impl Message {
     }
 }
 
-/// A route socket in the network namespace that was the thread's when it was opened.
+/// A route socket in the network namespace that the thread had when it opened the socket.
 pub struct Socket(OwnedFd);
 
 impl Socket {
@@ -98,7 +100,8 @@ impl Socket {
         Ok(Self(socket))
     }
 
-    /// Sends all messages, in order; fails with the first refusal (later messages of the same batch may have been done).
+    /// Sends all messages, in order. Fails with the first refusal; later messages of the same batch
+    /// may have been carried out.
     pub fn send(&self, messages: Vec<Message>) -> Result<()> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
@@ -133,7 +136,7 @@ impl Socket {
     }
 }
 
-/// Sequence number and errno (0 = done) of every acknowledgement in a datagram.
+/// Reads the sequence number and errno (0 for success) of every acknowledgement in a datagram.
 fn answers(mut bytes: &[u8]) -> Vec<(u32, i32)> {
     let mut found = Vec::new();
     while bytes.len() >= HEADER_BYTES + 4 {

@@ -1,4 +1,4 @@
-//! What a lab is to be like.
+//! The options of a lab.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,41 +14,43 @@ const MAX_MACHINES: u32 = 8;
 /// The fastest pace of a policy.
 const PACE_MAX: u32 = 100;
 
-/// Everything that `up` needs to know.
+/// All options of `up`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Name of the lab; several labs may be up at once.
     pub name: LabName,
-    /// Number of nodes, n1 (the home) included.
+    /// Number of nodes, including n1 (the home).
     pub nodes: u32,
     /// CPU limit of each node in cores (0.5 = half a core).
     pub cpus: Option<f64>,
-    /// CPU limits of some nodes, which hold instead.
+    /// CPU limits of single nodes, which take precedence.
     pub cpus_of: Vec<Share>,
-    /// How many times as fast the policies of the daemons run.
+    /// Factor by which the policies of the daemons run faster.
     pub pace: u32,
     /// Memory limit of each node, bytes.
     pub memory_bytes: Option<u64>,
     /// Bandwidth of each node's link in either direction, bits per second.
     pub rate_bits: Option<u64>,
-    /// Even nodes are on a bridge of their own, and this is the bandwidth of the link that joins it to that of the odd ones, in either direction, bits per second.
+    /// If set, even nodes are on a bridge of their own. This is the bandwidth of the link to the
+    /// bridge of the odd nodes, in either direction, bits per second.
     pub trunk_bits: Option<u64>,
     /// One-way delay between any two nodes, microseconds.
     pub delay_us: Option<u64>,
     /// Nodes that carry made-up user and library files.
     pub foreign: Vec<String>,
-    /// Found a cluster and start a daemon on every node.
+    /// Whether to found a cluster and start a daemon on every node.
     pub daemons: bool,
-    /// More nodes, after the others, that are virtual machines.
+    /// Number of additional nodes, after the others, that are virtual machines.
     pub machines: u32,
-    /// QEMU's name of their CPU.
+    /// CPU model of the virtual machines, as QEMU names it.
     pub machine_cpu: String,
-    /// Nodes that every node trusts with its root's processes, as `tern policy set root-on=` takes them.
+    /// Nodes that every node trusts with root's processes, in the syntax of `tern policy set
+    /// root-on=`.
     pub root_on: String,
 }
 
 impl Options {
-    /// A plain lab: no limits, daemons running.
+    /// Creates the options of a plain lab: no limits, daemons running.
     pub fn new(name: LabName, nodes: u32) -> Self {
         Self {
             name,
@@ -64,28 +66,31 @@ impl Options {
             daemons: true,
             machines: 0,
             machine_cpu: crate::machine::CPU.into(),
-            // They are one machine, of one root.
+            // All nodes are one machine with one root.
             root_on: "all".into(),
         }
     }
 
-    /// CPU limit of the node of this number.
+    /// Gives the CPU limit of the node of this number.
     pub fn cpus_of(&self, index: u32) -> Option<f64> {
         let own = self.cpus_of.iter().rev().find(|share| (share.first..=share.last).contains(&index));
         own.map(|share| share.cpus).or(self.cpus)
     }
 
-    /// Number of all nodes, machines included.
+    /// Gives the number of all nodes, machines included.
     pub fn all_nodes(&self) -> u32 {
         self.nodes + self.machines
     }
 
-    /// Is the node of this number a virtual machine?
+    /// Tells whether the node of this number is a virtual machine.
     pub fn is_machine(&self, index: u32) -> bool {
         index > self.nodes
     }
 
-    /// Refuses what cannot be built, in words.
+    /// Checks that the lab can be built.
+    ///
+    /// # Errors
+    /// The first option that is not possible.
     pub fn check(&self) -> Result<(), Error> {
         let bad = |what, value: String, reason: &str| Err(Error::Invalid { what, value, reason: reason.into() });
         if !(1..=MAX_NODES).contains(&self.nodes) {
@@ -140,20 +145,20 @@ impl Options {
     }
 }
 
-/// The number in a node's name: 7 for `n7`.
+/// Gives the number in a node's name: 7 for `n7`.
 pub fn node_index(node: &str) -> Option<u32> {
     let digits = node.strip_prefix('n')?;
     (digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0')).then(|| digits.parse().ok())?
 }
 
-/// CPU limit of some nodes: `n3=0.05`, `n10-n17=0.05`.
+/// The CPU limit of some nodes: `n3=0.05`, `n10-n17=0.05`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// The first node.
+    /// Number of the first node.
     pub first: u32,
-    /// The last.
+    /// Number of the last node.
     pub last: u32,
-    /// Cores of each.
+    /// Cores of each node.
     pub cpus: f64,
 }
 
@@ -179,13 +184,14 @@ impl fmt::Display for Share {
     }
 }
 
-/// Name of a lab: 1 to 32 characters of `a-z`, `0-9` and `-`. It becomes part of file and cgroup names.
+/// Name of a lab: 1 to 32 characters of `a-z`, `0-9` and `-`. It becomes part of file and cgroup
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LabName(String);
 
 impl LabName {
-    /// The name.
+    /// Gives the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -229,7 +235,7 @@ impl fmt::Display for LabName {
     }
 }
 
-/// Reads a number with a suffix: `base` is 1024 for sizes (`512M`) and 1000 for rates (`100M`).
+/// Parses a number with a suffix: `base` is 1024 for sizes (`512M`) and 1000 for rates (`100M`).
 fn scaled(text: &str, base: u64) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let power = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -243,17 +249,17 @@ fn scaled(text: &str, base: u64) -> Result<u64, String> {
     number.checked_mul(base.pow(power)).ok_or_else(|| format!("{text} is too large"))
 }
 
-/// `512M` to bytes.
+/// Parses a size such as `512M`. Gives bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     scaled(text, 1024)
 }
 
-/// `100M` to bits per second.
+/// Parses a rate such as `100M`. Gives bits per second.
 pub fn parse_bits(text: &str) -> Result<u64, String> {
     scaled(text, 1000)
 }
 
-/// `0.5` milliseconds to microseconds.
+/// Parses milliseconds such as `0.5`. Gives microseconds.
 pub fn parse_delay(text: &str) -> Result<u64, String> {
     match text.parse::<f64>() {
         Ok(ms) if (0.0..=60_000.0).contains(&ms) => Ok((ms * 1000.0).round() as u64),

@@ -1,4 +1,4 @@
-//! Processes by PID and start time, and entering their namespaces.
+//! Processes by PID and start time, and their namespaces.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Result};
 
-/// A process, named so that a later one with the same PID is not mistaken for it.
+/// A process, identified so that a later process with the same PID is not mistaken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// PID in this machine's initial namespace.
@@ -22,37 +22,37 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process that has this PID now.
+    /// Identifies the process that has this PID now.
     pub fn of(pid: i32) -> Result<Process> {
         let start_ticks = start_ticks(pid).context(|| format!("read /proc/{pid}/stat"))?;
         Ok(Process { pid, start_ticks })
     }
 
-    /// This process.
+    /// Identifies this process.
     pub fn current() -> Result<Process> {
         Process::of(std::process::id() as i32)
     }
 
-    /// A descriptor for the process; `None` if it has ended.
+    /// Opens a descriptor for the process; `None` if the process has ended.
     pub fn open(self) -> Option<OwnedFd> {
         let pidfd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         // The PID may have been reused before it was opened, but not after.
         (start_ticks(self.pid).ok()? == self.start_ticks).then_some(pidfd)
     }
 
-    /// Is it running (not even a zombie)?
+    /// Tells whether the process runs. A zombie does not.
     pub fn is_alive(self) -> bool {
         self.open().is_some_and(|pidfd| !wait(&pidfd, Duration::ZERO))
     }
 
-    /// Sends a signal; nothing if it has ended.
+    /// Sends a signal, unless the process has ended.
     pub fn signal(self, signal: Signal) {
         if let Some(pidfd) = self.open() {
             let _ = pidfd_send_signal(pidfd, signal);
         }
     }
 
-    /// Waits until it has ended; false if it has not within `limit`.
+    /// Waits until the process has ended; false if it has not within `limit`.
     pub fn wait(self, limit: Duration) -> bool {
         self.open().is_none_or(|pidfd| wait(&pidfd, limit))
     }
@@ -74,12 +74,14 @@ fn wait(pidfd: &OwnedFd, limit: Duration) -> bool {
 
 fn start_ticks(pid: i32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The command's name is in parentheses and may hold anything, so count from the last one.
+    // The command's name is in parentheses and may contain anything, so count from the last
+    // parenthesis.
     let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse().ok());
     field.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Moves this thread into namespaces of the process (man 2 setns). With MOUNT, the process must have one thread.
+/// Moves this thread into namespaces of the process (man 2 setns). With MOUNT, this process must
+/// have one thread.
 pub fn enter(pidfd: impl AsFd, namespaces: ThreadNameSpaceType) -> Result<()> {
     move_into_thread_name_spaces(pidfd.as_fd(), namespaces)
         .context(|| format!("enter namespaces {namespaces:?} of a node"))
@@ -102,7 +104,8 @@ impl Signals {
     /// Blocks these signals and opens a descriptor for them.
     pub fn block(signals: &[i32]) -> Result<Signals> {
         use std::os::fd::FromRawFd;
-        // SAFETY: `set` is initialised by sigemptyset before it is read; all pointers are valid for the calls.
+        // SAFETY: `set` is initialised by sigemptyset before it is read; all pointers are valid for
+        // the calls.
         let raw = unsafe {
             let mut set = std::mem::zeroed();
             libc::sigemptyset(&mut set);
@@ -119,7 +122,7 @@ impl Signals {
         }
     }
 
-    /// Takes the next pending signal's number.
+    /// Reads the number of the next pending signal.
     pub fn next(&self) -> Option<i32> {
         let mut info = [0; 128];
         match rustix::io::read(&self.0, &mut info) {
@@ -135,13 +138,13 @@ impl AsFd for Signals {
     }
 }
 
-/// Reaps all children that have ended; their PIDs.
+/// Reaps all children that have ended, and gives their PIDs.
 pub fn reap() -> Vec<i32> {
     use rustix::process::{WaitOptions, wait};
     std::iter::from_fn(|| wait(WaitOptions::NOHANG).ok().flatten().map(|(pid, _)| pid.as_raw_nonzero().get())).collect()
 }
 
-/// PIDs of all processes in the PID namespace of `init`, as this machine numbers them.
+/// Lists the processes in the PID namespace of `init` by their ids on this machine.
 pub fn members(init: Process) -> Result<Vec<i32>> {
     let namespace = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid"));
     let own = namespace(init.pid).context(|| format!("read /proc/{}/ns/pid", init.pid))?;

@@ -11,7 +11,7 @@ pub const LAB: &str = "tern-lab";
 /// Name of the program that nodes need.
 pub const TERN: &str = "tern";
 
-/// Where both programs lie on this machine: side by side.
+/// The paths of both programs on this machine, in one directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Programs {
     /// `tern-lab`, which the lab's own processes run.
@@ -21,10 +21,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The process that asks is `tern-lab`.
+    /// Finds both programs, if this process is `tern-lab`.
     ///
     /// # Errors
-    /// `tern` does not lie beside it.
+    /// `tern` is not in the same directory.
     pub fn of_this_process() -> Result<Programs> {
         let lab: PathBuf = std::env::current_exe().context(|| "find this program")?;
         let tern = lab.with_file_name(TERN);
@@ -32,12 +32,12 @@ impl Programs {
             true => Ok(Programs { lab, tern }),
             false => Err(Error::Setup {
                 who: "tern lab".into(),
-                reason: format!("{} is missing: tern and tern-lab belong into one directory", tern.display()),
+                reason: format!("{} is missing: tern and tern-lab must be in one directory", tern.display()),
             }),
         }
     }
 
-    /// The program of the lab that belongs to a tern.
+    /// Gives the path of the `tern-lab` that belongs to a `tern`.
     pub fn beside(tern: &Path) -> PathBuf {
         tern.with_file_name(LAB)
     }

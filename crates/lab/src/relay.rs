@@ -1,5 +1,5 @@
-//! A link with delay: one TAP in the node, one in the hub, and this program, which carries every frame over after a time. (netem would do it in
-//! the kernel, but is often not there.)
+//! A link with delay: one TAP in the node, one in the hub, and this program, which passes every
+//! frame on after a time. (netem would do it in the kernel, but is often missing.)
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,23 +15,23 @@ use crate::channel::Channel;
 use crate::error::{Context, Error, Result};
 use crate::process::{Process, in_network};
 
-/// What the hub tells the relay.
+/// The message of the hub to the relay.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// Inits of the nodes, n1 first.
+    /// The inits of the nodes, n1 first.
     pub inits: Vec<i32>,
     /// Delay of each link in either direction, microseconds.
     pub delay_us: u64,
 }
 
-/// Longest frame, bytes (an Ethernet frame of the usual MTU is 1514).
+/// The longest frame, bytes (an Ethernet frame of the usual MTU has 1514).
 const FRAME_BYTES: usize = 64 << 10;
-/// The most that may be under way, bytes; what comes on top is lost, as in a full router.
+/// The most bytes under way. Further frames are lost, as in a full router.
 const UNDER_WAY_BYTES: usize = 256 << 20;
-/// Frames taken from one TAP before the others are looked at.
+/// The most frames taken from one TAP before the others are checked.
 const TURN: usize = 64;
 
-/// The role `__lab-relay`: standard input is the channel to the hub.
+/// Runs the role `__lab-relay`: standard input is the channel to the hub.
 pub fn main() -> Result<()> {
     let mut hub = Channel::standard_input()?;
     let task: Task = hub.receive()?;
@@ -45,7 +45,7 @@ pub fn main() -> Result<()> {
     }
 }
 
-/// Pairs: the hub's end at an even index, the node's at the next.
+/// Makes pairs of TAPs: the hub's end at an even index, the node's at the next.
 fn make_taps(inits: &[i32]) -> Result<Vec<OwnedFd>> {
     let mut taps = Vec::new();
     for (index, init) in (1..).zip(inits) {
@@ -57,11 +57,11 @@ fn make_taps(inits: &[i32]) -> Result<Vec<OwnedFd>> {
     Ok(taps)
 }
 
-/// Makes a TAP interface in this thread's network namespace; it lives as long as the descriptor.
+/// Makes a TAP interface in this thread's network namespace. It lives as long as the descriptor.
 fn open_tap(name: &str) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let tap = rustix::fs::open("/dev/net/tun", flags, Mode::empty()).context(|| "open /dev/net/tun")?;
-    // struct ifreq: name (16 bytes), flags.
+    // The fields of struct ifreq are name (16 bytes) and flags.
     let mut request = [0u8; 40];
     request[..name.len()].copy_from_slice(name.as_bytes());
     request[16..18].copy_from_slice(&((libc::IFF_TAP | libc::IFF_NO_PI) as u16).to_ne_bytes());
@@ -81,7 +81,7 @@ struct Frame {
 struct Relay {
     taps: Vec<OwnedFd>,
     delay: Duration,
-    /// The delay is the same for all, so the frames are in order of their time.
+    /// The delay is the same for all, so the frames are in the order of their times.
     under_way: VecDeque<Frame>,
     bytes: usize,
 }
@@ -132,7 +132,8 @@ impl Relay {
     }
 }
 
-/// Makes a TAP interface in this thread's network namespace that lives as long as that; whoever opens it by name is at its other end.
+/// Makes a TAP interface in this thread's network namespace that lives as long as the namespace.
+/// The process that opens it by name is at its other end.
 pub fn make_lasting_tap(name: &str) -> Result<()> {
     let tap = open_tap(name)?;
     // SAFETY: TUNSETPERSIST takes a number.
@@ -142,7 +143,7 @@ pub fn make_lasting_tap(name: &str) -> Result<()> {
     }
 }
 
-/// The device that the relay needs.
+/// Tells whether this machine has the device that the relay needs.
 pub fn available() -> bool {
     File::open("/dev/net/tun").is_ok()
 }

@@ -1,4 +1,5 @@
-//! The files of a node: a tree of its own for all but n1, which sees this machine's with private places put over it.
+//! The files of a node: a tree of its own, except for n1, which sees this machine's tree with
+//! private places mounted over it.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,23 +13,23 @@ use crate::cgroup::Hierarchy;
 use crate::error::{Context, Result};
 use crate::programs::{self, Programs};
 
-/// What the files of a node depend on.
+/// The parameters of a node's files.
 pub struct Root<'a> {
-    /// The node's name.
+    /// Name of the node.
     pub node: &'a str,
-    /// n1: this machine's tree.
+    /// Whether the node is n1, which has this machine's tree.
     pub home: bool,
-    /// Made-up user and library files.
+    /// Whether the node has made-up user and library files.
     pub foreign: bool,
     /// The programs on this machine.
     pub programs: &'a Programs,
     /// The policy's pace is not 1: `tern-lab` is the node's daemon.
     pub paced: bool,
-    /// An empty directory of this machine that new trees may be mounted on.
+    /// An empty directory of this machine on which new trees may be mounted.
     pub staging: &'a Path,
     /// Contents of `/etc/hosts`.
     pub hosts: &'a str,
-    /// Cgroup hierarchies to show.
+    /// The cgroup hierarchies to show.
     pub hierarchies: &'a [Hierarchy],
 }
 
@@ -37,7 +38,8 @@ const DEVICES: [&str; 9] =
 const SAFE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 impl<'a> Root<'a> {
-    /// Sets the node's files up. Must be called in the node's mount, PID, network and cgroup namespaces.
+    /// Sets up the node's files. Must be called in the node's mount, PID, network and cgroup
+    /// namespaces.
     pub fn set_up(&self) -> Result<()> {
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
             .context(|| "make the mounts of the node private")?;
@@ -47,9 +49,10 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// This machine's tree; private places are mounted over it, so that nothing of it changes.
+    /// Sets up this machine's tree. Private places are mounted over it, so that nothing of it
+    /// changes.
     fn set_up_home(&self) -> Result<()> {
-        // By descriptor: the binary may lie below a directory that is about to be covered.
+        // By descriptor, because the binary may lie below a directory that is about to be covered.
         let held = self.held()?;
         for (path, mode) in
             [("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/home", 0o755), ("/run", 0o755), ("/dev/shm", 0o1777)]
@@ -78,7 +81,7 @@ impl<'a> Root<'a> {
         Ok(())
     }
 
-    /// A tmpfs with nothing but what tern needs.
+    /// Sets up a tmpfs with nothing but what tern needs.
     fn set_up_empty(&self) -> Result<()> {
         let top = self.staging;
         mount("tmpfs", top, "tmpfs", MountFlags::NOSUID, c"mode=755").context(|| "mount the node's root")?;
@@ -130,7 +133,8 @@ impl<'a> Root<'a> {
         [("hostname", format!("{}\n", self.node)), ("hosts", self.hosts.to_owned())]
     }
 
-    /// Files that a real, different machine would have. If a guest of another home sees one of them, it shows.
+    /// Makes files that another real machine would have. If a guest of another home sees one of
+    /// them, tests notice.
     fn make_foreign(&self) -> Result<()> {
         let bogus = "this file belongs to another machine\n";
         let files = [
@@ -164,7 +168,7 @@ impl<'a> Root<'a> {
                 fs::set_permissions(&path, real.permissions())
             };
             if make().is_err() {
-                // Containers may not make devices, but may show the ones that they have.
+                // Containers may not make devices, but may bind those that they have.
                 bind_file(&Path::new("/dev").join(name), &path)?;
             }
         }
@@ -186,11 +190,11 @@ impl<'a> Root<'a> {
         links.iter().try_for_each(|(target, name)| link(target, dev.join(name)))
     }
 
-    /// sysfs of the node's network, with the node's cgroups where they are on this machine.
+    /// Mounts sysfs of the node's network, with the node's cgroups where they are on this machine.
     fn mount_sys(&self, sys: impl AsRef<Path>) -> Result<()> {
         let sys = sys.as_ref();
         mount("sysfs", sys, "sysfs", SAFE | MountFlags::RDONLY, None).context(|| "mount sysfs")?;
-        // Breaking a FUSE connection is the last help against a process that hangs in it.
+        // Breaking a FUSE connection is the last resort against a process that hangs in it.
         let _ = mount("fusectl", sys.join("fs/fuse/connections"), "fusectl", SAFE, None);
         let cgroups = sys.join("fs/cgroup");
         if !self.hierarchies.iter().any(|h| h.point == Path::new("/sys/fs/cgroup")) {

@@ -8,8 +8,10 @@ use std::path::Path;
 
 use crate::error::{Context, Result};
 
-/// Starts `__lab-init` as PID 1 of new mount, PID, network, UTS and IPC namespaces, with `channel` as its standard input. Its PID, as this
-/// process numbers it. That of a virtual machine stays in the network of this process, where the machine's TAP is. (The cgroup namespace comes later: its root is where the process is when it is made.)
+/// Starts `__lab-init` as PID 1 of new mount, PID, network, UTS and IPC namespaces, with `channel`
+/// as its standard input. Gives its PID as this process numbers it. The init of a virtual machine
+/// stays in the network of this process, where the machine's TAP is. (The cgroup namespace is made
+/// later: its root is the group of the process at that time.)
 ///
 /// Only for processes with one thread: the child must not need a lock that another thread held.
 pub fn init(binary: &Path, node: &str, channel: &OwnedFd, machine: bool) -> Result<i32> {
@@ -22,7 +24,8 @@ pub fn init(binary: &Path, node: &str, channel: &OwnedFd, machine: bool) -> Resu
     let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | network;
     arguments.flags = namespaces as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
-    // SAFETY: without CLONE_VM this is a fork: the child has its own copy of all memory, and calls only dup2, execv and _exit.
+    // SAFETY: without CLONE_VM this is a fork: the child has its own copy of all memory, and calls
+    // only dup2, execv and _exit.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &arguments, size_of::<libc::clone_args>()) };
     match pid {
         -1 => Err(io::Error::last_os_error()).context(|| format!("make namespaces for {node:?}")),

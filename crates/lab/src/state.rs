@@ -1,4 +1,5 @@
-//! What is known about a lab that is up: `/run/tern-lab/NAME/state.json`, written by the hub, read by every command.
+//! The state of a lab that is up: `/run/tern-lab/NAME/state.json`, written by the hub and read by
+//! every command.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,63 +13,68 @@ use crate::options::{LabName, Options};
 use crate::process::Process;
 use crate::programs::Programs;
 
-/// Where labs keep their state.
+/// The directory of all labs' states.
 pub const LABS: &str = "/run/tern-lab";
 
-/// So many other labs may end at the worst moment, one after the other, before the making of a directory is given up.
+/// The number of other labs that may end at the worst moment, one after the other, before making a
+/// directory fails.
 const RACES: u32 = 1000;
 
-/// A lab that is up.
+/// The state of a lab that is up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// What was asked for.
+    /// Options of the lab.
     pub options: Options,
     /// What the lab and its nodes run.
     pub programs: Programs,
-    /// The hub; it holds the switch's network namespace.
+    /// The hub, which holds the switch's network namespace.
     pub hub: Process,
     /// The nodes, n1 first.
     pub nodes: Vec<NodeState>,
 }
 
-/// A node that is up.
+/// The state of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeState {
-    /// `n1`, `n2`...
+    /// Name of the node: `n1`, `n2` and so on.
     pub name: String,
     /// Address on the lab's network.
     pub address: Ipv4Addr,
-    /// PID 1 of the node, as this machine numbers it.
+    /// PID 1 of the node, by its id on this machine.
     pub init: Process,
-    /// The node's cgroups, one per hierarchy: what runs in the node belongs there.
+    /// The node's cgroups, one per hierarchy, to which its processes belong.
     pub cgroups: Vec<PathBuf>,
-    /// It carries made-up user and library files.
+    /// Whether the node has made-up user and library files.
     pub foreign: bool,
-    /// It is a virtual machine, whose console writes to this file.
+    /// The file to which a virtual machine's console writes; `None` for other nodes.
     pub console: Option<PathBuf>,
-    /// How many times as fast the policy of its daemon runs.
+    /// Factor by which the policy of the node's daemon runs faster.
     pub pace: u32,
 }
 
 impl NodeState {
-    /// Is it a virtual machine? Then its processes are not this machine's, and its agent is asked.
+    /// Tells whether the node is a virtual machine. Its processes are then not this machine's, and
+    /// requests go to its agent.
     pub fn is_machine(&self) -> bool {
         self.console.is_some()
     }
 
-    /// The groups that hold all that runs in the node, its rooms too: where its limits are.
+    /// Gives the groups with all processes of the node, its rooms included, where its limits are.
     pub fn whole_cgroups(&self) -> impl Iterator<Item = &Path> {
         self.cgroups.iter().map(|group| crate::cgroup::whole(group))
     }
 
-    /// Where tern keeps its identity on this node.
+    /// Gives the directory of tern's identity on this node.
     pub fn state_dir(&self) -> &'static str {
         if self.name == "n1" { "/run/lab/state" } else { MACHINE_STATE_DIR }
     }
 }
 
 impl State {
-    /// Reads the state of a lab; an error if it is not up.
+    /// Reads the state of a lab.
+    ///
+    /// # Errors
+    /// The lab is not up.
     pub fn load(name: &LabName) -> Result<State> {
         let path = directory(name).join("state.json");
         let Ok(text) = fs::read(&path) else { return Err(Error::NoLab(name.to_string())) };
@@ -80,7 +86,7 @@ impl State {
         }
     }
 
-    /// Writes the state; readers see the old or the new one.
+    /// Writes the state. Readers see the old or the new one.
     pub fn save(&self) -> Result<()> {
         let directory = directory(&self.options.name);
         let path = directory.join("state.json");
@@ -91,7 +97,7 @@ impl State {
         fs::rename(&draft, &path).context(|| format!("rename to {}", path.display()))
     }
 
-    /// The node of this name.
+    /// Finds the node of this name.
     pub fn node(&self, name: &str) -> Result<&NodeState> {
         self.nodes.iter().find(|n| n.name == name).ok_or_else(|| Error::NoNode {
             node: name.into(),
@@ -103,13 +109,13 @@ impl State {
     }
 }
 
-/// Directory of a lab.
+/// Gives the directory of a lab.
 pub fn directory(name: &LabName) -> PathBuf {
     Path::new(LABS).join(name.as_str())
 }
 
-/// Makes a directory below [`LABS`] with what leads to it. The end of another lab may take the common directory away at any moment before
-/// this lab's own is in it; then it is made again.
+/// Makes a directory below [`LABS`] with its parents. The end of another lab may remove the common
+/// directory at any moment before this lab's own is in it; then it is made again.
 pub fn make_directory(path: &Path) -> Result<()> {
     let mut made = fs::create_dir_all(path);
     for _ in 0..RACES {
@@ -123,7 +129,7 @@ pub fn make_directory(path: &Path) -> Result<()> {
     made.context(|| format!("make {}", path.display()))
 }
 
-/// Names of all labs that have a directory, up or not.
+/// Lists the names of all labs that have a directory, up or not.
 pub fn all() -> Vec<LabName> {
     let entries = fs::read_dir(LABS).into_iter().flatten().flatten();
     let mut names: Vec<LabName> = entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
@@ -131,28 +137,29 @@ pub fn all() -> Vec<LabName> {
     names
 }
 
-/// Address of node number `index` (from 1): 10.77.0.1 for n1. Every lab uses the same range: its network is its own.
+/// Gives the address of node number `index` (from 1): 10.77.0.1 for n1. Every lab uses the same
+/// range in a network of its own.
 pub fn address(index: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 0, 0)) + index)
 }
 
-/// Address of the switch itself, from which virtual machines are talked to.
+/// The address of the switch, from which virtual machines are asked.
 pub const SWITCH_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
-/// Its hardware address.
+/// The hardware address of the switch.
 pub const SWITCH_HARDWARE: [u8; 6] = [0x02, b't', b'e', b'r', 0xff, 0xfe];
-/// Where tern keeps its identity on nodes that are not this machine.
+/// The directory of tern's identity on nodes that do not show this machine.
 pub const MACHINE_STATE_DIR: &str = "/var/lib/tern";
 
 /// Bits of the lab's network prefix.
 pub const PREFIX_BITS: u8 = 16;
 
-/// Hardware address of node number `index`.
+/// Gives the hardware address of node number `index`.
 pub fn hardware_address(index: u32) -> [u8; 6] {
     let [_, _, high, low] = index.to_be_bytes();
     [0x02, b't', b'e', b'r', high, low]
 }
 
-/// Contents of `/etc/hosts`.
+/// Gives the contents of `/etc/hosts`.
 pub fn hosts(nodes: u32) -> String {
     let mut text = format!("{}\tlocalhost\n::1\tlocalhost\n", Ipv4Addr::LOCALHOST);
     (1..=nodes).for_each(|n| text.push_str(&format!("{}\tn{n}\n", address(n))));
@@ -174,7 +181,8 @@ mod tests {
                 let mut pause = 0;
                 while !done.load(Ordering::Relaxed) {
                     let _ = fs::remove_dir(&common);
-                    // Pauses of any length: with none at all this thread alone would win every race for a while.
+                    // The pauses vary: with none at all this thread would win every race for a
+                    // while.
                     pause = (pause * 5 + 1) % 4096;
                     (0..pause).for_each(|_| std::hint::spin_loop());
                 }

@@ -1,4 +1,4 @@
-//! What the hub tells a node's init.
+//! The message of the hub to a node's init.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use crate::cgroup::Hierarchy;
 use crate::options::Options;
 use crate::programs::Programs;
 
-/// What the hub tells an init, once its link exists.
+/// The message of the hub to an init, once its link exists.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Task {
     /// Number of the node, from 1.
     pub index: u32,
-    /// The lab.
+    /// Options of the lab.
     pub options: Options,
     /// The programs on this machine.
     pub programs: Programs,
     /// An empty directory on this machine.
     pub staging: PathBuf,
-    /// Hierarchies to show in the node.
+    /// The hierarchies to show in the node.
     pub hierarchies: Vec<Hierarchy>,
-    /// The node's groups.
+    /// The groups of the node.
     pub cgroups: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Ending a lab, and removing what an earlier one has left.
+//! Ending a lab, and removing the remains of an earlier one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,18 +16,19 @@ use crate::options::LabName;
 use crate::process::{Process, reap};
 use crate::state::{State, directory};
 
-/// How long processes may take to die before more is done about it.
+/// The time that processes may take to die before stronger measures.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long an end may take at all.
+/// The longest time for an end.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Ends a lab from outside and waits until nothing is left. Returns false if there was nothing.
+/// Ends a lab from outside, and waits until nothing is left. Returns false if there was nothing.
 pub fn down(name: &LabName) -> Result<bool> {
     let existed = directory(name).exists();
     let begun = Instant::now();
     let (state, _lock) = loop {
         let state = end_hub(name);
-        // An `up` that is under way or a hub that is ending holds the lock. What has come up meanwhile, perhaps of an `up` that was killed, is to end as well.
+        // An `up` that is under way, or a hub that is ending, holds the lock. A lab that has come
+        // up meanwhile, perhaps of an `up` that was killed, must end as well.
         match lock(name, LIMIT) {
             Err(Error::AlreadyUp(_)) if begun.elapsed() < LIMIT => {}
             locked => break (state, locked?),
@@ -51,7 +52,7 @@ pub fn down(name: &LabName) -> Result<bool> {
     Ok(existed)
 }
 
-/// Ends the hub of a lab that is up; says what is known of the lab.
+/// Ends the hub of a lab that is up. Gives the known state of the lab.
 fn end_hub(name: &LabName) -> Option<State> {
     let path = directory(name).join("state.json");
     let state: State = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
@@ -63,7 +64,7 @@ fn end_hub(name: &LabName) -> Option<State> {
     Some(state)
 }
 
-/// Removes the files and cgroups of a lab none of whose hubs lives. The caller holds the lock.
+/// Removes the files and cgroups of a lab without a living hub. The caller holds the lock.
 pub fn clear(name: &LabName) -> Result<()> {
     kill_strays(name);
     cgroup::remove(name, LIMIT)?;
@@ -73,14 +74,15 @@ pub fn clear(name: &LabName) -> Result<()> {
             Err(e).context(|| format!("remove {}", directory.display()))
         }
         _ => {
-            // The last lab takes the common directory along.
+            // The last lab removes the common directory.
             let _ = fs::remove_dir(crate::state::LABS);
             Ok(())
         }
     }
 }
 
-/// A hub that was killed has not waited for its nodes; and `lab exec` outside of them may have joined their groups.
+/// Kills processes that are left: a hub that was killed has not waited for its nodes, and `lab
+/// exec` may have joined their groups from outside.
 fn kill_strays(name: &LabName) {
     let own = std::process::id() as i32;
     let strays: Vec<Process> =
@@ -91,7 +93,7 @@ fn kill_strays(name: &LabName) {
     });
 }
 
-/// Kills the hub's children and waits until the kernel has ended everything in them.
+/// Kills the hub's children, and waits until the kernel has ended everything in them.
 pub fn end_children(name: &LabName, inits: &mut Vec<i32>) -> Result<()> {
     inits.iter().filter_map(|pid| Process::of(*pid).ok()).for_each(|init| init.signal(Signal::KILL));
     let start = Instant::now();
@@ -112,8 +114,9 @@ pub fn end_children(name: &LabName, inits: &mut Vec<i32>) -> Result<()> {
     Ok(())
 }
 
-/// A process that serves a FUSE mount and has a file of it open cannot exit, not even by SIGKILL, until its connection is broken. This
-/// breaks the connections of all FUSE mounts that the lab's processes see and this machine does not.
+/// Breaks the connections of all FUSE mounts that the lab's processes see and this machine does
+/// not. A process that serves a FUSE mount and has a file of it open cannot exit, not even by
+/// SIGKILL, until its connection is broken.
 fn abort_fuse(name: &LabName) -> Result<()> {
     let own = fuse_connections(Path::new("/proc/self/mountinfo"));
     let mounts = |pid: i32| fuse_connections(&PathBuf::from(format!("/proc/{pid}/mountinfo")));
@@ -123,8 +126,8 @@ fn abort_fuse(name: &LabName) -> Result<()> {
         return Ok(());
     }
     let control = directory(name).join("root");
-    // The control files may not be mounted on this machine, and it must not notice that they are here: a thread has a mount
-    // namespace of its own.
+    // The control files may not be mounted on this machine, and mounting them must not be visible
+    // to it. So a thread with a mount namespace of its own does this.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| abort_connections(&control, &foreign));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -132,18 +135,20 @@ fn abort_fuse(name: &LabName) -> Result<()> {
 }
 
 fn abort_connections(control: &Path, connections: &BTreeSet<u32>) -> Result<()> {
-    // SAFETY: a mount namespace shares or unshares nothing that Rust's types rely on (unlike CLONE_FILES).
+    // SAFETY: a mount namespace shares or unshares nothing that Rust's types rely on (unlike
+    // CLONE_FILES).
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.context(|| "make a mount namespace")?;
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).context(|| "make mounts private")?;
     mount("fusectl", control, "fusectl", MountFlags::empty(), None).context(|| "mount FUSE's control files")?;
     for connection in connections {
-        // One that has ended by itself is gone.
+        // A connection that has ended by itself is gone.
         let _ = fs::write(control.join(connection.to_string()).join("abort"), "1");
     }
     Ok(())
 }
 
-/// Minor device numbers of the FUSE mounts in a mountinfo file: the kernel's names of their connections.
+/// Reads the minor device numbers of the FUSE mounts in a mountinfo file, which name their
+/// connections.
 fn fuse_connections(mountinfo: &Path) -> Vec<u32> {
     let text = fs::read_to_string(mountinfo).unwrap_or_default();
     let fuse = text.lines().filter(|l| l.split_once(" - ").is_some_and(|(_, kind)| kind.starts_with("fuse")));
@@ -158,7 +163,8 @@ mod tests {
     use std::process::Command;
     use std::sync::mpsc;
 
-    /// The hub of an `up` that was killed is complete just when its end waits for it: it was "already up".
+    /// Has failed: the hub of an `up` that was killed was complete just when its end waited for it,
+    /// and reported "already up".
     #[test]
     fn what_comes_up_meanwhile_ends() {
         if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! Bringing a lab up: the hub first, then the cluster in it.
+//! Bringing up a lab: the hub first, then the cluster in it.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::programs::Programs;
 use crate::relay;
 use crate::state::State;
 
-/// Makes a lab; it is complete when this returns, and gone if it fails.
+/// Makes a lab. It is complete when this returns, and gone if this fails.
 pub fn up(options: Options) -> Result<State> {
     options.check()?;
     if !rustix::process::geteuid().is_root() {
@@ -38,7 +38,8 @@ pub fn up(options: Options) -> Result<State> {
     Ok(state)
 }
 
-/// Starts the hub and waits until all nodes are set up. Until `Commit` is sent, the lab ends with the channel.
+/// Starts the hub, and waits until all nodes are set up. Until `Commit` is sent, the lab ends with
+/// the channel.
 fn start_hub(options: Options) -> Result<Channel> {
     let programs = Programs::of_this_process()?;
     let (mut control, end) = Channel::pair()?;
@@ -55,7 +56,8 @@ fn start_hub(options: Options) -> Result<Channel> {
         })
     };
     command.spawn().context(|| format!("start the hub ({})", programs.lab.display()))?;
-    // The command holds the hub's end of the channel; without it, a hub that dies is seen at once.
+    // The command holds the hub's end of the channel. Without it, the death of a hub is noticed at
+    // once.
     drop(command);
     control.send(&Order::Make { options: Box::new(options), programs })?;
     if machines {

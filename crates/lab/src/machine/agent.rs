@@ -1,4 +1,5 @@
-//! The lab's hand in a machine: does what the lab's commands ask for over the machine's network. It answers the switch alone, where no guest is.
+//! The agent in a virtual machine: carries out the lab's commands that arrive over the machine's
+//! network. It answers only the switch, where no guest is.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -19,7 +20,7 @@ use crate::state::{MACHINE_STATE_DIR, SWITCH_ADDRESS};
 
 /// The role of this process.
 pub const ROLE: &str = "__lab-agent";
-/// So much of what the daemon said is told.
+/// The most bytes of the daemon's log that are reported.
 const LOG_BYTES: usize = 4 << 10;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -52,7 +53,7 @@ fn serve(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// What every command of the machine has.
+/// Sets what all commands of the machine have in common.
 fn surrounded(command: &mut Command) -> &mut Command {
     command.env("PATH", "/bin").env("TERN_STATE", MACHINE_STATE_DIR).current_dir("/")
 }
@@ -147,23 +148,25 @@ fn run(command: &mut Command, stream: &TcpStream) -> io::Result<()> {
             Err(e) => Happened::NotRun(126, e.to_string()),
         };
         let sent = send(stream, &word);
-        // Whoever asked closes the connection now, which ends the thread that waits for input.
+        // The client closes the connection now, which ends the thread that waits for input.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         sent
     })
 }
 
-/// Input for the command; when the other end is gone before it has closed the input, so is the command.
+/// Feeds input to the command. If the client disconnects before it has closed the input, the
+/// command is killed.
 fn feed(mut stdin: Option<ChildStdin>, mut stream: &TcpStream, group: i32, over: &AtomicBool) {
     while let Ok(Input(piece)) = receive(&mut stream) {
         match stdin.as_mut().filter(|_| !piece.is_empty()) {
-            // A command that does not read all of its input is its own business.
+            // A command need not read all of its input.
             Some(pipe) => drop(pipe.write_all(&piece)),
             None => stdin = None,
         }
     }
     if !over.load(Ordering::SeqCst) {
-        // SAFETY: a plain system call; the group is the command's own, which has not been waited for.
+        // SAFETY: a plain system call; the group is the command's own, which has not been waited
+        // for.
         unsafe { libc::kill(-group, libc::SIGKILL) };
     }
 }

@@ -13,12 +13,12 @@ use crate::programs::{LAB, TERN};
 use crate::state::{address, hardware_address};
 use crate::task::Task;
 
-/// How long a machine may take to boot; it takes about ten seconds on an idle machine.
+/// The time that a machine may take to boot. It takes about ten seconds if this machine is idle.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(180);
-/// Pause between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A machine that runs.
+/// A running virtual machine.
 pub struct Machine {
     qemu: Child,
     node: String,
@@ -26,7 +26,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts QEMU in this process' network, where the TAP of the node's name is, and waits until the machine's agent answers.
+    /// Starts QEMU in this process' network, where the TAP of the node's name is. Waits until the
+    /// machine's agent answers.
     pub fn boot(task: &Task) -> Result<Machine> {
         kernel::find_qemu()?;
         let kernel = kernel::find()?;
@@ -59,7 +60,8 @@ impl Machine {
         client::set_clock_error(agent, super::CLOCK_ERROR_NS)
     }
 
-    /// Why the machine runs no more; `None` if it does. It never runs again.
+    /// Tells why the machine has ended; `None` if it runs. A machine that has ended never runs
+    /// again.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.qemu.try_wait().ok()??;
         Some(format!("the machine has ended ({status}); its console ends with: {}", last_words(&self.console)))
@@ -91,7 +93,7 @@ fn command(task: &Task, node: &str, image: &Path, files: &Path, console: &Path) 
 fn first_files(task: &Task, kernel: &kernel::Kernel) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     ["bin", "dev", "proc", "root", "modules"].iter().for_each(|directory| archive.directory(directory));
-    archive.device("dev/console", (5, 1));
+    archive.device("dev/console", 5, 1);
     for (name, path) in [(TERN, &task.programs.tern), (LAB, &task.programs.lab)] {
         let program = fs::read(path).context(|| format!("read {}", path.display()))?;
         archive.file(&format!("bin/{name}"), elf::loaded(&program).as_deref().unwrap_or(&program));

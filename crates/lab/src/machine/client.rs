@@ -1,4 +1,4 @@
-//! Asking a machine's agent. All of it happens in the switch's network.
+//! Requests to the agent of a virtual machine, all made in the switch's network.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -14,11 +14,11 @@ use crate::error::{Context, Error, Result};
 use crate::process::in_network;
 use crate::state::NodeState;
 
-/// How long an agent may take to take a connection.
+/// The time that an agent may take to accept a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// How long it may take to answer.
+/// The time that an agent may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// Readings of a clock, of which the quickest counts.
+/// The number of readings of a clock, of which the quickest counts.
 const READINGS: usize = 30;
 
 fn connect(agent: Ipv4Addr) -> io::Result<TcpStream> {
@@ -34,7 +34,8 @@ fn order(agent: Ipv4Addr, order: &Order) -> io::Result<Reply> {
     receive(&stream)
 }
 
-/// The machine's wall clock, nanoseconds since 1970. The caller is in the switch's network.
+/// Reads the machine's wall clock, nanoseconds since 1970. The caller must be in the switch's
+/// network.
 pub fn clock(agent: Ipv4Addr) -> Result<i64> {
     match order(agent, &Order::Clock).context(|| format!("ask {agent} for its clock"))? {
         Reply::Clock(ns) => Ok(ns),
@@ -42,7 +43,8 @@ pub fn clock(agent: Ipv4Addr) -> Result<i64> {
     }
 }
 
-/// Sets the machine's wall clock to this one's and `error_ns`. The caller is in the switch's network.
+/// Sets the machine's wall clock to this machine's plus `error_ns`. The caller must be in the
+/// switch's network.
 pub fn set_clock_error(agent: Ipv4Addr, error_ns: i64) -> Result<()> {
     let mut best: Option<(Duration, i64)> = None;
     for _ in 0..READINGS {
@@ -80,7 +82,7 @@ fn ask_node(node: &NodeState, what: &Order) -> Result<Reply> {
     in_network(pidfd, || order(node.address, what).context(|| format!("ask the agent of {}", node.name)))
 }
 
-/// The machine is no more: its last words.
+/// Gives the error for a machine that has ended, with the end of its console.
 fn down(node: &NodeState) -> Error {
     let console = node.console.as_deref().map(super::console::last_words).unwrap_or_default();
     Error::NodeDown(format!("{} (a virtual machine; its console ends with: {console})", node.name))
@@ -104,7 +106,7 @@ pub fn kill_daemon(node: &NodeState) -> Result<()> {
     done(ask_node(node, &Order::KillDaemon)?, &node.name)
 }
 
-/// Has the daemon ended, and what did it say last?
+/// Tells whether the daemon has ended, and gives the end of its log.
 pub fn daemon(node: &NodeState) -> Result<(bool, String)> {
     match ask_node(node, &Order::Daemon)? {
         Reply::Daemon { ended, log } => Ok((ended, log)),
@@ -112,12 +114,12 @@ pub fn daemon(node: &NodeState) -> Result<(bool, String)> {
     }
 }
 
-/// Lets the machine's packets to the node of this number be lost, or arrive.
+/// Makes the machine's packets to the node of this number be lost, or arrive.
 pub fn set_reachable(node: &NodeState, other: u32, reachable: bool) -> Result<()> {
     done(ask_node(node, &Order::Reachable(other, reachable))?, &node.name)
 }
 
-/// Names in a directory of the machine.
+/// Lists the names in a directory of the machine.
 pub fn list(node: &NodeState, path: &Path) -> Result<Vec<String>> {
     match ask_node(node, &Order::List(path.to_owned()))? {
         Reply::Names(Ok(names)) => Ok(names),
@@ -128,8 +130,8 @@ pub fn list(node: &NodeState, path: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Runs a command in the machine: standard descriptors and environment are this process', but for a terminal, of which it sees nothing. If this
-/// process ends, so does the command.
+/// Runs a command in the machine with the standard descriptors and environment of this process, but
+/// without a terminal. The command ends with this process.
 pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     let pidfd = node.init.open().ok_or_else(|| down(node))?;
     let stream = in_network(pidfd, || connect(node.address).context(|| format!("reach the agent of {}", node.name)))?;
@@ -137,7 +139,7 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     let talk = || format!("talk with the agent of {}", node.name);
     send(&stream, &Order::Run { argv: argv.to_vec(), environment }).context(talk)?;
     let input = stream.try_clone().context(talk)?;
-    // Not waited for: it may hang in a read of this process' input for ever.
+    // This thread is not joined: it may wait for input of this process for ever.
     std::thread::spawn(move || feed(&input));
     loop {
         let happened =

@@ -1,13 +1,13 @@
-//! What a virtual machine writes on its console.
+//! The console of a virtual machine.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Of a console, so much is shown when the machine has ended.
+/// The most bytes of a console that are shown after the machine has ended.
 const LAST_WORDS_BYTES: i64 = 1 << 10;
 
-/// The end of a machine's console on one line.
+/// Gives the end of a machine's console on one line.
 pub fn last_words(console: &Path) -> String {
     let read = || {
         let mut file = File::open(console).ok()?;

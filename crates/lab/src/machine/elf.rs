@@ -1,6 +1,7 @@
-//! A program without what only debuggers read: its file is cut behind the last byte that is loaded.
+//! Removal of debug information: a program's file is cut behind the last byte that is loaded.
 
-/// The part of an ELF file of 64 bits that is loaded, without section headers; `None` if it is no such file.
+/// Gives the part of a 64-bit ELF file that is loaded, without section headers; `None` if the file
+/// is no such file.
 pub fn loaded(file: &[u8]) -> Option<Vec<u8>> {
     let half = |at: usize| Some(u16::from_le_bytes(file.get(at..at + 2)?.try_into().ok()?));
     let long = |at: usize| Some(u64::from_le_bytes(file.get(at..at + 8)?.try_into().ok()?));

@@ -1,4 +1,5 @@
-//! What runs in a machine before its daemon: the first process, which makes the node's files, network and devices, starts the agent, and reaps.
+//! The first process in a virtual machine. It makes the node's files, network and devices, starts
+//! the agent, and reaps.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -17,28 +18,29 @@ use crate::link;
 use crate::options::Options;
 use crate::programs::{LAB, TERN};
 
-/// The first process, on the files that the kernel has unpacked.
+/// The role of the first process, on the files that the kernel has unpacked.
 pub const FIRST: &str = "__lab-machine-first";
-/// The same process on the node's own files.
+/// The role of the same process on the node's own files.
 pub const SECOND: &str = "__lab-machine";
-/// What the machine is to be: a [`Plan`] as JSON.
+/// The file with the [`Plan`], as JSON.
 pub const PLAN: &str = "plan";
 
-/// What a machine is to be.
+/// The description of a machine.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// Number of the node.
     pub index: u32,
-    /// The lab.
+    /// Options of the lab.
     pub options: Options,
 }
 
-/// The role [`FIRST`]: a room needs a root that can be left, which the kernel's first files cannot; so they move to a tmpfs.
+/// Runs the role [`FIRST`]: moves the first files to a tmpfs. A room needs a root that can be left,
+/// and the kernel's first files cannot be.
 pub fn first() -> Result<()> {
     end_on_failure(move_root)
 }
 
-/// The role [`SECOND`]: the node.
+/// Runs the role [`SECOND`]: the node.
 pub fn second() -> Result<()> {
     end_on_failure(|| {
         set_up()?;
@@ -47,7 +49,8 @@ pub fn second() -> Result<()> {
     })
 }
 
-/// A first process that ends takes its kernel with it, noisily; so the machine is switched off instead, and says why on its console.
+/// Switches the machine off after a failure, with the reason on its console. If the first process
+/// ended, its kernel would panic.
 fn end_on_failure(work: impl FnOnce() -> Result<()>) -> Result<()> {
     if let Err(error) = work() {
         eprintln!("tern lab: the machine ends: {}", chain(&error));
@@ -56,7 +59,7 @@ fn end_on_failure(work: impl FnOnce() -> Result<()>) -> Result<()> {
     reboot(RebootCommand::PowerOff).context(|| "switch the machine off")
 }
 
-/// What a node runs.
+/// The programs of a node.
 const PROGRAMS: [&str; 2] = ["/bin/tern", "/bin/tern-lab"];
 
 fn move_root() -> Result<()> {
@@ -69,7 +72,7 @@ fn move_root() -> Result<()> {
         fs::copy(program, format!("/root{program}")).context(|| format!("copy {program}"))?;
     }
     fs::copy(format!("/{PLAN}"), format!("/root/{PLAN}")).context(|| "copy the plan")?;
-    // What stays below is memory that nobody can reach any more.
+    // Files that remain below are memory that nothing can reach any more.
     let _ = (fs::remove_dir_all("/modules"), PROGRAMS.map(fs::remove_file));
     std::env::set_current_dir("/root").context(|| "enter the node's files")?;
     mount_move(".", "/").context(|| "make the node's files the root")?;

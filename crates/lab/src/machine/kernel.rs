@@ -1,5 +1,6 @@
-//! What a machine is made of: QEMU, which must be installed, and Debian's stock cloud kernel, which must not: its package is unpacked into a
-//! directory of this machine's cache, so that this machine's own boot is not touched.
+//! The parts of a virtual machine: QEMU, which must be installed, and Debian's stock cloud kernel,
+//! which must not. The kernel's package is unpacked into a cache directory of this machine, so that
+//! this machine's own boot is not affected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +9,13 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Context, Error, Result};
 
-/// The emulator.
+/// The emulator's program.
 pub const QEMU: &str = "qemu-system-x86_64";
-/// Depends on the newest kernel of the distribution's release.
+/// The package that depends on the newest kernel of the distribution's release.
 const METAPACKAGE: &str = "linux-image-cloud-amd64";
-/// Where unpacked kernels are kept.
+/// The directory with unpacked kernels.
 const CACHE: &str = "/var/cache/tern/kernels";
-/// Modules that a machine needs, in the order in which they can be loaded.
+/// The modules that a machine needs, in the order in which they can be loaded.
 pub const MODULES: [&str; 10] = [
     "drivers/virtio/virtio_ring",
     "drivers/virtio/virtio",
@@ -37,20 +38,23 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The content of a module.
+    /// Reads the content of a module.
     pub fn module(&self, name: &str) -> Result<Vec<u8>> {
         let path = self.modules.join("kernel").join(format!("{name}.ko"));
         fs::read(&path).context(|| format!("read the module {}", path.display()))
     }
 }
 
-/// Can this machine start virtual ones? Their kernel is fetched if it was not before.
+/// Checks that this machine can start virtual machines. Fetches their kernel if needed.
 pub fn provide() -> Result<()> {
     find_qemu()?;
     find().map(drop)
 }
 
-/// Is QEMU there? If not: what to do.
+/// Checks that QEMU is installed.
+///
+/// # Errors
+/// QEMU is missing; the error tells what to do.
 pub fn find_qemu() -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     match std::env::split_paths(&path).any(|directory| directory.join(QEMU).is_file()) {
@@ -62,7 +66,8 @@ pub fn find_qemu() -> Result<()> {
     }
 }
 
-/// The kernel: unpacked before, or fetched and unpacked now, which is said on standard error.
+/// Finds the kernel. If it is not unpacked yet, fetches and unpacks it, which is reported on
+/// standard error.
 pub fn find() -> Result<Kernel> {
     static FETCHING: Mutex<()> = Mutex::new(());
     let _one = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +91,8 @@ fn kernel_in(directory: &Path) -> Option<Kernel> {
     (image.is_file() && modules.is_dir()).then_some(Kernel { image, modules })
 }
 
-/// Downloads the package and unpacks it. Another process may do the same at once: each has a directory of its own, and the first to finish wins.
+/// Downloads the package and unpacks it. Another process may do the same concurrently: each has a
+/// directory of its own, and the first to finish wins.
 fn fetch() -> Result<Kernel> {
     let listed = output(Path::new("/"), &["apt-cache", "depends", "--important", METAPACKAGE])?;
     let name = listed.lines().find_map(|line| Some(line.trim().strip_prefix("Depends: ")?.to_owned()));

@@ -1,4 +1,5 @@
-//! What the lab and a machine's agent say to each other: frames of a length (4 bytes, little endian) and postcard.
+//! The messages between the lab and a machine's agent: frames of a length (4 bytes, little endian)
+//! and postcard.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -7,77 +8,78 @@ use ctl::tool::{Answer, Request};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Where agents listen. Only the switch is answered.
+/// The port on which agents listen. They answer only the switch.
 pub const PORT: u16 = 7;
-/// Longest frame, bytes.
+/// The longest frame, bytes.
 const FRAME_BYTES: u32 = 4 << 20;
-/// Bytes of a command's input or output in one frame.
+/// The most bytes of a command's input or output in one frame.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// One connection carries one of these, and its reply.
+/// A request. One connection carries one request and its reply.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Ask the machine's ternd. Replied by `Answered`.
+    /// Ask the machine's ternd. The reply is `Answered`.
     Ask(Request),
-    /// Start a daemon with these arguments. Replied by `Done`.
+    /// Start a daemon with these arguments. The reply is `Done`.
     Start(Vec<OsString>),
-    /// Has the daemon ended, and what did it say last? Replied by `Daemon`.
+    /// Ask whether the daemon has ended, and for the end of its log. The reply is `Daemon`.
     Daemon,
-    /// Kill the daemon. Replied by `Done`.
+    /// Kill the daemon. The reply is `Done`.
     KillDaemon,
-    /// Run a command: then frames of [`Input`] go there, [`Happened`] comes back. If the connection ends, the command is killed.
+    /// Run a command. Frames of [`Input`] follow, and frames of [`Happened`] come back. If the
+    /// connection ends, the command is killed.
     Run {
         /// Program and arguments.
         argv: Vec<OsString>,
-        /// Environment.
+        /// Variables of the environment.
         environment: Vec<(OsString, OsString)>,
     },
-    /// Read CLOCK_REALTIME. Replied by `Clock`.
+    /// Read CLOCK_REALTIME. The reply is `Clock`.
     Clock,
-    /// Set CLOCK_REALTIME forward by so many nanoseconds (or back). Replied by `Done`.
+    /// Set CLOCK_REALTIME forward by this many nanoseconds (or back). The reply is `Done`.
     StepClock(i64),
-    /// Let packets to the node of this number be lost, or arrive. Replied by `Done`.
+    /// Make packets to the node of this number be lost, or arrive. The reply is `Done`.
     Reachable(u32, bool),
-    /// Names in a directory. Replied by `Names`.
+    /// List the names in a directory. The reply is `Names`.
     List(std::path::PathBuf),
 }
 
-/// What an agent replies.
+/// The reply of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// What ternd answered, if it did.
+    /// The answer of ternd, if it gave one.
     Answered(Option<Answer>),
-    /// It was done; or why not.
+    /// Success, or the reason for the failure.
     Done(Result<(), String>),
-    /// The daemon.
+    /// The state of the daemon.
     Daemon {
-        /// It runs no more, or was not started.
+        /// Whether the daemon has ended, or was not started.
         ended: bool,
-        /// The end of what it said.
+        /// The end of its log.
         log: String,
     },
     /// Nanoseconds since 1970.
     Clock(i64),
-    /// Of a directory; or why not.
+    /// The names, or the reason for the failure.
     Names(Result<Vec<String>, String>),
 }
 
-/// For a command: a piece of its standard input; the last is empty.
+/// A piece of a command's standard input; the last piece is empty.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Input(pub Vec<u8>);
 
-/// From a command.
+/// An event of a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Happened {
     /// A piece of its standard output.
     Out(Vec<u8>),
     /// A piece of its standard error.
     Err(Vec<u8>),
-    /// It exited with this status.
+    /// The command exited with this status.
     Exited(u8),
-    /// It died of this signal.
+    /// This signal ended the command.
     Killed(i32),
-    /// It could not be started: exit status as of env(1), and why.
+    /// The command could not be started: the exit status of env(1), and the reason.
     NotRun(u8, String),
 }
 
@@ -90,7 +92,7 @@ pub fn send(mut to: impl Write, word: &impl Serialize) -> io::Result<()> {
     to.write_all(&frame)
 }
 
-/// Takes one frame.
+/// Receives one frame.
 pub fn receive<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
