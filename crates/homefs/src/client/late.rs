@@ -3,7 +3,7 @@
 use super::Mount;
 use std::sync::Arc;
 
-/// A reply that something else must come before.
+/// A reply that must wait for something else.
 pub struct LateReply {
     pub(super) mount: Arc<Mount>,
     pub(super) bytes: Vec<u8>,
@@ -16,14 +16,15 @@ impl std::fmt::Debug for LateReply {
 }
 
 impl LateReply {
-    /// Gives it to the room's kernel.
+    /// Gives the reply to the room's kernel.
     pub fn give(self) {
         drop(self);
     }
 }
 
 impl Drop for LateReply {
-    /// Whoever waits for it waits where no signal ends it: it is given, whatever becomes of what was to come before.
+    /// Whoever waits for it waits where no signal ends it: it is given, whatever becomes of what
+    /// was to come before.
     fn drop(&mut self) {
         self.mount.write(&self.bytes);
     }

@@ -1,8 +1,10 @@
-//! The room's side: reads what the kernel asks of the home's mounts, forwards it, and writes the answers back.
+//! The room's side of home files: reads requests from the kernel's mounts, forwards them to home,
+//! and writes the replies back.
 //!
-//! The warden holds the `/dev/fuse` descriptors (one per home file system) and owns the connection to the home. Requests and replies
-//! pass as the kernel's raw bytes; only INIT is answered here. Invalidations are applied by one thread of their own, in order, because
-//! the kernel may keep it waiting until a pending request has been answered: see `order` for which replies may overtake them.
+//! The warden holds the `/dev/fuse` descriptors (one per home file system) and owns the connection
+//! to home. Requests and replies pass as the kernel's raw bytes; only INIT is answered here. A
+//! thread of its own applies invalidations in order, because the kernel may block it until a
+//! pending request has been answered. See `order` for the replies that may overtake invalidations.
 
 mod idle;
 mod init;
@@ -32,71 +34,83 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
-/// The way to the home.
+/// The connection to home.
 pub trait Uplink: Send + Sync {
-    /// Sends one request of the room's kernel. The thread that read it from the kernel calls this: send at once.
+    /// Sends one request of the room's kernel. The thread that read the request from the kernel
+    /// calls this; it must send at once.
     fn request(&self, mount: u16, bytes: &[u8]);
-    /// Tells the home that all invalidations up to this number are applied.
+    /// Tells home that all invalidations up to this number are applied.
     fn applied(&self, seq: u64);
-    /// The line of `/proc/TID/syscall` of this thread (its number in the room), if it can be had. Asked when a thread looks up a FIFO, which it
-    /// may be about to open, and when file capabilities are looked for; the answer `None` costs a round trip, and gives guests that open
-    /// a FIFO by path one of their room's own.
+    /// Gives the line of `/proc/TID/syscall` of this thread (its id in the room), if available. It
+    /// is asked for when a thread looks up a FIFO that it may be about to open, and when the kernel
+    /// looks for file capabilities. With `None`, the latter costs a round trip, and a guest that
+    /// opens a FIFO by path gets one of the room.
     fn current_call(&self, tid: u32) -> Option<String> {
         let _ = tid;
         None
     }
-    /// A FIFO with this inode number is about to be opened: to the room's kernel it will be a regular file.
+    /// Tells that a FIFO with this inode number is about to be opened. The room's kernel sees it as
+    /// a regular file.
     fn disguised(&self, inode: u64) {
         let _ = inode;
     }
-    /// A lock of the open file itself (flock(2), F_OFD_SETLK) is asked for through this open file: its node, and its number at home.
+    /// Tells that a lock of the open file itself (flock(2), F_OFD_SETLK) is requested: by its node,
+    /// and its handle at home.
     fn locks(&self, node: u64, fh: u64) {
         let _ = (node, fh);
     }
-    /// This open file is closed.
+    /// Tells that this open file is closed.
     fn closed(&self, node: u64, fh: u64) {
         let _ = (node, fh);
     }
-    /// This thread has an open file synced; true if it is only made to say which one that is.
+    /// Tells that this thread syncs an open file. Returns true if the call only serves to identify
+    /// the open file.
     fn tells(&self, tid: u32, node: u64, fh: u64) -> bool {
         let _ = (tid, node, fh);
         false
     }
-    /// This thread's request was interrupted: whoever decides whether it is made again sees the thread stop before it goes on.
+    /// Takes the reply to an interrupted request. The code that decides about a restart must see
+    /// the thread stop before the thread continues.
     fn interrupted(&self, tid: u32, reply: LateReply) {
         let _ = tid;
         reply.give();
     }
-    /// Whether this thread is to execute at home whatever it executes.
+    /// Tells whether this thread must execute programs at home, whatever it executes.
     fn executes_at_home(&self, tid: u32) -> bool {
         let _ = tid;
         false
     }
-    /// This thread executes what home alone can: the reply says that it may not.
+    /// Takes the reply to a thread that executes a program which only home can execute. The reply
+    /// refuses it.
     fn begins_at_home(&self, tid: u32, reply: LateReply) {
         let _ = tid;
         reply.give();
     }
-    /// Does `work`, which serves a request of this thread; false if it panicked, which is that thread's loss.
+    /// Does `work`, which serves a request of this thread; false if it panicked, which is that
+    /// thread's loss.
     fn contain(&self, tid: u32, work: &mut dyn FnMut()) -> bool {
         let _ = tid;
         work();
         true
     }
-    /// This thread wrote to a FIFO that nobody reads: it gets SIGPIPE, and then the reply.
+    /// Takes the reply to a thread that wrote to a FIFO without readers: the thread gets SIGPIPE,
+    /// and then the reply.
     fn broken_pipe(&self, tid: u32, reply: LateReply) {
         let _ = tid;
         reply.give();
     }
 }
 
-/// How long a reader waits before it looks again whether its device is mounted (before that, reading is EPERM, and nothing tells).
+/// The time after which a reader checks again whether its device is mounted. Before the mount
+/// reading fails with EPERM, and nothing tells when it is done.
 pub const UNTIL_MOUNTED: Duration = Duration::from_micros(200);
 
-/// How long the removal or the renaming of a directory may wait for what home has told to forget before: that may wait for this directory.
+/// The longest time for which the removal or renaming of a directory waits for earlier
+/// invalidations, which may in turn wait for this directory.
 const UNTIL_LOCKED: Duration = Duration::from_millis(10);
 
-/// How long the content of a file may wait for names that home has told to forget before: a listing of their directory may wait for this file's pages.
+/// The longest time for which the content of a file waits for earlier invalidations of names: a
+/// listing of their directory may wait for this file's pages.
 const UNTIL_LISTED: Duration = Duration::from_secs(1);
 
 /// The room's end of all mounts of one home.
@@ -114,19 +128,19 @@ pub struct Client {
 
 struct Mount {
     device: OwnedFd,
-    /// What each request under way concerns, by its `unique`.
+    /// The requests under way, by their `unique`.
     under_way: Mutex<HashMap<u64, UnderWay>>,
     epoch: AtomicBool,
     readers: Readers,
 }
 
-/// What is to be known of a request when its answer comes.
+/// What the reply to a request needs to know about it.
 struct UnderWay {
     blocks: Blocks,
     opening: Option<Opening>,
-    /// The thread that waits for it.
+    /// The thread that waits for the reply.
     caller: u32,
-    /// The thread that writes to a FIFO; 0 for all else.
+    /// The thread that writes to a FIFO; 0 for other requests.
     fifo_writer: u32,
 }
 
@@ -136,15 +150,17 @@ struct Queue {
     closed: bool,
 }
 
-/// A lock whose holder panicked still holds whole data here: every critical section is a few plain assignments.
+/// Locks a mutex, even if a holder panicked: every critical section is a few plain assignments, so
+/// the data is whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Client {
-    /// Starts serving: `devices` are the mounts' `/dev/fuse` descriptors in the order of the home's exports. Reader threads end when
-    /// their mount is gone; the rest when [`Client::close`] is called. `root` is the root directory of this node's own files, which are read
-    /// instead of equal ones of the home's; without it all are read from home.
+    /// Starts to serve. `devices` are the mounts' `/dev/fuse` descriptors in the order of home's
+    /// exports. Reader threads end when their mount is gone; the other threads end with
+    /// [`Client::close`]. `root` is the root directory of this node's own files, which are read
+    /// instead of equal files of home; without it all files are read from home.
     pub fn start(devices: Vec<OwnedFd>, uplink: Arc<dyn Uplink>, root: Option<OwnedFd>) -> io::Result<Arc<Client>> {
         let mounts = devices.into_iter().map(|device| Arc::new(Mount::new(device))).collect();
         let client = Arc::new(Client {
@@ -176,15 +192,15 @@ impl Client {
         Ok(client)
     }
 
-    /// Takes a reply from the home. `seq` is the number of the newest invalidation when the reply was made; it must have been given to
-    /// [`Client::invalidate`] before.
+    /// Takes a reply from home. `seq` is the number of the newest invalidation when the reply was
+    /// made; that invalidation must have been passed to [`Client::invalidate`] before.
     pub fn deliver(self: &Arc<Self>, mount: u16, bytes: &[u8], seq: u64) {
         let (Some(at), Some(unique)) = (self.mounts.get(usize::from(mount)), proto::reply_unique(bytes)) else {
-            tracing::warn!(mount, bytes = bytes.len(), "home sent something that is no reply");
+            tracing::warn!(mount, bytes = bytes.len(), "home sent bytes that are no reply");
             return;
         };
         let Some(UnderWay { blocks, opening, caller, fifo_writer }) = lock(&at.under_way).remove(&unique) else {
-            tracing::debug!(mount, unique, "home answered what was not asked");
+            tracing::debug!(mount, unique, "home answered a request that is not pending");
             return;
         };
         if let (Some(opening), Some(fh)) = (opening, cached_handle(bytes)) {
@@ -215,7 +231,8 @@ impl Client {
         self.uplink.begins_at_home(caller, LateReply { mount: mount.clone(), bytes });
     }
 
-    /// Whether a reply made at `seq` is kept until that is applied.
+    /// Keeps a reply made at `seq` until that invalidation is applied, if it must wait. Returns
+    /// whether it does.
     fn waits(self: &Arc<Self>, mount: u16, mut blocks: Blocks, seq: u64, bytes: &[u8]) -> bool {
         if lock(&self.order).depends_on_locks(mount, blocks, seq) {
             match blocks.locked {
@@ -235,7 +252,8 @@ impl Client {
         self.give_soon(mount, seq, bytes.to_vec(), UNTIL_LISTED)
     }
 
-    /// Gives a reply when `seq` is applied, or after this time if that may be what waits for it: what is locked is not known.
+    /// Gives a reply when `seq` is applied, or after `longest`: the invalidation may wait for this
+    /// reply, because the locked directories are not known.
     fn give_soon(self: &Arc<Self>, mount: u16, seq: u64, bytes: Vec<u8>, longest: Duration) -> bool {
         let client = self.clone();
         let give = move || {
@@ -255,7 +273,7 @@ impl Client {
         })
     }
 
-    /// Takes an invalidation from the home. Numbers ascend.
+    /// Takes an invalidation from home. Numbers ascend.
     pub fn invalidate(&self, seq: u64, invalidation: Invalidation) {
         if let Some(locals) = &self.locals
             && matches!(invalidation.what, What::Attr { .. } | What::Content { .. })
@@ -268,25 +286,25 @@ impl Client {
         self.queued.notify_one();
     }
 
-    /// Takes an offer from the home, made at `seq`.
+    /// Takes an offer from home, made at `seq`.
     pub fn offer(&self, seq: u64, offer: Offer) {
         if let Some(locals) = &self.locals {
             locals.offer(seq, offer);
         }
     }
 
-    /// Bytes of home's files that were read from equal ones of this node's.
+    /// Gives the number of bytes of home's files that were read from equal files of this node.
     pub fn local_bytes(&self) -> u64 {
         self.locals.as_ref().map_or(0, Locals::bytes)
     }
 
-    /// Whether all invalidations up to `seq` are applied.
+    /// Tells whether all invalidations up to `seq` are applied.
     pub fn is_applied(&self, seq: u64) -> bool {
         self.applied.load(Ordering::Acquire) >= seq
     }
 
-    /// Waits until all invalidations up to `seq` are applied: to be called before a guest may learn anything from a message that the
-    /// home sent after it.
+    /// Waits until all invalidations up to `seq` are applied. Call this before a guest may learn
+    /// anything from a message that home sent after `seq`.
     pub fn wait_applied(&self, seq: u64) {
         if self.applied.load(Ordering::Acquire) >= seq {
             return;
@@ -297,7 +315,8 @@ impl Client {
         }
     }
 
-    /// Ends the applier. Requests that are not answered yet get `ENOTCONN`, and so do those that come later: the home is gone.
+    /// Ends the applying thread. Pending and later requests fail with `ENOTCONN`, because home is
+    /// gone.
     pub fn close(&self) {
         lock(&self.queue).closed = true;
         self.queued.notify_all();
@@ -326,12 +345,13 @@ impl Client {
                     }
                     mount.readers.has_sent(reader);
                 }
-                // A request that was interrupted before it was read (ENOENT), or a signal: nothing to do but read on.
+                // The request was interrupted before it was read (ENOENT), or a signal arrived:
+                // read on.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-                // Not mounted yet: the room is being made.
+                // The device is not mounted yet.
                 Err(rustix::io::Errno::PERM) if !lock(&self.order).closed => std::thread::sleep(UNTIL_MOUNTED),
                 Err(errno) => {
-                    tracing::debug!(index, %errno, "mount is gone");
+                    tracing::debug!(index, %errno, "the mount is gone");
                     return;
                 }
             }
@@ -411,7 +431,8 @@ impl Client {
         tid != 0 && self.uplink.current_call(tid).is_some_and(|line| peek::is_kernel_asking(&line))
     }
 
-    /// The room closes a file; true if it stays open at home for a while.
+    /// Handles the closing of a file by the room. Returns true if the file stays open at home for a
+    /// while.
     fn keeps_open(&self, index: u16, request: &Request<'_>) -> bool {
         let Ok(release) = request.args().take::<ReleaseIn>() else { return false };
         self.uplink.closed(request.header.nodeid, release.fh);
@@ -427,7 +448,7 @@ impl Client {
         let Ok(surplus) = closed else { return false };
         self.release(surplus);
         if first {
-            // Who sees to those that are kept too long has nothing to wait for yet.
+            // The thread that closes expired files had nothing to wait for until now.
             drop(lock(&self.queue));
             self.queued.notify_one();
         }
@@ -470,14 +491,15 @@ impl Client {
             for (mount, bytes) in ready {
                 self.mounts[usize::from(mount)].write(&bytes);
             }
-            // The home waits for content (a writer there may be held up by a lease); the rest may be told in one go.
+            // Home waits for the confirmation of content, because a lease may block a writer there.
+            // Other invalidations may be confirmed together.
             if last || matches!(invalidation.what, What::Content { .. }) {
                 self.uplink.applied(seq);
             }
         }
     }
 
-    /// Whether what invalidation `seq` names is to be forgotten, when it is known.
+    /// Tells whether to apply invalidation `seq`, once that is known.
     fn turn(&self, seq: u64) -> Turn {
         let must_wait = |order: &mut Order| !order.closed && order.turn(seq) == Turn::Wait;
         let order = self.applied_changed.wait_while(lock(&self.order), must_wait);
@@ -512,7 +534,7 @@ impl Client {
     }
 }
 
-/// The number of the file that this reply opens, if the room may cache its content.
+/// Gives the handle of the file that this reply opens, if the room may cache its content.
 fn cached_handle(reply: &[u8]) -> Option<u64> {
     let (open, _) = OpenOut::read_from_prefix(reply.get(OUT_HEADER_BYTES..)?).ok()?;
     (open.open_flags == fopen::KEEP_CACHE | fopen::NOFLUSH).then_some(open.fh)
@@ -537,9 +559,10 @@ impl Mount {
         }
     }
 
-    /// Whether the kernel has taken it.
+    /// Writes bytes to the kernel. Returns whether the kernel has taken them.
     fn give(&self, bytes: &[u8]) -> bool {
-        // ENOENT: the requester was killed meanwhile, or the kernel does not know the node that a notification names.
+        // ENOENT: the requester was killed meanwhile, or the kernel does not know the node of a
+        // notification.
         match rustix::io::write(self.device.as_fd(), bytes) {
             Ok(_) => return true,
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::PERM) => {}
@@ -548,10 +571,11 @@ impl Mount {
         false
     }
 
-    /// Waits until the kernel has looked at all replies to lookups and listings in this directory that it has got.
+    /// Waits until the kernel has processed all replies to lookups and listings in this directory
+    /// that it has received.
     fn let_settle(&self, directory: u64) {
         if directory != 0 {
-            // No file has this name; but looking for it takes the directory's lock.
+            // No file has this name, but looking for it takes the directory's lock.
             self.write(&proto::notify_inval_entry(directory, b"/", 0));
         }
     }
@@ -568,11 +592,13 @@ impl Mount {
                 self.write(&proto::notify_inval_content(node));
             }
             What::Entry(name) => {
-                // Not EXPIRE_ONLY: a revalidation that has its reply and has not looked at it yet would make the name valid again.
+                // Without EXPIRE_ONLY: a revalidation that has its reply but has not processed it
+                // would make the name valid again.
                 if turn != Turn::Keep {
                     self.write(&proto::notify_inval_entry(node, name, 0));
                 }
-                // The cached listing and times of the directory: a name that the kernel does not know would leave them.
+                // A name that the kernel does not know would leave the cached listing and times of
+                // the directory alone, so they are forgotten separately.
                 self.write(&proto::notify_inval_content(node));
             }
             What::AllNames if self.epoch.load(Ordering::Relaxed) => self.write(&proto::notify_inc_epoch()),
@@ -581,12 +607,13 @@ impl Mount {
     }
 }
 
-/// A lock may be free since a file was closed: the kernel has told of that before.
+/// Tells whether the request is about locks. A lock may have become free by a close that the kernel
+/// reported earlier.
 fn is_about_locks(request: &Request<'_>) -> bool {
     matches!(request.opcode, Some(Opcode::Getlk | Opcode::Setlk | Opcode::Setlkw))
 }
 
-/// The thread that makes this request, if it writes to a FIFO.
+/// Gives the thread of this request, if it writes to a FIFO; else 0.
 fn fifo_writer(request: &Request<'_>) -> u32 {
     let writes = request.opcode == Some(Opcode::Write) && request.header.nodeid & proto::STANDIN_BIT != 0;
     if writes { request.header.pid } else { 0 }

@@ -11,34 +11,35 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How long the room's kernel may believe what it was told, seconds. It is told when that changes.
+/// The time for which the room's kernel may use what it was told, seconds. It is told of changes.
 pub(super) const VALID_S: u64 = 3600;
 
-/// One request on its way through the server.
+/// One request in the server.
 pub(super) struct Call<'a> {
     pub(super) mount: u16,
     pub(super) request: Request<'a>,
-    /// The node that it names.
+    /// The node that the request names.
     pub(super) node: Arc<Node>,
-    /// It is named by its stand-in.
+    /// Whether the request names the node by its stand-in.
     pub(super) stands_in: bool,
-    /// Number of the newest invalidation before anything was looked at.
+    /// Number of the newest invalidation before the server looked at anything.
     pub(super) start: u64,
 }
 
-/// What the reply says beside its bytes; it is checked against what has changed when the reply is sent.
+/// What the reply tells beside its bytes. It is compared with what has changed when the reply is
+/// sent.
 pub(super) enum Answer {
-    /// Nothing in it is kept by the room's kernel, or the kernel itself sees to it.
+    /// The room's kernel keeps nothing of the reply, or ensures its validity itself.
     Plain,
-    /// Begins with an `EntryOut`; no node is a cached "not found".
+    /// The reply begins with an `EntryOut`; without a node it is a cached "not found".
     Entry { dir: Arc<Node>, node: Option<Arc<Node>> },
-    /// Begins with an `AttrOut`.
+    /// The reply begins with an `AttrOut`.
     Attr(Arc<Node>),
-    /// `EntryOut`s at these offsets of the payload.
+    /// The payload has `EntryOut`s at these offsets.
     Listing { dir: Arc<Node>, entries: Vec<(usize, Arc<Node>)> },
-    /// Content that must not stay in the room's cache.
+    /// The reply has content that must not stay in the room's cache.
     Uncached(Arc<Node>),
-    /// Another thread replies.
+    /// Another thread sends the reply.
     Later,
 }
 
@@ -58,7 +59,7 @@ impl From<Errno> for Refused {
     }
 }
 
-/// A request that ends with an error number.
+/// The error number with which a request fails.
 #[derive(Debug)]
 pub(super) struct Refused(pub(super) Errno);
 
@@ -68,7 +69,7 @@ thread_local! {
     static BUFFER: RefCell<ReplyBuf> = RefCell::default();
 }
 
-/// Whether this request is for a file's content.
+/// Tells whether this request reads a file's content.
 pub fn reads(bytes: &[u8]) -> bool {
     Request::parse(bytes).is_ok_and(|request| request.opcode == Some(Opcode::Read))
 }
@@ -83,14 +84,15 @@ impl Server {
         }
     }
 
-    /// Runs one request of mount `mount` in this thread and replies through the outlet. The thread takes on the identity of whoever
-    /// asks, for good: use threads that do nothing else with files. Malformed bytes are answered with an error or ignored.
+    /// Runs one request of mount `mount` in this thread, and replies through the outlet. The thread
+    /// takes on the identity of the caller for good, so it must not do anything else with files.
+    /// Malformed bytes are answered with an error or ignored.
     pub fn request(self: &Arc<Self>, mount: u16, bytes: &[u8]) {
         let start = self.seq.load(Ordering::Acquire);
         let request = match Request::parse(bytes) {
             Ok(request) => request,
             Err(malformed) => {
-                tracing::warn!(mount, %malformed, "a room sent what is no request");
+                tracing::warn!(mount, %malformed, "a room sent bytes that are no request");
                 return;
             }
         };
@@ -112,15 +114,17 @@ impl Server {
         });
     }
 
-    /// This request is to be run before the next one is taken. The room's kernel tells in order what was closed, but waits for no answer, and what it sends
-    /// next may depend on it: a lock that is free.
+    /// Tells whether this request must be run before the next one is taken. The room's kernel
+    /// reports closes in order but does not wait for a reply, and its next request may depend on
+    /// the close, which frees locks.
     pub fn comes_first(&self, bytes: &[u8]) -> bool {
         release(bytes).is_some_and(|release| {
             release.release_flags & proto::RELEASE_FLOCK_UNLOCK != 0 || self.locks.is_locked_through(release.fh)
         })
     }
 
-    /// So is this (a FIFO that nobody reads any more), and it may have to wait for whoever has the pipe locked.
+    /// Tells whether this request closes a stand-in (a FIFO may have lost its last reader). It must
+    /// be run before the next one, too, but may have to wait for the lock of the pipe.
     pub fn closes_stream(&self, bytes: &[u8]) -> bool {
         release(bytes).is_some_and(|release| self.handles.is_stream(release.fh))
     }
@@ -165,15 +169,16 @@ impl Server {
             Lseek => self.lseek(call, buf),
             CopyFileRange => self.copy_file_range(call, buf),
             Syncfs => self.syncfs(call),
-            // With birth times the room's kernel would ask at every stat: it caches all attributes but that one.
+            // Birth times are not supported: the room's kernel would ask for them at every stat,
+            // because it caches all attributes but that one.
             Statx => Err(Refused(Errno::NOSYS)),
-            // Answered by the room's kernel alone (default_permissions), or by nobody.
+            // The room's kernel alone answers these (default_permissions), or nobody does.
             Access | Bmap | Ioctl | Poll | Setupmapping | Removemapping => Err(Refused(Errno::NOSYS)),
             Init | Destroy | Forget | BatchForget | Interrupt | NotifyReply => Err(Refused(Errno::INVAL)),
         }
     }
 
-    /// Requests that get no reply, or concern no node; true if this was one.
+    /// Runs a request that gets no reply, or concerns no node. Returns whether it was one.
     fn one_way(&self, mount: u16, request: &Request<'_>) -> bool {
         let mut args = request.args();
         match request.opcode {
@@ -207,7 +212,7 @@ impl Server {
         &self.exports[usize::from(node.export)]
     }
 
-    /// The node with this id in this mount.
+    /// Finds the node with this id in this mount.
     pub(super) fn node(&self, mount: u16, id: u64) -> Option<Arc<Node>> {
         let root = &self.exports.get(usize::from(mount))?.root;
         if id == ROOT_ID {
@@ -216,23 +221,29 @@ impl Server {
         self.nodes.by_id(id & !STANDIN_BIT).filter(|node| node.export == mount && !Arc::ptr_eq(node, root))
     }
 
-    /// An O_PATH descriptor of a node. Get it before [`Server::assume`]: it may take the steward's own rights.
+    /// Gives an O_PATH descriptor of a node. Call it before [`Server::assume`]: it may need the
+    /// steward's own rights.
     pub(super) fn path(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>> {
         self.nodes.path_fd(node, &self.export(node).any)
     }
 
-    /// This thread acts as the caller from here on, if the room hosts such a one.
+    /// Makes this thread act as the caller, if the room hosts such a process.
     pub(super) fn assume(&self, call: &Call<'_>) -> Result<super::Credentials> {
         let header = &call.request.header;
         let who = self.callers.credentials(header.pid, header.uid, header.gid).ok_or_else(|| {
-            tracing::warn!(header.pid, header.uid, header.gid, "refused: the room hosts no such process");
+            tracing::warn!(
+                header.pid,
+                header.uid,
+                header.gid,
+                "refused a request: the room hosts no process with these ids"
+            );
             Errno::ACCESS
         })?;
         self.authority.assume(&who)?;
         Ok(who)
     }
 
-    /// The calling thread, which nothing else uses, acts with these rights from here on.
+    /// Makes the calling thread, which nothing else uses, act with these rights.
     pub fn act_as(&self, who: &super::Credentials) -> std::io::Result<()> {
         Ok(self.authority.assume(who)?)
     }
@@ -250,7 +261,7 @@ impl Server {
         if self.nodes.by_id(node.id).is_some() || !node.is_watched() {
             return;
         }
-        // Fails where the file is gone from home; then its mark is gone too.
+        // This fails if the file is gone from home; then its mark is gone, too.
         if let Ok(path) = self.path(node)
             && self.authority.resume().is_ok()
         {
@@ -258,7 +269,7 @@ impl Server {
         }
     }
 
-    /// A mount is gone: so is all that it had open.
+    /// Forgets a mount that is gone, with all that it had open.
     fn unmounted(&self, mount: u16) {
         for (fh, open) in self.handles.remove_export(mount) {
             self.closed(fh, open);
@@ -275,14 +286,14 @@ impl Server {
         self.answer(mount, unique, errno.raw_os_error());
     }
 
-    /// Replies with this error number alone; 0: all went well.
+    /// Replies with this error number alone; 0 means success.
     fn answer(&self, mount: u16, unique: u64, errno: i32) {
         let seq = self.flush_events();
         self.outlet.reply(mount, &proto::status(unique, errno), seq);
     }
 
-    /// Sends a reply. What the room's kernel may keep of it keeps its place among the invalidations, and is marked as not to be kept
-    /// if it has changed since it was looked at.
+    /// Sends a reply. It keeps its place among the invalidations, and is marked as not to be cached
+    /// if its subject has changed since the server looked at it.
     pub(super) fn send(&self, mount: u16, unique: u64, start: u64, answer: &Answer, buf: &mut ReplyBuf) {
         match answer {
             Answer::Later => {}
@@ -291,7 +302,8 @@ impl Server {
                 self.outlet.reply(mount, buf.finish(unique), seq);
             }
             Answer::Uncached(node) => {
-                // Together: no message to the room may come between, or its number would not cover the forgetting.
+                // Both under one lock: a message to the room in between would have a number that
+                // does not cover the invalidation.
                 let mut order = lock(&self.order);
                 let seq = self.drain(&mut order);
                 self.outlet.reply(mount, buf.finish(unique), seq);
@@ -316,7 +328,7 @@ impl Server {
     }
 }
 
-/// What a request to close a file says, if it is one.
+/// Gives the arguments of a request to close a file, if it is one.
 fn release(bytes: &[u8]) -> Option<proto::ReleaseIn> {
     let request = Request::parse(bytes).ok().filter(|request| request.opcode == Some(Opcode::Release))?;
     request.args().take().ok()
@@ -324,7 +336,7 @@ fn release(bytes: &[u8]) -> Option<proto::ReleaseIn> {
 
 impl Answer {
     fn expire_what_changed(&self, start: u64, payload: &mut [u8]) {
-        // Offsets in `EntryOut`; in `AttrOut` the validity is the first word.
+        // These are offsets in `EntryOut`. In `AttrOut` the validity is the first word.
         const ENTRY_VALID: usize = std::mem::offset_of!(proto::EntryOut, entry_valid);
         const ATTR_VALID: usize = std::mem::offset_of!(proto::EntryOut, attr_valid);
         let mut zero = |at: usize| {
