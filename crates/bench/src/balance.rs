@@ -1,6 +1,7 @@
-//! `tern bench table1|fig2|fig3|speeds|usher`: the scenarios of the simulator with real processes, on the nodes that there are. Jobs are shorter by a factor; the policy's
-//! own times are, if the daemons run at a pace (`tern lab up --pace`), else they are as shipped, and moves and decisions weigh more than in the
-//! scenario's own time.
+//! `tern bench table1|fig2|fig3|speeds|usher`: the simulator's scenarios with real processes, on
+//! the present nodes. Jobs are shorter by a factor. The policy's own times are shorter by the same
+//! factor if the daemons run at a pace (`tern lab up --pace`). Otherwise they are as shipped, and
+//! moves and decisions weigh more than in the scenario's own time.
 
 mod cluster;
 mod job;
@@ -9,7 +10,7 @@ mod report;
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
-use sim::{Scenario, Strategy, fluid_as_begun_s, workload};
+use sim::{Scenario, Strategy, Workload, fluid_as_begun_s, workload};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,73 +19,77 @@ pub(crate) use cluster::{ask, living};
 pub use job::Job;
 pub use jobs::{hold, pulse};
 
-/// Where the lab says how many times as fast its daemons' policies run.
+/// The variable in which the lab tells how many times as fast its daemons' policies run.
 const PACE: &str = "TERN_PACE";
 
-/// How the scenario is run.
+/// The arguments of these benchmarks.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The scenario's time is divided by this; if absent by the pace of the daemons, or by 10
+    /// Divide the scenario's time by this; the default is the pace of the daemons, or 10
     #[arg(long)]
     scale: Option<f64>,
-    /// Numbers of jobs; the scenario's rows if absent
+    /// Numbers of jobs; the default is the scenario's rows
     #[arg(long, value_delimiter = ',')]
     rows: Vec<u32>,
-    /// So many nodes, of the scenario's kinds in proportion
+    /// Number of nodes, of the scenario's kinds in proportion
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     nodes: Option<u32>,
-    /// What is compared, of tern, static, refined, moved, opportunity; the scenario's if absent
+    /// Strategies to compare, of tern, static, refined, moved, opportunity; the default is the
+    /// scenario's
     #[arg(long, value_delimiter = ',')]
     columns: Vec<String>,
-    /// How the policy decides (off: moves for memory alone), instead of its shipped way; the columns' names say it
+    /// Policy mode instead of the shipped one (off: moves for memory alone); the names of the
+    /// columns tell it
     #[arg(long, value_parser = ["off", "balance", "rotate", "opportunity"])]
     mode: Option<String>,
-    /// Runs of each row; the scenario's if absent
+    /// Runs of each row; the default is the scenario's
     #[arg(long)]
     runs: Option<u32>,
     /// Seed of the first run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Results so far, a line each: what is there is not run again
+    /// File of results so far, one on each line; runs in it are not repeated
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Write a plot there (SVG)
+    /// Write a plot to this file (SVG)
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// For machines
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// One run.
+/// The result of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Outcome {
     scenario: String,
     nodes: u32,
     scale: f64,
-    /// How many times as fast the daemons' policies ran.
+    /// Factor by which the daemons' policies ran faster.
     pace: f64,
     jobs: u32,
     column: String,
     seed: u64,
-    /// From the first start to the last end, in the scenario's seconds, of cores as fast as when they were tried.
+    /// Time from the first start to the last end, in the scenario's seconds, for cores of the speed
+    /// that was measured before the run.
     makespan_s: f64,
-    /// How fast they were meanwhile, as part of that.
+    /// Speed of the cores during the run, as a share of that speed.
     core_speed: f64,
-    /// Perfect sharing.
+    /// Makespan under perfect sharing.
     fluid_s: f64,
-    /// Perfect sharing of jobs that begin to compute when these did: what starting them took is in it. As `fluid_s` if it is not known when they began.
+    /// Makespan under perfect sharing if jobs begin to compute when they did in this run, so that
+    /// it includes the time for starting them. The same as `fluid_s` if these times are not known.
     begun_fluid_s: f64,
-    /// From when the last had computed until its end was known here.
+    /// Time from the end of the last job's computation until its end was known.
     ending_s: f64,
-    /// Moving at a difference of two.
+    /// Makespan with moves at a difference of two jobs.
     by_two_s: Option<f64>,
-    /// Processes that the policy moved.
+    /// Number of processes that the policy moved.
     moves: usize,
-    /// Jobs that did not end by themselves: killed for want of memory.
+    /// Number of jobs that were killed for want of memory.
     killed: usize,
-    /// The least memory that a node had left, as it was told, MiB.
+    /// The least free memory that a node reported, MiB.
     least_free_mib: Option<u64>,
 }
 
@@ -92,13 +97,14 @@ fn refused(why: impl Into<String>) -> Error {
     Error::Failed { command: "tern bench".into(), status: "not begun".into(), output: why.into() }
 }
 
-/// Runs all that is not there yet; a table, or JSON. `memory`: jobs hold the memory that the scenario says, as a share of their node's.
+/// Runs all runs that are not in the results yet. Gives a table, or JSON. `memory`: jobs hold the
+/// scenario's memory, as a share of their node's.
 pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Error> {
     let mut scenario = Scenario::parse(scenario).map_err(|e| refused(e.to_string()))?;
     if let Some(nodes) = args.nodes {
         scenario = scenario.with_nodes(nodes);
     }
-    // A node's share of a core is one core that is slower.
+    // A node's share of a core counts as one slow core.
     scenario.nodes.iter_mut().for_each(|nodes| nodes.cores = 1.0);
     let pace: f64 = std::env::var(PACE).ok().and_then(|pace| pace.parse().ok()).unwrap_or(1.0);
     let scale = args.scale.unwrap_or(if pace > 1.0 { pace } else { 10.0 });
@@ -132,7 +138,8 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
                 if done.iter().any(same) {
                     continue;
                 }
-                let ran = jobs::run(&cluster, &workload, *column, args.mode.as_deref(), (scale, memory))?;
+                let how = jobs::How { scale, memory };
+                let ran = jobs::run(&cluster, &workload, *column, args.mode.as_deref(), how)?;
                 let outcome = Outcome {
                     scenario: scenario.name.clone(),
                     nodes,
@@ -140,19 +147,7 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
                     pace,
                     jobs,
                     column: name,
-                    seed,
-                    makespan_s: ran.makespan_s,
-                    core_speed: ran.core_speed,
-                    fluid_s: workload.fluid_s,
-                    begun_fluid_s: match ran.begun_s.as_slice() {
-                        [] => workload.fluid_s,
-                        begun_s => fluid_as_begun_s(&row, seed, begun_s),
-                    },
-                    ending_s: ran.ending_s,
-                    by_two_s: workload.by_two_s,
-                    moves: ran.moves,
-                    killed: ran.killed,
-                    least_free_mib: ran.least_free_mib,
+                    ..Outcome::of(ran, &row, &workload, seed)
                 };
                 eprintln!("{begun} of {all}: {}", report::line(&outcome));
                 args.resume.as_deref().map_or(Ok(()), |path| keep(path, &outcome))?;
@@ -166,6 +161,28 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
         fs::write(path, plot).map_err(Error::system(format!("writing {}", path.display())))?;
     }
     Ok(if args.json { serde_json::to_string_pretty(&done).unwrap_or_default() + "\n" } else { report::table(&done) })
+}
+
+impl Outcome {
+    /// Gives the outcome of a run of this seed; the caller adds the parameters of the benchmark.
+    fn of(ran: jobs::Ran, row: &Scenario, workload: &Workload, seed: u64) -> Outcome {
+        Outcome {
+            seed,
+            makespan_s: ran.makespan_s,
+            core_speed: ran.core_speed,
+            fluid_s: workload.fluid_s,
+            begun_fluid_s: match ran.begun_s.as_slice() {
+                [] => workload.fluid_s,
+                begun_s => fluid_as_begun_s(row, seed, begun_s),
+            },
+            ending_s: ran.ending_s,
+            by_two_s: workload.by_two_s,
+            moves: ran.moves,
+            killed: ran.killed,
+            least_free_mib: ran.least_free_mib,
+            ..Outcome::default()
+        }
+    }
 }
 
 fn columns(args: &Args, scenario: &Scenario) -> Result<Vec<Strategy>, Error> {

@@ -1,4 +1,5 @@
-//! `tern bench freeze-bound`: mixed programs are moved to and fro while they work; how many moves keep to the bound of their freeze, and what each that did not was busy with.
+//! `tern bench freeze-bound`: programs are moved to and fro while they work. Tells how many moves
+//! keep the bound on the freeze time, and what took longest in the others.
 
 use crate::run::tern;
 use crate::soak::{Known, known_programs, start};
@@ -14,43 +15,43 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// `tern bench freeze-bound`
+/// The arguments of `tern bench freeze-bound`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
     on: On,
-    /// How many moves
+    /// Number of moves
     #[arg(long, default_value_t = 1000)]
     moves: u64,
-    /// The bound, milliseconds
+    /// Bound on the freeze time, milliseconds
     #[arg(long, default_value_t = 50)]
     max_freeze_ms: u64,
-    /// Seed of everything that is drawn
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only programs whose name contains this
+    /// Only programs whose name contains this text
     #[arg(long)]
     only: Option<String>,
 }
 
-/// Between two moves of a program.
+/// The pause between two moves of a program.
 const PAUSE_MS: std::ops::Range<u64> = 20..200;
-/// Steps that are told of a move that took too long.
+/// The number of steps that are listed for a move that took too long.
 const STEPS: usize = 4;
 
-/// What was seen.
+/// The result of the benchmark.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     max_freeze_ms: u64,
     moves: u64,
     kept: u64,
-    /// Not made, by reason.
+    /// Refused moves, by reason.
     refused: BTreeMap<String, u64>,
     freeze_ms: BTreeMap<&'static str, f64>,
     misses: Vec<Miss>,
 }
 
-/// One that took longer.
+/// A move that took too long.
 #[derive(Debug, Serialize)]
 struct Miss {
     program: &'static str,
@@ -58,11 +59,11 @@ struct Miss {
     how: String,
     freeze_ms: f64,
     frozen_mb: f64,
-    /// What took longest, milliseconds.
+    /// The steps that took longest, milliseconds.
     steps: Vec<(String, f64)>,
 }
 
-/// Measures; the report.
+/// Runs the benchmark, and gives its report.
 pub fn measure(args: &Args) -> Result<String, Error> {
     let dir = args.on.dir.join(format!("tern-bounded-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
@@ -93,7 +94,7 @@ fn all(args: &Args, dir: &Path) -> Result<Report, Error> {
                     freezes.push(leg.freeze_us as f64 / 1e3);
                     report.moved(victim.name(), leg);
                 }),
-                // Who is there already was not to be moved.
+                // A process that is there already was not to be moved.
                 Err(why) if why.contains("already") => {}
                 Err(why) => *report.refused.entry(why).or_default() += 1,
             }

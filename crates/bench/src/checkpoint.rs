@@ -1,4 +1,4 @@
-//! Writing processes to the disk, beside which moving them is measured.
+//! Writing processes to disk, for comparison with moves.
 
 use crate::Error;
 use crate::pair::Done;
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::time::Instant;
 
 const BLOCK_BYTES: usize = 1 << 20;
-/// A quarter of a gigabyte tells a disk's speed.
+/// A quarter of a gigabyte tells the speed of a disk.
 const DISK_BLOCKS: usize = 256;
 
-/// Writes all processes that run this program to files in `dir`, all at once.
+/// Writes all processes that run this program to files in `dir`, concurrently.
 pub fn all(program: &Path, dir: &Path) -> Result<Vec<Done>, Error> {
     let pids = processes_of(program);
     std::thread::scope(|scope| {
@@ -24,7 +24,7 @@ pub fn all(program: &Path, dir: &Path) -> Result<Vec<Done>, Error> {
     })
 }
 
-/// What a file in `dir` takes of one who writes it alone until it is on the disk, MB/s.
+/// Measures the rate of writing a file in `dir` alone until it is on disk, MB/s.
 pub fn disk_mb_s(dir: &Path) -> Result<f64, Error> {
     let path = dir.join(format!("tern-disk-{}", std::process::id()));
     let write = || -> std::io::Result<f64> {
@@ -40,7 +40,7 @@ pub fn disk_mb_s(dir: &Path) -> Result<f64, Error> {
     written
 }
 
-/// As this machine numbers them, in whatever namespace they are.
+/// Lists the processes by their ids on this machine, in whatever namespace they are.
 fn processes_of(program: &Path) -> Vec<i32> {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -51,10 +51,11 @@ fn processes_of(program: &Path) -> Vec<i32> {
     pids.filter(runs).collect()
 }
 
-/// Writes all that a process has of its own to a file, which is on the disk when this returns; it stands still meanwhile.
+/// Writes all private memory of a process to a file, which is on disk when this returns. The
+/// process is stopped meanwhile.
 fn one(pid: i32, path: &Path) -> Result<Done, Error> {
     let begun = Instant::now();
-    // SAFETY: no memory is passed; it ends only when we say so.
+    // SAFETY: no memory is passed; the process ends only when this program says so.
     let signal = |signal| unsafe { libc::kill(pid, signal) };
     signal(libc::SIGSTOP);
     let written = write_memory(pid, path);
@@ -80,7 +81,7 @@ fn write_memory(pid: i32, path: &Path) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
-/// Gives `to` what a process has of its own in areas whose line in its maps is one that is wanted.
+/// Gives the private memory of a process to `to`, in areas whose line in its maps is wanted.
 pub fn each_block(
     pid: i32,
     wanted: impl Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! `tern bench citizen`: what whole families of placed processes do, beside the same natively.
+//! `tern bench citizen`: families of placed processes, beside the same natively.
 
 use crate::figures::{Bench, Figure, number};
 use crate::guest::echo;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Measures everything.
+/// Runs all measurements.
 pub fn measure(args: &On, run_dir: &Path) -> Result<Vec<Figure>, Error> {
     let mut bench = Bench::new(args, run_dir)?;
     bench.families()?;
@@ -45,8 +45,8 @@ impl Bench<'_> {
         self.inner("stream to a pipe at home", "us/MiB", &["write", "65536", blocks], 1e3 / 16.0, number(blocks))
     }
 
-    /// A call that only home can answer, beside the bare way there and back: the native column is a TCP connection to the node, made by
-    /// the two kernels alone.
+    /// Measures a call that only home can answer, beside the bare round trip: the native column is
+    /// a TCP connection to the node, made by the two kernels alone.
     fn calls(&mut self) -> Result<(), Error> {
         let n = self.quick_or("1000", "20000");
         let Some(node) = address(&self.args.on) else { return Ok(()) };
@@ -57,7 +57,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The programs of Sprite's Figure 3 in today's terms (Douglis and Ousterhout 1991).
+    /// Measures the programs of Sprite's Figure 3 in today's terms (Douglis and Ousterhout 1991).
     fn sprite(&mut self) -> Result<(), Error> {
         let samples = self.quick_or(1, 5);
         if Command::new("groff").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok() {
@@ -74,7 +74,7 @@ impl Bench<'_> {
         self.whole("clock_gettime x 10000", &["clock", "10000"])
     }
 
-    /// From the start of the program to its end.
+    /// Measures from the start of the program to its end.
     fn whole(&mut self, name: &'static str, words: &[&str]) -> Result<(), Error> {
         let samples = self.quick_or(1, 5);
         self.compare(name, "ms", samples, 1.0, |place| {
@@ -84,7 +84,7 @@ impl Bench<'_> {
         })
     }
 
-    /// `make -j2` of a C project of many files.
+    /// Measures `make -j2` of a C project of many files.
     fn build(&mut self) -> Result<(), Error> {
         let is_there = |program| Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
         if !is_there("make") || !is_there("gcc") {
@@ -106,7 +106,7 @@ impl Bench<'_> {
     }
 }
 
-/// Where the node's daemon listens, as `tern nodes` says.
+/// Finds where the node's daemon listens, by `tern nodes`.
 fn address(node: &str) -> Option<SocketAddr> {
     let out = Command::new(crate::run::tern().ok()?).args(["nodes", "--json"]).output().ok()?;
     let nodes: serde_json::Value = serde_json::from_slice(&out.stdout).ok()?;
@@ -135,7 +135,7 @@ fn troff(paragraphs: u32) -> String {
     text
 }
 
-/// Bytes that do not compress, the same every time (xorshift).
+/// Generates bytes that do not compress, the same every time (xorshift).
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let words = std::iter::repeat_with(|| {

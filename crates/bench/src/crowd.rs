@@ -1,4 +1,4 @@
-//! What else runs on a machine: many processes with many descriptors, as on a desktop.
+//! A crowd on a machine: many processes with many descriptors, as on a desktop.
 
 use crate::Error;
 use rustix::event::{EventfdFlags, eventfd};
@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 const PROCESSES: usize = 300;
 const EVENTFDS: usize = 60;
 
-/// Those, which only sleep.
+/// The processes, which only sleep.
 #[derive(Debug)]
 pub struct Crowd(Vec<Child>);
 
 impl Crowd {
-    /// Starts them.
+    /// Starts the processes.
     pub fn start() -> Result<Crowd, Error> {
         let failed = || Error::system("making eventfds");
-        // They are to be inherited.
+        // The children must inherit them.
         let all = (0..EVENTFDS).map(|_| eventfd(0, EventfdFlags::empty())).collect::<Result<Vec<_>, _>>();
         let _inherited = all.map_err(|e| failed()(e.into()))?;
         let mut crowd = Crowd(Vec::new());

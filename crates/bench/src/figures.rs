@@ -1,8 +1,8 @@
-//! Figures of a benchmark: each native and placed, in turn.
+//! The figures of a benchmark: each measured natively and placed, in turn.
 
 use crate::run::{Where, guest};
 use crate::stats::median_and_least;
-use crate::wire::{Traffic, tally};
+use crate::wire::{PerRepetition, Traffic, tally};
 use crate::{Error, On};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub struct Figure {
     unit: &'static str,
     native: f64,
     placed: f64,
-    /// The least of the samples, for those that vary.
+    /// The least of the samples, for figures that vary.
     native_least: f64,
     placed_least: f64,
     ratio: f64,
@@ -29,7 +29,7 @@ pub struct Figure {
 pub struct Bench<'a> {
     pub args: &'a On,
     pub run_dir: &'a Path,
-    /// For its files; goes away with it.
+    /// Directory for the benchmark's files, removed with this value.
     pub dir: PathBuf,
     pub on: Where,
     figures: Vec<Figure>,
@@ -48,17 +48,17 @@ impl<'a> Bench<'a> {
         Ok(Bench { args, run_dir, dir, on: Where::On(args.on.clone()), figures: Vec::new() })
     }
 
-    /// What was measured.
+    /// Gives the figures that were measured.
     pub fn figures(mut self) -> Vec<Figure> {
         std::mem::take(&mut self.figures)
     }
 
-    /// The smaller number for a quick run.
+    /// Chooses the smaller number for a quick run.
     pub fn quick_or<T>(&self, quick: T, whole: T) -> T {
         if self.args.quick { quick } else { whole }
     }
 
-    /// Samples taken in turn, so that what else the machine does strikes both.
+    /// Measures natively and placed in turn, so that other work on the machine affects both.
     pub fn compare(
         &mut self,
         name: &'static str,
@@ -76,7 +76,7 @@ impl<'a> Bench<'a> {
             let more = tally(self.run_dir).since(&before);
             wire = Traffic { frames: wire.frames + more.frames, bytes: wire.bytes + more.bytes };
         }
-        self.push(name, unit, &native, &placed, wire, f64::from(samples) * per);
+        self.push(name, unit, &native, &placed, wire.over(f64::from(samples) * per));
         Ok(())
     }
 
@@ -86,11 +86,9 @@ impl<'a> Bench<'a> {
         unit: &'static str,
         native: &[f64],
         placed: &[f64],
-        wire: Traffic,
-        repetitions: f64,
+        wire: PerRepetition,
     ) {
         let ((native, native_least), (placed, placed_least)) = (median_and_least(native), median_and_least(placed));
-        let (frames, wire_bytes) = (wire.frames as f64 / repetitions, wire.bytes as f64 / repetitions);
         self.figures.push(Figure {
             name,
             unit,
@@ -99,12 +97,12 @@ impl<'a> Bench<'a> {
             native_least,
             placed_least,
             ratio: placed / native,
-            frames,
-            wire_bytes,
+            frames: wire.frames,
+            wire_bytes: wire.bytes,
         });
     }
 
-    /// What a guest of this program measures inside.
+    /// Measures what a guest of this program reports.
     pub fn inner(
         &mut self,
         name: &'static str,
@@ -124,17 +122,17 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// A guest's word as a number of repetitions.
+/// Reads a guest's argument as a number of repetitions.
 pub fn number(text: &str) -> f64 {
     text.parse().unwrap_or(1.0)
 }
 
-/// For people or for machines.
+/// Formats figures as a table or as JSON.
 pub fn shown(figures: &[Figure], as_json: bool) -> String {
     if as_json { json(figures) } else { table(figures) }
 }
 
-/// For machines.
+/// Formats a measurement as JSON.
 pub fn json<T: Serialize + ?Sized>(measured: &T) -> String {
     serde_json::to_string_pretty(measured).map(|text| text + "\n").unwrap_or_default()
 }

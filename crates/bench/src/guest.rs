@@ -1,4 +1,5 @@
-//! What runs natively and placed: one small thing many times, timed inside, so that starting it does not count.
+//! The programs that run natively and placed: one small operation many times, timed inside, so that
+//! starting the program does not count.
 
 mod family;
 mod talk;
@@ -16,7 +17,8 @@ use std::time::Instant;
 const USAGE: &str = "__bench-guest clock|getpid|getppid|touch|fork|vfork|thread|pipe|socket|pipe-stream|ping N | pread|stat FILE N | open DIR N | \
                      write BYTES N | read FILE | copy FROM TO | burn ROUNDS | job ROUNDS | hold MIB ROUNDS | pulse MS,MS,...";
 
-/// Runs one; prints nanoseconds per repetition (for `read`: in all) on standard error.
+/// Runs one of the programs. Prints nanoseconds per repetition (for `read`: in all) on standard
+/// error.
 pub fn main(args: &[String]) -> u8 {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u64>().unwrap_or(1).max(1);
@@ -95,7 +97,7 @@ fn getppid() {
     black_box(std::os::unix::process::parent_id());
 }
 
-/// Maps 16 MiB, writes to each page, unmaps.
+/// Maps 16 MiB, writes to each page, and unmaps them.
 fn touch(n: u64) -> std::io::Result<f64> {
     const BYTES: usize = 16 << 20;
     try_each(n, |_| {

@@ -1,4 +1,5 @@
-//! What a real program has on its heap, to fill moved memory with: random bytes cannot be packed, and real ones can.
+//! The heap of a real program, as content for moved memory: random bytes do not compress, and real
+//! ones do.
 
 use crate::Error;
 use crate::checkpoint::each_block;
@@ -8,15 +9,16 @@ use std::path::{Path, PathBuf};
 
 const PAGE: usize = 4096;
 
-/// One, in a file.
+/// A heap in a file.
 #[derive(Debug)]
 pub struct Heap {
     pub path: PathBuf,
-    /// Whose it is, in words.
+    /// Description of the program.
     pub of: String,
 }
 
-/// Writes what this process has written of memory without a name to `path`, but pages of zeros, which are never sent.
+/// Writes the anonymous memory of this process to `path`, except pages of zeros, which are never
+/// sent.
 pub fn keep(pid: i32, path: &Path) -> Result<Heap, Error> {
     let failed = || Error::system(format!("keeping the heap of {pid} in {}", path.display()));
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(failed())?;
@@ -35,7 +37,7 @@ pub fn keep(pid: i32, path: &Path) -> Result<Heap, Error> {
     Ok(Heap { path: path.to_owned(), of: format!("heap of {} ({} MiB)", name.trim(), (pages * PAGE as u64) >> 20) })
 }
 
-/// As proc_pid_maps(5) shows memory that belongs to no file, and the heap of brk(2).
+/// Tells whether a line of proc_pid_maps(5) shows memory without a file, or the heap of brk(2).
 fn has_no_name(line: &str) -> bool {
     let name = line.split_ascii_whitespace().nth(5);
     name.is_none_or(|name| name == "[heap]" || name.starts_with("[anon:"))

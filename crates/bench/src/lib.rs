@@ -1,6 +1,8 @@
 //! Measured comparisons: placed beside native, in the same run.
 //!
-//! `tern bench move` moves a small C program of its own. `tern bench place` and `tern bench citizen` start small guests of its own (the role `__bench-guest`) natively and placed, in turn, and print their figures side by side.
+//! `tern bench move` moves a small C program of its own. `tern bench place` and `tern bench
+//! citizen` start small guests of their own (the role `__bench-guest`) natively and placed, in
+//! turn, and print the figures side by side.
 
 mod balance;
 mod bounded;
@@ -34,7 +36,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// `tern bench ...`
+/// The arguments of `tern bench`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(subcommand)]
@@ -43,56 +45,63 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Placing a program, and what it then does, beside the same natively
+    /// Measure placing a program, and its operations, beside the same natively
     Place(PlaceArgs),
-    /// Families, pipes and builds of placed programs, beside the same natively
+    /// Measure families, pipes and builds of placed programs, beside the same natively
     Citizen(On),
-    /// For how long a process stands still when it is moved: by size, threads, descriptors
+    /// Measure the freeze time of moves by size, threads and descriptors
     Move(MoveArgs),
-    /// The ways in which memory goes: by size, write rate and way (link rates: in labs with --rate)
+    /// Measure the memory strategies by size and write rate (set link rates by labs with --rate)
     Memory(memory::Args),
-    /// Moves of real programs while they work: how many keep to the bound of their freeze, and why others do not
+    /// Move real programs while they work, and count the moves that keep the bound on the freeze
+    /// time
     FreezeBound(bounded::Args),
-    /// Moves of real programs beside what was forecast, and what part of their memory they wait for
+    /// Compare moves of real programs with the forecast, and measure the share of memory for which
+    /// they wait
     Programs(real::Args),
-    /// Many moves at once: every node of a lab to another one, beside TCP streams and checkpoints (run it outside the lab's nodes)
+    /// Measure many moves at once: every node of a lab to another one, beside TCP streams and
+    /// checkpoints (run it outside the lab's nodes)
     Pairs(pairs::Args),
-    /// Plots of what `memory` and `pairs` have measured
+    /// Plot the results of `memory` and `pairs`
     Report(report::Args),
-    /// One node's part of that
+    /// Run one node's part of `pairs`
     #[command(hide = true)]
     Pair(pair::Args),
-    /// Take what `--sink` of another node streams here
+    /// Receive what `--sink` of another node streams
     Sink {
         /// Address and port to listen at
         #[arg(default_value = "0.0.0.0:7700")]
         at: SocketAddr,
-        /// End after the first stream, or when standard input ends before
+        /// End after the first stream, or at the end of standard input before it
         #[arg(long)]
         once: bool,
     },
-    /// What this node's daemon costs when nothing happens: processor, wake-ups, memory, traffic
+    /// Measure the idle daemon of this node: CPU time, wake-ups, memory, traffic
     Rest(rest::Args),
-    /// Equal jobs on equal nodes: the policy on real processes, beside its bounds and placing in turn (Barak and La'adan, Table 1)
+    /// Run equal jobs on equal nodes: the policy on real processes, beside its bounds and placing
+    /// in turn (Barak and La'adan, Table 1)
     Table1(balance::Args),
-    /// Jobs of random length on equal nodes, likewise (their Figure 2)
+    /// Run jobs of random length on equal nodes, with the same comparison (their Figure 2)
     Fig2(balance::Args),
-    /// Equal jobs beside processes that run and pause, likewise (their Figure 3)
+    /// Run equal jobs beside processes that run and pause, with the same comparison (their Figure
+    /// 3)
     Fig3(balance::Args),
-    /// Equal jobs on nodes of which half are three times slower, likewise
+    /// Run equal jobs on nodes half of which are three times slower, with the same comparison
     Speeds(balance::Args),
-    /// Jobs of random length on nodes of which half are three times slower, likewise
+    /// Run jobs of random length on nodes half of which are three times slower, with the same
+    /// comparison
     SpeedsRandom(balance::Args),
-    /// Jobs whose memory together is more than one node has: whether any is killed for want of memory
+    /// Run jobs that together need more memory than one node has, and count those killed for want
+    /// of memory
     Usher(balance::Args),
 }
 
-/// `tern bench move`
+/// The arguments of `tern bench move`.
 #[derive(Debug, ClapArgs)]
 pub struct MoveArgs {
     #[command(flatten)]
     on: On,
-    /// A third node: measures moves from node to node too
+    /// A third node, to measure moves from node to node, too
     #[arg(long)]
     then: Option<String>,
     /// Round trips of the minimal process
@@ -101,29 +110,30 @@ pub struct MoveArgs {
     /// Largest process, MiB
     #[arg(long, default_value_t = 1024)]
     largest_mib: u64,
-    /// `tern bench sink` on the other node, ADDRESS:PORT: measures a TCP stream over the same link
+    /// `tern bench sink` on the other node, ADDRESS:PORT, to measure a TCP stream over the same
+    /// link
     #[arg(long)]
     sink: Option<SocketAddr>,
 }
 
-/// Where and how long to measure.
+/// The node and the duration of a measurement.
 #[derive(Debug, ClapArgs)]
 pub struct On {
-    /// The node that hosts
+    /// Node that hosts the processes
     #[arg(long)]
     on: String,
     /// Directory for the files that are read, written and compiled
     #[arg(long, default_value = "/var/tmp")]
     dir: PathBuf,
-    /// Fewer repetitions: seconds instead of minutes
+    /// Repeat less: seconds instead of minutes
     #[arg(long)]
     quick: bool,
-    /// For machines
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// `tern bench place`
+/// The arguments of `tern bench place`.
 #[derive(Debug, ClapArgs)]
 pub struct PlaceArgs {
     #[command(flatten)]
@@ -133,31 +143,31 @@ pub struct PlaceArgs {
     stream_mib: u64,
 }
 
-/// Why a benchmark could not be made.
+/// Why a benchmark failed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Something of the system.
+    /// An operation of the system failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
-        /// Why it failed.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// What is needed for it is not there.
+    /// A requirement of the benchmark is not met.
     #[error("{why}")]
     Refused {
-        /// What is missing.
+        /// The missing requirement.
         why: String,
     },
     /// A measured program failed.
     #[error("{command} failed ({status}): {output}")]
     Failed {
-        /// What was run.
+        /// The command line.
         command: String,
-        /// How it ended.
+        /// Exit status of the command.
         status: String,
-        /// What it said.
+        /// Output of the command.
         output: String,
     },
 }
@@ -169,7 +179,8 @@ impl Error {
     }
 }
 
-/// Runs a benchmark and prints it; the exit status. `state`: where this node's identity is.
+/// Runs a benchmark and prints its result. Gives the exit status. `state` is the directory of this
+/// node's identity.
 pub fn main(args: &Args, run_dir: &std::path::Path, state: &std::path::Path) -> u8 {
     let printed = match &args.what {
         What::Place(args) => place::measure(args, run_dir).map(|f| figures::shown(&f, args.on.json)),

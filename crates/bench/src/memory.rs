@@ -1,5 +1,6 @@
-//! `tern bench memory`: the ways in which a process' memory goes, beside each other: for how long it stands still, until when its former node is free, what is sent,
-//! and the longest gap that it sees itself, from a second before the move until ten after.
+//! `tern bench memory`: compares the memory strategies by the freeze time, the time until the
+//! former node is free, the bytes sent, and the longest gap that the process notices itself, from a
+//! second before the move until ten after.
 
 use crate::heap::{self, Heap};
 use crate::victim::{MINIMAL, Shape, Victim, compile};
@@ -14,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// The program's clock is watched for so long before a move, and ...
+/// The time before a move in which the program's clock is watched, and ...
 const BEFORE: Duration = Duration::from_secs(1);
-/// ... after it.
+/// ... the time after it.
 const AFTER: Duration = Duration::from_secs(10);
 const AFTER_QUICK: Duration = Duration::from_secs(1);
 
-/// `tern bench memory`
+/// The arguments of `tern bench memory`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
@@ -28,57 +29,57 @@ pub struct Args {
     /// Sizes of the process, MiB
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256, 1024])]
     mib: Vec<u64>,
-    /// MB that it writes each second; -1: as fast as it can
+    /// MB that the process writes each second; -1: as fast as it can
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, default_values_t = [0, 10, 50, 200, -1])]
     writes: Vec<i64>,
-    /// Ways
+    /// Memory strategies to compare
     #[arg(long, value_delimiter = ',', default_values_t = ["stop", "pre", "post", "flush", "auto"].map(str::to_owned))]
     ways: Vec<String>,
     /// Moves of each kind
     #[arg(long, default_value_t = 3)]
     moves: u32,
-    /// What the link between the nodes is called in the report (the lab's --rate)
+    /// Name of the link between the nodes in the report (the lab's --rate)
     #[arg(long, default_value = "unlimited")]
     link: String,
-    /// Fill it with what this process has on its heap, again and again if that is less, instead of random bytes
+    /// Fill the process with the heap of this process, repeated if needed, instead of random bytes
     #[arg(long, value_name = "PID")]
     heap: Option<i32>,
-    /// A file that keeps what was measured: what it holds of an earlier run that was interrupted is not measured again
+    /// File of results so far; what an interrupted run has measured is not measured again
     #[arg(long)]
     resume: Option<PathBuf>,
 }
 
-/// Moves of one kind.
+/// The result of moves of one kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub link: String,
-    /// What it is filled with.
+    /// The content of the process' memory.
     #[serde(default = "random")]
     pub content: String,
     pub mib: u64,
     pub written_mb_s: i64,
     pub way: String,
-    /// `out` or `home`.
+    /// The direction, `out` or `home`.
     pub direction: String,
-    /// What was chosen, at the last move.
+    /// The chosen strategy, at the last move.
     pub how: String,
     pub moves: u32,
     pub freeze_ms: f64,
     pub freeze_most_ms: f64,
-    /// Until nothing is left at the node that it came from.
+    /// Time until nothing is left on the former node.
     pub free_ms: f64,
-    /// Of pages.
+    /// Pages sent, MB.
     pub sent_mb: f64,
-    /// Of these, what it asked for before it came by itself.
+    /// Pages that were requested before they came by themselves, MB.
     pub asked_mb: f64,
-    /// What they were on the wire, packed where that is quicker.
+    /// Pages on the wire, compressed where that is quicker, MB.
     #[serde(default)]
     pub wire_mb: f64,
     pub gap_ms: f64,
     pub gap_most_ms: f64,
 }
 
-/// What one row is of.
+/// The kind of one row.
 #[derive(Clone, Copy)]
 struct Kind<'a> {
     link: &'a str,
@@ -98,13 +99,13 @@ impl Row {
             == (kind.link, kind.content, kind.mib, kind.written_mb_s, kind.way)
     }
 
-    /// The link, and what went over it if that was not random bytes.
+    /// Names the link, and the content if it was not random bytes.
     pub fn conditions(&self) -> String {
         if self.content == random() { self.link.clone() } else { format!("{}, {}", self.link, self.content) }
     }
 }
 
-/// Measures what was not measured yet; the report.
+/// Measures what is not in the results yet, and gives the report.
 pub fn measure(args: &Args) -> Result<String, Error> {
     let dir = args.on.dir.join(format!("tern-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
@@ -142,7 +143,7 @@ fn all(args: &Args, program: &Path, heap: Option<&Heap>) -> Result<Vec<Row>, Err
     Ok(rows)
 }
 
-/// The first moves make the room.
+/// Makes the room by the first moves.
 fn make_room(args: &Args, program: &Path) -> Result<(), Error> {
     let first = Victim::start(program, MINIMAL)?;
     first.relocate(&args.on.on, &[])?;
@@ -171,7 +172,8 @@ struct Sample {
     gap_ms: f64,
 }
 
-/// Each process is new: of one that has been there the node may have kept pages.
+/// Measures round trips. Each process is new, because the node may have cached pages of one that
+/// was there before.
 fn round_trips(args: &Args, program: &Path, heap: Option<&Heap>, kind: Kind) -> Result<Vec<Row>, Error> {
     let written = u64::try_from(kind.written_mb_s).ok().map(|mb| mb * 1_000_000);
     let shape = Shape { bytes: kind.mib * MIB, written, ..MINIMAL };

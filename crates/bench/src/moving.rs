@@ -1,4 +1,4 @@
-//! `tern bench move`: for how long a process stands still when it is moved, by size, threads and descriptors.
+//! `tern bench move`: the freeze time of a move by size, threads and descriptors.
 
 use crate::crowd::Crowd;
 use crate::stats::{percentile, sorted};
@@ -11,26 +11,28 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// Everything that was measured.
+/// All results of the benchmark.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Streams over the same link, if the other end was named.
+    /// Streams over the same link, if a sink was given.
     streams: Option<Streams>,
     rows: Vec<Row>,
-    /// What ran beside, in the rows of this name.
+    /// The crowd that ran beside, in the rows of this name.
     crowd: String,
     /// Resident memory of the deputy of the minimal process, bytes.
     deputy_bytes: u64,
 }
 
-/// Moves of one kind.
+/// The result of moves of one kind.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
-    /// `out`, `home`, `on` (straight from node to node), `round` (from node to node by way of home).
+    /// The way of the move: `out`, `home`, `on` (directly from node to node) or `round` (from node
+    /// to node through home).
     way: &'static str,
     moves: usize,
-    /// As the daemons saw it: from before the first thread was stopped until home knew that it runs there.
+    /// Freeze time as the daemons measured it: from before the first thread was stopped until home
+    /// knew that the process runs there.
     freeze_us: Spread,
     /// The longest gap on the process' own clock.
     gap_us: Spread,
@@ -38,7 +40,7 @@ struct Row {
     page_bytes: u64,
     /// Bytes of pages over the whole time, MB/s.
     rate_mb_s: f64,
-    /// Medians.
+    /// Medians of the phases.
     phases_us: Vec<(String, f64)>,
 }
 
@@ -58,10 +60,10 @@ impl Spread {
 
 const MIB: u64 = 1 << 20;
 const IN_A_CROWD: &str = "4, in a crowd";
-/// Between two moves: the daemons have tidied up, and the program runs.
+/// The pause between two moves, in which the daemons clean up and the program runs.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Measures everything.
+/// Runs all measurements.
 pub fn measure(args: &MoveArgs, state: &Path) -> Result<Report, Error> {
     let dir = args.on.dir.join(format!("tern-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
@@ -73,7 +75,7 @@ pub fn measure(args: &MoveArgs, state: &Path) -> Result<Report, Error> {
 fn all(args: &MoveArgs, program: &Path, state: &Path) -> Result<Report, Error> {
     let mut bench = Bench { args, program, rows: Vec::new(), deputy_bytes: 0 };
     let bytes = if args.on.quick { 256 } else { 2048 } * MIB;
-    let streams = args.sink.map(|at| stream::measure(at, bytes, (&args.on.on, state))).transpose()?;
+    let streams = args.sink.map(|at| stream::measure(at, bytes, &args.on.on, state)).transpose()?;
     let few = if args.on.quick { 3 } else { 10 };
     bench.round_trips("minimal", MINIMAL, args.moves)?;
     let most = if args.on.quick { 64 } else { args.largest_mib };
@@ -170,7 +172,7 @@ fn row(name: &str, way: &'static str, samples: &[Sample]) -> Row {
 }
 
 impl Report {
-    /// For people.
+    /// Formats the results as a table.
     pub fn table(&self) -> String {
         let mut text = format!(
             "{:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>10} {:>12} {:>8}\n",

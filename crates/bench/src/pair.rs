@@ -1,6 +1,8 @@
-//! One end of `tern bench pairs`: in a node, it starts a process, and when it is told to, sends its memory to another node in one of several ways.
+//! One end of `tern bench pairs`. In a node it starts a process, and on command sends its memory to
+//! another node in one of several ways.
 //!
-//! Standard input: size of the victim's program (8 bytes), the program, then lines that say what is to be done; each is answered by a line.
+//! Standard input has the size of the victim's program (8 bytes), the program, then commands, one
+//! on each line. Each command is answered by a line.
 
 use crate::victim::{MINIMAL, Shape, Victim};
 use crate::{Error, stream};
@@ -13,44 +15,44 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
-/// A static C program is smaller.
+/// The largest program that is accepted; a static C program is smaller.
 const PROGRAM_BYTES_MAX: u64 = 64 * MIB;
 
-/// The program that is moved.
+/// The name of the program that is moved.
 pub const PROGRAM: &str = "victim";
 
-/// `tern bench pair`
+/// The arguments of `tern bench pair`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// The other node
+    /// Name of the other node
     #[arg(long)]
     to: String,
-    /// `tern bench sink` there
+    /// Address of `tern bench sink` there
     #[arg(long)]
     sink: SocketAddr,
-    /// Memory of the process
+    /// Memory of the process, MiB
     #[arg(long)]
     mib: u64,
-    /// How it goes
+    /// Memory strategy of moves
     #[arg(long, default_value = "stop")]
     how: String,
-    /// Directory for the program: made, and removed
+    /// Directory for the program, created and removed
     #[arg(long)]
     dir: PathBuf,
 }
 
-/// What one node has done.
+/// The result of one node's command.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Done {
-    /// Bytes that went.
+    /// Bytes that were sent.
     pub bytes: u64,
-    /// How long that took, microseconds.
+    /// Duration of the command, microseconds.
     pub us: f64,
-    /// For how long the process stood still, microseconds.
+    /// Freeze time of the process, microseconds.
     pub still_us: f64,
 }
 
-/// Serves until standard input ends.
+/// Serves commands until standard input ends.
 pub fn serve(args: &Args) -> Result<String, Error> {
     let dir = &args.dir;
     std::fs::create_dir_all(dir).map_err(Error::system(format!("making {}", dir.display())))?;
@@ -81,7 +83,7 @@ fn converse(args: &Args, dir: &Path) -> Result<(), Error> {
     for line in input.lines() {
         let line = line.map_err(failed("reading what is to be done"))?;
         let done = match (&line.split(' ').collect::<Vec<_>>()[..], &victim) {
-            // Of one that has been there the other node may have kept pages.
+            // The other node may have cached pages of a process that was there before.
             (["fresh"], _) => {
                 victim.take().map_or(Ok(()), Victim::end)?;
                 victim = Some(Victim::start(&program, shape)?);

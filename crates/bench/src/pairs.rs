@@ -1,9 +1,10 @@
-//! `tern bench pairs`: every node of a set sends a process to another one at the same time (the pattern of SCore-D's consistent checkpoints), beside plain TCP
-//! streams in the same pattern, and beside writing each process to its node's disk. It runs on a lab: the machine of its nodes is shared, so their
-//! processors bound all of it; the streams say how much.
+//! `tern bench pairs`: every node of a set sends a process to another one at the same time (the
+//! pattern of SCore-D's consistent checkpoints), beside plain TCP streams in the same pattern, and
+//! beside writing each process to its node's disk. It runs on a lab, whose nodes share one machine,
+//! so the processors bound all of it; the streams tell how much.
 
 use crate::pair::{Done, PROGRAM};
-use crate::remote::{Links, Node, Source, end, nodes, place, sink, together};
+use crate::remote::{Links, Node, Pair, Source, end, nodes, place, sink, together};
 use crate::stats::sorted;
 use crate::{Error, checkpoint, victim};
 use clap::Args as ClapArgs;
@@ -13,36 +14,37 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Pairs from which on processes become smaller, so that all of them need no more memory.
+/// The number of pairs from which on processes become smaller, so that all of them together need no
+/// more memory.
 const FULL_SIZE_PAIRS: u64 = 16;
 
-/// `tern bench pairs`
+/// The arguments of `tern bench pairs`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// The lab: it needs two nodes for each pair
+    /// Name of the lab; it needs two nodes for each pair
     #[arg(long, default_value = "lab")]
     lab: String,
-    /// How many pairs at once
+    /// Numbers of pairs at once
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16])]
     pairs: Vec<u64>,
-    /// Memory of a process, MiB; with more than 16 pairs as much less
+    /// Memory of a process, MiB; proportionally less with more than 16 pairs
     #[arg(long, default_value_t = 128)]
     mib: u64,
-    /// How it goes
+    /// Memory strategy of moves
     #[arg(long, default_value = "stop")]
     how: String,
-    /// Bytes that go at once, as 1k, 64k, 1M; auto: what the link takes in 10 ms
+    /// Bytes that are sent at once, such as 1k, 64k or 1M; auto: what the link takes in 10 ms
     #[arg(long, value_delimiter = ',', value_parser = buffer, default_values = ["auto"])]
     buffer: Vec<Buffer>,
-    /// Directory of this machine for checkpoints: its disk is what they measure
+    /// Directory of this machine for checkpoints, whose disk they measure
     #[arg(long, default_value = "/var/tmp")]
     dir: PathBuf,
-    /// For machines
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What goes at once, if that is given.
+/// The bytes that are sent at once, if given.
 #[derive(Clone, Copy, Debug)]
 struct Buffer(Option<u64>);
 
@@ -50,43 +52,43 @@ fn buffer(text: &str) -> Result<Buffer, String> {
     if text == "auto" { Ok(Buffer(None)) } else { parse_buffer(text).map(|bytes| Buffer(Some(bytes))) }
 }
 
-/// So many pairs at once.
+/// The result for one number of pairs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// What each node's link carries.
+    /// Rate of each node's link.
     pub link: String,
-    /// What lies between two nodes.
+    /// The links between two nodes.
     pub distance: String,
     pub pairs: u64,
     pub mib: u64,
     pub way: String,
-    /// That went at once, if it was given.
+    /// Bytes that were sent at once, if given.
     pub buffer_bytes: Option<u64>,
     pub moves: Rates,
-    /// Plain TCP in the same pattern.
+    /// Rates of plain TCP in the same pattern.
     pub streams: Rates,
-    /// Of moves to streams, all together.
+    /// Rate of moves as a share of that of streams, all together.
     pub share: f64,
-    /// What the links let each node have, if they are limited.
+    /// Rate that the links allow each node, if they are limited.
     pub bound_mb_s: Option<f64>,
-    /// What one process alone writes to the disk, synced.
+    /// Rate of one process that writes to disk alone, synced.
     pub disk_mb_s: f64,
-    /// Written to the disk and synced; all nodes have the same disk.
+    /// Rates of writing to disk and syncing; all nodes have the same disk.
     pub checkpoints: Rates,
-    /// For how long processes stood still, the longest, milliseconds: moved, and written.
+    /// The longest stop of a process, milliseconds: moved, and written.
     pub still_ms: [f64; 2],
 }
 
-/// MB/s.
+/// Rates of all nodes, MB/s.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Rates {
-    /// A node's, the least.
+    /// The least rate of a node.
     pub least: f64,
-    /// A node's, in the middle.
+    /// The median rate of a node.
     pub median: f64,
-    /// A node's, the most.
+    /// The greatest rate of a node.
     pub most: f64,
-    /// All together, until the last has ended.
+    /// The rate of all together, until the last has ended.
     pub all: f64,
 }
 
@@ -99,7 +101,7 @@ impl Rates {
     }
 }
 
-/// Measures all; the report.
+/// Runs all measurements, and gives the report.
 pub fn measure(args: &Args) -> Result<String, Error> {
     let dir = std::env::temp_dir().join(format!("tern-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
@@ -111,30 +113,39 @@ pub fn measure(args: &Args) -> Result<String, Error> {
     let disk_mb_s = checkpoint::disk_mb_s(&args.dir)?;
     let mut rows = Vec::new();
     for pairs in &args.pairs {
-        rows.extend(measure_pairs(args, *pairs, &program, (links, disk_mb_s))?);
+        rows.extend(measure_pairs(args, *pairs, &program, Bounds { links, disk_mb_s })?);
     }
     Ok(if args.json { crate::figures::json(&rows) } else { table(&rows) })
 }
 
-/// Who sends, and to whom.
-fn pairs_of(nodes: &[Node], pairs: u64) -> Result<Vec<(&Node, &Node)>, Error> {
+/// Chooses the senders and the receivers.
+fn pairs_of(nodes: &[Node], pairs: u64) -> Result<Vec<Pair<'_>>, Error> {
     let find = |number: u64| {
         let name = format!("n{number}");
         let missing = || Error::system(format!("looking for {name} in the lab"))(std::io::ErrorKind::NotFound.into());
         nodes.iter().find(|n| n.name == name).ok_or_else(missing)
     };
-    (0..pairs).map(|n| Ok((find(2 * n + 1)?, find(2 * n + 2)?))).collect()
+    (0..pairs).map(|n| Ok(Pair { from: find(2 * n + 1)?, to: find(2 * n + 2)? })).collect()
 }
 
-fn measure_pairs(args: &Args, pairs: u64, program: &[u8], (links, disk_mb_s): (Links, f64)) -> Result<Vec<Row>, Error> {
+/// The bounds of all measurements in a lab.
+#[derive(Clone, Copy)]
+struct Bounds {
+    links: Links,
+    /// Rate of one process that writes to disk alone, MB/s.
+    disk_mb_s: f64,
+}
+
+fn measure_pairs(args: &Args, pairs: u64, program: &[u8], bounds: Bounds) -> Result<Vec<Row>, Error> {
+    let Bounds { links, disk_mb_s } = bounds;
     eprintln!("{pairs} pairs");
     let mib = if pairs > FULL_SIZE_PAIRS { args.mib * FULL_SIZE_PAIRS / pairs } else { args.mib }.max(1);
     let nodes = nodes(&args.lab)?;
     let both = pairs_of(&nodes, pairs)?;
-    let _sinks = both.iter().map(|(_, to)| sink(&args.lab, to)).collect::<Result<Vec<_>, _>>()?;
-    // One after the other: all at once make rooms for longer than a mover waits for one.
+    let _sinks = both.iter().map(|pair| sink(&args.lab, pair.to)).collect::<Result<Vec<_>, _>>()?;
+    // One after the other: concurrently, making the rooms takes longer than a mover waits for one.
     let started = both.iter().map(|pair| {
-        let mut source = Source::start((&args.lab, &args.how), *pair, mib, program)?;
+        let mut source = Source::start(&args.lab, &args.how, *pair, mib, program)?;
         source.hear().map(|_| source)
     });
     let mut sources = started.collect::<Result<Vec<Source>, _>>()?;
@@ -174,7 +185,7 @@ fn measure_pairs(args: &Args, pairs: u64, program: &[u8], (links, disk_mb_s): (L
     Ok(moves.into_iter().map(row).collect())
 }
 
-/// A link's rate in words.
+/// Formats the rate of a link.
 fn bits(rate: u64) -> String {
     if rate >= 1_000_000_000 {
         format!("{} Gbit/s", rate as f64 / 1e9)
@@ -183,7 +194,7 @@ fn bits(rate: u64) -> String {
     }
 }
 
-/// What goes at once in words.
+/// Formats the number of bytes that are sent at once.
 pub fn buffer_in_words(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "auto".into(), |bytes| format!("{} KiB", bytes >> 10))
 }
@@ -236,7 +247,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// A rate, to a hundredth of it.
+/// Formats a rate with three digits.
 fn digits(mb_s: f64) -> String {
     match mb_s {
         100.0.. => format!("{mb_s:.0}"),

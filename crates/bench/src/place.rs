@@ -1,4 +1,4 @@
-//! `tern bench place`: the figures, each native and placed in turn.
+//! `tern bench place`: the figures of single programs, each measured natively and placed in turn.
 
 use crate::figures::{Bench, Figure, number};
 use crate::run::{Where, guest, timed};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Measures everything.
+/// Runs all measurements.
 pub fn measure(args: &PlaceArgs, run_dir: &Path) -> Result<Vec<Figure>, Error> {
     let mut bench = Bench::new(&args.on, run_dir)?;
     bench.placing(args.stream_mib)?;
@@ -29,7 +29,8 @@ impl Bench<'_> {
         self.compile()
     }
 
-    /// Starting a program that does nothing: from before the fork until its parent knows that it ended.
+    /// Measures starting a program that does nothing: from before the fork until its parent knows
+    /// that it ended.
     fn null(&mut self) -> Result<(), Error> {
         let argv = ["/bin/true".to_owned()];
         let samples = if self.args.quick { 20 } else { 300 };
@@ -84,12 +85,12 @@ impl Bench<'_> {
                 *wire = tally(self.run_dir).since(&before);
             }
         }
-        self.push("stream a file, cold", "MB/s", &native, &cold, cold_wire, 1.0);
-        self.push("stream a file, warm", "MB/s", &native, &warm, warm_wire, 1.0);
+        self.push("stream a file, cold", "MB/s", &native, &cold, cold_wire.over(1.0));
+        self.push("stream a file, warm", "MB/s", &native, &warm, warm_wire.over(1.0));
         Ok(())
     }
 
-    /// cc1 of a big C file; left out where there is no gcc.
+    /// Measures cc1 of a large C file; skipped where there is no gcc.
     fn compile(&mut self) -> Result<(), Error> {
         let Some(cc1) = program_of_gcc("cc1") else { return Ok(()) };
         let source = self.write_file("big.c", big_c(if self.args.quick { 200 } else { 3000 }).as_bytes())?;
@@ -124,7 +125,7 @@ fn program_of_gcc(name: &str) -> Option<String> {
     path.starts_with('/').then_some(path)
 }
 
-/// C without headers, and much of it.
+/// Generates a large C file without includes.
 fn big_c(functions: u32) -> String {
     let mut text = String::new();
     for i in 0..functions {
@@ -151,7 +152,7 @@ impl Terminal {
         grantpt(&master).map_err(failed)?;
         unlockpt(&master).map_err(failed)?;
         let name = ptsname(&master, Vec::new()).map_err(failed)?.to_string_lossy().into_owned().into();
-        // Ends when the last holder of the other side is gone.
+        // The thread ends when the last holder of the other side is gone.
         let reader = std::thread::spawn(move || {
             let mut block = [0; 4096];
             while matches!(rustix::io::read(&master, &mut block), Ok(n) if n > 0) {}

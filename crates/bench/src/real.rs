@@ -1,4 +1,5 @@
-//! `tern bench programs`: what moving real programs takes, beside what `tern why` had forecast; and what part of their memory they need before it has followed.
+//! `tern bench programs`: the time of moving real programs, beside the forecast of `tern why`; and
+//! the share of their memory that they need before it has followed.
 
 use crate::run::tern;
 use crate::soak::{Known, known_programs, start};
@@ -13,47 +14,51 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// `tern bench programs`
+/// The arguments of `tern bench programs`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
     on: On,
-    /// What the link between the nodes is called in the report (the lab's --rate)
+    /// Name of the link between the nodes in the report (the lab's --rate)
     #[arg(long, default_value = "unlimited")]
     link: String,
-    /// Only programs whose name contains this
+    /// Only programs whose name contains this text
     #[arg(long)]
     only: Option<String>,
-    /// Moves of each program by stop-and-copy, there and back, one after the other (fewer if it ends before)
+    /// Moves of each program by stop-and-copy, there and back, one after the other (fewer if it
+    /// ends before)
     #[arg(long, default_value_t = 5)]
     moves: u32,
 }
 
-/// Into its work a program is moved after this part of the time that it needs natively, ...
+/// A program is moved after this share of the time that it needs natively, ...
 const MOVED_AFTER: f64 = 0.3;
-/// ... and again when it has been back for this part.
+/// ... and again after it has been back for this share.
 const AGAIN_AFTER: f64 = 0.05;
 
-/// One program.
+/// The result for one program.
 #[derive(Debug, Serialize)]
 struct Row {
     link: String,
     program: &'static str,
-    /// By stop-and-copy: the middle ones of so many moves, since one takes half as long again as the next.
+    /// Number of moves by stop-and-copy. The medians of them count, because one move takes half as
+    /// long again as the next.
     moves: usize,
     forecast_mb: f64,
     sent_mb: f64,
     forecast_ms: f64,
     freeze_ms: f64,
-    /// How much too long was forecast for the first of them, as part of what it took: nothing was known of the program then.
+    /// Error of the first forecast, as a share of the measured time: nothing was known of the
+    /// program then.
     first_error: f64,
-    /// By post-copy: frozen, what followed, and what of it somebody waited for (with what was sent along).
+    /// Post-copy: freeze time, memory that followed, and the part of it for which a thread waited
+    /// (with what was sent along).
     post_freeze_ms: f64,
     followed_mb: f64,
     asked_share: f64,
 }
 
-/// Measures; the report.
+/// Runs the benchmark, and gives its report.
 pub fn measure(args: &Args) -> Result<String, Error> {
     let dir = args.on.dir.join(format!("tern-programs-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
@@ -63,7 +68,8 @@ pub fn measure(args: &Args) -> Result<String, Error> {
     Ok(if args.on.json { crate::figures::json(&rows) } else { table(&rows) })
 }
 
-/// Moves of a small program, in some sizes: a daemon that has moved nothing yet knows nothing of the link and the machines.
+/// Moves a small program in several sizes, because a daemon that has moved nothing yet knows
+/// neither the link nor the machines.
 fn learn(args: &Args, dir: &Path) -> Result<(), Error> {
     let program = compile(dir)?;
     for (bytes, threads) in [(MINIMAL.bytes, 1), (16 << 20, 1), (1 << 20, 8)] {
@@ -82,7 +88,7 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for (number, known) in known_programs(args.only.as_deref(), dir)?.iter().enumerate() {
         eprintln!("{}", known.name());
-        let sight = |way: &str, moves: u32| sights(args, known, &dir.join(format!("{number}-{way}")), (way, moves));
+        let sight = |way: &str, moves: u32| sights(args, known, &dir.join(format!("{number}-{way}")), way, moves);
         let (stops, posts) = (sight("stop", args.moves)?, sight("post", 1)?);
         let Some((_, post)) = posts.first().filter(|_| !stops.is_empty()) else {
             eprintln!("{}: it could not be moved at that moment", known.name());
@@ -106,11 +112,11 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What was forecast, and how it went.
+/// A forecast, and the move that followed.
 type Sight = (Forecast, Leg);
 
-/// Runs a program, and moves it so often, by that way.
-fn sights(args: &Args, known: &Known, dir: &Path, (way, moves): (&str, u32)) -> Result<Vec<Sight>, Error> {
+/// Runs a program, and moves it `moves` times by this strategy.
+fn sights(args: &Args, known: &Known, dir: &Path, way: &str, moves: u32) -> Result<Vec<Sight>, Error> {
     let mut victim = start(known, dir)?;
     std::thread::sleep(Duration::from_secs_f64(known.native_s() * MOVED_AFTER));
     let mut seen = Vec::new();
@@ -144,7 +150,7 @@ struct Forecast {
     ms: f64,
 }
 
-/// What `tern why` says; `None` if the process has gone.
+/// Asks `tern why` for the forecast; `None` if the process has gone.
 fn forecast(pid: i32, to: &str) -> Result<Option<Forecast>, Error> {
     let done = Command::new(tern()?)
         .args(["why", &pid.to_string()])
@@ -161,7 +167,7 @@ fn read_forecast(text: &str, to: &str) -> Option<Forecast> {
     let before =
         |unit: &str| words.iter().position(|w| *w == unit).and_then(|at| words[..at].last()?.parse::<f64>().ok());
     let bytes = before("KiB").map(|n| n * 1024.0).or_else(|| before("MiB").map(|n| n * 1024.0 * 1024.0))?;
-    // With pre-copy the freeze of stop-and-copy comes last, in brackets.
+    // With pre-copy the freeze time of stop-and-copy comes last, in brackets.
     let ms = words.iter().rposition(|w| *w == "about").and_then(|at| words.get(at + 1)?.parse().ok())?;
     Some(Forecast { bytes, ms })
 }

@@ -1,4 +1,5 @@
-//! Nodes of a lab that send to each other, each told by a line what to do: the commands that run in them for `tern bench pairs`.
+//! Nodes of a lab that send to each other: the commands that run in them for `tern bench pairs`,
+//! each controlled by lines of text.
 
 use crate::Error;
 use crate::pair::Done;
@@ -9,10 +10,10 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where sinks listen.
+/// The port of sinks.
 const SINK_PORT: u16 = 7700;
 
-/// Where nodes have the program that is moved: its name is none that anybody else has.
+/// Gives the directory of the moved program on nodes. No other program has its name.
 pub fn place() -> PathBuf {
     PathBuf::from(format!("/var/tmp/tern-pairs-{}", std::process::id()))
 }
@@ -20,12 +21,21 @@ pub fn place() -> PathBuf {
 /// A node of the lab.
 #[derive(Deserialize)]
 pub struct Node {
-    /// `n1`...
+    /// Name of the node: `n1` and so on.
     pub name: String,
     address: std::net::SocketAddr,
 }
 
-/// A command in a node of the lab; it ends with us.
+/// A node that sends, and the one that receives.
+#[derive(Clone, Copy)]
+pub struct Pair<'a> {
+    /// The sending node.
+    pub from: &'a Node,
+    /// The receiving node.
+    pub to: &'a Node,
+}
+
+/// A command in a node of the lab, which ends with this value.
 pub struct Remote(Child);
 
 impl Drop for Remote {
@@ -42,20 +52,17 @@ fn in_node(lab: &str, node: &str, words: &[String]) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// One who sends.
+/// A sending node.
 pub struct Source {
     remote: Remote,
     said: BufReader<ChildStdout>,
 }
 
 impl Source {
-    /// From this node of the lab to that one, in this way: a process of so many MiB that runs `program`. It is ready when it says so ([`Source::hear`]).
-    pub fn start(
-        (lab, how): (&str, &str),
-        (from, to): (&Node, &Node),
-        mib: u64,
-        program: &[u8],
-    ) -> Result<Source, Error> {
+    /// Starts a process of `mib` MiB that runs `program` in one node of the lab, to be sent to the
+    /// other. It is ready when its first line arrives ([`Source::hear`]).
+    pub fn start(lab: &str, how: &str, pair: Pair<'_>, mib: u64, program: &[u8]) -> Result<Source, Error> {
+        let Pair { from, to } = pair;
         let sink = std::net::SocketAddr::new(to.address.ip(), SINK_PORT);
         let words = ["bench", "pair", "--to", &to.name, "--sink", &sink.to_string(), "--mib", &mib.to_string()];
         let more = ["--how", how, "--dir", &place().display().to_string()].map(str::to_owned);
@@ -77,7 +84,7 @@ impl Source {
         writeln!(input, "{word}").and_then(|()| input.flush()).map_err(Error::system("telling a node what to do"))
     }
 
-    /// What it says next.
+    /// Reads the next line of the source.
     pub fn hear(&mut self) -> Result<String, Error> {
         let mut line = String::new();
         self.said.read_line(&mut line).map_err(Error::system("hearing of a node"))?;
@@ -90,7 +97,7 @@ impl Source {
     }
 }
 
-/// Each looks at all its memory, tidies up, and ends.
+/// Ends all sources. Each process checks all its memory, cleans up, and ends.
 pub fn end(sources: Vec<Source>) -> Result<(), Error> {
     for mut source in sources {
         drop(source.remote.0.stdin.take());
@@ -103,7 +110,7 @@ pub fn end(sources: Vec<Source>) -> Result<(), Error> {
     Ok(())
 }
 
-/// All do the same at once.
+/// Gives all sources the same command at once.
 pub fn together(sources: &mut [Source], word: &str) -> Result<(Vec<Done>, Duration), Error> {
     let begun = Instant::now();
     sources.iter_mut().try_for_each(|source| source.tell(word))?;
@@ -115,13 +122,13 @@ pub fn together(sources: &mut [Source], word: &str) -> Result<(Vec<Done>, Durati
     Ok((done, begun.elapsed()))
 }
 
-/// Takes what is streamed to this node, once.
+/// Starts to receive one stream on this node.
 pub fn sink(lab: &str, node: &Node) -> Result<Remote, Error> {
     let words = ["bench".to_owned(), "sink".to_owned(), "--once".to_owned(), format!("0.0.0.0:{SINK_PORT}")];
     in_node(lab, &node.name, &words)?.spawn().map(Remote).map_err(Error::system("running a sink"))
 }
 
-/// Those of a lab.
+/// Lists the nodes of a lab.
 pub fn nodes(lab: &str) -> Result<Vec<Node>, Error> {
     let words = ["nodes", "--json"].map(str::to_owned);
     let done = in_node(lab, "n1", &words)?.output().map_err(Error::system("asking for the lab's nodes"))?;
@@ -130,19 +137,19 @@ pub fn nodes(lab: &str) -> Result<Vec<Node>, Error> {
     serde_json::from_slice(&done.stdout).map_err(|e| wrong(e.to_string()))
 }
 
-/// What a lab's links carry, bits per second.
+/// The rates of a lab's links, bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub struct Links {
-    /// Of each node.
+    /// Rate of each node's link.
     #[serde(rename = "rate_bits")]
     pub each: Option<u64>,
-    /// Between the two bridges, if there are two.
+    /// Rate between the two bridges, if there are two.
     #[serde(rename = "trunk_bits")]
     pub trunk: Option<u64>,
 }
 
 impl Links {
-    /// Of a lab that is up.
+    /// Reads the rates of a lab that is up.
     pub fn of(lab: &str) -> Result<Links, Error> {
         #[derive(Deserialize)]
         struct Status {
@@ -167,7 +174,8 @@ impl Links {
         all.into_iter().find(|s| s.options.name == lab).map(|s| s.options.links).ok_or_else(missing)
     }
 
-    /// What each of so many pairs can have of them, MB/s; nothing if the lab does not limit them.
+    /// Computes the rate that each of `pairs` pairs can have, MB/s; `None` if the lab does not
+    /// limit the links.
     pub fn bound_mb_s(&self, pairs: u64) -> Option<f64> {
         let trunk = self.trunk.map(|bits| bits as f64 / pairs.max(1) as f64);
         self.each.map(|bits| bits as f64).into_iter().chain(trunk).min_by(f64::total_cmp).map(|bits| bits / 8e6)

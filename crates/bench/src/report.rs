@@ -1,4 +1,4 @@
-//! `tern bench report`: plots of what `tern bench memory` and `tern bench pairs` have measured.
+//! `tern bench report`: plots of the results of `tern bench memory` and `tern bench pairs`.
 
 use crate::{Error, memory, pairs};
 use clap::Args as ClapArgs;
@@ -7,10 +7,10 @@ use sim::{AxisLabel, Curve, svg_scaled};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// `tern bench report`
+/// The arguments of `tern bench report`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// What they have printed with --json, or kept with --resume
+    /// Files with results that were printed with --json, or kept with --resume
     #[arg(required = true)]
     measured: Vec<PathBuf>,
     /// Directory for the plots
@@ -18,7 +18,7 @@ pub struct Args {
     to: PathBuf,
 }
 
-/// A line of either.
+/// A line of either benchmark.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Row {
@@ -26,7 +26,7 @@ enum Row {
     Pairs(Box<pairs::Row>),
 }
 
-/// Writes the plots; their names.
+/// Writes the plots, and gives their names.
 pub fn write(args: &Args) -> Result<String, Error> {
     let mut rows = Vec::new();
     for path in &args.measured {
@@ -47,7 +47,7 @@ fn read(path: &Path) -> Result<Vec<Row>, Error> {
     understand(&text).map_err(|e| Error::system(format!("understanding {}", path.display()))(e.into()))
 }
 
-/// All at once, or a line each.
+/// Parses results as one JSON array, or one on each line.
 fn understand(text: &str) -> serde_json::Result<Vec<Row>> {
     if text.trim_start().starts_with('[') {
         return serde_json::from_str(text);
@@ -55,7 +55,7 @@ fn understand(text: &str) -> serde_json::Result<Vec<Row>> {
     text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
 }
 
-/// Their names, and what they are.
+/// Draws all plots, with their file names.
 fn plots(rows: &[Row]) -> Vec<(String, String)> {
     let memory: Vec<&memory::Row> =
         rows.iter().filter_map(|r| if let Row::Memory(r) = r { Some(&**r) } else { None }).collect();
@@ -68,13 +68,13 @@ fn plots(rows: &[Row]) -> Vec<(String, String)> {
     plots
 }
 
-/// A measured time, milliseconds, and what it is.
+/// A measured time: name, label in milliseconds, and value.
 type Measured = (&'static str, &'static str, fn(&memory::Row) -> f64);
 
 const TIMES: [Measured; 2] =
     [("freeze", "stands still, ms", |r| r.freeze_ms), ("free", "until its node is free, ms", |r| r.free_ms)];
 
-/// Times by size: a plot for each link, direction and write rate; a curve for each way.
+/// Draws times by size: a plot for each link, direction and write rate; a curve for each strategy.
 fn by_size(rows: &[&memory::Row]) -> Vec<(String, String)> {
     let all = grouped(rows, |r| (r.conditions(), r.direction.clone(), r.written_mb_s));
     let plot = |((link, direction, written), rows): (&(String, String, i64), &Vec<&memory::Row>)| {
@@ -88,7 +88,8 @@ fn by_size(rows: &[&memory::Row]) -> Vec<(String, String)> {
     all.iter().flat_map(plot).collect()
 }
 
-/// Times by write rate: a plot for each link, direction and size; who writes as fast as it can has no rate.
+/// Draws times by write rate: a plot for each link, direction and size. A process that writes as
+/// fast as it can has no rate.
 fn by_writes(rows: &[&memory::Row]) -> Vec<(String, String)> {
     let rated: Vec<&memory::Row> = rows.iter().copied().filter(|r| r.written_mb_s >= 0).collect();
     let all = grouped(&rated, |r| (r.conditions(), r.direction.clone(), r.mib));
@@ -103,7 +104,8 @@ fn by_writes(rows: &[&memory::Row]) -> Vec<(String, String)> {
     all.iter().flat_map(plot).collect()
 }
 
-/// What each node sends, by how many do so at once: a plot for each link, distance, way and buffer.
+/// Draws the rate of a node by the number of pairs: a plot for each link, distance, strategy and
+/// buffer.
 fn by_pairs(rows: &[&pairs::Row]) -> Vec<(String, String)> {
     let all = grouped(rows, |r| (r.link.clone(), r.distance.clone(), r.way.clone(), r.buffer_bytes));
     let plot = |((link, distance, way, buffer), rows): (&(String, String, String, Option<u64>), &Vec<&pairs::Row>)| {
@@ -126,7 +128,8 @@ fn by_pairs(rows: &[&pairs::Row]) -> Vec<(String, String)> {
     all.iter().map(plot).collect()
 }
 
-/// What each node sends, by how much of it goes at once: a plot for each link, distance and way; a curve for each number of pairs, and one of the bound.
+/// Draws the rate of a node by the bytes sent at once: a plot for each link, distance and strategy;
+/// a curve for each number of pairs, and one of the bound.
 fn by_buffer(rows: &[&pairs::Row]) -> Vec<(String, String)> {
     let sized: Vec<&pairs::Row> = rows.iter().copied().filter(|r| r.buffer_bytes.is_some()).collect();
     let all = grouped(&sized, |r| (r.link.clone(), r.distance.clone(), r.way.clone()));
@@ -145,7 +148,8 @@ fn by_buffer(rows: &[&pairs::Row]) -> Vec<(String, String)> {
     all.iter().map(plot).collect()
 }
 
-/// What a node can send: what limited links let it, or what plain streams do in the same pattern.
+/// Gives the bound on a node's rate: that of limited links, or else of plain streams in the same
+/// pattern.
 fn bound(row: &pairs::Row) -> f64 {
     row.bound_mb_s.unwrap_or(row.streams.all / row.pairs as f64)
 }
@@ -162,7 +166,7 @@ fn grouped<'a, R, K: Ord>(rows: &[&'a R], key: impl Fn(&R) -> K) -> BTreeMap<K, 
     all
 }
 
-/// One for each way.
+/// Gives one curve for each strategy.
 fn curves(rows: &[&memory::Row], point: impl Fn(&memory::Row) -> (f64, f64)) -> Vec<Curve> {
     let ways = grouped(rows, |r| r.way.clone());
     ways.into_iter().map(|(name, rows)| rising(&name, rows.into_iter().map(&point))).collect()
@@ -172,7 +176,7 @@ fn writes(mb_s: i64) -> String {
     if mb_s < 0 { "writes as fast as it can".into() } else { format!("writes {mb_s} MB per s") }
 }
 
-/// A file's name of these words.
+/// Makes a file name of these words.
 fn file(words: &[&str]) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     words.join("-").chars().map(plain).collect::<String>() + ".svg"

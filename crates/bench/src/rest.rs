@@ -1,4 +1,4 @@
-//! `tern bench rest`: what this node's daemon costs when nothing happens.
+//! `tern bench rest`: the costs of this node's daemon when it is idle.
 
 use std::fs;
 use std::path::Path;
@@ -8,33 +8,34 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Clock ticks of /proc/PID/stat a second (`USER_HZ`, the same on all of Linux' machines that tern knows).
+/// Clock ticks of /proc/PID/stat per second (`USER_HZ`, the same on all Linux machines that tern
+/// supports).
 const TICKS_PER_S: f64 = 100.0;
 
-/// `tern bench rest`
+/// The arguments of `tern bench rest`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// For how long it is watched
+    /// Seconds for which the daemon is watched
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// For machines
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What has been counted since the daemon began.
+/// Counts since the daemon began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counts {
-    /// CPU time, seconds.
+    /// CPU time, in seconds.
     cpu_s: f64,
-    /// Times that a thread waited and was woken.
+    /// Number of times that a thread waited and was woken.
     wakeups: u64,
-    /// Bytes that came, and went, over this machine's links.
+    /// Bytes received and sent over this machine's links.
     came: u64,
     went: u64,
 }
 
-/// What a daemon at rest costs.
+/// The costs of an idle daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Rest {
     seconds: f64,
@@ -43,9 +44,9 @@ struct Rest {
     /// Share of one core, per cent.
     cpu_percent: f64,
     wakeups_per_s: f64,
-    /// Resident memory, MB.
+    /// Resident memory, in MB.
     memory_mb: f64,
-    /// All traffic of this machine's links but the loopback, bytes a second.
+    /// All traffic of this machine's links but the loopback, bytes per second.
     came_bytes_per_s: f64,
     went_bytes_per_s: f64,
 }
@@ -81,7 +82,7 @@ pub fn measure(args: &Args) -> Result<String, Error> {
     })
 }
 
-/// PID of this node's daemon.
+/// Finds the PID of this node's daemon.
 fn daemon() -> Result<u32, Error> {
     let told = crate::balance::ask(&["status", "--json"])?;
     let status: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
@@ -97,7 +98,7 @@ fn read(path: impl AsRef<Path>) -> Result<String, Error> {
 fn counts(pid: u32) -> Result<Counts, Error> {
     let tasks = format!("/proc/{pid}/task");
     let threads = fs::read_dir(&tasks).map_err(Error::system(format!("reading {tasks}")))?;
-    // A thread that ends meanwhile is none of a daemon's at rest.
+    // A thread that ends meanwhile does not count: an idle daemon has none.
     let wakeups = threads.flatten().filter_map(|t| wakeups(&fs::read_to_string(t.path().join("status")).ok()?)).sum();
     let (came, went) = traffic(&read(format!("/proc/{pid}/net/dev"))?);
     Ok(Counts { cpu_s: cpu_s(&read(format!("/proc/{pid}/stat"))?), wakeups, came, went })
@@ -112,13 +113,13 @@ fn memory_kib(pid: u32) -> Result<u64, Error> {
     Ok(status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok()).unwrap_or(0))
 }
 
-/// Fields 14 and 15; the name, in parentheses, may hold anything.
+/// Reads fields 14 and 15. The name, in parentheses, may contain anything.
 fn cpu_s(stat: &str) -> f64 {
     let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
     behind.split(' ').skip(11).take(2).filter_map(|w| w.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_S
 }
 
-/// Bytes received and sent by all links but the loopback.
+/// Adds up the bytes received and sent by all links but the loopback.
 fn traffic(dev: &str) -> (u64, u64) {
     let links = dev.lines().filter_map(|line| line.split_once(':')).filter(|(name, _)| name.trim() != "lo");
     links.fold((0, 0), |(came, went), (_, counts)| {

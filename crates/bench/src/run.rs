@@ -1,25 +1,26 @@
-//! Running a command natively or placed, and how long it took.
+//! Running a command natively or placed, and measuring its time.
 
 use crate::Error;
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// Where it runs.
+/// The place where a command runs.
 #[derive(Clone, Debug)]
 pub enum Where {
-    /// Here.
-    Native,
     /// On this node.
+    Native,
+    /// On the node of this name.
     On(String),
 }
 
-/// This program, which is also the guest.
+/// Gives the path of this program, which is also the guest.
 pub fn me() -> Result<PathBuf, Error> {
     std::env::current_exe().map_err(Error::system("finding this program"))
 }
 
-/// The tool that is measured: the one beside this program, else the one on the search path.
+/// Gives the path of the tool that is measured: the one beside this program, else the one on the
+/// search path.
 pub fn tern() -> Result<PathBuf, Error> {
     let beside = me()?.with_file_name("tern");
     Ok(if beside.is_file() { beside } else { PathBuf::from("tern") })
@@ -40,7 +41,8 @@ fn command(place: &Where, argv: &[String]) -> Result<Command, Error> {
     })
 }
 
-/// Runs it to its end; microseconds that it took, and what it said on standard error. Standard output is a pipe that is read, or `out`.
+/// Runs a command to its end. Gives its time, microseconds, and its standard error. Standard output
+/// is a pipe that is read, or `out`.
 pub fn timed(place: &Where, argv: &[String], out: Option<Stdio>) -> Result<(f64, String), Error> {
     let mut command = command(place, argv)?;
     command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(out.unwrap_or_else(Stdio::piped));
@@ -57,7 +59,7 @@ pub fn timed(place: &Where, argv: &[String], out: Option<Stdio>) -> Result<(f64,
     Ok((took_us, said))
 }
 
-/// Runs a guest of this program; the nanoseconds that it measured inside.
+/// Runs a guest of this program. Gives the nanoseconds that it measured.
 pub fn guest(place: &Where, words: &[&str], out: Option<Stdio>) -> Result<f64, Error> {
     let mut argv = vec![me()?.display().to_string(), "__bench-guest".into()];
     argv.extend(words.iter().map(|w| (*w).to_owned()));
@@ -74,7 +76,8 @@ fn figure(argv: &[String], said: &str) -> Result<f64, Error> {
     })
 }
 
-/// As [`guest`], with its standard input and output at this process: `serve` is what happens there.
+/// Runs a guest as [`guest`] does, with its standard input and output at this process; `serve`
+/// handles them.
 pub fn guest_with(
     place: &Where,
     words: &[&str],

@@ -1,4 +1,5 @@
-//! `tern soak`: real programs that are moved at random moments while they work; what they say must be what they say natively.
+//! `tern soak`: real programs that are moved at random moments while they work. Their output must
+//! be the same as natively.
 
 mod display;
 mod programs;
@@ -19,42 +20,43 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use victims::Victim;
 
-/// `tern soak`
+/// The arguments of `tern soak`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// For how long
+    /// Duration in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// Seed of everything that is drawn; a random one is printed
+    /// Seed of all random choices; by default a random one, which is printed
     #[arg(long)]
     seed: Option<u64>,
-    /// Nodes to move to, separated by commas; all others that take guests, if not given
+    /// Nodes to move to, separated by commas; the default is all other nodes that take guests
     #[arg(long, value_delimiter = ',')]
     on: Vec<String>,
-    /// How many programs run at once
+    /// Number of programs that run at once
     #[arg(long, default_value_t = 2)]
     at_once: usize,
-    /// Only programs whose name contains this
+    /// Only programs whose name contains this text
     #[arg(long)]
     only: Option<String>,
-    /// Directory for their files; those of a program that fails are kept
+    /// Directory for the programs' files; those of a program that fails are kept
     #[arg(long, default_value = "/var/tmp")]
     dir: PathBuf,
-    /// For machines
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Ways that memory may go: what a process' place rules out is refused. Most moves are as users make them.
+/// Memory strategies to choose from. One that is impossible where a process runs is refused. Most
+/// moves are as users make them.
 const WAYS: [&str; 6] = ["auto", "auto", "stop", "pre", "post", "flush"];
 
-/// Rates that they keep to: over a slow link a node keeps what it had.
+/// Rates to choose from: over a slow link a node caches pages.
 const RATES: [Option<&str>; 3] = [None, None, Some("150M")];
 
-/// Between two moves.
+/// The pause between two moves.
 const PAUSE_MS: std::ops::Range<u64> = 100..1000;
 
-/// Runs it; the exit status.
+/// Runs the soak. Gives the exit status.
 pub fn main(args: &Args) -> u8 {
     let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ since_epoch_ns());
     eprintln!("tern soak: seed {seed}");
@@ -62,7 +64,7 @@ pub fn main(args: &Args) -> u8 {
         Ok(report) => {
             let text = if args.json { report.json(seed) } else { report.text() };
             let _ = std::io::stdout().write_all(text.as_bytes());
-            // As the shell says it of a program that a signal ended.
+            // The status with which a shell reports a program that a signal ended.
             stop::signal().map_or(u8::from(report.has_failures()), |signal| 128 + signal as u8)
         }
         Err(e) => {
@@ -76,7 +78,7 @@ fn since_epoch_ns() -> u64 {
     std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos() as u64)
 }
 
-/// A program with what it says natively.
+/// A program with its native output.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     program: Program,
@@ -85,18 +87,18 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// For reports.
+    /// Gives the program's name for reports.
     pub(crate) fn name(&self) -> &'static str {
         self.program.name
     }
 
-    /// How long it takes natively, seconds.
+    /// Gives the native time of the program, seconds.
     pub(crate) fn native_s(&self) -> f64 {
         self.native_s
     }
 }
 
-/// Starts one in an empty directory.
+/// Starts a program in an empty directory.
 pub(crate) fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
     Victim::start(known, dir)
 }
@@ -108,7 +110,7 @@ fn run(args: &Args, seed: u64) -> Result<Report, Error> {
     let dir = args.dir.join(format!("tern-soak-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(Error::system(format!("making {}", dir.display())))?;
     let outcome = in_directory(args, &dir, &nodes, &mut draw);
-    // What a program that failed has left is kept, to be looked at.
+    // The files of a program that failed are kept for examination.
     let _ = std::fs::remove_dir(&dir);
     outcome
 }
@@ -174,7 +176,8 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
     }
 }
 
-/// Those that are installed, and whose names contain this; each is run once.
+/// Lists the programs that are installed and whose names contain `only`, after running each
+/// natively once.
 pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<Known>, Error> {
     let mut known = Vec::new();
     let wanted = |p: &&Program| only.is_none_or(|only| p.name.contains(only));
@@ -194,10 +197,10 @@ pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<Known
     Ok(known)
 }
 
-/// Where to move to: the nodes that are named, if they are there, or all others.
+/// Chooses the nodes to move to: the named ones, or all others.
 ///
 /// # Errors
-/// No daemon answers, a node that is named is not there, or there is none.
+/// No daemon answers, a named node is not there, or there is no other node.
 fn targets(named: &[String]) -> Result<Vec<String>, Error> {
     let others = other_nodes()?;
     let refused = |why: String| Err(Error::Refused { why });
@@ -213,7 +216,7 @@ fn targets(named: &[String]) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The other nodes that are there, as `tern nodes` says.
+/// Lists the other nodes, by `tern nodes`.
 fn other_nodes() -> Result<Vec<String>, Error> {
     let out = Command::new(tern()?).args(["nodes", "--json"]).output().map_err(Error::system("asking for nodes"))?;
     if !out.status.success() {
@@ -226,7 +229,7 @@ fn other_nodes() -> Result<Vec<String>, Error> {
     Ok(rows.iter().filter(other).filter_map(|row| Some(row["name"].as_str()?.to_owned())).collect())
 }
 
-/// `tern move`: moved, or why not.
+/// Runs `tern move`. Gives success, or the reason for the refusal.
 fn move_to(pid: i32, place: &str, way: &str, rate: Option<&str>) -> Result<Result<(), String>, Error> {
     let out = Command::new(tern()?)
         .args(["move", &pid.to_string(), place, "--how", way, "--max-freeze", "20ms"])

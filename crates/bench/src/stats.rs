@@ -1,6 +1,6 @@
-//! Figures from samples.
+//! Statistics of samples.
 
-/// The middle of the samples, and the least of them.
+/// Gives the median and the least of the samples.
 pub fn median_and_least(samples: &[f64]) -> (f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -9,14 +9,14 @@ pub fn median_and_least(samples: &[f64]) -> (f64, f64) {
     (middle, least)
 }
 
-/// Samples in their order.
+/// Sorts samples in ascending order.
 pub fn sorted(samples: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut sorted: Vec<f64> = samples.collect();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// The sample that this percentage of all, in their order, does not exceed.
+/// Gives the sample below which this percentage of all lies, at most.
 pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(place).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,5 @@
-//! What the link between two nodes carries: one TCP stream, plain and encrypted as moves are, to `tern bench sink` on the other node.
+//! The rate of the link between two nodes: one TCP stream, plain and encrypted as in moves, to
+//! `tern bench sink` on the other node.
 
 use crate::Error;
 use identity::{Identity, NodeName};
@@ -11,25 +12,26 @@ use std::path::Path;
 use std::time::Instant;
 use wire::Kind;
 
-/// Streams over a link.
+/// The rates of streams over a link.
 #[derive(Debug, Serialize)]
 pub struct Streams {
-    /// One plain stream, MB/s.
+    /// Rate of one plain stream, MB/s.
     pub tcp_mb_s: f64,
-    /// The same bytes over a link of tern's, which nobody has to read from a process nor to write to one.
+    /// Rate of the same bytes over a link of tern, without reading them from a process or writing
+    /// them to one, MB/s.
     pub encrypted_mb_s: f64,
 }
 
 const BLOCK_BYTES: usize = 1 << 20;
-/// What a TLS connection begins with (RFC 8446, 5.1: a record of the handshake).
+/// The first byte of a TLS connection (RFC 8446, 5.1: a record of the handshake).
 const HANDSHAKE: u8 = 0x16;
 
-/// What is streamed; it begins otherwise.
+/// Builds the block that is streamed. Its first byte is another one.
 fn block() -> Vec<u8> {
     (0..BLOCK_BYTES).map(|i| ((i * 31) >> 3) as u8).collect()
 }
 
-/// Streams `bytes` to a sink at `at`, until it has taken all; MB/s.
+/// Streams `bytes` to a sink at `at`, until the sink has taken all. Gives MB/s.
 pub fn plain(at: SocketAddr, bytes: u64) -> Result<f64, Error> {
     let failed = || Error::system(format!("streaming to tern bench sink at {at}"));
     let mut socket = TcpStream::connect(at).map_err(failed())?;
@@ -44,8 +46,8 @@ pub fn plain(at: SocketAddr, bytes: u64) -> Result<f64, Error> {
     Ok(bytes as f64 / start.elapsed().as_secs_f64() / 1e6)
 }
 
-/// The same as [`plain`] over a link to this node.
-fn encrypted(at: SocketAddr, bytes: u64, (node, state): (&str, &Path)) -> Result<f64, Error> {
+/// Streams `bytes` as [`plain`] does, over a link to this node.
+fn encrypted(at: SocketAddr, bytes: u64, node: &str, state: &Path) -> Result<f64, Error> {
     let failed = || Error::system(format!("streaming over a link to tern bench sink at {at}"));
     let named = NodeName::new(node).and_then(|name| identity::server_name(&name));
     let peer = named.map_err(|e| failed()(std::io::Error::other(e)))?;
@@ -63,16 +65,17 @@ fn encrypted(at: SocketAddr, bytes: u64, (node, state): (&str, &Path)) -> Result
     Ok(bytes as f64 / start.elapsed().as_secs_f64() / 1e6)
 }
 
-/// Both, to this node; `state`: where this node's identity is.
-pub fn measure(at: SocketAddr, bytes: u64, to: (&str, &Path)) -> Result<Streams, Error> {
-    Ok(Streams { tcp_mb_s: plain(at, bytes)?, encrypted_mb_s: encrypted(at, bytes, to)? })
+/// Measures both rates to this node. `state` is the directory of this node's identity.
+pub fn measure(at: SocketAddr, bytes: u64, node: &str, state: &Path) -> Result<Streams, Error> {
+    Ok(Streams { tcp_mb_s: plain(at, bytes)?, encrypted_mb_s: encrypted(at, bytes, node, state)? })
 }
 
 fn us(state: &Path) -> Result<Identity, Error> {
     Identity::load(state).map_err(|e| Error::system("reading this node's identity")(std::io::Error::other(e)))
 }
 
-/// Takes and drops what comes, one connection after the other, for ever; or from the first alone, unless standard input ends before it comes.
+/// Receives and drops streams, one connection after the other, for ever; or only one, unless
+/// standard input ends before it comes.
 pub fn sink(at: SocketAddr, once: bool, state: &Path) -> Result<(), Error> {
     let listener = TcpListener::bind(at).map_err(Error::system(format!("listening at {at}")))?;
     let mut block = vec![0; BLOCK_BYTES];
@@ -80,7 +83,7 @@ pub fn sink(at: SocketAddr, once: bool, state: &Path) -> Result<(), Error> {
         let (mut socket, _) = listener.accept().map_err(Error::system("accepting a stream"))?;
         let mut first = [0];
         match socket.peek(&mut first) {
-            // Who breaks off is no error.
+            // A connection that breaks off is no error.
             Ok(1) if first == [HANDSHAKE] => drop(take_frames(socket, &us(state)?, &mut block)),
             _ => while matches!(socket.read(&mut block), Ok(n) if n > 0) {},
         }
@@ -91,7 +94,7 @@ pub fn sink(at: SocketAddr, once: bool, state: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes frames until one says that this was all, which is answered.
+/// Receives frames until one marks the end, which is answered.
 fn take_frames(socket: TcpStream, us: &Identity, block: &mut Vec<u8>) -> Result<(), LinkError> {
     let (sender, mut receiver, _) = link::accept(socket, us.server_config())?;
     while receiver.receive(block)?.kind == Kind::Pages {}
@@ -100,7 +103,8 @@ fn take_frames(socket: TcpStream, us: &Identity, block: &mut Vec<u8>) -> Result<
     receiver.receive(block).map(drop)
 }
 
-/// Waits for a connection; not if whoever wanted it has gone, and standard input with it.
+/// Waits for a connection. Returns false if standard input ends before: the starting process has
+/// gone.
 fn is_called(listener: &TcpListener) -> Result<bool, Error> {
     let input = std::io::stdin();
     loop {

@@ -7,25 +7,25 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// What it is like.
+/// The properties of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Memory that it has written, beside what any program has.
+    /// Memory that it has written, beside what any program has, bytes.
     pub bytes: u64,
     /// Bytes that it writes each second; `None`: as fast as it can.
     pub written: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Descriptors.
+    /// Number of descriptors.
     pub files: u32,
-    /// Descriptors of eventfds beside.
+    /// Number of additional eventfds.
     pub counters: u32,
 }
 
-/// With about 160 KB of dirty memory, half of which the C library's start has written.
+/// A process with about 160 KB of dirty memory, half of which the C library's start has written.
 pub const MINIMAL: Shape = Shape { bytes: 48 << 10, written: Some(0), threads: 1, files: 3, counters: 0 };
 
-/// One, running.
+/// A running process.
 pub struct Victim {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -36,7 +36,7 @@ pub fn compile(dir: &Path) -> Result<PathBuf, Error> {
     compile_with(dir, &[])
 }
 
-/// The same, for nodes that have no libraries.
+/// Compiles the program for nodes that have no libraries.
 pub fn compile_for_any(dir: &Path) -> Result<PathBuf, Error> {
     compile_with(dir, &["-static"])
 }
@@ -56,12 +56,12 @@ fn compile_with(dir: &Path, more: &[&str]) -> Result<PathBuf, Error> {
 }
 
 impl Victim {
-    /// Starts one, and waits until it has its memory, random bytes.
+    /// Starts a process, and waits until its memory is filled with random bytes.
     pub fn start(program: &Path, shape: Shape) -> Result<Victim, Error> {
         Victim::start_filled(program, shape, None)
     }
 
-    /// The same, with what is in this file in its memory, again and again.
+    /// Starts a process whose memory is filled with the content of this file, repeated.
     pub fn start_filled(program: &Path, shape: Shape, with: Option<&Path>) -> Result<Victim, Error> {
         let rate = shape.written.map_or("-1".to_owned(), |r| r.to_string());
         let (threads, files, counters) =
@@ -79,7 +79,7 @@ impl Victim {
         Ok(victim)
     }
 
-    /// Its number.
+    /// Gives its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -96,17 +96,17 @@ impl Victim {
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: a child of ours that was not waited for.
+        // SAFETY: a child of this process that was not waited for.
         unsafe { libc::kill(self.pid() as i32, signal) };
     }
 
-    /// The longest gap that it saw on its clock since this was asked last, microseconds.
+    /// Gives the longest gap on the process' clock since the last call, microseconds.
     pub fn gap_us(&mut self) -> Result<f64, Error> {
         self.signal(libc::SIGUSR1);
         Ok(self.line("")?.parse::<f64>().unwrap_or(f64::NAN) / 1e3)
     }
 
-    /// Moves it.
+    /// Moves the process.
     pub fn relocate(&self, to: &str, more: &[String]) -> Result<Vec<Leg>, Error> {
         let mut command = Command::new(tern()?);
         command.args(["move", &self.pid().to_string(), to, "--json"]).args(more).stdin(Stdio::null());
@@ -119,14 +119,14 @@ impl Victim {
         serde_json::from_slice(&done.stdout).map_err(|e| failed(e.to_string()))
     }
 
-    /// Resident memory at home, bytes.
+    /// Gives the resident memory at home, bytes.
     pub fn resident_bytes(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap_or_default();
         let kib = text.lines().find_map(|l| l.strip_prefix("Rss:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
         kib.unwrap_or(0u64) << 10
     }
 
-    /// Has it look at all its memory, and end.
+    /// Makes the process check all its memory, and end.
     pub fn end(mut self) -> Result<(), Error> {
         self.signal(libc::SIGTERM);
         self.line("whole")?;

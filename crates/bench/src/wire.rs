@@ -1,25 +1,42 @@
-//! What passed between home and room, as the stewards count it.
+//! The traffic between home and room, as the stewards count it.
 
 use ctl::steward::{FromSteward, ToSteward};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Frames and bytes, both ways.
+/// Frames and bytes in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Bytes before encryption.
+    /// Number of bytes before encryption.
     pub bytes: u64,
 }
 
-/// What has passed in each room of this home so far, by its steward's socket. Nothing for who may not ask (the sockets are root's).
+/// Frames and bytes for each repetition of an operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerRepetition {
+    /// Number of frames.
+    pub frames: f64,
+    /// Number of bytes before encryption.
+    pub bytes: f64,
+}
+
+impl Traffic {
+    /// Divides the traffic among repetitions.
+    pub fn over(self, repetitions: f64) -> PerRepetition {
+        PerRepetition { frames: self.frames as f64 / repetitions, bytes: self.bytes as f64 / repetitions }
+    }
+}
+
+/// The traffic of each room of this home so far, by its steward's socket. Empty if the user may not
+/// ask (the sockets are root's).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally(HashMap<PathBuf, Traffic>);
 
 impl Tally {
-    /// What passed since: rooms that there were not then count from their beginning.
+    /// Gives the traffic since `before`. Rooms that did not exist then count from their beginning.
     pub fn since(&self, before: &Tally) -> Traffic {
         self.0.iter().fold(Traffic::default(), |sum, (room, now)| {
             let then = before.0.get(room).copied().unwrap_or_default();
@@ -70,7 +87,7 @@ mod tests {
         Tally(rooms.iter().map(of).collect())
     }
 
-    /// Failed once: the counters of a room that was closed were taken off those of the one after it.
+    /// Has failed: the counters of a closed room were taken off those of the next one.
     #[test]
     fn a_new_room_counts_from_its_beginning() {
         let since = tally(&[("kept", 7), ("new", 3)]).since(&tally(&[("kept", 5), ("closed", 1000)]));

@@ -1,4 +1,4 @@
-//! The nodes that jobs run on, and how fast they are.
+//! The nodes on which jobs run, and their speeds.
 
 use super::{Job, refused};
 use crate::Error;
@@ -8,33 +8,35 @@ use sim::Scenario;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long is waited for all nodes' loads.
+/// The longest wait for the loads of all nodes.
 const LOADS_WITHIN: Duration = Duration::from_secs(60);
-/// Shares may differ so much from what they should be: quotas are whole milliseconds.
+/// The greatest error of a node's share: quotas are whole milliseconds.
 const ROUNDING: f64 = 0.06;
-/// How long the jobs run that tell the nodes' speeds, seconds; for how long they have run before, for what starting one takes is paid by its node for a while;
-/// and rounds of the one that tells how long that is about.
+/// Duration of the jobs that measure the nodes' speeds, seconds; the time that they have run
+/// before, because a node pays for starting a job for a while; and the rounds of the job that tells
+/// how long that is about.
 const TRIED_S: f64 = 6.0;
 const BEFORE_S: f64 = 3.0;
 const TRIED_ROUNDS: u64 = 100_000_000;
 
-/// The cluster as it is.
+/// The nodes of the cluster.
 pub struct Cluster {
     /// Names of the nodes, in the scenario's order.
     pub nodes: Vec<String>,
-    /// Rounds of [`burn`](crate::burn::burn) that a job alone on a node of the scenario's first kind gets in a second.
+    /// Rounds of [`burn`](crate::burn::burn) that a job alone on a node of the scenario's first
+    /// kind gets in a second.
     pub rounds_per_s: f64,
     /// Rounds of [`burn`](crate::burn::burn) in a second of CPU time: how fast the cores are now.
     pub rounds_per_cpu_s: f64,
-    /// Rounds a second of each node, as parts of the first kind's.
+    /// Rounds per second of each node, as shares of the first kind's.
     pub rates: Vec<f64>,
-    /// What part of its node's share of a core a job gets that is alone there.
+    /// The share of a node's part of a core that a job alone on the node gets.
     pub share: f64,
-    /// MiB of a node for one MiB of the scenario's.
+    /// MiB of a node for one MiB of the scenario.
     pub memory: f64,
 }
 
-/// What this tool says to such a question.
+/// Runs a command of this tool, and gives its output.
 pub fn ask(words: &[&str]) -> Result<String, Error> {
     let done = Command::new(tern()?).args(words).output().map_err(Error::system("running tern"))?;
     match done.status.success() {
@@ -47,7 +49,7 @@ pub fn ask(words: &[&str]) -> Result<String, Error> {
     }
 }
 
-/// The other nodes that are alive.
+/// Lists the other nodes that are alive.
 pub fn others() -> Result<Vec<Value>, Error> {
     let nodes: Vec<Value> = serde_json::from_str(&ask(&["nodes", "--json"])?).map_err(|e| refused(e.to_string()))?;
     let mut others: Vec<Value> = nodes.into_iter().filter(|n| n["state"] == "alive" && n["here"] == false).collect();
@@ -57,18 +59,20 @@ pub fn others() -> Result<Vec<Value>, Error> {
     Ok(others)
 }
 
-/// How many nodes are alive, this one included.
+/// Counts the nodes that are alive, this one included.
 pub fn living() -> Result<usize, Error> {
     Ok(others()?.len() + 1)
 }
 
-/// As many other nodes as the scenario has, with shares of a core that are to each other as its speeds are. If jobs hold `memory`, with no more of it than the scenario's: to fill it takes time, of
-/// which the bounds know nothing, and nodes of a lab without limits share one machine's.
+/// Finds as many other nodes as the scenario has, with shares of a core in the proportions of its
+/// speeds. If jobs hold `memory`, the nodes may have no more of it than the scenario's: filling it
+/// takes time that the bounds do not include, and nodes of a lab without limits share one machine's
+/// memory.
 pub fn find(scenario: &Scenario, memory: bool) -> Result<Cluster, Error> {
     let start = Instant::now();
     let others = loop {
         let others = others()?;
-        // Loads of a cluster that has just begun are still on their way.
+        // The loads of a new cluster are still under way.
         if others.iter().all(|n| n["load"].is_object()) || start.elapsed() > LOADS_WITHIN {
             break others;
         }
@@ -106,15 +110,16 @@ pub fn find(scenario: &Scenario, memory: bool) -> Result<Cluster, Error> {
 }
 
 struct Rates {
-    /// Rounds a second that a job gets on each node while every node has one.
+    /// Rounds per second of a job on each node while every node has one.
     rates: Vec<f64>,
     rounds_per_cpu_s: f64,
-    /// What part that is of the nodes' shares: daemons run there, too, and at a pace they take more of it.
+    /// The share of the nodes' parts that jobs get. Daemons run there, too, and at a pace they take
+    /// more of it.
     share: f64,
 }
 
 fn rates(nodes: &[String], wanted: &[f64], unit: f64) -> Result<Rates, Error> {
-    // A room takes long to make where there is a part of a core alone, and is made once.
+    // A room takes long to make with a part of a core, and is made once.
     nodes.iter().try_for_each(|node| ask(&["run", "--on", node, "--", "true"]).map(drop))?;
     let about = Job::run(TRIED_ROUNDS).map_err(Error::system("calibrating"))?.rounds_per_cpu_s();
     let job = |node: &String, speed: f64| -> Result<Job, Error> {
@@ -146,7 +151,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / f64::max(count, 1.0)
 }
 
-/// How such a lab is made.
+/// Gives the command that makes a suitable lab.
 fn lab(speeds: &[f64], memory: bool) -> String {
     const SHARE: f64 = 0.1;
     let fast = speeds.iter().take_while(|s| **s == speeds[0]).count();

@@ -1,4 +1,4 @@
-//! One job: so many rounds of computing, and what they took.
+//! One job: a number of rounds of computing, and the time that they took.
 
 use super::refused;
 use crate::Error;
@@ -7,29 +7,29 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::time::Instant;
 
-/// What so many rounds took.
+/// The measurement of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Job {
     rounds: u64,
-    /// When it began, by CLOCK_MONOTONIC, which is home's wherever it runs.
+    /// Begin, by CLOCK_MONOTONIC, which is home's wherever the job runs.
     began_ns: u64,
-    /// By the clock.
+    /// Wall-clock time of the job.
     ns: u64,
-    /// Of a processor.
+    /// CPU time of the job.
     cpu_ns: u64,
 }
 
-/// Such a clock now.
+/// Reads a clock, in nanoseconds.
 pub fn now_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl Job {
-    /// Computes.
+    /// Computes `rounds` rounds.
     ///
     /// # Errors
-    /// None now.
+    /// None at present.
     pub fn run(rounds: u64) -> std::io::Result<Job> {
         let (start, began_ns, cpu_ns) = (Instant::now(), now_ns(ClockId::Monotonic), now_ns(ClockId::ProcessCPUTime));
         burn(rounds)?;
@@ -37,7 +37,7 @@ impl Job {
         Ok(Job { rounds, began_ns, ns: start.elapsed().as_nanos() as u64, cpu_ns })
     }
 
-    /// The last line of what one printed.
+    /// Parses the last line of a job's output.
     pub fn of_output(printed: &[u8]) -> Result<Job, Error> {
         let text = String::from_utf8_lossy(printed);
         let numbers = text.lines().last().unwrap_or_default().split(' ').map(str::parse);
@@ -49,7 +49,7 @@ impl Job {
         }
     }
 
-    /// All together.
+    /// Adds up the measurements of several jobs.
     pub fn sum(jobs: &[Job]) -> Job {
         let add = |a: Job, b: &Job| Job {
             rounds: a.rounds + b.rounds,
@@ -60,22 +60,22 @@ impl Job {
         jobs.iter().fold(Job::default(), add)
     }
 
-    /// From that time of CLOCK_MONOTONIC until it computed, seconds.
+    /// Gives the time from `since_ns` of CLOCK_MONOTONIC until the job began to compute, seconds.
     pub fn began_s(&self, since_ns: u64) -> f64 {
         self.began_ns.saturating_sub(since_ns) as f64 / 1e9
     }
 
-    /// From that time until it had computed.
+    /// Gives the time from `since_ns` until the job had computed, seconds.
     pub fn ended_s(&self, since_ns: u64) -> f64 {
         self.began_s(since_ns) + self.ns as f64 / 1e9
     }
 
-    /// Rounds a second by the clock.
+    /// Gives rounds per second of wall-clock time.
     pub fn rounds_per_s(&self) -> f64 {
         self.rounds as f64 * 1e9 / self.ns.max(1) as f64
     }
 
-    /// Rounds a second of processor.
+    /// Gives rounds per second of CPU time.
     pub fn rounds_per_cpu_s(&self) -> f64 {
         self.rounds as f64 * 1e9 / self.cpu_ns.max(1) as f64
     }

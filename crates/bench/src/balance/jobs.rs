@@ -1,4 +1,4 @@
-//! One run: all jobs of a workload, and what runs beside them, as real processes.
+//! One run: all jobs of a workload, and the background, as real processes.
 
 use super::Job;
 use super::cluster::{Cluster, ask, others};
@@ -12,42 +12,49 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nodes are asked for their memory so often.
+/// The time between two readings of the nodes' memory.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Rounds of [`burn`] between two looks at the clock.
+/// Rounds of [`burn`] between two readings of the clock.
 const BEAT_ROUNDS: u64 = 100_000;
-/// A job grows to its size in this share of its work.
+/// A job reaches its size in this share of its work.
 const GROWS_IN: u64 = 8;
 const PAGE_BYTES: usize = 4096;
 const MIB: usize = 1 << 20;
 
-/// What a run showed.
+/// The measurement of a run.
 #[derive(Default)]
 pub struct Ran {
-    /// In the scenario's seconds, of cores as fast as they were when they were tried.
+    /// Makespan in the scenario's seconds, for cores of the speed that was measured before the run.
     pub makespan_s: f64,
-    /// How fast the cores were meanwhile, as part of that. Processors do not keep their speed, least of all virtual ones.
+    /// Speed of the cores during the run, as a share of that speed. Processors do not keep their
+    /// speed, least of all virtual ones.
     pub core_speed: f64,
-    /// When each job began to compute after the first was started, in the scenario's seconds; empty if one does not say it.
+    /// Time at which each job began to compute after the first was started, in the scenario's
+    /// seconds; empty if a job does not tell.
     pub begun_s: Vec<f64>,
-    /// From when the last had computed until its end was known, in the scenario's seconds.
+    /// Time from the end of the last job's computation until its end was known, in the scenario's
+    /// seconds.
     pub ending_s: f64,
-    /// That the policy made.
+    /// Number of moves by the policy.
     pub moves: usize,
-    /// Jobs that did not end by themselves.
+    /// Number of jobs that did not end by themselves.
     pub killed: usize,
-    /// The least memory that a node had left, MiB; only if jobs hold any.
+    /// The least free memory of a node, MiB; only if jobs hold memory.
     pub least_free_mib: Option<u64>,
 }
 
+/// The way in which jobs run.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Factor by which jobs are shorter than in the scenario.
+    pub scale: f64,
+    /// Whether jobs hold the scenario's memory.
+    pub memory: bool,
+}
+
 /// Runs all jobs to their ends.
-pub fn run(
-    cluster: &Cluster,
-    work: &Workload,
-    column: Strategy,
-    mode: Option<&str>,
-    (scale, memory): (f64, bool),
-) -> Result<Ran, Error> {
+pub fn run(cluster: &Cluster, work: &Workload, column: Strategy, mode: Option<&str>, how: How) -> Result<Ran, Error> {
+    let How { scale, memory } = how;
     let shipped = if column == Strategy::Opportunity { "opportunity" } else { "rotate" };
     ask(&["policy", "set", if column == Strategy::Static { "moves=off" } else { "moves=on" }, "home=off"])?;
     ask(&["policy", "set", &format!("mode={}", mode.unwrap_or(shipped))])?;
@@ -89,7 +96,8 @@ pub fn run(
 }
 
 impl Ran {
-    /// What jobs say that were started from `start_ns` on (CLOCK_MONOTONIC), the last of which had ended after `last_s`.
+    /// Evaluates the measurements of jobs that were started from `start_ns` on (CLOCK_MONOTONIC).
+    /// The last one had ended after `last_s`.
     fn timed(cluster: &Cluster, jobs: &[Option<Job>], start_ns: u64, last_s: f64, scale: f64) -> Ran {
         let told: Vec<Job> = jobs.iter().flatten().copied().collect();
         let core_speed =
@@ -108,14 +116,14 @@ impl Ran {
     }
 }
 
-/// That the policy has made since its daemon began.
+/// Counts the moves of the policy since its daemon began.
 fn moves() -> Result<usize, Error> {
     let status: serde_json::Value = serde_json::from_str(&ask(&["status", "--json"])?).unwrap_or_default();
     let moved = status["moved"].as_u64().and_then(|n| n.try_into().ok());
     moved.ok_or_else(|| super::refused("tern status does not say how many processes the policy has moved"))
 }
 
-/// A process of the scenario's, begun as the column says.
+/// Builds the command for a process of the scenario, started as the strategy says.
 fn guest(cluster: &Cluster, column: Strategy, number: usize, words: &[&str]) -> Result<Command, Error> {
     let me = me()?;
     let in_turn = &cluster.nodes[number % cluster.nodes.len()];
@@ -132,16 +140,16 @@ fn guest(cluster: &Cluster, column: Strategy, number: usize, words: &[&str]) -> 
     Ok(command)
 }
 
-/// How a job ended.
+/// The end of a job.
 struct End {
     at: Instant,
-    /// By itself.
+    /// Whether the job ended by itself.
     whole: bool,
-    /// What it says, if it says it.
+    /// The measurement of the job, if it reported one.
     job: Option<Job>,
 }
 
-/// Starts it then, and waits for its end.
+/// Starts a command at this time, and waits for its end.
 fn finish(mut command: Command, then: Instant) -> Result<End, Error> {
     std::thread::sleep(then.saturating_duration_since(Instant::now()));
     let ended = command.stderr(Stdio::piped()).spawn().and_then(Child::wait_with_output);
@@ -149,7 +157,7 @@ fn finish(mut command: Command, then: Instant) -> Result<End, Error> {
     Ok(End { at: Instant::now(), whole: ended.status.success(), job: Job::of_output(&ended.stderr).ok() })
 }
 
-/// Looks at all nodes' memory until it is over.
+/// Reads the nodes' memory until the run is over.
 fn least_free(over: &AtomicBool) -> Option<u64> {
     let mut least: Option<u64> = None;
     while !over.load(Ordering::Relaxed) {
@@ -161,7 +169,7 @@ fn least_free(over: &AtomicBool) -> Option<u64> {
     least
 }
 
-/// What runs and pauses until the jobs are over: killed when this is dropped.
+/// Processes that run and pause until the jobs are over. They are killed when this is dropped.
 struct Background(Vec<Child>);
 
 impl Background {
@@ -184,7 +192,8 @@ impl Drop for Background {
     }
 }
 
-/// Runs and pauses in turn for so many milliseconds each, separated by commas, whatever it gets of the processor; then it ends.
+/// Runs and pauses in turn for these milliseconds, separated by commas, whatever CPU time the
+/// process gets; then ends.
 pub fn pulse(beats: &str) -> std::io::Result<f64> {
     let start = Instant::now();
     let mut until = Duration::ZERO;
@@ -200,7 +209,7 @@ pub fn pulse(beats: &str) -> std::io::Result<f64> {
     Ok(start.elapsed().as_nanos() as f64)
 }
 
-/// Computes, and comes to hold so many MiB meanwhile.
+/// Computes, and meanwhile comes to hold this many MiB.
 pub fn hold(mib: u64, rounds: u64) -> std::io::Result<f64> {
     let mut held: Vec<Vec<u8>> = Vec::new();
     let growing = rounds / GROWS_IN;

@@ -1,4 +1,4 @@
-//! Outcomes for people: lines, tables, plots.
+//! Results of runs as lines, tables and plots.
 
 use super::Outcome;
 use sim::{Curve, svg};
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const ORDER: [&str; 5] = ["tern", "static", "refined", "moved", "opportunity"];
 
-/// One run.
+/// Formats one run.
 pub fn line(outcome: &Outcome) -> String {
     let Outcome { jobs, column, seed, makespan_s, core_speed, fluid_s, moves, .. } = outcome;
     let mut line = format!(
@@ -25,10 +25,11 @@ pub fn line(outcome: &Outcome) -> String {
     line
 }
 
-/// What a run took beyond perfect sharing: because jobs began late, while they computed, and until the last one's end was known.
+/// Computes the time of a run beyond perfect sharing: because jobs began late, during their
+/// computation, and until the end of the last one was known.
 fn excess(outcome: &Outcome) -> [f64; 3] {
     let Outcome { makespan_s, fluid_s, begun_fluid_s, ending_s, .. } = *outcome;
-    // Outcomes of earlier versions do not say when jobs began.
+    // Results of earlier versions do not tell when jobs began.
     let begun_fluid_s = if begun_fluid_s > 0.0 { begun_fluid_s } else { fluid_s };
     [begun_fluid_s - fluid_s, makespan_s - ending_s - begun_fluid_s, ending_s]
 }
@@ -53,7 +54,7 @@ fn of<'a>(outcomes: &'a [Outcome], jobs: u32, column: &'a str) -> impl Iterator<
     outcomes.iter().filter(move |o| o.jobs == jobs && o.column == column)
 }
 
-/// Means over the runs, and over the rows.
+/// Formats the means over the runs, and over the rows.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut text =
         format!("{:>5} {:>9} {:>9}  columns: seconds (over perfect sharing, moves)\n", "jobs", "perfect", "by two");
@@ -108,7 +109,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// All columns, and their bounds.
+/// Draws all columns and their bounds.
 pub fn plot(name: &str, outcomes: &[Outcome]) -> String {
     let curve = |name: &str, value: &dyn Fn(u32) -> Option<f64>| Curve {
         name: name.to_owned(),

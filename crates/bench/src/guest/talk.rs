@@ -1,18 +1,18 @@
-//! Two processes that talk.
+//! Operations between two processes that exchange messages.
 
 use super::try_each;
 use std::io::{Read, Result, Write, pipe};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// A byte there and back between parent and child, through two pipes.
+/// Measures a round trip of a byte between parent and child, through two pipes.
 pub fn pipes(n: u64) -> Result<f64> {
     let ((mut there_in, there_out), (back_in, mut back_out)) = (pipe()?, pipe()?);
     let child = child(move || echo(&mut there_in, &mut back_out));
     finish(child, ping(n, back_in, there_out))
 }
 
-/// The same through a pair of sockets.
+/// Measures the same through a pair of sockets.
 pub fn sockets(n: u64) -> Result<f64> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut reader = theirs.try_clone()?;
@@ -21,12 +21,12 @@ pub fn sockets(n: u64) -> Result<f64> {
     finish(child, ping(n, ours.try_clone()?, ours))
 }
 
-/// The same with whoever holds the other ends of standard input and output.
+/// Measures the same with the process at the other ends of standard input and output.
 pub fn with_home(n: u64) -> Result<f64> {
     ping(n, std::io::stdin(), std::io::stdout())
 }
 
-/// Nanoseconds in which a child's bytes come through a pipe.
+/// Measures the nanoseconds in which a child's bytes come through a pipe.
 pub fn stream(mib: u64) -> Result<f64> {
     let (mut reader, mut writer) = pipe()?;
     let child = child(move || {
@@ -53,7 +53,7 @@ fn ping(n: u64, mut from: impl Read, mut to: impl Write) -> Result<f64> {
     })
 }
 
-/// Sends back what comes, until nothing more does.
+/// Sends everything back until the input ends.
 pub fn echo(from: &mut impl Read, to: &mut impl Write) -> Result<()> {
     let mut byte = [0];
     while from.read(&mut byte)? > 0 {
@@ -68,7 +68,7 @@ fn child(work: impl FnOnce() -> Result<()>) -> i32 {
     match unsafe { libc::fork() } {
         0 => {
             let done = work();
-            // SAFETY: ends this process, and nothing of the parent's is run.
+            // SAFETY: ends this process; nothing of the parent's is run.
             unsafe { libc::_exit(i32::from(done.is_err())) }
         }
         pid => pid,
@@ -76,7 +76,8 @@ fn child(work: impl FnOnce() -> Result<()>) -> i32 {
 }
 
 fn finish(child: i32, measured: Result<f64>) -> Result<f64> {
-    // SAFETY: no status is asked for. The child of `pipes` and `sockets` ends by itself only when the parent's ends close: it is ended here.
+    // SAFETY: no status is asked for. The child of `pipes` and `sockets` ends by itself only when
+    // the parent's ends close, so it is ended here.
     unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, std::ptr::null_mut(), 0);

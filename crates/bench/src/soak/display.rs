@@ -1,31 +1,32 @@
-//! How far a soak is, on standard error: one line that is written again and again on a terminal, elsewhere a line now and then.
+//! The progress of a soak on standard error: one line that is overwritten on a terminal; elsewhere
+//! a line now and then.
 
 use super::report::Report;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// How often, on a terminal and elsewhere.
+/// The time between two lines, on a terminal and elsewhere.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
 
-/// Tells how far it is.
+/// Shows the progress.
 pub struct Display {
     terminal: bool,
     told: Option<Instant>,
 }
 
 impl Display {
-    /// On this program's standard error.
+    /// Creates a display on this program's standard error.
     pub fn new() -> Display {
         Display { terminal: std::io::stderr().is_terminal(), told: None }
     }
 
-    /// One of so many programs is run natively now.
+    /// Shows which program runs natively now.
     pub fn natively(&mut self, name: &str, number: usize, all: usize) {
         self.tell(&format!("runs {name} natively ({number} of {all})"));
     }
 
-    /// Tells that `gone` of `all` the time is over, and what runs.
+    /// Shows that `gone` of `all` the time has passed, and what runs.
     pub fn running(&mut self, gone: Duration, all: Duration, running: usize, report: &Report) {
         let minutes = |time: Duration| time.as_secs_f64() / 60.0;
         let (gone, all) = (minutes(gone), minutes(all));
@@ -39,14 +40,14 @@ impl Display {
         }
         self.told = Some(Instant::now());
         match self.terminal {
-            // Back to the start, and clear what a longer line has left (ECMA-48: EL).
+            // Return to the start of the line, and clear the rest of a longer line (ECMA-48: EL).
             true => eprint!("\r{line}\x1b[K"),
             false => eprintln!("tern soak: {line}"),
         }
         let _ = std::io::stderr().flush();
     }
 
-    /// Something else is written next.
+    /// Clears the line before other output.
     pub fn clear(&self) {
         if self.terminal && self.told.is_some() {
             eprint!("\r\x1b[K");

@@ -1,13 +1,13 @@
 //! Programs that work for some seconds and whose output is the same every time.
 
-/// One: run by `bash -c` in an empty directory of its own.
+/// A program, run by `bash -c` in an empty directory of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// For reports.
+    /// Name for reports.
     pub name: &'static str,
-    /// What must be on the PATH.
+    /// Programs that must be on the PATH.
     pub needs: &'static [&'static str],
-    /// What is run.
+    /// The shell script.
     pub script: &'static str,
 }
 
@@ -15,7 +15,7 @@ const fn program(name: &'static str, needs: &'static [&'static str], script: &'s
     Program { name, needs, script }
 }
 
-/// All.
+/// All programs of the soak.
 pub const ALL: &[Program] = &[
     program(
         "python threads",

@@ -1,28 +1,28 @@
-//! What a soak has seen.
+//! The report of a soak.
 
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// It.
+/// The counts and failures of a soak.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How long it went.
+    /// Duration, in seconds.
     pub seconds: f64,
-    /// Moves made, by place.
+    /// Moves made, by destination.
     moves: BTreeMap<String, u64>,
-    /// Moves not made, by reason.
+    /// Refused moves, by reason.
     refused: BTreeMap<String, u64>,
     /// Programs that ended, by name.
     programs: BTreeMap<&'static str, u64>,
-    /// Those of them that were late, and were left alone from then on, by name.
+    /// Programs that were late, and not moved from then on, by name.
     late: BTreeMap<&'static str, u64>,
-    /// What went wrong.
+    /// Descriptions of the failures.
     pub failures: Vec<String>,
 }
 
 impl Report {
-    /// A move was made, or not. One to where the process runs already was no try.
+    /// Counts a move, or a refused one. A move to where the process already runs does not count.
     pub fn moved(&mut self, program: &str, place: &str, result: Result<(), String>) {
         match result {
             Err(why) if why.ends_with(&format!("it runs on {place} already")) || is_home_already(place, &why) => {}
@@ -31,7 +31,8 @@ impl Report {
         }
     }
 
-    /// A program has ended. `history`: what was done to it, told if there is a complaint, or if it was late.
+    /// Counts a program that has ended. `history` tells what was done to it; it is reported with a
+    /// complaint, or if the program was late.
     pub fn program_ended(&mut self, name: &'static str, late: bool, complaint: Option<String>, history: &[String]) {
         *self.programs.entry(name).or_default() += 1;
         if late {
@@ -46,19 +47,19 @@ impl Report {
         }
     }
 
-    /// In a few words: moves, programs, failures.
+    /// Summarises moves, programs and failures.
     pub fn counts(&self) -> String {
         let (moves, refused): (u64, u64) = (self.moves.values().sum(), self.refused.values().sum());
         let (programs, failures): (u64, usize) = (self.programs.values().sum(), self.failures.len());
         format!("{moves} moves, {refused} not made, {programs} programs, {failures} failures")
     }
 
-    /// Something went wrong.
+    /// Tells whether anything failed.
     pub fn has_failures(&self) -> bool {
         !self.failures.is_empty()
     }
 
-    /// For people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "{} in {:.0} s", self.counts(), self.seconds);
@@ -78,7 +79,7 @@ impl Report {
         out
     }
 
-    /// For machines.
+    /// Formats the report as JSON.
     pub fn json(&self, seed: u64) -> String {
         let all = json!({
             "seed": seed, "seconds": self.seconds, "moves": self.moves, "refused": self.refused,
@@ -88,12 +89,13 @@ impl Report {
     }
 }
 
-/// Home goes by its node's name in what is said.
+/// Tells whether a move was refused because the process is at home already. Messages name home by
+/// its node.
 fn is_home_already(place: &str, why: &str) -> bool {
     place == "home" && why.contains(": it runs on ") && why.ends_with(" already")
 }
 
-/// Reasons that differ in numbers and addresses alone are one.
+/// Removes numbers and addresses, so that reasons that differ only in them are counted together.
 fn without_numbers(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(c) = rest.chars().next() {

@@ -1,4 +1,4 @@
-//! The programs that are moved: starting one, finding its processes, and what it said at its end.
+//! The programs that are moved: starting them, finding their processes, and checking their output.
 
 use super::Known;
 use super::programs::Program;
@@ -11,22 +11,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program that takes so many times as long as natively, and [`GRACE`] more, is late: nobody moves it any more.
+/// A program that takes this many times its native time, and [`GRACE`] more, is late: it is not
+/// moved any more.
 const SLOWER_MAX: f64 = 20.0;
 const GRACE: Duration = Duration::from_secs(60);
 
-/// One that has not ended, left alone where it is, when it has taken so many times as long as makes it late, hangs. (A
-/// program whose processes talk to each other is moved between its messages so often that it may be only slow.)
+/// A program that is not moved any more hangs if it takes this many times the time that made it
+/// late. (A program whose processes exchange messages is moved so often between them that it may
+/// only be slow.)
 const LATE_MAX: u32 = 5;
 
-/// What a program said, and how it ended.
+/// The output of a program, and its exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     said: String,
     status: i32,
 }
 
-/// One that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct Victim {
     child: Child,
@@ -36,18 +38,18 @@ pub struct Victim {
     history: Vec<String>,
 }
 
-/// Whether a program is on the PATH.
+/// Tells whether a program is on the PATH.
 pub fn is_there(name: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
 }
 
-/// Runs a program to its end.
+/// Runs a program natively to its end.
 pub fn natively(program: &Program, dir: &Path) -> Result<Outcome, Error> {
     let mut child = spawn(program, dir)?;
     let status = loop {
         match child.try_wait().map_err(Error::system(format!("waiting for {}", program.name)))? {
             Some(status) => break status,
-            // Its outcome is not needed any more.
+            // The outcome is not needed any more.
             None if stop::signal().is_some() => kill(&mut child),
             None => std::thread::sleep(LOOK_EVERY),
         }
@@ -57,7 +59,7 @@ pub fn natively(program: &Program, dir: &Path) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// How often it is looked whether a program that runs natively has ended.
+/// The time between two checks whether a native program has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 fn spawn(program: &Program, dir: &Path) -> Result<Child, Error> {
@@ -81,50 +83,50 @@ fn said(dir: &Path) -> String {
 }
 
 impl Victim {
-    /// Starts one in an empty directory.
+    /// Starts a program in an empty directory.
     pub fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
         let child = spawn(&known.program, dir)?;
         Ok(Victim { child, known: known.clone(), dir: dir.to_owned(), begun: Instant::now(), history: Vec::new() })
     }
 
-    /// For reports.
+    /// Gives the program's name for reports.
     pub fn name(&self) -> &'static str {
         self.known.program.name
     }
 
-    /// Keeps what was done to it, to be told should it fail.
+    /// Notes what was done to the program, for the report of a failure.
     pub fn note(&mut self, deed: &str) {
         self.history.push(format!("{:.3} {deed}", self.begun.elapsed().as_secs_f64()));
     }
 
-    /// What was done to it: seconds since its start, and the deed.
+    /// Gives what was done to the program: seconds since its start, and the deed.
     pub fn history(&self) -> &[String] {
         &self.history
     }
 
-    /// Ends it, and keeps nothing of it.
+    /// Kills the program and removes its files.
     pub fn abandon(mut self) {
         kill(&mut self.child);
         let _ = said(&self.dir);
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 
-    /// It and all its descendants.
+    /// Lists the program's process and all its descendants.
     pub fn family(&self) -> Vec<i32> {
         family(&self.child)
     }
 
-    /// How long it may take before it is late.
+    /// Gives the time after which the program is late.
     fn limit(&self) -> Duration {
         Duration::from_secs_f64(self.known.native_s * SLOWER_MAX) + GRACE
     }
 
-    /// It is left alone.
+    /// Tells whether the program is late.
     pub fn is_late(&self) -> bool {
         self.begun.elapsed() > self.limit()
     }
 
-    /// If it has ended: what is wrong about that, if anything.
+    /// Checks whether the program has ended. Gives what is wrong about its end, if anything.
     pub fn ended(&mut self) -> Option<Option<String>> {
         let status = match self.child.try_wait() {
             Ok(Some(status)) => status,
@@ -160,7 +162,7 @@ impl Drop for Victim {
     }
 }
 
-/// A program and all its descendants.
+/// Lists a child and all its descendants.
 fn family(child: &Child) -> Vec<i32> {
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -178,16 +180,16 @@ fn family(child: &Child) -> Vec<i32> {
     family
 }
 
-/// Ends a program that has not been waited for, and all its descendants.
+/// Kills a program that has not been waited for, and all its descendants.
 fn kill(child: &mut Child) {
     if let Ok(Some(_)) = child.try_wait() {
         return;
     }
     for pid in family(child).into_iter().rev() {
-        // SAFETY: a descendant of ours, or its number.
+        // SAFETY: a descendant of this process, or its former id.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
-    // SAFETY: the group that it leads; whose parents have ended meanwhile are in it, too.
+    // SAFETY: the process group that it leads; descendants whose parents have ended are in it, too.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let _ = child.wait();
 }
@@ -201,7 +203,7 @@ fn parent(pid: i32) -> Option<i32> {
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The name of a process, as ps shows it; empty if it has ended.
+/// Gives the name of a process, as ps shows it; empty if it has ended.
 pub fn comm(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
