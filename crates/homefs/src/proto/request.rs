@@ -42,7 +42,8 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
-/// The thread that asks, by its number in the room; 0 where the kernel asks by itself, or it is not said.
+/// Gives the requesting thread, by its id in the room; 0 if the kernel asks by itself, or does not
+/// tell.
 pub fn asker(bytes: &[u8]) -> u32 {
     Request::parse(bytes).map_or(0, |request| request.header.pid)
 }

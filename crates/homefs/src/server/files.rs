@@ -312,7 +312,8 @@ impl Server {
             wait.enter();
             let mut buf = ReplyBuf::default();
             buf.clear();
-            // Whoever asks waits until there is an answer. What the job has is its own, and gone with it.
+            // The requester waits for an answer, so a panic must give one. The job's own data is
+            // lost.
             let done = catch_unwind(AssertUnwindSafe(|| job(&server, &node, &mut buf)));
             let outcome = done.unwrap_or(Err(Refused(Errno::IO)));
             server.waiting.end(mount, unique);
