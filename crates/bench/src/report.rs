@@ -192,7 +192,7 @@ mod tests {
         "streams":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"share":1.0,"checkpoints":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"still_ms":[1.0,2.0]}"#;
 
     #[test]
-    fn what_was_measured_is_plotted() {
+    fn results_are_plotted() {
         let rows = understand(&format!("[{MEMORY},{PAIRS}]")).unwrap();
         let plots = plots(&rows);
         let names: Vec<&str> = plots.iter().map(|(name, _)| name.as_str()).collect();

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_laid_out_anew_is_sent_again() {
+    fn memory_that_was_mapped_anew_is_sent_again() {
         let found = rest(&[(0, 10)], &[], &[(0, 10)], &[], &[(4, 10)]);
         assert_eq!((found.runs, found.gone), (vec![(0, 4)], vec![]));
     }

@@ -57,7 +57,7 @@ pub fn check_guards(image: &image::Image) -> Result<(), BodyError> {
     match image.process.guards.is_empty() || os::pages::can_guard() {
         true => Ok(()),
         false => {
-            stays("it has guard regions (MADV_GUARD_INSTALL), of which this kernel knows nothing (before Linux 6.13)")
+            stays("it has guard regions (MADV_GUARD_INSTALL), which this kernel does not support (before Linux 6.13)")
         }
     }
 }
@@ -124,7 +124,7 @@ fn carried<N: Fn(&areas::Area) -> Result<File, String>>(
     }
     if let Some(flag) = area.flags.iter().find(|flag| !KNOWN.contains(flag)) {
         let flag = String::from_utf8_lossy(flag);
-        return stays(format!("it has memory of a kind that is not known here (VmFlags {flag}) at {}", at()));
+        return stays(format!("it has memory of an unknown kind (VmFlags {flag}) at {}", at()));
     }
     let content = if area.inode == 0 && !area.name.starts_with(b"/") {
         if area.shared || !(area.name.is_empty() || known_anonymous(&area.name)) {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_by_name() {
+    fn unknown_sections_are_refused_by_name() {
         assert!(reason(area(b"", &[b"ht"])).contains("huge"));
         assert!(reason(area(b"[invented]", &[])).contains("[invented]"));
         assert!(reason(area(b"", &[b"rd", b"zz"])).contains("VmFlags zz"));

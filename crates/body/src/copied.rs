@@ -44,7 +44,7 @@ impl Copied {
         let runs = own_runs(&Own::of(pid)?, areas)?;
         let bytes = runs.iter().map(|run| run.1).sum::<u64>();
         if bytes > bytes_max {
-            return Err(BodyError::Stays("it has too many pages by now to be compared".into()));
+            return Err(BodyError::Stays("its memory has grown too large to be compared".into()));
         }
         let mut copied = vec![0; bytes as usize];
         Memory::of(pid)?.read_runs(&runs, &mut copied)?;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_found() {
+    fn differing_pages_are_found() {
         let pid = std::process::id() as i32;
         let mut memory = vec![7u8; 16 * PAGE];
         let start = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);

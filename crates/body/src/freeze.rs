@@ -52,7 +52,7 @@ fn seize_all(pid: i32, frozen: &mut Frozen) -> Result<(), BodyError> {
             return if frozen.threads.first().is_some_and(|t| t.tid().0 == pid) {
                 Ok(())
             } else {
-                stays("its first thread has ended while others go on")
+                stays("its main thread has ended while other threads run")
             };
         }
         frozen.slept.extend(new.iter().filter_map(|tid| Some((tid.0, os::process::slept(tid.0, may_time_out)?))));
@@ -79,7 +79,7 @@ fn seize(tid: HostTid) -> Result<bool, BodyError> {
         Err(TraceError::Gone) => Ok(false),
         Err(TraceError::Failed(e)) if e.errno() == libc::EPERM => match os::process::tracer(tid.0) {
             Some(tracer) if os::process::is_own(tracer) => {
-                Err(BodyError::Fleeting("it stands still at the moment, for a move of its own or another's".into()))
+                Err(BodyError::Fleeting("it is stopped for a move, of its own or of another process".into()))
             }
             Some(_) => stays("another process (a debugger) traces it"),
             None => Err(e.into()),

@@ -122,7 +122,7 @@ impl Looking {
     }
 
     fn found(self) -> Result<Found, BodyError> {
-        self.found.recv().map_err(|_| BodyError::Stays("nobody looks at its memory".into()))?
+        self.found.recv().map_err(|_| BodyError::Stays("the thread that searches its memory has ended".into()))?
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use crate::pages::PAGE;
 
     #[test]
-    fn what_was_written_is_found_and_read() {
+    fn written_pages_are_found_and_read() {
         let pid = std::process::id() as i32;
         let mut memory = vec![7u8; 16 * PAGE];
         let start = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);

@@ -18,7 +18,7 @@ const COPIED: [&str; 4] = ["pipe:[", "socket:[", "anon_inode:", "/dev/pts/"];
 pub fn buffers(pid: i32) -> Result<Vec<(u64, u64)>, BodyError> {
     let seen = os::waiting::look(&os::process::threads(pid)?);
     if !seen.unseen.is_empty() {
-        return stays("its threads get no processor, so what they read cannot be known: try --how stop");
+        return stays("its threads get no CPU time, so their pending reads cannot be examined: try --how stop");
     }
     let calls = seen.waiting.iter().filter_map(|(_, line)| Call::read(line));
     let found: Ranges = calls.flat_map(|call| of_call(pid, call)).collect();

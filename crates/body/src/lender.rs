@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_says_that_was_called_off_does_not_end_the_next_loan() {
+    fn messages_of_a_cancelled_body_do_not_end_the_next_loan() {
         let lenders = Lenders::default();
         let first = lenders.begin(7, Ranges::default(), Pace::default());
         lenders.end(7);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_says_why() {
+    fn a_lender_that_is_cut_off_says_why() {
         let pid = std::process::id() as i32;
         let (memory, own) = (Memory::of(pid).unwrap(), Own::of(pid).unwrap());
         let end = |tell: &dyn Fn(&Lender)| {
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_use_first_goes_at_once() {
+    fn pages_that_threads_use_first_are_sent_at_once() {
         let mib = 1 << 20;
         let stack = Area { grows_down: true, ..area(8 * mib, 9 * mib) };
         let file = Area { content: Content::File { file: 0, offset: 0 }, ..area(4 * mib, 5 * mib) };

@@ -77,9 +77,7 @@ impl Gathered {
         let memory = self.memory(pid, &link, memories::shown(pid, &link)?, kind)?;
         let is_open = |m: &Made| matches!(m.object, Object::Memory { memory: open, .. } if open == memory);
         if info.flags & libc::O_ACCMODE != libc::O_RDWR || self.objects.made.iter().any(is_open) {
-            return stays(format!(
-                "descriptor {fd} is a file in memory that was opened once more by its name in /proc"
-            ));
+            return stays(format!("descriptor {fd} is a file in memory that was opened again by its name in /proc"));
         }
         Ok(Object::Memory { memory, offset: info.offset })
     }
@@ -145,7 +143,7 @@ impl Gathered {
         let writes = info.flags & libc::O_ACCMODE == libc::O_WRONLY;
         let end = Object::PipeEnd { pipe: pipe as u32, writes };
         if info.flags & libc::O_ACCMODE == libc::O_RDWR || self.objects.made.iter().any(|m| m.object == end) {
-            return stays(format!("descriptor {fd} is a pipe that was opened once more by its name in /proc"));
+            return stays(format!("descriptor {fd} is a pipe that was opened again by its name in /proc"));
         }
         Ok(Some(end))
     }
@@ -188,7 +186,7 @@ fn timer(pid: i32, pidfd: &PidFd, fd: i32) -> Result<Option<Object>, BodyError> 
     };
     match said() {
         Some((_, flags, _)) if flags & CANCEL_ON_SET != 0 => {
-            stays(format!("descriptor {fd} is a timer that tells of changes of the clock (TFD_TIMER_CANCEL_ON_SET)"))
+            stays(format!("descriptor {fd} is a timer that reports changes of the clock (TFD_TIMER_CANCEL_ON_SET)"))
         }
         Some((clock, _, ticks)) => Ok(Some(Object::Timer { clock, setting, ticks })),
         None => Ok(None),
@@ -296,7 +294,7 @@ fn fill(inside: &mut Inside, pipe: &Pipe, writes: i32) -> Result<(), BodyError> 
         let bytes = batch.put(chunk);
         batch.must("filling a pipe", libc::SYS_write, [writes as u64, bytes, chunk.len() as u64, 0, 0, 0]);
         if inside.run(&batch)?.first() != Some(&(chunk.len() as i64)) {
-            return stays("what its pipe holds does not fit a pipe there");
+            return stays("the content of its pipe does not fit a pipe on the other node");
         }
     }
     Ok(())
@@ -369,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says() {
+    fn lines_of_the_kernel_are_parsed() {
         let text = "pos:\t0\nflags:\t02000002\neventfd-count:               1f\neventfd-id: 5\neventfd-semaphore: 1\n";
         assert_eq!(counter(text, Some(false)), Some(Object::Counter { count: 31, semaphore: true }));
         assert_eq!(counter("eventfd-count: 1", None), None);

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_finds_what_was_sent_last() {
+    fn returning_processes_find_the_pages_sent_last() {
         let leftovers = Leftovers::new(PAGES_MAX);
         leftovers.note(7, &[(0x1000, 0x2000), (0x9000, 0x1000)], &[page(1), page(2), page(3)].concat());
         leftovers.note(7, &[(0x2000, 0x1000), (0xa000, 0x1000)], &[page(4), page(0)].concat());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_advance_is_what_there_is() {
+    fn pages_that_arrived_in_advance_count() {
         let leftovers = Leftovers::new(PAGES_MAX);
         leftovers.note(7, &[(0x1000, 0x2000)], &[page(1), page(2)].concat());
         let mut left = leftovers.claim(7).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_first_makes_room() {
+    fn pages_of_processes_that_left_first_make_room() {
         let leftovers = Leftovers::new(4);
         let note = |pid, at: u64, pages: u64| {
             leftovers.note(pid, &[(at * 4096, pages * 4096)], &vec![1; pages as usize * PAGE]);

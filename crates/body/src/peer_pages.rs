@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_there_is_not_sent() {
+    fn pages_that_the_peer_has_are_not_sent() {
         let mut stocked = Stocked::default();
         let runs = [(0x1000, 0x3000), (0x9000, 0x1000)];
         let bytes = [page(1), page(2), page(3), page(4)].concat();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_in_advance_counts_until_it_is_recalled() {
+    fn pages_sent_in_advance_count_until_they_are_recalled() {
         let mut stocked = Stocked::default();
         stocked.add([(0x1000, page_hash(&page(1)))]);
         let runs = [(0x1000, 0x3000)];
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_bounded() {
+    fn listed_pages_are_bounded() {
         let mut stocked = Stocked::default();
         stocked.add((0..2 * KNOWN_MAX as u64).map(|n| (n * 4096, [0; 16])));
         assert_eq!(stocked.hashes.len(), KNOWN_MAX);

@@ -166,7 +166,7 @@ pub fn undisturbed(stopped: &Stopped) -> Result<(), BodyError> {
         return stays(OTHER_CODE);
     }
     match stopped.dispatches_calls()? {
-        true => stays("its system calls are handed to itself (PR_SET_SYSCALL_USER_DISPATCH)"),
+        true => stays("it intercepts its own system calls (PR_SET_SYSCALL_USER_DISPATCH)"),
         false => Ok(()),
     }
 }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kernel_does_not_tell_is_taken_to_be_all_that_it_offers() {
+    fn unknown_registrations_count_as_all_that_the_kernel_offers() {
         const EINVAL: i64 = -22;
         assert_eq!(barriers(0b1_0000, 0x3ff), 0b1_0000);
         assert_eq!(barriers(0, 0x3ff), 0);

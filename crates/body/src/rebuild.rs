@@ -104,7 +104,7 @@ pub fn map_memory(
     let kept = all_kept(inside, &[kept, &changes.kept].concat())?;
     let clash = |a: &Area| kept.iter().any(|(start, end)| a.start < *end && *start < a.end);
     if let Some(area) = changes.fresh.iter().find(|a| clash(a)) {
-        return stays(format!("its memory at {:#x} lies where tern's own must be", area.start));
+        return stays(format!("its memory at {:#x} lies where tern needs memory of its own", area.start));
     }
     let mut batch = inside.batch();
     unmap(&mut batch, &kept);

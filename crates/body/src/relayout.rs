@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_comes_anew() {
+    fn differing_areas_are_mapped_anew() {
         let read_only = Area { protection: 1, ..area(0x1000, 0x3000) };
         let found = changes(&[area(0x1000, 0x3000)], &[read_only]);
         assert_eq!((found.gone, found.fresh, found.kept), (vec![(0x1000, 0x3000)], vec![read_only], vec![]));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_a_tracer_because_of_us_asks_again() {
+    fn programs_refused_a_tracer_because_of_us_ask_again() {
         // A call of ptrace(2), PTRACE_TRACEME.
         let asks = user_regs_struct { rdi: 0, ..stopped(101, -1) };
         assert_eq!(rewind(&asks, SLEPT, |_| None).registers.rax as i64, ERESTARTNOINTR);

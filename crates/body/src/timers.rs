@@ -128,7 +128,7 @@ fn count(inside: &mut Inside, timer: &Timer) -> Result<(), BodyError> {
             break;
         }
     }
-    stays(format!("it has POSIX timer {}, a number that this kernel gives no more", timer.id))
+    stays(format!("it has POSIX timer {}, an id that this kernel cannot assign", timer.id))
 }
 
 fn create(batch: &mut Batch, timer: &Timer, id: u64) {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says() {
+    fn lines_of_the_kernel_are_parsed() {
         let found = timer(" 60\nsignal: 14/00007fff8c07e038\nnotify: signal/tid.2634\nClockID: 1\n").unwrap();
         let value = 0x7fff_8c07_e038;
         let wanted = Timer { id: 60, clock: 1, signal: 14, value, notify: 4, tid: 2634, setting: [0; 4] };

@@ -30,10 +30,12 @@ pub fn watched(pid: i32, epoll: i32) -> Result<Vec<Watched>, BodyError> {
     let mut watched = Vec::new();
     for line in text.lines().filter(|l| l.starts_with("tfd:")) {
         let Some(one) = watched_line(line) else {
-            return stays(format!("descriptor {epoll} is an epoll instance of which the kernel says {line:?}"));
+            return stays(format!(
+                "descriptor {epoll} is an epoll instance with an unknown line in its fdinfo: {line:?}"
+            ));
         };
         if !os::objects::watches_open_file(pid, epoll, one.fd) {
-            return stays(format!("epoll instance {epoll} watches a file that was descriptor {}, and is not", one.fd));
+            return stays(format!("epoll instance {epoll} watches a file that is no longer descriptor {}", one.fd));
         }
         watched.push(one);
     }
@@ -229,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says() {
+    fn lines_of_the_kernel_are_parsed() {
         let line = "tfd:        5 events: 80000019 data: ffffffff00000007  pos:0 ino:61af sdev:7";
         let watched = Watched { fd: 5, events: 0x8000_0019, data: 0xffff_ffff_0000_0007, told: false };
         assert_eq!(watched_line(line), Some(watched));

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_plain_is_taken_and_what_is_not_is_asked() {
+    fn a_single_address_is_taken_and_several_are_asked_for() {
         let own = |ip: [u8; 4], interface: &str| Own { ip: ip.into(), interface: interface.into(), is_virtual: false };
         let all = [own([10, 0, 0, 5], "eth0"), own([192, 168, 1, 7], "wlan0")];
         let plain = find(&Reach::Plain([10, 0, 0, 5].into())).unwrap();

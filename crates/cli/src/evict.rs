@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_tried_once_more_and_ended_only_if_that_is_wanted() {
+    fn guests_that_stay_are_tried_once_more_and_ended_on_request_only() {
         let stays = Leaving::Stays { why: "it is busy".into() };
         for (kill, wanted) in [
             (false, vec![Insist::No, Insist::No, Insist::Again]),

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn inconsistent_images_are_refused() {
         let bad = |change: fn(&mut Image)| {
             let mut image = image();
             change(&mut image);

@@ -166,7 +166,7 @@ mod tests {
     /// Has failed: the hub of an `up` that was killed was complete just when its end waited for it,
     /// and reported "already up".
     #[test]
-    fn what_comes_up_meanwhile_ends() {
+    fn labs_that_come_up_meanwhile_end() {
         if !rustix::process::geteuid().is_root() {
             return;
         }

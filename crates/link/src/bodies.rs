@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_handed_on_comes_back() {
+    fn memory_of_dropped_bodies_is_reused() {
         let bodies = Bodies::default();
         let mut received = vec![7; 1000];
         let at = received.as_ptr();

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_in_parts_is_opened_whole() {
+    fn parts_are_sealed_and_opened_as_a_whole() {
         let (mut seal, mut open) = pair();
         for sizes in [&[0, 1][..], &[PLAIN_BYTES_MAX - 3], &[PLAIN_BYTES_MAX - 2, 0, 1], &[100_000, 5, 40_000, 0]] {
             let parts: Vec<Vec<u8>> = sizes.iter().map(|n| bytes(*n)).collect();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn malformed_records_are_refused() {
         assert_eq!(Open::whole_bytes(&[23, 3, 3, 0]).unwrap(), None);
         assert_eq!(Open::whole_bytes(&[23, 3, 3, 0x41, 0]).unwrap(), Some(RECORD_BYTES_MAX));
         Open::whole_bytes(&[23, 3, 3, 0x41, 1]).unwrap_err();

@@ -18,7 +18,7 @@ fn pair() -> (Sender, Receiver) {
 }
 
 #[test]
-fn what_packs_is_packed_and_comes_whole() {
+fn compressible_frames_are_compressed_and_arrive_whole() {
     let (sender, mut receiver) = pair();
     let text: Vec<u8> = (0..100_000u32).flat_map(|n| (n / 100).to_le_bytes()).collect();
     let mut bulk = Bulk::new(strategy::Pace { rate: Some(10_000_000), ..Default::default() });
@@ -35,7 +35,7 @@ fn what_packs_is_packed_and_comes_whole() {
 }
 
 #[test]
-fn what_only_looks_packed_is_refused() {
+fn malformed_compressed_frames_are_refused() {
     let packed_of = |bytes: &[u8]| zstd::bulk::compress(bytes, -1).unwrap();
     let zeros = packed_of(&[0; 8 << 20]);
     let bad = [

@@ -116,7 +116,7 @@ fn no_more_is_waited_for_than_comes() {
 /// A call that waits in the kernel has already taken bytes. (Has failed with SO_RCVLOWAT: the
 /// kernel only woke the call when as much again had arrived.)
 #[test]
-fn what_was_taken_already_is_not_waited_for() {
+fn bytes_already_taken_are_not_waited_for() {
     const FIRST_BYTES: usize = 56 << 10;
     let dir = tempfile::tempdir().unwrap();
     let node = node(&dir);

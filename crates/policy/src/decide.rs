@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_most_goes_to_who_had_most() {
+    fn the_least_lagging_process_rotates_to_the_least_lagging_node() {
         let (mut behind, ahead) = (process(1), process(2));
         behind.lag_ms = 6000;
         let mut all = inputs(vec![behind, ahead], vec![node(2, 1.0)]);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_be_sent_back_for_balance_does_not_rotate() {
+    fn processes_that_balance_would_send_back_do_not_rotate() {
         let mut ahead = process(1);
         ahead.lag_ms = -5000;
         let mut all = inputs(vec![ahead, process(2), process(3)], vec![NodeView { lag_ms: -6000, ..node(2, 3.0) }]);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_slow_place_and_who_has_a_fast_one_change_places() {
+    fn processes_on_slow_and_fast_nodes_change_places() {
         let slow = |lag_ms| NodeView { speed_milli: 333, lag_ms, ..node(2, 1.0) };
         let mut all = inputs(vec![process(1), process(2)], vec![slow(7000)]);
         assert_eq!(moved(&all), None, "the one there has not missed enough for what the change costs");
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_gets_does_not_depend_on_whether_one_is_there() {
+    fn the_mean_rate_does_not_depend_on_being_there() {
         let part = |load| NodeView { cores_milli: 80, ..node(2, load) };
         for load in [0.0, 0.01, 0.5, 1.0] {
             let rate = mean_rate([part(load), part(load / 2.0)].iter().map(|node| (node, load)));

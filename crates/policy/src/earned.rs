@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_half_has_a_slower_node() {
+    fn guests_that_get_half_have_a_slower_node() {
         assert_eq!(after(100, |_| 500.0).corrected(1000), 625);
         assert!((5..9).contains(&(1..100).find(|n| after(*n, |_| 300.0).corrected(1000) < 800).unwrap()));
         let mut shared = Earned::default();

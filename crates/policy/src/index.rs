@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_lags() {
+    fn waiting_processes_lag() {
         let (mut half, mut full) = (Lag::default(), Lag::default());
         let all = Mean { lag_ms: 2500.0, rate: 0.75 };
         for _ in 0..10 {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pauses_neither_misses_nor_gains() {
+    fn pausing_processes_neither_miss_nor_gain() {
         // On nodes of a tenth of a core each process gets a tenth.
         let (mut runs, mut pauses) = (Lag::default(), Lag::default());
         for second in 0..60 {

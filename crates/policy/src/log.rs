@@ -128,7 +128,7 @@ mod tests {
     use crate::{Mover, NodeView, ProcessView, Settings};
 
     #[test]
-    fn what_was_logged_is_decided_again() {
+    fn logged_decisions_are_made_again() {
         let node = |id, load_milli| NodeView {
             id,
             load_milli,

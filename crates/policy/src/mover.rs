@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_is_not_ordered_again_and_who_refused_is_left_alone() {
+    fn moving_processes_and_refusing_nodes_are_left_alone() {
         let mut mover = Mover::new(Settings::default());
         let consider = |mover: &mut Mover, now_ms| {
             mover.consider(now_ms, node(1, 3000), vec![process(1), process(2), process(3)], [node(2, 0)].into_iter())
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_with_forged_numbers_does_not_shut_the_node() {
+    fn forged_requests_do_not_shut_the_node() {
         let mut mover = Mover::new(Settings::default());
         let forged = ProcessView { demand_milli: u32::MAX, age_ms: u64::MAX, resident_ms: u64::MAX, ..process(1) };
         for (number, cause) in [Cause::Evict, Cause::Usher, Cause::Balance, Cause::Exchange].into_iter().enumerate() {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_not_given_twice() {
+    fn reserved_memory_is_not_given_twice() {
         let mut mover = Mover::new(Settings::default());
         let wanted = |process, memory_mib| Reservation { from: 1, process, memory_mib, force: false };
         assert_eq!(mover.reserve(0, node(2, 0), wanted(1, 841), 1000), Err(840), "60 of 1000 stay its own");

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_trusted_unasked() {
+    fn no_node_is_trusted_by_default() {
         assert_eq!(RootOn::default(), RootOn::None);
         assert!(!RootOn::None.includes("n2") && RootOn::All.includes("n2"));
         let two: RootOn = "n3,n2".parse().unwrap();

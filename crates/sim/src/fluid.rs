@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_has_the_share_that_it_had() {
+    fn the_background_keeps_its_share() {
         let text = "name = \"t\"\nlimit_s = 9000\n[[nodes]]\ncount = 1\n[[jobs]]\ncount = 1\nwork = { fixed = 30.0 }\n\
                     [[background]]\ncount = 1\nrun_s = 1e7\npause_s = 1.0\n";
         let scenario = Scenario::parse(text).unwrap();

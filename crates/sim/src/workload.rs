@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_begins_late_ends_late() {
+    fn jobs_that_begin_late_end_late() {
         let table1 = Scenario::parse(include_str!("../../../scenarios/table1.toml")).unwrap();
         let as_begun = |begun_s: &[f64]| fluid_as_begun_s(&table1.with_jobs(16), 1, begun_s);
         assert!((as_begun(&[0.0; 16]) - 300.0).abs() < 1e-6, "{}", as_begun(&[0.0; 16]));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_does_so_until_the_limit() {
+    fn the_background_runs_until_the_limit() {
         let text = include_str!("../../../scenarios/fig3.toml");
         let scenario = Scenario::parse(text).unwrap();
         let found = workload(&scenario, 3);

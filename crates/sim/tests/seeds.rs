@@ -58,7 +58,7 @@ fn seventeen_on_sixteen_come_near_the_fluid_bound() {
 }
 
 #[test]
-fn what_is_even_stays_on_parts_of_cores_too() {
+fn even_loads_stay_on_parts_of_cores_too() {
     let mut table1 = Scenario::parse(include_str!("../../../scenarios/table1.toml")).unwrap().with_jobs(48);
     table1.nodes[0].cores = 0.08;
     table1.jobs[0].work = Work::Fixed(300.0 * 0.08);
@@ -93,7 +93,7 @@ fn places_that_go_from_hand_to_hand_are_found() {
 }
 
 #[test]
-fn what_pauses_has_its_share_and_parts_of_cores_change_little() {
+fn pausing_processes_have_their_share_and_parts_of_cores_change_little() {
     let mut fig3 = Scenario::parse(include_str!("../../../scenarios/fig3.toml")).unwrap();
     (fig3.runs, fig3.rows, fig3.columns) = (4, vec![16, 20, 36], sim::Columns(vec![Strategy::Tern]));
     let mut of_parts = fig3.clone();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_not_missed() {
+    fn arrived_pages_are_not_missing() {
         let mut absent = absent();
         assert_eq!((absent.source(150), absent.source(250)), (Some(150), None));
         assert_eq!(absent.places((150, 350)).len(), 2);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_at_the_new_place_is_gone() {
+    fn pages_at_the_new_place_are_gone() {
         let mut absent = absent();
         absent.move_to((300, 350), 120);
         assert_eq!((absent.source(119), absent.source(120), absent.source(170)), (Some(119), Some(300), Some(170)));

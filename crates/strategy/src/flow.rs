@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wished_to_go_at_once_does_within_bounds() {
+    fn wanted_batch_sizes_are_kept_within_bounds() {
         let wished = |bytes| Flow::new(Pace { buffer_bytes: Some(bytes), ..Pace::default() }).batch_bytes();
         assert_eq!([1024, 4096, 65536, 1 << 20].map(wished), [1024, 4096, 65536, 1 << 20]);
         assert_eq!([0, 1, 3500, 5000, (1 << 20) + 1, u64::MAX].map(wished), [1024, 1024, 3072, 4096, 1 << 20, 1 << 20]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_unsent_is_gone_soon() {
+    fn unsent_bytes_are_sent_soon() {
         assert_eq!(Flow::new(Pace::default()).unsent_bytes(), 256 << 10);
         for (link, unsent) in [(3000.0, 2 << 20), (800.0, 1 << 20), (125.0, 256 << 10), (0.1, 256 << 10)] {
             let mut flow = Flow::new(Pace::default());
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_at_once_takes_no_longer_than_others_may_wait() {
+    fn batches_take_no_longer_than_other_frames_may_wait() {
         for (link, least, most) in
             [(3000.0, 512 << 10, 512 << 10), (12.5, 64 << 10, 128 << 10), (0.1, 32 << 10, 32 << 10)]
         {

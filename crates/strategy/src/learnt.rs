@@ -158,7 +158,7 @@ mod tests {
     /// The moves take 5 ms and more for each thread and send 150 bytes per microsecond, in sizes
     /// that vary widely.
     #[test]
-    fn what_moves_take_is_learnt() {
+    fn costs_of_moves_are_learnt() {
         let mut experience = Experience::default();
         let takes = |parts: Parts, bytes: u64| (3.0 * parts.work_us()) as u64 + bytes / 150;
         for n in 0..60u64 {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_one_process_longer_is_expected_of_it_alone() {
+    fn deviations_of_one_process_count_for_it_alone() {
         let mut experience = Experience::default();
         let (slow, other) = ((7, 1), (8, 1));
         for n in 0..20 {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_nothing_needs_one_round() {
+    fn idle_processes_need_one_round() {
         assert_eq!(simulate(1024 * MIB, 0.0, 500.0, 100_000), (1, Next::Freeze, 0));
     }
 
@@ -171,7 +171,7 @@ mod tests {
     /// Has failed once: a round of pages that the destination mostly had looked like a link that
     /// carries nothing.
     #[test]
-    fn what_need_not_be_sent_says_nothing_of_the_link() {
+    fn known_pages_tell_nothing_about_the_link() {
         let mut rounds = Rounds::new(64 * MIB, 20_000, Costs::default());
         rounds.sent(40 << 10, 50_000);
         assert_eq!(rounds.next(30 << 10), Next::Freeze);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_faster_than_the_link_is_not_followed_for_ever() {
+    fn fast_writers_are_not_followed_for_ever() {
         let (rounds, end, _) = simulate(1024 * MIB, 1000.0, 500.0, 20_000);
         assert_eq!((rounds, end), (2, Next::Outrun));
     }
@@ -189,7 +189,7 @@ mod tests {
     /// Each round leaves a little less, so that the rest would fit the bound only after many
     /// rounds.
     #[test]
-    fn who_writes_nearly_as_fast_as_the_link_costs_three_times_its_memory() {
+    fn nearly_as_fast_writers_cost_three_times_their_memory() {
         let (rounds, end, left) = simulate(64 * MIB, 11.0, 12.5, 50_000);
         assert_eq!((rounds, end), (3, Next::Outrun));
         assert!(left < 50 * MIB, "{left} bytes");

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_wrong_is_refused() {
+    fn commands_that_break_ownership_are_refused() {
         let mut out = Protocol::new(Side::Home);
         assert_eq!(out.tell(Told::Recall), Err(Disorder(Told::Recall)));
         out.tell(Told::Resume).unwrap();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_for_nothing_must_end_first() {
+    fn a_cancelled_transfer_must_end_first() {
         let mut home = Protocol::new(Side::Room);
         home.tell(Told::Recall).unwrap();
         home.tell(Told::Resume).unwrap();

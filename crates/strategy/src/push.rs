@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_at_once_is_bounded_and_nothing_of_a_request_is_lost() {
+    fn batches_are_bounded_and_requests_are_served_completely() {
         for (wished, most) in [(0, PAGE), (16 << 10, 16 << 10), (u64::MAX, MIB)] {
             let pace = Pace { buffer_bytes: Some(wished), ..Pace::default() };
             let mut push = Push::new([(0, 8 * MIB)].into_iter().collect(), pace);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_sent() {
+    fn absent_pages_are_not_sent() {
         let mut push = push(1);
         // The page that was requested meanwhile has been sent.
         push.ask((0, PAGE));

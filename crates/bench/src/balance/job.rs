@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_understood() {
+    fn printed_results_are_parsed() {
         let job = Job { rounds: 10, began_ns: 5_000_000_000, ns: 4_000_000_000, cpu_ns: 1_000_000_000 };
         assert_eq!(Job::of_output(format!("a word\n{job}\n").as_bytes()).unwrap(), job);
         assert_eq!((Job::sum(&[job, job]).rounds_per_s(), job.rounds_per_cpu_s()), (2.5, 10.0));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_or_is_locked_is_closed_at_home() {
+    fn changed_or_locked_files_are_closed_at_home() {
         let (mut files, now) = (Files::default(), Instant::now());
         opened_and_closed(&mut files, FILE, 3, now);
         files.opened(FILE, 4);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_hold_an_invalidation_up_overtakes_it() {
+    fn replies_that_block_an_invalidation_overtake_it() {
         assert!(!pending(What::Content { within: 0 }).must_wait(0, READ, 1, b""));
         assert!(!pending(entry()).must_wait(0, STAT, 1, b""));
         assert!(!pending(What::Attr { within: 8 }).must_wait(0, OTHER, 1, b""));

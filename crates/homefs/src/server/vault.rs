@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_vault_takes_no_number_here() {
+    fn files_in_a_vault_take_no_descriptor_here() {
         let vaults = Vaults::new(1000);
         let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         let _first = vaults.keep(open().as_fd()).unwrap();

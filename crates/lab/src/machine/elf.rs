@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_loaded_is_kept() {
+    fn loaded_parts_are_kept() {
         let own = std::fs::read("/proc/self/exe").unwrap();
         let part = loaded(&own).unwrap();
         assert!(part.len() < own.len());
