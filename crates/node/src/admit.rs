@@ -10,7 +10,8 @@ use crate::Error;
 use crate::daemon::Daemon;
 use crate::members::Taken;
 
-/// Checks everything before the invitation is used up: who asks for a name that is taken may ask again.
+/// Checks everything before the invitation is used up: who asks for a name that is taken may ask
+/// again.
 pub(crate) fn admit(daemon: &Arc<Daemon>, request: &JoinRequest) -> Result<JoinAnswer, Error> {
     let (identity, now) = (&daemon.identity, SystemTime::now());
     let invitations = identity.invitations()?;

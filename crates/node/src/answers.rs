@@ -12,6 +12,7 @@ use identity::{Grant, Invitations, Token};
 use packet::Peer;
 
 use crate::daemon::Daemon;
+use crate::moving::Tool;
 use crate::why::why;
 use crate::{Error, evict, hosted, leave, log, moving, pair, policy_answers, rooms};
 
@@ -33,7 +34,7 @@ pub(crate) fn answer(
         Request::Ps => Ok(ps(daemon, peer)),
         Request::Why { pid, to } => why(daemon, peer, pid, to),
         Request::Move { pid, to, wish } => {
-            Ok(Answer::Moved { legs: moving::relocate(daemon, (peer, tool), pid, to.as_deref(), wish)? })
+            Ok(Answer::Moved { legs: moving::relocate(daemon, Tool { peer, socket: tool }, pid, to.as_deref(), wish)? })
         }
         Request::Doctor { node } => Ok(Answer::Findings(daemon.runtime.block_on(pair::examine(daemon, &node))?)),
         Request::Invite { valid_s, count, authority, loopback } => {

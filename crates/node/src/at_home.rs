@@ -1,4 +1,5 @@
-//! Processes that run on this node, their home, and that the policy may send away: what it had placed elsewhere and has come back, and what belongs to users who have opted in.
+//! Processes that run on this node, their home, and that the policy may send away: what it had
+//! placed elsewhere and has come back, and what belongs to users who have opted in.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,14 +1,16 @@
-//! Moves running processes of this home as the policy says, if its owner has set `moves=on`; and judges what others want to move here.
+//! Moves running processes of this home as the policy says, if its owner has set `moves=on`; and
+//! judges what others want to move here.
 //!
-//! The home decides for its own: it alone knows how each of its processes gets on, wherever they are. The target has the last word.
+//! The home decides for its own: it alone knows how each of its processes gets on, wherever they
+//! are. The target has the last word.
 
 pub(crate) mod admission;
-pub(crate) mod earned;
+pub(crate) mod effective_speed;
+mod foreign_load;
+mod freeze_estimate;
 pub(crate) mod ledger;
 mod memory;
 mod orders;
-mod standing;
-mod took;
 mod tracked;
 
 use std::collections::{HashMap, HashSet};
@@ -16,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ::policy::{Earned, Entry, Mean, Mover, NodeView, ProcessView, RootOn, Settings, Verdict, mean_rate};
+use ::policy::{EffectiveSpeed, Entry, Mean, Mover, NodeView, ProcessView, RootOn, Settings, Verdict, mean_rate};
 use ctl::steward::Guest;
 
+use self::foreign_load::{Demands, ForeignLoad};
+use self::freeze_estimate::FreezeEstimate;
 use self::orders::{Done, Orders};
-use self::standing::{Demands, Standing};
-use self::took::Took;
-use self::tracked::Tracked;
+use self::tracked::{Others, Tracked};
 use crate::daemon::Daemon;
 use crate::{Error, at_home, choices, rooms};
 
@@ -50,13 +52,13 @@ pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
 struct Rounds {
     daemon: Arc<Daemon>,
     tracked: HashMap<i32, Tracked>,
-    standing: Standing,
+    foreign_load: ForeignLoad,
     /// When loads were corrected last.
     corrected: Instant,
     /// What each node that hosts some of them remembers, as if it decided itself.
     movers: HashMap<u64, Mover>,
     orders: Orders,
-    took: Took,
+    freeze: FreezeEstimate,
     /// What all of them have missed and get, as of the last round.
     mean: Mean,
 }
@@ -73,11 +75,11 @@ impl Rounds {
     fn new(daemon: Arc<Daemon>) -> Rounds {
         Rounds {
             tracked: HashMap::new(),
-            standing: Standing::new(daemon.options.pace),
+            foreign_load: ForeignLoad::new(daemon.options.pace),
             corrected: Instant::now(),
             movers: HashMap::new(),
             orders: Orders::new(Arc::clone(&daemon)),
-            took: Took::default(),
+            freeze: FreezeEstimate::default(),
             mean: Mean::default(),
             daemon,
         }
@@ -100,7 +102,7 @@ impl Rounds {
         }
         let of_owner = self.daemon.policy.settings();
         if !of_owner.moves {
-            self.daemon.balance.earned.retain(|_| false);
+            self.daemon.balance.speeds.retain(|_| false);
             return self.tracked.clear();
         }
         // Whether guests are taken here says nothing about where this home's processes may be.
@@ -165,7 +167,7 @@ impl Rounds {
         let now = Instant::now();
         // Between two places a process is on no list.
         self.tracked.retain(|pid, tracked| tracked.going.is_some() || away.contains_key(pid));
-        let scale_ms = f64::from(settings.params.lag_scale_ms);
+        let others = Others { mean: self.mean, scale_ms: f64::from(settings.params.lag_scale_ms) };
         let home = self.daemon.me().id;
         for (pid, (node, guest)) in away {
             let speed = nodes.get(node).map_or(1.0, |n| f64::from(n.speed_milli) / 1e3);
@@ -177,29 +179,30 @@ impl Rounds {
             if tracked.node != *node && tracked.going.is_none() {
                 tracked.has_moved(*node, now);
             }
-            tracked.look(guest, speed, (self.mean, scale_ms), f64::from(self.daemon.options.pace), now);
+            tracked.look(guest, speed, others, f64::from(self.daemon.options.pace), now);
         }
     }
 
-    /// Loads are what others want by the newest readings, and what this home's own processes want by where they are or will be. Speeds are what these get there.
+    /// Loads are what others want by the newest readings, and what this home's own processes want
+    /// by where they are or will be. Speeds are what these get there.
     fn correct(&mut self, nodes: &mut HashMap<u64, NodeView>) {
         let now = Instant::now();
         let (present, expected) = (self.demands(|t| t.node), self.demands(Tracked::expected));
-        self.standing.note(now, present.clone());
+        self.foreign_load.note(now, present.clone());
         let pace = self.daemon.options.pace.max(1);
         let read = |node: &NodeView| now.checked_sub(Duration::from_millis(node.age_ms.into()) / pace).unwrap_or(now);
         memory::correct(nodes, self.tracked.values().filter_map(memory::Passage::of), pace, read);
-        let earned = &self.daemon.balance.earned;
-        earned.retain(|id| nodes.contains_key(&id));
+        let speeds = &self.daemon.balance.speeds;
+        speeds.retain(|id| nodes.contains_key(&id));
         let elapsed_ms = now.duration_since(self.corrected).as_secs_f64() * 1e3 * f64::from(pace);
         self.corrected = now;
         for (id, node) in nodes {
-            let of_others_milli = self.standing.of_others_milli(*id, node.load_milli, read(node));
+            let of_others_milli = self.foreign_load.of_others_milli(*id, node.load_milli, read(node));
             node.load_milli = of_others_milli.saturating_add(present.get(id).copied().unwrap_or(0));
             let resident_ms = |t: &Tracked| self.daemon.policy_ms(now.duration_since(t.came));
-            let tells = |t: &&Tracked| t.going.is_none() && Earned::counts(t.demand_milli(), resident_ms(t));
-            earned.note(node, elapsed_ms, self.tracked.values().filter(|t| t.node == *id).filter(tells));
-            node.speed_milli = earned.corrected(*id, node.speed_milli);
+            let tells = |t: &&Tracked| t.going.is_none() && EffectiveSpeed::counts(t.demand_milli(), resident_ms(t));
+            speeds.note(node, elapsed_ms, self.tracked.values().filter(|t| t.node == *id).filter(tells));
+            node.speed_milli = speeds.corrected(*id, node.speed_milli);
             node.load_milli = of_others_milli.saturating_add(expected.get(id).copied().unwrap_or(0));
         }
     }
@@ -233,8 +236,8 @@ impl Rounds {
         }
     }
 
-    /// Decides for what is on one node; true if something is to move. Processes with root's rights are decided for apart: only nodes that the
-    /// owner trusts with them are looked at.
+    /// Decides for what is on one node; true if something is to move. Processes with root's rights
+    /// are decided for apart: only nodes that the owner trusts with them are looked at.
     fn decide(&mut self, source: u64, round: &mut Round) -> bool {
         let (all, root_on) = (self.processes(source, round), round.settings.root_on.clone());
         if root_on == RootOn::All {
@@ -251,7 +254,8 @@ impl Rounds {
         table.iter().filter(|k| root_on.includes(&k.member.name)).map(|k| k.member.id).collect()
     }
 
-    /// Decides for some processes of one node, which may go to these nodes alone, if there is a restriction.
+    /// Decides for some processes of one node, which may go to these nodes alone, if there is a
+    /// restriction.
     fn decide_among(
         &mut self,
         source: u64,
@@ -273,7 +277,7 @@ impl Rounds {
         let others = round.nodes.values().filter(|n| may_host(n.id)).copied();
         let mover = self.movers.entry(source).or_default();
         let mut settings = round.settings.clone();
-        settings.params = self.took.applied(settings.params, self.orders.is_any_under_way());
+        settings.params = self.freeze.applied(settings.params, self.orders.is_any_under_way());
         mover.set(settings);
         let record = mover.consider(now_ms, own, processes, others);
         if !matches!(record.verdict, Verdict::Move(_)) {
@@ -321,7 +325,7 @@ impl Rounds {
             Ok(took) => {
                 mover.ended(order.process);
                 self.daemon.balance.moved.fetch_add(1, Ordering::Relaxed);
-                self.took.note(self.daemon.policy_ms(took));
+                self.freeze.note(self.daemon.policy_ms(took));
                 if let Some(tracked) = tracked {
                     tracked.has_moved(order.to, Instant::now());
                 }

@@ -1,4 +1,5 @@
-//! The process behind a request: proven by the packet that it sent, not by the socket that somebody connected.
+//! The process behind a request: proven by the packet that it sent, not by the socket that somebody
+//! connected.
 
 use std::os::fd::BorrowedFd;
 
@@ -35,8 +36,9 @@ pub(crate) struct ProvenCaller {
     pidfd: PidFd,
 }
 
-/// Checks that a request was sent by the process that connected, with the rights that it had then. So neither can a user's
-/// request come from root (a set-user-ID program that writes to a socket given to it), nor root's from a user.
+/// Checks that a request was sent by the process that connected, with the rights that it had then.
+/// So neither can a user's request come from root (a set-user-ID program that writes to a socket
+/// given to it), nor root's from a user.
 ///
 /// # Errors
 /// They differ, or the sender is not in this PID namespace.
@@ -49,12 +51,14 @@ pub(crate) fn check_sender(sender: Option<&Sender>, connected: Peer) -> Result<(
 }
 
 impl ProvenCaller {
-    /// Holds the sender, and checks that it still has the ids that it sent its packet with, and no right beyond them.
+    /// Holds the sender, and checks that it still has the ids that it sent its packet with, and no
+    /// right beyond them.
     ///
     /// # Errors
     /// The sender has ended, or executed a program that gives rights.
     pub(crate) fn prove(sender: Sender) -> Result<ProvenCaller, CallerError> {
-        // Without SCM_PIDFD the number may be a later process' by now: one of the same user then, who could trace it as well.
+        // Without SCM_PIDFD the number may be a later process' by now: one of the same user then,
+        // who could trace it as well.
         let pidfd = match sender.pidfd {
             Some(pidfd) => PidFd::from(pidfd),
             None => PidFd::open(sender.pid).map_err(CallerError::Ended)?,

@@ -20,7 +20,7 @@ const REFUSAL_AGE: Duration = Duration::from_secs(10);
 const REASONS_MAX: usize = 5;
 /// A node that failed with a program, and why.
 pub(crate) struct Failed {
-    /// Its name.
+    /// The name of the node.
     pub(crate) node: String,
     /// What failed there.
     pub(crate) why: String,
@@ -28,13 +28,14 @@ pub(crate) struct Failed {
 
 /// A node that will have a program.
 pub(crate) enum Chosen {
-    /// Home itself.
+    /// The home of the program.
     Here,
     /// Another one, and a connection to the steward of the user's room there.
     There(String, Steward),
 }
 
-/// Connects to the steward of this user's room on a node that was named, one of the process' `hosts`.
+/// Connects to the steward of this user's room on a node that was named, one of the process'
+/// `hosts`.
 pub(crate) fn named(
     daemon: &Arc<Daemon>,
     owner: u32,
@@ -60,10 +61,11 @@ pub(crate) fn rehearse(daemon: &Arc<Daemon>, owner: u32, name: &str, hosts: &Hos
     rooms::rehearse(daemon, &member, owner)
 }
 
-/// Chooses the node for a program of this user's, as the policy says, among those that have not `failed` with it.
+/// Chooses the node for a program of this user's, as the policy says, among those that have not
+/// `failed` with it.
 ///
 /// # Errors
-/// No other node is left.
+/// No node but home is left.
 pub(crate) fn best(daemon: &Arc<Daemon>, owner: u32, hosts: &Hosts, failed: &[Failed]) -> Result<Chosen, Error> {
     let me = daemon.me();
     while daemon.is_settling() && daemon.table().iter().all(|k| !k.alive) {
@@ -117,10 +119,10 @@ pub(crate) fn best(daemon: &Arc<Daemon>, owner: u32, hosts: &Hosts, failed: &[Fa
 fn candidates(daemon: &Daemon, hosts: &Hosts) -> (Vec<Candidate>, Vec<String>) {
     let now = Instant::now();
     let table = daemon.table();
-    let earned = &daemon.balance.earned;
+    let speeds = &daemon.balance.speeds;
     let read = |id| {
         let (load, age) = table.load(id, now)?;
-        let speed_milli = earned.corrected(id, load.speed_milli);
+        let speed_milli = speeds.corrected(id, load.speed_milli);
         Some((Load { speed_milli, ..load }, now.checked_sub(age).unwrap_or(now)))
     };
     let living: Vec<Candidate> = table

@@ -32,7 +32,8 @@ pub(crate) struct Candidate {
 pub(crate) struct Choices(Mutex<VecDeque<(Instant, String)>>);
 
 impl Choices {
-    /// Takes the best of the candidates and counts it at once, so that of many who choose together not all choose the same.
+    /// Takes the best of the candidates and counts it at once, so that of many who choose together
+    /// not all choose the same.
     pub(crate) fn take_best(
         &self,
         candidates: &[Candidate],

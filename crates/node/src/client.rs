@@ -4,9 +4,11 @@ use std::os::fd::AsFd;
 
 use rustix::fs::SealFlags;
 
-/// Largest program (path, arguments, environment), bytes: beyond what execve(2) takes with the default stack limit.
+/// Largest program (path, arguments, environment), bytes: beyond what execve(2) takes with the
+/// default stack limit.
 const PROGRAM_BYTES: u64 = 8 << 20;
-/// A program comes in memory that its sender can neither change nor cut any more: else reading it could fault or block.
+/// A program comes in memory that its sender can neither change nor cut any more: else reading it
+/// could fault or block.
 pub(crate) fn check_program(memory: impl AsFd) -> Result<(), String> {
     let sealed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     match rustix::fs::fcntl_get_seals(&memory) {

@@ -50,11 +50,14 @@ pub struct Options {
     pub rooms_max: u32,
     /// Memory that all hosted rooms together may have, percent of the machine's.
     pub rooms_memory_percent: u64,
-    /// Expenses that stewards and wardens must do without (`os::expenses`): names, with commas between them.
+    /// Expenses that stewards and wardens must do without (`os::expenses`): names, with commas
+    /// between them.
     pub forbidden: String,
-    /// Pretend that the wall clock is off by this much, microseconds: lets one machine show what clock skew does.
+    /// Pretend that the wall clock is off by this much, microseconds: lets one machine show what
+    /// clock skew does.
     pub clock_offset_us: i64,
-    /// The policy, and the gossip of loads, run so many times as fast (1: as shipped): what they call a millisecond is so much shorter.
+    /// The policy, and the gossip of loads, run so many times as fast (1: as shipped): what they
+    /// call a millisecond is so much shorter.
     pub pace: u32,
     /// Why a process of this machine cannot be moved now, as far as that is seen while it runs.
     pub stays: fn(i32) -> Option<String>,
@@ -185,7 +188,8 @@ impl Daemon {
         }
     }
 
-    /// As [`living`](Self::living); a daemon that has just started waits a moment until it has heard of the others.
+    /// As [`living`](Self::living); a daemon that has just started waits a moment until it has
+    /// heard of the others.
     pub(crate) fn living_soon(&self, name: &str) -> Result<Member, Refusal> {
         loop {
             match self.living(name) {
@@ -229,7 +233,8 @@ impl Daemon {
         self.members_changed.store(true, Ordering::Relaxed);
     }
 
-    /// Writes the members down, beside everything else, unless nothing has changed or that is under way.
+    /// Writes the members down, beside everything else, unless nothing has changed or that is under
+    /// way.
     pub(crate) fn save_members_soon(self: &Arc<Self>) {
         if self.members_changed.load(Ordering::Acquire) && !self.saving.swap(true, Ordering::AcqRel) {
             let daemon = Arc::clone(self);
@@ -290,7 +295,8 @@ impl Daemon {
         Load { rooms, rooms_max: self.rooms_max(), ..self.meter.load() }
     }
 
-    /// This node as it judges by itself: what it tells others is higher for a while when something has ended.
+    /// This node as it judges by itself: what it tells others is higher for a while when something
+    /// has ended.
     pub(crate) fn own_view(&self) -> ::policy::NodeView {
         let load = Load { runnable_milli: self.meter.own_milli(), ..self.load() };
         choices::view(self.me().id, &load, 0)

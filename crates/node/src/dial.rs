@@ -18,7 +18,8 @@ use crate::placement::Survey;
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::commands::Command;
 
-/// Bound on connecting and on the handshake, each: the kernel tries to connect once more after a second, and a user hears within three that a node does not answer.
+/// Bound on connecting and on the handshake, each: the kernel tries to connect once more after a
+/// second, and a user hears within three that a node does not answer.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -99,7 +100,8 @@ impl Session {
     }
 }
 
-/// Tells some members that this daemon is there, and takes over whom they know. Tries all known ones, a few at a time, until one answers.
+/// Tells some members that this daemon is there, and takes over whom they know. Tries all known
+/// ones, a few at a time, until one answers.
 pub(crate) async fn enter(daemon: &Arc<Daemon>) {
     let known: Vec<Member> =
         daemon.table().iter().filter(|k| k.member.address.port() != 0).map(|k| k.member.clone()).collect();
@@ -142,7 +144,8 @@ async fn ask_members(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error>
     Ok(())
 }
 
-/// Tells all living members that this node leaves for good. Who does not hear of it sees it as down.
+/// Tells all living members that this node leaves for good. Who does not hear of it sees it as
+/// down.
 pub(crate) async fn say_goodbye(daemon: &Arc<Daemon>) {
     let me = daemon.me();
     let mut tries = tokio::task::JoinSet::new();

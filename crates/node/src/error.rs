@@ -15,9 +15,9 @@ pub enum Error {
     File {
         /// What was tried.
         what: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason that the system gave.
         source: io::Error,
     },
     /// A local socket.
@@ -25,31 +25,31 @@ pub enum Error {
     Socket {
         /// What was tried.
         what: String,
-        /// Why not.
+        /// The reason that the system gave.
         source: io::Error,
     },
     /// Another daemon serves this run directory.
     #[error("another ternd already serves {}", run_dir.display())]
     Running {
-        /// Its directory.
+        /// The run directory that it serves.
         run_dir: PathBuf,
     },
     /// A member could not be asked.
     #[error("cannot reach node {node} at {address}: {why}")]
     Unreachable {
-        /// Who.
+        /// The node that was asked.
         node: String,
-        /// Where.
+        /// The address at which it was tried.
         address: SocketAddr,
-        /// Why not.
+        /// The reason, in words.
         why: String,
     },
     /// A member said no.
     #[error("node {node} refused: {reason}")]
     Refused {
-        /// Who.
+        /// The node that was asked.
         node: String,
-        /// Its words.
+        /// The reason that the node gave.
         reason: String,
     },
     /// A policy setting that is not possible.
@@ -63,13 +63,13 @@ pub enum Error {
     Room {
         /// The node that should host it.
         node: String,
-        /// What failed.
+        /// The step that failed, and its reason.
         why: String,
     },
     /// A process that must stay at home.
     #[error("this process cannot be placed: {why}")]
     StaysHome {
-        /// Why.
+        /// The reason, in words.
         why: String,
     },
     /// A process that lives in a sandbox.
@@ -77,7 +77,7 @@ pub enum Error {
     Confined {
         /// PID of the process.
         pid: i32,
-        /// The sandbox.
+        /// The sandbox that it lives in.
         confinement: os::confinement::Confinement,
     },
     /// A process with root's rights, and a node that is not trusted with them.
@@ -95,13 +95,13 @@ pub enum Error {
     NotMoved {
         /// PID of the process.
         pid: i32,
-        /// Why.
+        /// The reason, in words.
         why: String,
     },
     /// A node that is short of what a process needs.
     #[error("{node} is short for process {pid}: {why}")]
     Short {
-        /// The node.
+        /// The node that was asked for.
         node: String,
         /// PID of the process that this is about.
         pid: i32,

@@ -1,5 +1,6 @@
-//! Sending guests away on the owner's word. Only their homes can bring them back, so these are asked; what a home cannot
-//! take back, or a home that does not answer, is told by name, and the owner may end such guests.
+//! Sending guests away on the owner's word. Only their homes can bring them back, so these are
+//! asked; what a home cannot take back, or a home that does not answer, is told by name, and the
+//! owner may end such guests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const AGAIN_EVERY: u32 = 15;
 /// An order of the owner's.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// Which guests.
+    /// The guests that are meant.
     pub(crate) whom: Whom,
     /// What becomes of those that stay.
     pub(crate) insist: Insist,
@@ -32,7 +33,8 @@ pub(crate) fn listed(daemon: &Daemon) -> Vec<HostedGuest> {
     guests::list(daemon).into_iter().map(told).collect()
 }
 
-/// Sends guests home, or goes on with that; those that are still here, each with what becomes of it.
+/// Sends guests home, or goes on with that; those that are still here, each with what becomes of
+/// it.
 pub(crate) fn evict(daemon: &Arc<Daemon>, order: &Order) -> Vec<HostedGuest> {
     let mut meant = guests::list(daemon);
     meant.retain(|guest| match &order.whom {
@@ -121,7 +123,8 @@ fn end(daemon: &Daemon, guest: &mut HostedGuest) {
     }
 }
 
-/// While the owner takes no guests, sends away those that are here, whoever brought them, until none is left.
+/// While the owner takes no guests, sends away those that are here, whoever brought them, until
+/// none is left.
 pub(crate) async fn keep_out(daemon: Arc<Daemon>) {
     let mut ticks = tokio::time::interval(LOOKED_FOR_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

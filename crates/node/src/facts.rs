@@ -4,8 +4,9 @@ use std::fs;
 
 use ctl::facts::Facts;
 
-/// CPU features that user programs may find and use, as /proc/cpuinfo names them (kernel: arch/x86/include/asm/cpufeatures.h). Names that
-/// concern only the kernel (mitigations, virtualisation, power) do not keep a program from running elsewhere.
+/// CPU features that user programs may find and use, as /proc/cpuinfo names them (kernel:
+/// arch/x86/include/asm/cpufeatures.h). Names that concern only the kernel (mitigations,
+/// virtualisation, power) do not keep a program from running elsewhere.
 const USER_FEATURES: &[&str] = &[
     "3dnow",
     "3dnowext",
@@ -130,7 +131,8 @@ pub(crate) fn read(rooms_max: u32) -> Facts {
     }
 }
 
-/// Kernels before 6.14 bound the PIDs of all namespaces by the machine's `pid_max`: raise it, so that rooms can have home's PIDs.
+/// Kernels before 6.14 bound the PIDs of all namespaces by the machine's `pid_max`: raise it, so
+/// that rooms can have home's PIDs.
 pub(crate) fn raise_pid_max() {
     const HIGHEST: u32 = 4_194_304;
     let path = "/proc/sys/kernel/pid_max";

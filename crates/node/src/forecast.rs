@@ -9,7 +9,8 @@ use strategy::{Experience, Way, Whose};
 /// Nodes for which it is said.
 const NODES_MAX: usize = 4;
 
-/// Of so many pages of a small process one is written while they are sent, about: most of all its stack.
+/// Of so many pages of a small process one is written while they are sent, about: most of all its
+/// stack.
 const WRITTEN_OF: u64 = 8;
 
 /// What is known of a process that may be moved.
@@ -21,7 +22,8 @@ struct Sight {
     parts: Parts,
 }
 
-/// In words: for each node to which any was moved, or for none by name; nothing of a process whose memory cannot be looked at.
+/// In words: for each node to which any was moved, or for none by name; nothing of a process whose
+/// memory cannot be looked at.
 pub(crate) fn forecast(pid: i32, experience: &Experience) -> Vec<String> {
     let Some(sight) = look(pid).filter(|sight| sight.bytes > 0) else { return Vec::new() };
     let places = experience.places();

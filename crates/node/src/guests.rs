@@ -1,8 +1,8 @@
-//! The processes of other homes that run here, as this machine's kernel shows them: it needs neither their homes nor
-//! their wardens, so that the owner sees them whatever these do.
+//! The processes of other homes that run here, as this machine's kernel shows them: it needs
+//! neither their homes nor their wardens, so that the owner sees them whatever these do.
 //!
-//! A guest is a descendant of a room's warden in a PID namespace of its own, where its number is its PID at home. The
-//! first process of that namespace is tern's porter.
+//! A guest is a descendant of a room's warden in a PID namespace of its own, where its number is
+//! its PID at home. The first process of that namespace is tern's porter.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,7 +16,8 @@ use crate::hosted::{self, Hosted};
 
 /// First process of a PID namespace.
 const FIRST: i32 = 1;
-/// So many generations lie between a warden and a guest at most: deeper ones have lost their parents to the porter.
+/// So many generations lie between a warden and a guest at most: deeper ones have lost their
+/// parents to the porter.
 const GENERATIONS_MAX: usize = 4096;
 /// Longest command line that is told, bytes.
 const COMMAND_BYTES: usize = 4096;

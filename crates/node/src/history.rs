@@ -30,8 +30,18 @@ pub(crate) fn note(daemon: &Daemon, pid: i32, what: Happening) {
     }
 }
 
-/// Notes how a move of process `pid` from `from` to `to` went.
-pub(crate) fn note_move(daemon: &Daemon, pid: i32, (from, to): (&str, &str), by: &By, moved: &Result<Vec<Leg>, Error>) {
+/// The nodes of a move.
+#[derive(Clone, Copy)]
+pub(crate) struct Route<'a> {
+    /// The node that the process leaves.
+    pub(crate) from: &'a str,
+    /// The node to which it goes.
+    pub(crate) to: &'a str,
+}
+
+/// Notes how a move of process `pid` went.
+pub(crate) fn note_move(daemon: &Daemon, pid: i32, route: Route<'_>, by: &By, moved: &Result<Vec<Leg>, Error>) {
+    let Route { from, to } = route;
     let what = match moved {
         Ok(legs) => {
             let how: Vec<&str> = legs.iter().map(|leg| leg.how.as_str()).collect();
@@ -54,7 +64,8 @@ pub(crate) fn of(daemon: &Daemon, pid: i32) -> Vec<Event> {
     records.iter().filter_map(|record| ctl::codec::decode(record).ok()).collect()
 }
 
-/// The `tern run` that started process `pid`: the process that it placed, which is `pid` itself or an ancestor, and the event.
+/// The `tern run` that started process `pid`: the process that it placed, which is `pid` itself or
+/// an ancestor, and the event.
 pub(crate) fn start_of(daemon: &Daemon, pid: i32) -> Option<(i32, Event)> {
     let above = |pid: &i32| {
         let parent = parent(u32::try_from(*pid).ok()?).filter(|parent| *parent > 1)?;

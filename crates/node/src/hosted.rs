@@ -1,4 +1,5 @@
-//! Which rooms of others are hosted here: one file for each, `rooms/ROOM.hosted`, so that the next daemon knows too.
+//! Which rooms of others are hosted here: one file for each, `rooms/ROOM.hosted`, so that the next
+//! daemon knows too.
 
 use std::fs;
 use std::io;
@@ -17,10 +18,12 @@ const SUFFIX: &str = "hosted";
 pub(crate) struct Tenant {
     /// Name of the home.
     pub(crate) home: String,
-    /// Whose processes it has, as that home numbers users. Rooms of older daemons do not say; they began as root's.
+    /// Whose processes it has, as that home numbers users. Rooms of older daemons do not say; they
+    /// began as root's.
     #[serde(default)]
     pub(crate) owner: u32,
-    /// Its range of ids here ([`os::id_ranges`]); older daemons gave all rooms ids that begin with the first one's.
+    /// Its range of ids here ([`os::id_ranges`]); older daemons gave all rooms ids that begin with
+    /// the first one's.
     #[serde(default)]
     pub(crate) id_range: u32,
 }

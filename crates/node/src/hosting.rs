@@ -30,7 +30,8 @@ pub(crate) struct Wanted {
 /// Hosts a room of `home`: starts the warden, which finds its way to the steward.
 ///
 /// # Errors
-/// This node accepts no (more) rooms, of this home or user; no range of ids is free; the warden cannot be started.
+/// This node accepts no (more) rooms, of this home or user; no range of ids is free; the warden
+/// cannot be started.
 pub(crate) fn host(daemon: &Daemon, home: &NodeName, wanted: &Wanted) -> Result<(), Error> {
     let _one_by_one = lock(&daemon.rooms.taking_in);
     let me = daemon.me().name;

@@ -43,7 +43,8 @@ pub(crate) fn leave(daemon: &Arc<Daemon>, insist: Insist) -> Result<Answer, Erro
         match vacate(daemon) {
             Err(e) if tries == VACATE_TRIES => return Err(e),
             Err(e) if insist == Insist::Kill => tracing::info!("leaving all the same: {}", e.chain()),
-            // A process that has just been placed, or is on its way here, is on its home's list before it is seen here.
+            // A process that has just been placed, or is on its way here, is on its home's list
+            // before it is seen here.
             Err(_) => {
                 tries += 1;
                 std::thread::sleep(VACATE_EVERY);
@@ -71,7 +72,8 @@ fn vacate(daemon: &Arc<Daemon>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Brings this home's processes back; those that are still away. [`Insist::Kill`] ends the ones that stay.
+/// Brings this home's processes back; those that are still away. [`Insist::Kill`] ends the ones
+/// that stay.
 fn come_home(daemon: &Arc<Daemon>, insist: Insist) -> Vec<Remaining> {
     let home = daemon.me().name;
     let away = recall::away(daemon);
@@ -120,7 +122,8 @@ async fn ask_to_vacate(daemon: &Arc<Daemon>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends a membership that no daemon serves: rooms end, the identity is forgotten, and nobody is told.
+/// Ends a membership that no daemon serves: rooms end, the identity is forgotten, and nobody is
+/// told.
 ///
 /// # Errors
 /// A daemon serves after all; the identity cannot be removed.

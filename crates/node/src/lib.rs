@@ -1,4 +1,5 @@
-//! `ternd`: membership, TLS between daemons, the tool's requests, and starting stewards and wardens. No guest's data passes it.
+//! `ternd`: membership, TLS between daemons, the tool's requests, and starting stewards and
+//! wardens. No guest's data passes it.
 
 pub mod address;
 mod admit;
@@ -117,7 +118,8 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     Ok(())
 }
 
-/// TCP and UDP on the same port; port 0 (for tests) is one that is free for both. A daemon that was just killed may still hold its port.
+/// TCP and UDP on the same port; port 0 (for tests) is one that is free for both. A daemon that was
+/// just killed may still hold its port.
 async fn bind(address: SocketAddr) -> std::io::Result<(tokio::net::TcpListener, tokio::net::UdpSocket, u16)> {
     let start = Instant::now();
     loop {

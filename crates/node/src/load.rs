@@ -17,7 +17,8 @@ const CALIBRATIONS: u32 = 5;
 /// The stolen share of this much of the past counts, in samples: a lasting one, not a moment's.
 const STEAL_SAMPLES: f64 = 5.0;
 
-/// Who has processes here is told at once if what this node has of its cores changes by this part, and hears of lesser changes as everybody does; ...
+/// Who has processes here is told at once if what this node has of its cores changes by this part,
+/// and hears of lesser changes as everybody does; ...
 const NEWS: f64 = 0.2;
 /// ... and as long as less than this share of its memory is free, thousandths.
 const NEWS_FREE_MILLI: u64 = 150;
@@ -55,12 +56,14 @@ impl Meter {
         lock(&self.seen).index.own_milli()
     }
 
-    /// A process has come that wants so much of a core, thousandths: it counts before it is measured.
+    /// A process has come that wants so much of a core, thousandths: it counts before it is
+    /// measured.
     pub(crate) fn has_come(&self, demand_milli: u32) {
         lock(&self.seen).index.shift(f64::from(demand_milli) / 1e3);
     }
 
-    /// `now_ms`: since the daemon started, the policy's milliseconds. True if this node has become much faster or slower, or its memory runs low.
+    /// `now_ms`: since the daemon started, the policy's milliseconds. True if this node has become
+    /// much faster or slower, or its memory runs low.
     pub(crate) fn look(&self, now_ms: u64, share: &Share, speed_milli: u32) -> bool {
         let runnable = share.runnable();
         let mut seen = lock(&self.seen);
@@ -121,7 +124,8 @@ pub(crate) fn available_mib() -> u32 {
     memory(&Share::find()).1
 }
 
-/// In all, and what programs could still get, MiB: of the machine, or of the group that holds this node if that is less.
+/// In all, and what programs could still get, MiB: of the machine, or of the group that holds this
+/// node if that is less.
 fn memory(share: &Share) -> (u32, u32) {
     let (mut all, mut available) = facts::memory_kib();
     if let Some(group) = share.memory() {
@@ -137,7 +141,8 @@ fn thread_cpu_ns() -> u64 {
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
-/// Speed of one CPU, thousandths of the reference: by CPU time, so that neither other work nor a quota disturbs it.
+/// Speed of one CPU, thousandths of the reference: by CPU time, so that neither other work nor a
+/// quota disturbs it.
 pub(crate) fn calibrate() -> u32 {
     let once = || {
         let start_ns = thread_cpu_ns();

@@ -64,7 +64,8 @@ impl Drop for Place {
     }
 }
 
-/// The threads that serve: some always wait in accept(2), so that a request is served by the thread that it wakes.
+/// The threads that serve: some always wait in accept(2), so that a request is served by the thread
+/// that it wakes.
 pub(crate) struct Workers {
     daemon: Arc<Daemon>,
     listener: OwnedFd,

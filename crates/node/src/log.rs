@@ -1,4 +1,5 @@
-//! The log: one file for the daemon and the roles that it starts (`log/tern.log` in the run directory), bounded.
+//! The log: one file for the daemon and the roles that it starts (`log/tern.log` in the run
+//! directory), bounded.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};

@@ -29,7 +29,8 @@ pub(crate) struct Known {
 pub(crate) struct Table {
     known: HashMap<u64, Known>,
     loads: Window<Load>,
-    /// Who has left, the latest last: others may tell of them still, and they of themselves while they say goodbye. Who comes back has another id.
+    /// Who has left, the latest last: others may tell of them still, and they of themselves while
+    /// they say goodbye. Who comes back has another id.
     left: VecDeque<u64>,
     /// Members that have told what no machine has: said once.
     absurd: HashSet<u64>,
@@ -70,7 +71,8 @@ impl Table {
         self.known.values().filter(|k| k.member.name == name).max_by_key(|k| (k.alive, k.since))
     }
 
-    /// Takes what the membership protocol says: exactly these are alive. Says whether anything changed.
+    /// Takes what the membership protocol says: exactly these are alive. Says whether anything
+    /// changed.
     pub(crate) fn set_alive(&mut self, alive: impl Iterator<Item = Member>, now: Instant) -> bool {
         let alive: HashMap<u64, Member> = alive.map(|m| (m.id, m)).collect();
         let mut changed = false;
@@ -128,7 +130,8 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a load reading of a member, told by any, if it is newer than the one known. What no machine has is bounded, and is passed on so.
+    /// Takes a load reading of a member, told by any, if it is newer than the one known. What no
+    /// machine has is bounded, and is passed on so.
     pub(crate) fn note_load(&mut self, teller: u64, entry: &PulseEntry, now: Instant) {
         if !self.known.contains_key(&entry.id) {
             return;
@@ -192,7 +195,8 @@ mod tests {
         assert!(table.by_name("n1").is_none());
     }
 
-    /// It takes a new identity when it is told that it is held to be down, as it may be while it says goodbye; and others may not have heard.
+    /// It takes a new identity when it is told that it is held to be down, as it may be while it
+    /// says goodbye; and others may not have heard.
     #[test]
     fn who_has_left_is_not_brought_back() {
         let (mut table, now) = (Table::default(), Instant::now());

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use ctl::history::By;
 use ctl::moves::{Leg, Wish};
+use ctl::peer::Need;
 use ctl::steward::{Guest, Onward, RoomId, ToSteward};
 use os::confinement::{self, Confinement};
 use packet::Peer;
 use strategy::Pace;
 
 use crate::daemon::Daemon;
+use crate::history::Route;
 use crate::reserve::{self, Kept};
 use crate::root_trust::Hosts;
 use crate::steward::{Passed, Steward};
@@ -23,7 +25,7 @@ const ROOT: u32 = 0;
 /// On whose behalf a process is moved.
 #[derive(Clone, Copy)]
 struct Asker<'a> {
-    /// The user.
+    /// The user who asks.
     uid: u32,
     /// For the history of the process.
     by: &'a By,
@@ -31,17 +33,28 @@ struct Asker<'a> {
     tool: Option<BorrowedFd<'a>>,
 }
 
-/// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is told how far that is, and may call it off.
+/// A tool that waits for the outcome.
+#[derive(Clone, Copy)]
+pub(crate) struct Tool<'a> {
+    /// The process at the other end.
+    pub(crate) peer: Peer,
+    /// The connection to the tool.
+    pub(crate) socket: BorrowedFd<'a>,
+}
+
+/// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is
+/// told how far that is, and may call it off.
 pub(crate) fn relocate(
     daemon: &Arc<Daemon>,
-    (peer, tool): (Peer, BorrowedFd<'_>),
+    tool: Tool<'_>,
     pid: i32,
     to: Option<&str>,
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
-    check(peer, pid)?;
-    root_trust::check_asker(peer.uid, wish.as_root)?;
-    go(daemon, Asker { uid: peer.uid, by: &By::User(peer.uid), tool: Some(tool) }, pid, to, wish)
+    let uid = tool.peer.uid;
+    check(tool.peer, pid)?;
+    root_trust::check_asker(uid, wish.as_root)?;
+    go(daemon, Asker { uid, by: &By::User(uid), tool: Some(tool.socket) }, pid, to, wish)
 }
 
 /// The same, without a tool that waits: `by` the policy, say.
@@ -60,37 +73,49 @@ fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: 
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
     let at = room_of(daemon, pid);
-    let from = at.as_ref().map_or(me.as_str(), |(node, ..)| node.as_str()).to_owned();
+    let from = at.as_ref().map_or(me.as_str(), |away| away.node.as_str()).to_owned();
     let there = to.unwrap_or(me.as_str());
     if from == there {
         return Err(Error::NotMoved { pid, why: format!("it runs on {there} already") });
     }
-    let moved = carry(daemon, asker, (pid, at), to, wish);
-    history::note_move(daemon, pid, (&from, there), asker.by, &moved);
+    let moved = match at {
+        Some(away) => carry(daemon, asker, &away, to, wish),
+        None => to.map_or(Ok(Vec::new()), |to| Ok(vec![out(daemon, asker, pid, to, wish)?])),
+    };
+    history::note_move(daemon, pid, Route { from: &from, to: there }, asker.by, &moved);
     moved
 }
 
-/// The node where a process is, the steward of the room there, and what it uses there.
-pub(crate) type Away = (String, Steward, Guest);
+/// Where a process of this home is, if it is not here.
+pub(crate) struct Away {
+    /// The name of the node.
+    pub(crate) node: String,
+    /// The steward of the room there.
+    pub(crate) steward: Steward,
+    /// What the process is and uses there.
+    pub(crate) guest: Guest,
+}
 
-/// Moves a process from where it is (`at`; home if that is none) to another place.
-fn carry(
-    daemon: &Arc<Daemon>,
-    asker: Asker<'_>,
-    (pid, at): (i32, Option<Away>),
-    to: Option<&str>,
-    wish: Wish,
-) -> Result<Vec<Leg>, Error> {
-    let failed = |why: String| Error::NotMoved { pid, why };
-    match (at, to) {
-        (None, None) => Ok(Vec::new()),
-        (Some((_, steward, guest)), None) => {
-            let _kept = kept(daemon, asker.tool, None, (pid, Some(&guest), wish))?;
+/// Moves a process from the node where it is to another one, or home (`None`).
+fn carry(daemon: &Arc<Daemon>, asker: Asker<'_>, away: &Away, to: Option<&str>, wish: Wish) -> Result<Vec<Leg>, Error> {
+    let Away { steward, guest, .. } = away;
+    let pid = guest.pid;
+    match to {
+        Some(to) => on(daemon, asker, guest, Onto { steward, to }, wish),
+        None => {
+            let failed = |why: String| Error::NotMoved { pid, why };
+            let _kept = kept(daemon, asker.tool, None, || reserve::need_of(pid, Some(guest)), wish.force)?;
             Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, asker.tool).map_err(failed)?])
         }
-        (None, Some(to)) => Ok(vec![out(daemon, asker, pid, to, wish)?]),
-        (Some((_, steward, guest)), Some(to)) => on(daemon, asker, &guest, (&steward, to), wish),
     }
+}
+
+/// A way from one node to another.
+struct Onto<'a> {
+    /// The steward of the room that the process leaves.
+    steward: &'a Steward,
+    /// The node to which it goes.
+    to: &'a str,
 }
 
 /// From node to node: straight there, or by way of home if that cannot be.
@@ -98,24 +123,24 @@ fn on(
     daemon: &Arc<Daemon>,
     asker: Asker<'_>,
     guest: &Guest,
-    (from, to): (&Steward, &str),
+    Onto { steward: from, to }: Onto<'_>,
     wish: Wish,
 ) -> Result<Vec<Leg>, Error> {
     let pid = guest.pid;
     let failed = |why: String| Error::NotMoved { pid, why };
-    // The room there is made while it still runs.
-    // The user with whom it entered counts, whatever it has become. A steward of an older tern does not know.
+    // The room there is made while it still runs. The user with whom it entered counts, whatever it
+    // has become. A steward of an older tern does not know.
     let owner = from.owner().or_else(|_| owner(pid))?;
     let hosts = Hosts::of(daemon, pid, wish.as_root)?;
     let (_, there) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
     let wish = Wish { as_root: hosts.trust_root(to), ..wish };
-    let _kept = kept(daemon, asker.tool, Some((to, there.room())), (pid, Some(guest), wish))?;
+    let _kept = kept(daemon, asker.tool, Some((to, there.room())), || reserve::need_of(pid, Some(guest)), wish.force)?;
     let why = if wish.by_home {
         "it was asked for".to_owned()
     } else {
         let address = daemon.living_soon(to)?.address;
         let beyond = Onward { room: there.room(), node: to.to_owned(), address, ticket: rand::random() };
-        match from.pass((pid, wish), beyond, asker.tool).map_err(failed)? {
+        match from.pass(pid, wish, beyond, asker.tool).map_err(failed)? {
             Passed::There(leg) => return Ok(vec![leg]),
             Passed::Detour(why) => why,
         }
@@ -128,18 +153,20 @@ fn on(
     Ok(vec![Leg { detour: Some(why), ..back }, out])
 }
 
-/// Room that is kept for a process where it goes, home or to a room, on a user's word; what the policy moves has its target's promise already.
+/// Room that is kept for a process where it goes, home or to a room, on a user's word; what the
+/// policy moves has its target's promise already.
 fn kept(
     daemon: &Arc<Daemon>,
     tool: Option<BorrowedFd<'_>>,
     to: Option<(&str, RoomId)>,
-    (pid, away, wish): (i32, Option<&Guest>, Wish),
+    need: impl FnOnce() -> Need,
+    force: bool,
 ) -> Result<Option<Kept>, Error> {
     if tool.is_none() {
         return Ok(None);
     }
     let to = to.map(|(node, room)| (node, Some(room)));
-    reserve::keep(daemon, to, reserve::need_of(pid, away), wish.force).map(Some)
+    reserve::keep(daemon, to, need(), force).map(Some)
 }
 
 /// The lesser of the user's rate and the owner's.
@@ -172,8 +199,9 @@ impl Leaving {
     }
 }
 
-/// Says whether `tern move PID to` would be tried, for the user at `peer`: makes the same checks, in the same order, and moves nothing. `to` is another node than the one
-/// where the process is. What the process itself holds is not looked at here ([`crate::daemon::Options::stays`]).
+/// Says whether `tern move PID to` would be tried, for the user at `peer`: makes the same checks,
+/// in the same order, and moves nothing. `to` is another node than the one where the process is.
+/// What the process itself holds is not looked at here ([`crate::daemon::Options::stays`]).
 ///
 /// # Errors
 /// The reason for which it would be refused.
@@ -198,7 +226,7 @@ fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -
     let (_, steward) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
     // The steward checks again when the process stands still: it may have become root's meanwhile.
     let wish = Wish { as_root: hosts.trust_root(to), ..wish };
-    let _kept = kept(daemon, asker.tool, Some((to, steward.room())), (pid, None, wish))?;
+    let _kept = kept(daemon, asker.tool, Some((to, steward.room())), || reserve::need_of(pid, None), wish.force)?;
     let left = steward
         .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool)
         .map_err(|why| Error::NotMoved { pid, why });
@@ -240,6 +268,6 @@ fn room_less(pid: i32) -> bool {
 pub(crate) fn room_of(daemon: &Daemon, pid: i32) -> Option<Away> {
     rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {
         let (node, _, guests) = steward.list().ok()?;
-        guests.into_iter().find(|g| g.pid == pid).map(|guest| (node, steward, guest))
+        guests.into_iter().find(|g| g.pid == pid).map(|guest| Away { node, steward, guest })
     })
 }

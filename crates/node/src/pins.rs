@@ -1,4 +1,5 @@
-//! What users have said about single processes: `pins.json` in the run directory, so that the next daemon knows too.
+//! What users have said about single processes: `pins.json` in the run directory, so that the next
+//! daemon knows too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +25,7 @@ struct Pinned {
     pin: Pin,
 }
 
-/// By PID.
+/// What users have said, by PID.
 pub(crate) struct Pins {
     file: PathBuf,
     pinned: Mutex<BTreeMap<u32, Pinned>>,

@@ -1,5 +1,5 @@
-//! Process trees that the policy may move: those that it placed (`placed.json` in the run directory), and those that users
-//! put in scope (`trees.json`), so that the next daemon knows too.
+//! Process trees that the policy may move: those that it placed (`placed.json` in the run
+//! directory), and those that users put in scope (`trees.json`), so that the next daemon knows too.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -68,7 +68,8 @@ impl Placed {
         lock(&self.all).started.is_empty()
     }
 
-    /// It, or a process that it descends from, was. A child is remembered, for its parents may end before it.
+    /// It, or a process that it descends from, was. A child is remembered, for its parents may end
+    /// before it.
     pub(crate) fn has(&self, pid: i32) -> bool {
         let Ok(pid) = u32::try_from(pid) else { return false };
         let Some(started) = start_time(pid) else { return false };

@@ -1,8 +1,10 @@
-//! May a program of this home run on that node, and which node is best? Pure: facts in, verdict or words out.
+//! May a program of this home run on that node, and which node is best? Pure: facts in, verdict or
+//! words out.
 
 use ctl::facts::{Facts, Load};
 
-/// Wall clocks may differ by this much, microseconds: beyond, a new room shows its guests the home's clock (`room::warden::wall`).
+/// Wall clocks may differ by this much, microseconds: beyond, a new room shows its guests the
+/// home's clock (`room::warden::wall`).
 pub const SKEW_MAX_US: i64 = 10_000;
 
 /// Why a node is no target.
@@ -11,7 +13,7 @@ pub enum Refusal {
     /// Nobody of that name.
     #[error("no node {name}; known: {known}")]
     Unknown {
-        /// As asked.
+        /// The name that was asked for.
         name: String,
         /// Who there is.
         known: String,
@@ -19,7 +21,7 @@ pub enum Refusal {
     /// Not heard of.
     #[error("node {name} is down (for {since_s} s)")]
     Down {
-        /// Who.
+        /// The name of the node.
         name: String,
         /// For how long, seconds.
         since_s: u64,
@@ -27,19 +29,19 @@ pub enum Refusal {
     /// Others hear of it, this node does not.
     #[error("{name} did not answer this node")]
     Silent {
-        /// Who.
+        /// The name of the node.
         name: String,
     },
     /// The program was started there.
     #[error("{name} is this node: nothing to place")]
     Here {
-        /// This node.
+        /// The name of this node.
         name: String,
     },
     /// Wall clocks differ.
     #[error("the wall clock of {name} is off by {:.1} ms against this node's, which it was not when its room was made", *skew_us as f64 / 1e3)]
     Skew {
-        /// Who.
+        /// The name of the node.
         name: String,
         /// Its clock minus ours, microseconds.
         skew_us: i64,
@@ -47,45 +49,45 @@ pub enum Refusal {
     /// A program that found a feature at home might use it there.
     #[error("the CPU of {name} lacks {features}, which this node has")]
     Cpu {
-        /// Who.
+        /// The name of the node.
         name: String,
-        /// What.
+        /// The names of the missing features.
         features: String,
     },
     /// Programs save registers in another size.
     #[error("the CPU of {name} saves its registers in {theirs} bytes, this node's in {ours}")]
     Xsave {
-        /// Who.
+        /// The name of the node.
         name: String,
-        /// Theirs.
+        /// The number of that node.
         theirs: u32,
-        /// This node's.
+        /// The number of this node.
         ours: u32,
     },
-    /// Another architecture.
+    /// The node has another architecture.
     #[error("{name} is a {theirs} machine, this one {ours}")]
     Machine {
-        /// Who.
+        /// The name of the node.
         name: String,
-        /// Its machine.
+        /// The architecture of that node.
         theirs: String,
-        /// Our machine.
+        /// The architecture of this node.
         ours: String,
     },
     /// PIDs of home do not fit.
     #[error("processes on {name} cannot have PIDs above {theirs}, this node's go to {ours}")]
     PidMax {
-        /// Who.
+        /// The name of the node.
         name: String,
-        /// Its bound.
+        /// The bound of that node.
         theirs: u32,
-        /// Our bound.
+        /// The bound of this node.
         ours: u32,
     },
     /// Its kernel lacks something.
     #[error("{name} cannot host guests: {lack}")]
     CannotHost {
-        /// Who.
+        /// The name of the node.
         name: String,
         /// What is missing.
         lack: String,
@@ -93,17 +95,17 @@ pub enum Refusal {
     /// It wants none.
     #[error("{name} accepts no guests")]
     NoGuests {
-        /// Who.
+        /// The name of the node.
         name: String,
     },
     /// It has enough.
     #[error("{name} is full: it hosts {rooms} rooms, at most {rooms_max} are allowed")]
     Full {
-        /// Who.
+        /// The name of the node.
         name: String,
-        /// Rooms now.
+        /// The rooms that it hosts now.
         rooms: u32,
-        /// Bound.
+        /// The most rooms that it hosts.
         rooms_max: u32,
     },
     /// Nobody will have it.
@@ -153,13 +155,15 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Its wall clock is wrong by more than may be left alone. What the measurement itself cannot tell does not count.
+    /// Its wall clock is wrong by more than may be left alone. What the measurement itself cannot
+    /// tell does not count.
     pub fn is_skewed(&self) -> bool {
         self.skew_us.abs() - self.skew_error_us > SKEW_MAX_US
     }
 }
 
-/// Is the node `name` a target for programs of `home`? `reused`: a room is there already, so that it need not take another.
+/// Is the node `name` a target for programs of `home`? `reused`: a room is there already, so that
+/// it need not take another.
 ///
 /// # Errors
 /// The first [`Refusal`] that holds.
@@ -190,7 +194,8 @@ pub fn check(home: &Facts, name: &str, there: &Survey, reused: bool) -> Result<(
     if !lacking.is_empty() {
         return Err(Refusal::Cpu { name, features: lacking.join(", ") });
     }
-    // Programs keep room for what the processor that they began on said; another would save more, over what lies behind.
+    // Programs keep room for what the processor that they began on said; another would save more,
+    // over what lies behind.
     if facts.xsave_bytes != home.xsave_bytes && facts.xsave_bytes != 0 && home.xsave_bytes != 0 {
         return Err(Refusal::Xsave { name, theirs: facts.xsave_bytes, ours: home.xsave_bytes });
     }

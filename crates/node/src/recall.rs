@@ -1,5 +1,6 @@
-//! Taking this home's processes back: because the owner of the node that hosts them wants them gone, or because this node
-//! leaves its cluster. Whoever asks is answered at once, and asks again to hear how it goes on.
+//! Taking this home's processes back: because the owner of the node that hosts them wants them
+//! gone, or because this node leaves its cluster. Whoever asks is answered at once, and asks again
+//! to hear how it goes on.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::{moving, rooms};
 
 /// Most processes on their way home at once because of this: moves share the link.
 const AT_ONCE_MAX: usize = 16;
-/// For so long this home's policy may find another node for a process whose node takes no guests any more.
+/// For so long this home's policy may find another node for a process whose node takes no guests
+/// any more.
 const POLICY_WITHIN: Duration = Duration::from_secs(10);
 /// A process that could not come is not tried again more often than this, whoever asks.
 const TRIED_EVERY: Duration = Duration::from_secs(1);

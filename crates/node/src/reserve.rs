@@ -1,5 +1,6 @@
-//! What is kept for a process at the node that it goes to because its user says so: memory, descriptors and processes. It is kept before anything of the process is
-//! sent, so that a move kills no stranger there.
+//! What is kept for a process at the node that it goes to because its user says so: memory,
+//! descriptors and processes. It is kept before anything of the process is sent, so that a move
+//! kills no stranger there.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ use crate::{Error, at_home, choices};
 const REMINDED_EVERY: Duration = Duration::from_secs(10);
 /// Kept for a program that begins, of which nothing is known, MiB.
 const PROGRAM_MIB: u32 = 32;
-/// A node that told of so much free memory, beyond what it keeps for itself, is not asked before a program begins there: so many programs may begin on it before it tells again.
+/// A node that told of so much free memory, beyond what it keeps for itself, is not asked before a
+/// program begins there: so many programs may begin on it before it tells again.
 const PLENTY_MIB: u32 = 32 * PROGRAM_MIB;
 /// Age beyond which a node's report is not relied on.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
@@ -70,13 +72,14 @@ pub(crate) fn keep(
         Some((node, room)) => keep_there(daemon, node, PeerRequest::Reserve { need, room, force }, need),
         None => {
             let me = daemon.me();
-            judge(daemon, me.id, &need, (None, force)).map_err(|why| short(me.name, &need, why))?;
+            judge(daemon, me.id, &need, None, force).map_err(|why| short(me.name, &need, why))?;
             Ok(Kept { _held: None, here: Some((Arc::clone(daemon), need.process)) })
         }
     }
 }
 
-/// Keeps a little room for a program that is to begin on this node. One that has told of plenty is not asked.
+/// Keeps a little room for a program that is to begin on this node. One that has told of plenty is
+/// not asked.
 ///
 /// # Errors
 /// As for [`keep`].
@@ -119,7 +122,8 @@ fn keep_there(daemon: &Arc<Daemon>, node: &str, request: PeerRequest, need: Need
     Ok(Kept { _held: Some(held), here: None })
 }
 
-/// Reminds a node of what it keeps until that is released, and then tells it so. A node that does not answer forgets by itself.
+/// Reminds a node of what it keeps until that is released, and then tells it so. A node that does
+/// not answer forgets by itself.
 async fn remind(mut session: Session, request: PeerRequest, process: u64, mut released: oneshot::Receiver<()>) {
     loop {
         tokio::select! {
@@ -136,12 +140,7 @@ async fn remind(mut session: Session, request: PeerRequest, process: u64, mut re
 }
 
 /// Keeps here what a process of the node `from` needs; or says what is short.
-pub(crate) fn judge(
-    daemon: &Daemon,
-    from: u64,
-    need: &Need,
-    (room, force): (Option<RoomId>, bool),
-) -> Result<(), String> {
+pub(crate) fn judge(daemon: &Daemon, from: u64, need: &Need, room: Option<RoomId>, force: bool) -> Result<(), String> {
     if !force {
         descriptors(need.descriptors)?;
         tasks(need.tasks, room)?;

@@ -1,7 +1,9 @@
-//! Rooms of this home: one steward here and one warden there for each user with processes on each node.
+//! Rooms of this home: one steward here and one warden there for each user with processes on each
+//! node.
 //!
-//! Users share no room: what one of them floods (queues, tables, ids, memory) is the own room's. Root's processes are apart like
-//! any other user's. What counts is the user with whom a process enters ([`os::process::owner`]).
+//! Users share no room: what one of them floods (queues, tables, ids, memory) is the own room's.
+//! Root's processes are apart like any other user's. What counts is the user with whom a process
+//! enters ([`os::process::owner`]).
 
 pub(crate) mod registry;
 
@@ -31,7 +33,8 @@ const SURVEY_AGE: Duration = Duration::from_secs(5);
 /// End of the names of stewards' sockets.
 const STEWARD: &str = "steward";
 
-/// Returns the steward of this user's room on this member; both are made if need be. `any_cpu`: its CPU may lack what this one's has.
+/// Returns the steward of this user's room on this member; both are made if need be. `any_cpu`: its
+/// CPU may lack what this one's has.
 pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> Result<Steward, Error> {
     let slot = daemon.rooms.slot(&member.name, owner);
     let mut room = lock(&slot);
@@ -57,7 +60,8 @@ pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_
     Ok(steward)
 }
 
-/// Says whether [`steward_on`] would find or make a room of this user on this member, and which it would find; makes none.
+/// Says whether [`steward_on`] would find or make a room of this user on this member, and which it
+/// would find; makes none.
 ///
 /// # Errors
 /// The node is no target.
@@ -74,7 +78,8 @@ pub(crate) fn rehearse(daemon: &Arc<Daemon>, member: &Member, owner: u32) -> Res
     Ok(room)
 }
 
-/// A room that lives on a node that was a target is used at once; the verdict is renewed beside it. Else it is asked again.
+/// A room that lives on a node that was a target is used at once; the verdict is renewed beside it.
+/// Else it is asked again.
 fn check_reuse(daemon: &Arc<Daemon>, member: &Member, any_cpu: bool) -> Result<(), Error> {
     let known = lock(&daemon.rooms.verdicts).get(&member.name).cloned();
     match known.map(|(at, verdict)| (at, placement::waive(verdict, any_cpu))) {
@@ -259,7 +264,8 @@ pub(crate) fn adopt(daemon: &Arc<Daemon>) {
     }
 }
 
-/// Ends stewards whose room the last daemon did not live to see connected. Those with guests are only cut off.
+/// Ends stewards whose room the last daemon did not live to see connected. Those with guests are
+/// only cut off.
 fn give_up(daemon: &Daemon, unfinished: &[RoomId]) {
     for (id, steward) in stewards(&daemon.options.run_dir).into_iter().filter(|(id, _)| unfinished.contains(id)) {
         if matches!(steward.list(), Ok((_, false, guests)) if guests.is_empty()) {

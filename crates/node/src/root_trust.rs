@@ -1,7 +1,8 @@
 //! Which nodes may host a process that has root's rights at home.
 //!
-//! A node that hosts a process can make that process' calls at home. From root's it would get the whole home: so by default such
-//! processes do not leave. The owner trusts nodes for good (`tern policy set root-on=`), or one command (`--as-root`).
+//! A node that hosts a process can make that process' calls at home. From root's it would get the
+//! whole home: so by default such processes do not leave. The owner trusts nodes for good (`tern
+//! policy set root-on=`), or one command (`--as-root`).
 
 use ::policy::RootOn;
 use os::superuser::{Power, power_of};
@@ -19,7 +20,8 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Those of process `pid`, with the rights that the kernel says it has now. `as_root`: its owner accepts any node.
+    /// Those of process `pid`, with the rights that the kernel says it has now. `as_root`: its
+    /// owner accepts any node.
     ///
     /// # Errors
     /// The process has ended.
@@ -61,8 +63,8 @@ impl Hosts {
     }
 }
 
-/// Checks that who asks to treat a process as if any node were trusted is root: whoever else has such a process (a program with
-/// capabilities, say) does not own the home.
+/// Checks that who asks to treat a process as if any node were trusted is root: whoever else has
+/// such a process (a program with capabilities, say) does not own the home.
 ///
 /// # Errors
 /// Another user asks.

@@ -99,7 +99,8 @@ impl Wanted {
     }
 }
 
-/// The value for people: what the node has, what the user who asks has; to root also which users and processes.
+/// The value for people: what the node has, what the user who asks has; to root also which users
+/// and processes.
 pub(crate) fn shown(daemon: &Daemon, settings: &Settings, peer: Peer, value: String) -> String {
     let mut all = vec![value];
     if settings.users.contains(&peer.uid) {

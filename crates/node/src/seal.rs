@@ -1,9 +1,11 @@
 //! Datagrams between daemons: encrypted and authenticated, each accepted at most once.
 //!
-//! `version (1) | sender's node id (8) | session (8) | counter (8) | AES-128-GCM ciphertext and tag`, little-endian. The key is HKDF-SHA256 of the
-//! cluster's secret with sender and session as salt; the counter is the nonce; the header is authenticated. A session is one start of a
-//! daemon and only ever rises. A receiver that has just started accepts an old session until it has heard a newer one: what SWIM says there
-//! is ordered by generation and incarnation, so that a replay is outdated and corrected.
+//! `version (1) | sender's node id (8) | session (8) | counter (8) | AES-128-GCM ciphertext and
+//! tag`, little-endian. The key is HKDF-SHA256 of the cluster's secret with sender and session as
+//! salt; the counter is the nonce; the header is authenticated. A session is one start of a daemon
+//! and only ever rises. A receiver that has just started accepts an old session until it has heard
+//! a newer one: what SWIM says there is ordered by generation and incarnation, so that a replay is
+//! outdated and corrected.
 
 use std::collections::HashMap;
 
@@ -114,7 +116,8 @@ impl Opener {
         Opener { secret, me, senders: HashMap::new() }
     }
 
-    /// The sender's node id and what it said; `None` for anything that is not a fresh datagram of a member.
+    /// The sender's node id and what it said; `None` for anything that is not a fresh datagram of a
+    /// member.
     pub(crate) fn open(&mut self, datagram: &[u8]) -> Option<(u64, Vec<u8>)> {
         let (header, body) = datagram.split_at_checked(HEADER_BYTES)?;
         let word = |at: usize| header.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);

@@ -38,9 +38,9 @@ pub(crate) async fn run(daemon: Arc<Daemon>, listener: TcpListener) {
         match listener.accept().await {
             Ok((stream, from)) => {
                 let (daemon, members) = (Arc::clone(&daemon), Arc::clone(&room_for_members));
-                let admitted = strangers.take_in(from.ip());
+                let (stranger, evicted) = strangers.take_in(from.ip());
                 tokio::spawn(async move {
-                    if let Err(e) = connection(&daemon, stream, admitted, &members).await {
+                    if let Err(e) = connection(&daemon, stream, stranger, evicted, &members).await {
                         tracing::debug!(%from, "connection closed: {e}");
                     }
                 });
@@ -57,14 +57,17 @@ pub(crate) async fn run(daemon: Arc<Daemon>, listener: TcpListener) {
 /// A member's control connection, both ends verified.
 struct Verified {
     stream: TlsStream<TcpStream>,
-    peer: (NodeName, NodeId),
+    name: NodeName,
+    id: NodeId,
 }
 
-/// Learns who is there, as long as it is not evicted for others; then serves a member without that bound.
+/// Learns who is there, as long as it is not evicted for others; then serves a member without that
+/// bound.
 async fn connection(
     daemon: &Arc<Daemon>,
     stream: TcpStream,
-    (stranger, evicted): (Stranger, oneshot::Receiver<()>),
+    stranger: Stranger,
+    evicted: oneshot::Receiver<()>,
     room_for_members: &Semaphore,
 ) -> Result<(), StreamError> {
     let crowded = |why: &'static str| std::io::Error::new(std::io::ErrorKind::QuotaExceeded, why);
@@ -95,14 +98,14 @@ async fn greet(daemon: &Arc<Daemon>, mut stream: TcpStream) -> Result<Option<Ver
 async fn verify(daemon: &Arc<Daemon>, stream: TcpStream) -> Result<Verified, StreamError> {
     let acceptor = TlsAcceptor::from(daemon.identity.server_config());
     let stream = within(HELLO_WITHIN, acceptor.accept(stream)).await?;
-    let peer = identity::peer(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
-    Ok(Verified { stream, peer })
+    let (name, id) = identity::peer(stream.get_ref().1.peer_certificates()).map_err(std::io::Error::other)?;
+    Ok(Verified { stream, name, id })
 }
 
-async fn serve_member(daemon: &Arc<Daemon>, Verified { mut stream, peer }: Verified) -> Result<(), StreamError> {
+async fn serve_member(daemon: &Arc<Daemon>, Verified { mut stream, name, id }: Verified) -> Result<(), StreamError> {
     while let Some(request) = within(IDLE, read_message::<PeerRequest>(&mut stream)).await? {
         let received_us = daemon.wall_clock_us();
-        let answer = answer(daemon, &peer, request, received_us).await;
+        let answer = answer(daemon, &name, id, request, received_us).await;
         within(IDLE, write_message(&mut stream, &answer)).await?;
     }
     Ok(())
@@ -110,7 +113,8 @@ async fn serve_member(daemon: &Arc<Daemon>, Verified { mut stream, peer }: Verif
 
 async fn answer(
     daemon: &Arc<Daemon>,
-    (name, id): &(NodeName, NodeId),
+    name: &NodeName,
+    id: NodeId,
     request: PeerRequest,
     received_us: i64,
 ) -> PeerAnswer {
@@ -126,7 +130,7 @@ async fn answer(
                 Err(e) => PeerAnswer::Failed { reason: e.to_string() },
             }
         }
-        PeerRequest::Enter { me, load } => enter(daemon, name, *id, me, load).await,
+        PeerRequest::Enter { me, load } => enter(daemon, name, id, me, load).await,
         PeerRequest::HostRoom { room, address, owner } => {
             match hosting::host(daemon, name, &Wanted { room, address, owner }) {
                 Ok(()) => PeerAnswer::Done,
@@ -137,7 +141,7 @@ async fn answer(
             Ok(()) => PeerAnswer::Done,
             Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },
         },
-        PeerRequest::Reserve { need, room, force } => match reserve::judge(daemon, id.0, &need, (room, force)) {
+        PeerRequest::Reserve { need, room, force } => match reserve::judge(daemon, id.0, &need, room, force) {
             Ok(()) => PeerAnswer::Done,
             Err(reason) => PeerAnswer::Failed { reason },
         },

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// Starts `tern ROLE ARGS...` in a session of its own, as no child of the daemon, with its output going to the log. Returns its PID.
-/// `forbidden` are the expenses that the role must do without.
+/// Starts `tern ROLE ARGS...` in a session of its own, as no child of the daemon, with its output
+/// going to the log. Returns its PID. `forbidden` are the expenses that the role must do without.
 pub(crate) fn detached<S: AsRef<OsStr>>(
     role: &str,
     args: impl IntoIterator<Item = S>,
@@ -36,9 +36,11 @@ pub(crate) fn detached<S: AsRef<OsStr>>(
         names => command.env(os::expenses::FORBIDDEN, names),
     };
     let tell = writer.as_raw_fd();
-    // SAFETY: between fork and exec only system calls that are async-signal-safe (signal-safety(7)) are made.
+    // SAFETY: between fork and exec only system calls that are async-signal-safe (signal-safety(7))
+    // are made.
     unsafe { command.pre_exec(move || leave_family(tell)) };
-    // The intermediate process exits at once; the pipe by which `spawn` learns of exec's failure is the grandchild's.
+    // The intermediate process exits at once; the pipe by which `spawn` learns of exec's failure is
+    // the grandchild's.
     command.spawn()?.wait()?;
     drop(writer);
     let mut pid = [0; 4];
@@ -47,7 +49,8 @@ pub(crate) fn detached<S: AsRef<OsStr>>(
 }
 
 fn leave_family(tell: RawFd) -> io::Result<()> {
-    // SAFETY: plain system calls; the one with memory reads a local array. This process has one thread, being a fresh copy.
+    // SAFETY: plain system calls; the one with memory reads a local array. This process has one
+    // thread, being a fresh copy.
     unsafe {
         if libc::setsid() < 0 {
             return Err(io::Error::last_os_error());

@@ -15,9 +15,11 @@ use crate::hosted::Process;
 
 /// Bound on one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Bound on the answer to who waits for a program to start: this machine may have little of a core, and many who want the same.
+/// Bound on the answer to who waits for a program to start: this machine may have little of a core,
+/// and many who want the same.
 const PLACED_WITHIN: Duration = Duration::from_secs(60);
-/// How long a steward may take to open its socket, and then to introduce itself to a warden: this machine may have much to do.
+/// How long a steward may take to open its socket, and then to introduce itself to a warden: this
+/// machine may have much to do.
 const START_WITHIN: Duration = Duration::from_secs(30);
 /// Whether it has opened its socket is looked at so often.
 const LOOKED_EVERY: Duration = Duration::from_micros(500);
@@ -46,7 +48,8 @@ pub(crate) enum Placed {
     There,
     /// It is as it was, and may be handed to another one: why.
     Not(String),
-    /// The steward has ended. If it had taken the program over, the program ends with it; else its socket tells it.
+    /// The steward has ended. If it had taken the program over, the program ends with it; else its
+    /// socket tells it.
     Unknown,
 }
 
@@ -131,7 +134,8 @@ impl Steward {
         }
     }
 
-    /// Moves a process to the room or home from it, however long that takes: a steward that ends is noticed, and a step in vain ends by itself. `tool`: who waits.
+    /// Moves a process to the room or home from it, however long that takes: a steward that ends is
+    /// noticed, and a step in vain ends by itself. `tool`: who waits.
     pub(crate) fn relocate(&self, message: &ToSteward, tool: Option<BorrowedFd<'_>>) -> Result<Leg, String> {
         packet::set_timeout(&self.socket, None).map_err(|e| e.to_string())?;
         match self.ask(message, tool.as_slice()) {
@@ -155,7 +159,8 @@ impl Steward {
         }
     }
 
-    /// For how long the room's node has not answered, milliseconds, if it owes an answer. A steward of an older tern does not know.
+    /// For how long the room's node has not answered, milliseconds, if it owes an answer. A steward
+    /// of an older tern does not know.
     pub(crate) fn silent_ms(&self) -> Option<u64> {
         match self.ask(&ToSteward::Link, &[]) {
             Ok(FromSteward::Link { silent_ms }) => silent_ms,
@@ -171,7 +176,8 @@ impl Steward {
     /// Moves a process straight to another room. As [`Steward::relocate`].
     pub(crate) fn pass(
         &self,
-        (pid, wish): (i32, Wish),
+        pid: i32,
+        wish: Wish,
         to: Onward,
         tool: Option<BorrowedFd<'_>>,
     ) -> Result<Passed, String> {
@@ -206,7 +212,7 @@ impl Steward {
         self.send(&ToSteward::List, &[])
     }
 
-    /// The second.
+    /// Receives what [`Steward::ask_for_list`] asked for.
     pub(crate) fn listed(&self) -> Result<(String, bool, Vec<Guest>), String> {
         match self.answer() {
             Ok(FromSteward::Guests { host, connected, guests }) => Ok((host, connected, guests)),

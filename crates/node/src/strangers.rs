@@ -1,5 +1,6 @@
-//! Connections of which nobody knows yet who is at the other end. They are bounded, in all and for each address; where there is no room, the oldest goes, so that
-//! connections on which nothing is said keep nobody out.
+//! Connections of which nobody knows yet who is at the other end. They are bounded, in all and for
+//! each address; where there is no room, the oldest goes, so that connections on which nothing is
+//! said keep nobody out.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -44,7 +45,8 @@ impl Strangers {
 }
 
 impl Inner {
-    /// Evicts the oldest of an address that has as many as it may; else, if all are as many as may be, the oldest of the address that has most.
+    /// Evicts the oldest of an address that has as many as it may; else, if all are as many as may
+    /// be, the oldest of the address that has most.
     fn make_room(&mut self, from: IpAddr) {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         self.all.values().for_each(|(address, _)| *counts.entry(*address).or_default() += 1);

@@ -1,4 +1,5 @@
-//! Membership and failure detection: foca (SWIM) over sealed datagrams. One task owns the UDP socket, the protocol and its timers.
+//! Membership and failure detection: foca (SWIM) over sealed datagrams. One task owns the UDP
+//! socket, the protocol and its timers.
 
 pub(crate) mod commands;
 
@@ -207,8 +208,8 @@ impl Task {
         }
     }
 
-    /// Gossip loses a member now and then; who sees others than its peer does, though it has heard of no change for a moment, asks for the
-    /// peer's list.
+    /// Gossip loses a member now and then; who sees others than its peer does, though it has heard
+    /// of no change for a moment, asks for the peer's list.
     fn compare(&mut self, sender: Member, digest: u64) {
         if digest == self.digest || self.changed.elapsed() < QUIET || self.listed.elapsed() < self.list_every() {
             return;
@@ -264,8 +265,9 @@ impl Task {
         }
     }
 
-    /// Who is held to be down stays down until it takes a new identity, which it does when it is told. Two nodes that each hold the other to be down, and know
-    /// nobody else, would never tell: SWIM probes the living alone. So who is known to be back is spoken to.
+    /// Who is held to be down stays down until it takes a new identity, which it does when it is
+    /// told. Two nodes that each hold the other to be down, and know nobody else, would never tell:
+    /// SWIM probes the living alone. So who is known to be back is spoken to.
     fn wake_the_dead(&mut self, alive: Vec<SwimId>) -> Result<(), foca::Error> {
         let living: HashSet<u64> = self.foca.iter_members().map(|m| m.id().0.id).collect();
         let me = self.foca.identity().0.id;
@@ -379,8 +381,9 @@ fn acceptable(member: &Member) -> bool {
     NodeName::new(member.name.as_str()).is_ok() && member.address.port() != 0 && !member.address.ip().is_unspecified()
 }
 
-/// Bounds for a cluster of `nodes`. A dead node is probed within about a second by someone, suspected a second later, and declared down after
-/// the suspicion time, which leaves a busy node time to object.
+/// Bounds for a cluster of `nodes`. A dead node is probed within about a second by someone,
+/// suspected a second later, and declared down after the suspicion time, which leaves a busy node
+/// time to object.
 fn config(nodes: usize) -> Config {
     let size = u32::try_from(nodes).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
     let lan = Config::new_lan(size);

@@ -1,8 +1,9 @@
 //! What is made at once is made a few at a time, in the order in which it was asked for.
 //!
-//! Each room costs this machine a process that begins, a handshake and all of its file systems. A hundred that are made at once make each
-//! one so slow that all of them take longer than anybody waits; one behind the other they take no longer in all. What takes long (a node
-//! that does not answer) does not keep the others waiting: after a while the next one begins beside it.
+//! Each room costs this machine a process that begins, a handshake and all of its file systems. A
+//! hundred that are made at once make each one so slow that all of them take longer than anybody
+//! waits; one behind the other they take no longer in all. What takes long (a node that does not
+//! answer) does not keep the others waiting: after a while the next one begins beside it.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

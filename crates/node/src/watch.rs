@@ -1,4 +1,5 @@
-//! Keeps an eye on the nodes that host rooms of this home: a node that others still hear of, but this one does not, is no target.
+//! Keeps an eye on the nodes that host rooms of this home: a node that others still hear of, but
+//! this one does not, is no target.
 
 use std::collections::HashMap;
 use std::sync::Arc;

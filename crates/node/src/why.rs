@@ -39,7 +39,8 @@ pub(crate) fn why(daemon: &Arc<Daemon>, peer: Peer, pid: i32, to: Option<String>
     Ok(Answer::Why(report))
 }
 
-/// Why the process cannot leave the place where it is, whatever the destination; by the checks of `tern move`.
+/// Why the process cannot leave the place where it is, whatever the destination; by the checks of
+/// `tern move`.
 fn stays(daemon: &Daemon, peer: Peer, pid: i32, away: bool) -> Option<String> {
     let refused = |e: Error| {
         let hint = e.hint().map_or(String::new(), |hint| format!(" ({hint})"));
@@ -62,7 +63,7 @@ fn stays(daemon: &Daemon, peer: Peer, pid: i32, away: bool) -> Option<String> {
 
 /// The nodes to which it could be moved, or not and why: the one that is named, or some.
 fn places(daemon: &Arc<Daemon>, pid: i32, node: &str, to: Option<String>) -> Vec<String> {
-    let away = moving::room_of(daemon, pid).map(|(_, _, guest)| guest);
+    let away = moving::room_of(daemon, pid).map(|away| away.guest);
     let others = || {
         let table = daemon.table();
         let names = table.iter().filter(|known| known.alive).map(|known| known.member.name.clone());
@@ -90,7 +91,8 @@ fn where_it_is(daemon: &Daemon, pid: i32) -> WhyReport {
             Ok(FromSteward::Why { lines }) if lines.is_empty() => {}
             Ok(FromSteward::Why { lines }) => {
                 let host = steward.list().map(|(host, ..)| host).unwrap_or_default();
-                // Asking the room for its list has sent something: by now its kernel has acknowledged that, or is silent.
+                // Asking the room for its list has sent something: by now its kernel has
+                // acknowledged that, or is silent.
                 report.silent_ms = steward.silent_ms().filter(|ms| *ms >= SILENT_FROM_MS);
                 report.lines.extend(lines);
                 if let Some(ms) = report.silent_ms {

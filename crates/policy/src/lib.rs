@@ -12,7 +12,7 @@
 mod admit;
 mod costs;
 mod decide;
-mod earned;
+mod effective_speed;
 mod index;
 mod log;
 mod mover;
@@ -28,7 +28,7 @@ mod view;
 
 pub use admit::{Ask, Refusal, admit};
 pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, mean_rate, move_cost_ms};
-pub use earned::Earned;
+pub use effective_speed::EffectiveSpeed;
 pub use index::{Lag, LoadIndex, Mean, MemoryIndex};
 pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay};
 pub use mover::{Mover, Reservation};

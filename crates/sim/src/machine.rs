@@ -1,7 +1,7 @@
 //! A simulated node: processor sharing, and the state of its daemon.
 
 use gossip::{Bounds, Draw, Partners, Window};
-use policy::{Earned, LoadIndex, Mover, NodeView, Settings};
+use policy::{EffectiveSpeed, LoadIndex, Mover, NodeView, Settings};
 
 use crate::process::Process;
 use crate::scenario::Nodes;
@@ -20,7 +20,7 @@ pub(crate) struct Node {
     pub speed: f64,
     /// Share of the node that hidden work leaves.
     pub left_share: f64,
-    pub earned: Earned,
+    pub earned: EffectiveSpeed,
     pub memory_mib: u32,
     pub processes: Vec<usize>,
     /// Version of the process set, raised by everything that changes when a process will end.
@@ -65,7 +65,7 @@ impl Node {
             cores: nodes.cores,
             speed: nodes.speed,
             left_share: 1.0,
-            earned: Earned::default(),
+            earned: EffectiveSpeed::default(),
             memory_mib: nodes.memory_mib,
             processes: Vec::new(),
             version: 0,

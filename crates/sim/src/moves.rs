@@ -1,6 +1,6 @@
 //! The daemon of a simulated node: its tick, and how it places and moves processes.
 
-use policy::{Earned, Mean, NodeView, ProcessView, Refusal, Verdict, mean_rate, move_cost_ms, place};
+use policy::{EffectiveSpeed, Mean, NodeView, ProcessView, Refusal, Verdict, mean_rate, move_cost_ms, place};
 
 use crate::event::Event;
 use crate::machine::Asked;
@@ -55,7 +55,7 @@ impl World {
         for process in &node.processes {
             let process = &mut self.processes[*process];
             let resident_ms = (self.now_us - process.came_us) / 1000;
-            if Earned::counts((process.demand * 1e3) as u32, resident_ms) {
+            if EffectiveSpeed::counts((process.demand * 1e3) as u32, resident_ms) {
                 (wanted_s, got_s) = (wanted_s + process.wanted_s, got_s + process.done_s / node.speed);
             }
             process.tick(self.now_us, all, scale_ms);

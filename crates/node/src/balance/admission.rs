@@ -22,7 +22,8 @@ pub(crate) fn admit(daemon: &Daemon, name: &str, from: u64, ask: &Ask) -> Result
     mover.admit(daemon.uptime_ms(), own, &ask, PROMISE_MS)
 }
 
-/// A user of another node, or of this one, wants a process to come. Refused with how much memory can be given, MiB.
+/// A user of another node, or of this one, wants a process to come. Refused with how much memory
+/// can be given, MiB.
 pub(crate) fn reserve(daemon: &Daemon, wanted: Reservation) -> Result<(), u32> {
     // Another process may have taken the memory that was measured a second ago.
     let own = daemon.own_view();

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use ::policy::Mover;
 
-use super::earned;
+use super::effective_speed;
 use crate::placed::{self, Placed};
 
 /// What the parts of the daemon share about moving.
@@ -21,7 +21,7 @@ pub(crate) struct Balance {
     /// Processes that the policy has moved.
     pub(crate) moved: AtomicU64,
     /// What this home's processes get elsewhere.
-    pub(crate) earned: earned::ByNode,
+    pub(crate) speeds: effective_speed::ByNode,
 }
 
 impl Balance {

@@ -1,4 +1,5 @@
-//! Nodes' free memory as it will be when what is under way has come: readings are seconds old, and a process that frees enough need not go twice.
+//! Nodes' free memory as it will be when what is under way has come: readings are seconds old, and
+//! a process that frees enough need not go twice.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Orders under way: each asks the target and moves its process in a thread of its own, for moves wait mostly.
+//! Orders under way: each asks the target and moves its process in a thread of its own, for moves
+//! wait mostly.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,4 +1,5 @@
-//! What is known of one process of this home: where it runs, what it wants and gets, what it has missed.
+//! What is known of one process of this home: where it runs, what it wants and gets, what it has
+//! missed.
 
 use std::time::Instant;
 
@@ -8,6 +9,15 @@ use ctl::tool::{Hint, Pin};
 
 /// Over which a process' wants and calls are smoothed, milliseconds.
 const SMOOTHED_MS: f64 = 2000.0;
+
+/// What the processes of this home have missed and get, to which one of them is compared.
+#[derive(Clone, Copy)]
+pub(super) struct Others {
+    /// The mean of all.
+    pub(super) mean: Mean,
+    /// The time within which what was missed is forgotten, the policy's milliseconds.
+    pub(super) scale_ms: f64,
+}
 
 /// A process of this home.
 pub(super) struct Tracked {
@@ -81,7 +91,7 @@ impl Tracked {
     }
 
     /// Takes over what the room says of it now. Who waits for a core is runnable as who has one.
-    pub fn look(&mut self, guest: &Guest, speed: f64, (all, scale_ms): (Mean, f64), pace: f64, now: Instant) {
+    pub fn look(&mut self, guest: &Guest, speed: f64, others: Others, pace: f64, now: Instant) {
         let elapsed_ms = now.duration_since(self.seen).as_secs_f64() * 1e3 * pace;
         (self.wanted_ms, self.got_ms) = (0.0, 0.0);
         if elapsed_ms < 1.0 {
@@ -90,7 +100,8 @@ impl Tracked {
         // After a move its new body counts from what it has used there.
         let used_ms = guest.cpu_us.saturating_sub(self.cpu_us) as f64 / 1e3 * pace;
         let runs = match (self.going, guest.state) {
-            // It stands still because it is moved or was until now, not because it wants nothing: else who is moved often would seem to lack nothing, and be moved more.
+            // It stands still because it is moved or was until now, not because it wants nothing:
+            // else who is moved often would seem to lack nothing, and be moved more.
             (Some(_), _) | (None, Guest::UNTOLD | Guest::HELD) => self.demand.min(f64::from(guest.threads.max(1))),
             (None, 'R') => 1.0,
             (None, _) => 0.0,
@@ -99,7 +110,7 @@ impl Tracked {
         self.wanted_lately = wanted;
         self.demand += (wanted - self.demand) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.wanted_ms, self.got_ms) = (wanted * elapsed_ms, used_ms);
-        self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, all, scale_ms);
+        self.lag.advance(elapsed_ms, wanted * elapsed_ms, used_ms * speed, others.mean, others.scale_ms);
         let called = guest.calls.saturating_sub(self.calls) as f64 * 1e3 * pace / elapsed_ms;
         self.calls_per_s += (called - self.calls_per_s) * (1.0 - (-elapsed_ms / SMOOTHED_MS).exp());
         (self.seen, self.cpu_us, self.calls) = (now, guest.cpu_us, guest.calls);
@@ -115,7 +126,8 @@ impl Tracked {
             home,
             age_ms: ms(self.began),
             resident_ms: ms(self.came),
-            // It rises slowly and falls at once: a move comes too late for one that has just gone to sleep.
+            // It rises slowly and falls at once: a move comes too late for one that has just gone
+            // to sleep.
             demand_milli: (self.demand.min(self.wanted_lately) * 1000.0) as u32,
             lag_ms: self.lag.ms(),
             memory_mib,
@@ -154,17 +166,17 @@ mod tests {
         let at = |s: u64| begin + Duration::from_secs(s);
         let mut moving = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
         moving.going = Some(2);
-        moving.look(&guest('t', 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
+        moving.look(&guest('t', 0), 1.0, Others { mean: Mean::default(), scale_ms: 10_000.0 }, 1.0, at(4));
         let mut waiting = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
-        waiting.look(&guest('R', 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
+        waiting.look(&guest('R', 0), 1.0, Others { mean: Mean::default(), scale_ms: 10_000.0 }, 1.0, at(4));
         assert_eq!((moving.demand_milli(), moving.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()));
         for state in [Guest::UNTOLD, Guest::HELD] {
             let mut come = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
-            come.look(&guest(state, 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
+            come.look(&guest(state, 0), 1.0, Others { mean: Mean::default(), scale_ms: 10_000.0 }, 1.0, at(4));
             assert_eq!((come.demand_milli(), come.lag.ms()), (waiting.demand_milli(), waiting.lag.ms()), "{state}");
         }
         let mut idle = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
-        idle.look(&guest('S', 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(4));
+        idle.look(&guest('S', 0), 1.0, Others { mean: Mean::default(), scale_ms: 10_000.0 }, 1.0, at(4));
         assert!(idle.demand_milli() < 200 && idle.lag.ms() == 0, "{}", idle.lag.ms());
     }
 
@@ -175,7 +187,7 @@ mod tests {
         let mut tracked = Tracked::new(1, &guest('R', 0), 1.0, 0.0, begin);
         let wants = |tracked: &Tracked| tracked.view(7, 1, &guest('S', 0), Pin::default(), |_| 0).demand_milli;
         for (second, state, told, moved) in [(1, 'R', 1000, 1000), (2, 'S', 606, 0), (3, 'R', 761, 761)] {
-            tracked.look(&guest(state, 0), 1.0, (Mean::default(), 10_000.0), 1.0, at(second));
+            tracked.look(&guest(state, 0), 1.0, Others { mean: Mean::default(), scale_ms: 10_000.0 }, 1.0, at(second));
             assert_eq!((tracked.demand_milli(), wants(&tracked)), (told, moved), "{second}");
         }
     }

@@ -12,7 +12,8 @@ use crate::locks::lock;
 use crate::placement::Refusal;
 use crate::turns::Turns;
 
-/// The room of one user on one host, if there is one. Who sets it up holds the lock: others wait and share it.
+/// The room of one user on one host, if there is one. Who sets it up holds the lock: others wait
+/// and share it.
 pub(super) type Slot = Arc<Mutex<Option<RoomId>>>;
 
 /// Whether a node is a target.

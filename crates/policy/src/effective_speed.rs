@@ -23,17 +23,17 @@ const SETTLED_MS: u64 = 2000;
 /// The share of the expected CPU time that guests of one node get, given its load, cores and speed.
 /// The share only slows a node down: a node gains nothing by favouring guests.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Earned {
+pub struct EffectiveSpeed {
     share: f64,
 }
 
-impl Default for Earned {
-    fn default() -> Earned {
-        Earned { share: 1.0 }
+impl Default for EffectiveSpeed {
+    fn default() -> EffectiveSpeed {
+        EffectiveSpeed { share: 1.0 }
     }
 }
 
-impl Earned {
+impl EffectiveSpeed {
     /// Tells whether the CPU time of such a process says anything about its node.
     pub fn counts(demand_milli: u32, resident_ms: u64) -> bool {
         demand_milli >= BUSY_MILLI && resident_ms >= SETTLED_MS
@@ -64,8 +64,8 @@ impl Earned {
 mod tests {
     use super::*;
 
-    fn after(looks: u32, got: impl Fn(u32) -> f64) -> Earned {
-        let mut earned = Earned::default();
+    fn after(looks: u32, got: impl Fn(u32) -> f64) -> EffectiveSpeed {
+        let mut earned = EffectiveSpeed::default();
         (0..looks).for_each(|n| earned.note(1000.0, 1000.0, got(n), 1.0, 1.0));
         earned
     }
@@ -74,7 +74,7 @@ mod tests {
     fn guests_that_get_half_have_a_slower_node() {
         assert_eq!(after(100, |_| 500.0).corrected(1000), 625);
         assert!((5..9).contains(&(1..100).find(|n| after(*n, |_| 300.0).corrected(1000) < 800).unwrap()));
-        let mut shared = Earned::default();
+        let mut shared = EffectiveSpeed::default();
         (0..100).for_each(|_| shared.note(1000.0, 4000.0, 2000.0, 4.0, 2.0));
         assert_eq!(shared.corrected(1000), 1000, "four of them on two cores get what they should");
     }
@@ -86,7 +86,11 @@ mod tests {
         assert_eq!(after(500, |_| 0.0).corrected(1000), 200);
         assert_eq!(after(500, |_| 1e300).corrected(1000), 1000);
         assert_eq!(after(500, |_| f64::NAN).corrected(1000), 1000);
-        assert!(!Earned::counts(500, 60_000) && !Earned::counts(1000, 100) && Earned::counts(1000, 60_000));
+        assert!(
+            !EffectiveSpeed::counts(500, 60_000)
+                && !EffectiveSpeed::counts(1000, 100)
+                && EffectiveSpeed::counts(1000, 60_000)
+        );
     }
 
     #[test]
