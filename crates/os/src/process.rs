@@ -2,6 +2,8 @@
 
 mod limits;
 
+pub use limits::{Limit, limit};
+
 use crate::{Error, Result};
 use std::path::PathBuf;
 

@@ -165,6 +165,18 @@ pub enum ToHome {
         /// What is asked.
         look: Look,
     },
+    /// Write this into a file below /proc, with the rights of this process' deputy; nothing: only open it for writing. Answered by [`ToRoom::Return`], whose
+    /// bytes are what the file holds then.
+    WriteProc {
+        /// Number of the request.
+        id: CallId,
+        /// Who writes.
+        pid: i32,
+        /// Path below /proc.
+        path: Vec<u8>,
+        /// What is written, at once.
+        bytes: Vec<u8>,
+    },
     /// What is this stand-in's open file called at home (proc_pid_fd(5))? Answered by [`ToRoom::Return`].
     NameOf {
         /// Number of the request.

@@ -32,6 +32,15 @@ pub enum Inquiry {
         /// For what.
         look: Look,
     },
+    /// To change something below /proc.
+    Write {
+        /// Who asks.
+        pid: i32,
+        /// Where.
+        path: Vec<u8>,
+        /// What is written; nothing: it is only to be seen whether that may be.
+        bytes: Vec<u8>,
+    },
     /// What the open file of a stand-in is called.
     Name(StandinId),
 }
@@ -62,6 +71,10 @@ fn answer(room: &Shared, proc: &OwnedFd, inquiry: &Inquiry) -> std::io::Result<V
         Inquiry::Look { pid, path, look } => {
             act_as(room, &rights(room, *pid))?;
             self::look(proc, path, *look)
+        }
+        Inquiry::Write { pid, path, bytes } => {
+            act_as(room, &rights(room, *pid))?;
+            write(proc, path, bytes)
         }
         Inquiry::Name(standin) => {
             act_as(room, &Credentials { uid: 0, gid: 0, groups: Arc::from([]), caps: u64::MAX })?;
@@ -103,6 +116,24 @@ fn look(proc: &OwnedFd, path: &[u8], look: Look) -> std::io::Result<Vec<u8>> {
         Look::Content => return content(path, open),
     };
     packed.map_err(std::io::Error::other)
+}
+
+/// Files of processes that are written. The kernel judges by file-system ids and capabilities who may, and those this thread has taken; of others (below sys) it
+/// asks for the effective user, which is the steward's.
+const WRITTEN: [&[u8]; 2] = [b"oom_adj", b"oom_score_adj"];
+
+/// Writes into a file of a process; what it holds then.
+fn write(proc: &OwnedFd, path: &[u8], bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut names = path.split(|b| *b == b'/');
+    let is_process = names.next().is_some_and(|first| !first.is_empty() && first.iter().all(u8::is_ascii_digit));
+    if !is_process || !names.next().is_some_and(|name| WRITTEN.contains(&name)) || names.next().is_some() {
+        return Err(errno(libc::EACCES));
+    }
+    let file = open(proc, path, OFlags::WRONLY | OFlags::NOFOLLOW)?;
+    if !bytes.is_empty() {
+        rustix::io::write(&file, bytes)?;
+    }
+    content(path, |flags| open(proc, path, flags))
 }
 
 /// Nothing outside of /proc is opened, and nothing that a link in it leads to.
@@ -161,6 +192,19 @@ mod tests {
             assert!(look(&proc(), path.as_bytes(), Look::Content).is_err(), "{path}");
         }
         assert!(look(&proc(), format!("{me}/mem").as_bytes(), Look::Content).is_err());
+    }
+
+    #[test]
+    fn few_files_are_written() {
+        let me = std::process::id().to_string();
+        let wrote = write(&proc(), format!("{me}/oom_score_adj").as_bytes(), b"").unwrap();
+        assert_eq!(wrote, std::fs::read("/proc/self/oom_score_adj").unwrap());
+        for path in [&format!("{me}/clear_refs"), &format!("{me}/task/{me}/oom_score_adj"), "self/oom_score_adj"] {
+            assert_eq!(write(&proc(), path.as_bytes(), b"").unwrap_err().raw_os_error(), Some(libc::EACCES), "{path}");
+        }
+        for path in ["oom_score_adj", "/oom_score_adj", "sys/vm/swappiness", ""] {
+            assert!(write(&proc(), path.as_bytes(), b"").is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -3,6 +3,30 @@
 use super::{LIMITS, odd, slurp};
 use crate::error::Result;
 
+/// One limit of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Soft limit: the kernel enforces this one.
+    pub soft: u64,
+    /// Hard limit: the process may raise the soft one up to this.
+    pub hard: u64,
+}
+
+/// Sets limit `which` (`RLIMIT_`) of process `pid`, as far as its hard limit goes.
+pub fn limit(pid: i32, which: u32, to: Limit) -> Result<()> {
+    let doing = || format!("setting limit {which} of {pid}");
+    // SAFETY: all zero is a valid limit.
+    let mut now: libc::rlimit64 = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one limit.
+    let done = unsafe { libc::prlimit64(pid, which, std::ptr::null(), &mut now) };
+    crate::error::check(done, doing)?;
+    let hard = to.hard.min(now.rlim_max);
+    let limit = libc::rlimit64 { rlim_cur: to.soft.min(hard), rlim_max: hard };
+    // SAFETY: the kernel reads one limit.
+    let done = unsafe { libc::prlimit64(pid, which, &limit, std::ptr::null_mut()) };
+    crate::error::check(done, doing).map(drop)
+}
+
 /// Reads /proc/PID/limits: soft and hard limits. The file has a header, then a line for each limit, in the order of their numbers (fs/proc/base.c).
 pub(super) fn by_file(pid: i32) -> Result<Vec<(u64, u64)>> {
     /// Where the soft limit begins: behind the name.

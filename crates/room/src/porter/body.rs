@@ -11,7 +11,7 @@ use std::io::{Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
-use wire::message::{Arrival, Directory, Place, StandinId};
+use wire::message::{Arrival, Capabilities, Directory, Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
 pub const MARK_WORD: u64 = 0x7465_726e_2d62_6f64;
@@ -26,6 +26,9 @@ pub const MARK_EMPTY: u64 = MARK_WORD ^ 1;
 /// What a guest of user 0 may do with files inside the room's user namespace, and with its own ids; nothing else (capabilities(7): CHOWN, DAC_OVERRIDE,
 /// DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP not).
 pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
+
+/// Bit of CAP_IPC_LOCK (capabilities(7)).
+pub const IPC_LOCK: u64 = 1 << 14;
 
 /// Waits for what it is to be, and becomes the program; never returns to the porter's loop.
 pub fn wait(pid: i32, fds: &[OwnedFd], room: &setup::Room, notices: BorrowedFd<'_>) -> ! {
@@ -62,7 +65,7 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     let program = Strings::of(place)?;
     default_signals(place.ignored);
     open_standins(place, room)?;
-    set_limits(&place.limits);
+    set_limits(&place.limits, &place.credentials.capabilities);
     become_who(place)?;
     open_directories(&place.directories);
     set_mask(place.blocked);
@@ -122,7 +125,7 @@ fn become_empty(place: &Place, arrival: &Arrival, room: &setup::Room) -> Result<
     if let Some(limit) = limits.get_mut(libc::RLIMIT_NOFILE as usize) {
         *limit = (u64::MAX, u64::MAX);
     }
-    set_limits(&limits);
+    set_limits(&limits, &place.credentials.capabilities);
     open_standins(place, room)?;
     become_who(place)?;
     open_files(arrival)?;
@@ -248,13 +251,17 @@ fn set_mask(blocked: u64) {
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &blocked, 0, 8) };
 }
 
-/// The home's limits as far as this machine allows them; those about the number of processes, locked memory and the like hold at home.
-fn set_limits(limits: &[(u64, u64)]) {
-    const AT_HOME: [u32; 1] = [libc::RLIMIT_NPROC];
-    for (which, &(soft, hard)) in (0u32..).zip(limits) {
-        if AT_HOME.contains(&which) {
-            continue;
-        }
+/// The home's limits as far as this machine allows them. That on processes holds at home, and so does that on locked memory for those whom it does not
+/// bind there (CAP_IPC_LOCK): they get as much as this machine gives. Home says what these two are.
+fn set_limits(limits: &[(u64, u64)], rights: &Capabilities) {
+    const UNLIMITED: (u64, u64) = (u64::MAX, u64::MAX);
+    for (which, &limit) in (0u32..).zip(limits) {
+        let (soft, hard) = match which {
+            libc::RLIMIT_NPROC => UNLIMITED,
+            libc::RLIMIT_MEMLOCK if rights.effective & IPC_LOCK != 0 => UNLIMITED,
+            libc::RLIMIT_MEMLOCK => (limit.0, u64::MAX),
+            _ => limit,
+        };
         // SAFETY: all zero is a valid limit; the kernel reads and writes live limits.
         unsafe {
             let mut here: libc::rlimit64 = std::mem::zeroed();

@@ -10,6 +10,7 @@ use super::owed::{Descriptor, Due};
 use super::shared::{Pending, Shared};
 use super::spares::Spare;
 use crate::guest_memory;
+use os::process::Limit;
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Given};
 use std::os::fd::AsFd;
@@ -56,6 +57,8 @@ pub enum After {
         /// The value.
         value: i32,
     },
+    /// These bytes go into the guest's memory, and a process that may live here has another limit.
+    Limited(Limited, Vec<Back>),
     /// The result is a descriptor of the deputy.
     Descriptor(Arc<Made>),
     /// The same; its thread takes it when its own call is over, and gets the number there.
@@ -73,6 +76,17 @@ pub enum After {
     Series(Box<Series>),
     /// A System V object was asked.
     Ipc(sysv::Then),
+}
+
+/// A limit that home has set.
+#[derive(Clone, Copy, Debug)]
+pub struct Limited {
+    /// Process or thread of home's.
+    pub target: i32,
+    /// Number of the limit (`RLIMIT_`).
+    pub which: u32,
+    /// The limit.
+    pub limit: Limit,
 }
 
 /// A descriptor that a call makes.
@@ -110,6 +124,7 @@ impl After {
             After::Here | After::Sought { .. } => false,
             After::KeepsCapabilities(_)
             | After::Nice { .. }
+            | After::Limited(..)
             | After::Descriptor(_)
             | After::Owed { .. }
             | After::Received(_) => result >= 0,
@@ -135,6 +150,10 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             // SAFETY: numbers only. A thread that is gone needs none.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, host.0 as libc::id_t, value.clamp(0, 19)) };
             result
+        }
+        After::Limited(of, back) => {
+            limit(room, of);
+            if write(host, &back, out) { result } else { -i64::from(libc::EFAULT) }
         }
         After::HereIfAbsent { makes: true, .. } if result >= 0 => -i64::from(libc::EEXIST),
         After::HereIfAbsent { pid, .. } => {
@@ -180,6 +199,23 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
 
 fn write(host: HostTid, back: &[Back], out: &[u8]) -> bool {
     unpack(back, out).all(|(to, bytes)| guest_memory::write(host.0, to, bytes).is_ok())
+}
+
+/// A process that lives here follows the limit that its deputy has.
+fn limit(room: &Shared, of: Limited) {
+    let Limited { target, which, limit } = of;
+    let mut guests = room.guests();
+    let Some(host) = guests.host(target) else { return };
+    let pid = guests.who(host).map_or(target, |who| who.pid);
+    match which {
+        libc::RLIMIT_NPROC => {}
+        libc::RLIMIT_MEMLOCK => guests.limit_locked(pid, |locked| locked.limit = limit),
+        _ => {
+            if let Err(e) = os::process::limit(host.0, which, limit) {
+                tracing::debug!("{e}");
+            }
+        }
+    }
 }
 
 /// Makes a stand-in of a descriptor that home made for a guest.

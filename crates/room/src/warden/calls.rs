@@ -3,6 +3,7 @@
 mod capabilities;
 mod inspecting;
 mod ioctl;
+mod limits;
 mod pidfd;
 mod prctl;
 mod socket;
@@ -120,7 +121,7 @@ impl Asked {
             Special::Credentials => self.credentials(),
             Special::Prctl => prctl::serve(self),
             Special::Disposition => self.disposition(),
-            Special::Limits => self.limits(),
+            Special::Limits => limits::serve(self),
             Special::Socket => socket::serve(self),
             Special::Ipc => sysv::serve(self),
             Special::Clone | Special::TakeSignal => self.refuse(libc::ENOSYS),
@@ -338,22 +339,6 @@ impl Asked {
             (true, _) if stops_or_continues(signal) => self.forward(),
             (true, _) => self.here(),
             (false, _) => self.forward(),
-        }
-    }
-
-    /// The deputy has the same limits: processes are made at home, and so are the descriptors that stay there, and the program may go there. But for those of the address space,
-    /// which the deputy does not fill until then. Other processes' limits are home's.
-    fn limits(self) {
-        const OF_MEMORY: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
-        let (target, which) = match self.nr as i64 {
-            libc::SYS_prlimit64 => (self.args[0] as i32, self.args[1] as u32),
-            _ => (0, self.args[0] as u32),
-        };
-        let own = target == 0 || target == self.who.pid;
-        match own {
-            true if OF_MEMORY.contains(&which) => self.here(),
-            true => self.forward_and_then(|_| After::Here),
-            false => self.forward(),
         }
     }
 

@@ -2,12 +2,14 @@
 
 use super::cpu_times::Before;
 use super::spares::Spare;
+use crate::porter::IPC_LOCK;
+use os::process::Limit;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::message::{Descriptor, StandinId};
+use wire::message::{Descriptor, Place, StandinId};
 
 /// A thread of a guest, by the home's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,8 +55,39 @@ pub struct Guest {
     pub has_moved: bool,
     /// Numbers of shared memory of home's (System V) that it has got by a key.
     pub memory_of_home: HashSet<i32>,
+    /// How much memory it may lock.
+    pub locked: LockedMemory,
     /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
     pub gains_by_exec: bool,
+}
+
+/// How much memory a process may lock at home. The kernel here knows of no capability of its own by which it may lock all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockedMemory {
+    /// Its limit at home.
+    pub limit: Limit,
+    /// It has CAP_IPC_LOCK at home, and is not held to that limit.
+    pub is_free: bool,
+}
+
+impl Default for LockedMemory {
+    fn default() -> LockedMemory {
+        LockedMemory { limit: Limit { soft: u64::MAX, hard: u64::MAX }, is_free: false }
+    }
+}
+
+impl LockedMemory {
+    /// What home says of a process.
+    pub fn of(place: &Place) -> LockedMemory {
+        let limit = place.limits.get(libc::RLIMIT_MEMLOCK as usize);
+        let (soft, hard) = limit.copied().unwrap_or((u64::MAX, u64::MAX));
+        LockedMemory { limit: Limit { soft, hard }, is_free: place.credentials.capabilities.effective & IPC_LOCK != 0 }
+    }
+
+    /// The limit that holds here. The hard limit stays as high as can be: home says what it is.
+    fn here(&self) -> Limit {
+        Limit { soft: if self.is_free { u64::MAX } else { self.limit.soft }, hard: u64::MAX }
+    }
 }
 
 /// A child of vfork(2) that asks to be traced (PTRACE_TRACEME), which it can be at home alone, and cannot go there before it executes a program: a shell first, by which it goes home, and
@@ -109,6 +142,7 @@ impl Guest {
             has_moved: false,
             memory_of_home: HashSet::new(),
             gains_by_exec: false,
+            locked: LockedMemory::default(),
         }
     }
 
@@ -215,6 +249,19 @@ impl Guests {
         if let Some(guest) = self.processes.get_mut(&pid) {
             guest.numbers.insert(standin, fd);
             guest.terminals.insert(standin);
+        }
+    }
+
+    /// Home changes what a process may lock: its kernel here follows.
+    pub fn limit_locked(&mut self, pid: i32, change: impl FnOnce(&mut LockedMemory)) {
+        let Some(guest) = self.processes.get_mut(&pid) else { return };
+        let before = guest.locked;
+        change(&mut guest.locked);
+        let (now, host) = (guest.locked, self.hosts.get(&pid));
+        if let Some(host) = host.filter(|_| now.here() != before.here())
+            && let Err(e) = os::process::limit(host.0, libc::RLIMIT_MEMLOCK, now.here())
+        {
+            tracing::debug!("{e}");
         }
     }
 

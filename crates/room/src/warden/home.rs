@@ -11,6 +11,7 @@ use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
 use super::tracer::{News, Order, gains_by_exec};
+use crate::porter::IPC_LOCK;
 use body::Lender;
 use os::contain::on_account_of;
 use os::pidfd::PidFd;
@@ -46,8 +47,12 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             let Some(host) = guests.host(tid) else { return true };
             let pid = guests.who(host).map(|who| who.pid);
             pid.into_iter().for_each(on_account_of);
-            if let Some(guest) = pid.and_then(|pid| guests.get_mut(pid)) {
-                guest.gains_by_exec = gains_by_exec(&credentials);
+            if let Some(pid) = pid {
+                let is_free = credentials.capabilities.effective & IPC_LOCK != 0;
+                guests.limit_locked(pid, |locked| locked.is_free = is_free);
+                if let Some(guest) = guests.get_mut(pid) {
+                    guest.gains_by_exec = gains_by_exec(&credentials);
+                }
             }
             room.owed.add(host, Due::Rights(credentials));
         }

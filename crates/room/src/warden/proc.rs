@@ -1,6 +1,7 @@
 //! The home's /proc. Its entries are the home's, looked at with the rights of the deputy of who asks; those of the processes that live here lead to
 //! the room's own process file system, which is mounted unseen, so that what is special about them (open files, memory, namespaces) is the kernel's.
 
+mod killed;
 mod merge;
 mod nodes;
 mod own;
@@ -24,7 +25,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::ToHome;
-use wire::message::{DeviceName, DeviceNode, Look, StandinId};
+use wire::message::{CallId, DeviceName, DeviceNode, Look, StandinId};
 
 /// How long the kernel may believe what was said of a process: long enough for one look at it, too short to be noticed.
 const VALID_NS: u32 = 20_000_000;
@@ -60,6 +61,8 @@ enum Step {
     Content,
     /// What home knows of this descriptor of a process here.
     Info(HostTid, i32),
+    /// Home has written so many bytes about this process.
+    Written(i32, usize),
     /// To be put together with what this process' kernel says.
     Merge(HostTid, Merged, merge::Asker),
 }
@@ -160,7 +163,8 @@ pub fn handle(room: &Shared, request: &Request<'_>) {
         Some(Opcode::Read) => asked.read(),
         Some(Opcode::Readdir) => asked.read_names(),
         Some(Opcode::Release | Opcode::Releasedir) => asked.release(),
-        Some(Opcode::Setattr) => Err(libc::EPERM),
+        Some(Opcode::Setattr) => asked.change(),
+        Some(Opcode::Write) => asked.write(),
         Some(Opcode::Statfs) => {
             room.proc.device.value(request.header.unique, &NO_BLOCKS);
             Ok(())
@@ -202,6 +206,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
             let flags = os::process::fd_info(host.0, fd).map_err(|_| libc::ENOENT)?.flags;
             proc.open_file(unique, merge::info(&String::from_utf8_lossy(out), flags).into_bytes());
         }
+        Step::Written(pid, bytes) => killed::written(room, unique, (pid, bytes), out),
         Step::Merge(host, what, asker) => {
             let home = String::from_utf8_lossy(out);
             let merged = match what {
@@ -213,6 +218,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
                     own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker, away))
                 }
                 Merged::Status => own::content(host, "status").map(|room| merge::status(&home, &room, asker)),
+                Merged::Limits => own::content(host, "limits").map(|room| merge::limits(&home, &room)),
             };
             proc.open_file(unique, merged.ok_or(libc::ESRCH)?.into_bytes());
         }
@@ -267,10 +273,15 @@ impl Asked<'_> {
     }
 
     fn ask(&self, path: Vec<u8>, look: Look, step: Step) -> Served {
+        self.expect(step, |id, pid| ToHome::Inspect { id, pid, path, look })
+    }
+
+    /// Asks home, whose answer is used by `step`.
+    fn expect(&self, step: Step, question: impl FnOnce(CallId, i32) -> ToHome) -> Served {
         let (pid, unique) = (self.asker.map_or(0, |(_, who)| who.pid), self.unique());
         self.proc().lock().asked.insert(unique, step);
         let id = self.room.expect(Pending::Proc { pid, unique });
-        self.room.tell(&ToHome::Inspect { id, pid, path, look });
+        self.room.tell(&question(id, pid));
         Ok(())
     }
 
@@ -466,7 +477,10 @@ impl Asked<'_> {
                 self.proc().open_file(self.unique(), self.room.device_numbers.maps(&content));
                 Ok(())
             }
-            Place::Home => self.ask(path, Look::Content, Step::Content),
+            Place::Home => match place::is_killed_by(&path) {
+                Some(_) if self.opens_for_writing()? => self.write_at_home(path, Vec::new(), Step::Content),
+                _ => self.ask(path, Look::Content, Step::Content),
+            },
             _ => Err(libc::EACCES),
         }
     }

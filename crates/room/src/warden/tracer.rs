@@ -37,6 +37,7 @@ use arriving::Arriving;
 use births::Births;
 use bodies::Bodies;
 use contain::Lost;
+pub use bodies::endanger;
 use departing::Departing;
 use dying::Dying;
 pub use ends::News;

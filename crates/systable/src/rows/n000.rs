@@ -12,6 +12,8 @@ const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3), Cmp::Marked(0, 0)], 
 const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
 /// The disposition is set, not only asked for.
 const SETS_ACTION: When = When::Unless(&[&[Cmp::Null(1)]]);
+/// Limits that the body has otherwise: `RLIMIT_NPROC`, `RLIMIT_MEMLOCK`.
+const LIMITS_OF_HOME: When = When::If(&[&[Cmp::Is(0, 6)], &[Cmp::Is(0, 8)]]);
 /// `RUSAGE_CHILDREN`.
 const OF_CHILDREN: When = When::If(&[&[Cmp::Is(0, u32::MAX)]]);
 /// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
@@ -143,7 +145,7 @@ pub(super) const ROWS: &[Row] = &[
     special(94, "lchown", Special::Owner, &[Path, Id, Id], why::OWNER).when(HIGH_IDS),
     local(95, "umask", &[Int], why::UMASK),
     local(96, "gettimeofday", &[Out(Fixed(16)), Out(Fixed(8))], why::CLOCK),
-    local(97, "getrlimit", &[Int, Out(Fixed(16))], why::LIMIT_READ),
+    special(97, "getrlimit", Special::Limits, &[Int, Out(Fixed(16))], why::LIMIT_READ).when(LIMITS_OF_HOME),
     special(98, "getrusage", Special::Usage, &[Int, Out(Fixed(144))], why::CHILDRENS_USAGE).when(OF_CHILDREN),
     local(99, "sysinfo", &[Out(Fixed(112))], why::MACHINE),
 ];

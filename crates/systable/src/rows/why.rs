@@ -60,7 +60,8 @@ pub const UNAME: &str =
     "host and domain names are the home's by the UTS namespace; the kernel's release is the hosting one's";
 pub const LOCK: &str = "file locks go to the home's server";
 pub const UMASK: &str = "applied where files are created, and sent along";
-pub const LIMIT_READ: &str = "the body has the home's limits";
+pub const LIMIT_READ: &str =
+    "the body has the home's limits; but for those on processes and locked memory, which home answers and keeps";
 pub const CHILDRENS_USAGE: &str =
     "the body's own use is counted where it runs; children are the home's, and their bodies ran here";
 pub const TAKEN_SIGNAL: &str = "the thread's own state; the tracer puts in who sent a signal at home, and what with it";

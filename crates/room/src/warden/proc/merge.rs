@@ -110,6 +110,18 @@ pub fn info(home: &str, flags: i32) -> String {
     home.split_inclusive('\n').map(line).collect()
 }
 
+/// Lines of /proc/PID/limits that home keeps.
+const LIMITS_OF_HOME: [&str; 2] = ["Max processes", "Max locked memory"];
+
+/// /proc/PID/limits.
+pub fn limits(home: &str, room: &str) -> String {
+    let line = |line| {
+        let name = LIMITS_OF_HOME.iter().find(|name| str::starts_with(line, **name));
+        name.and_then(|name| home.split_inclusive('\n').find(|line| line.starts_with(*name))).unwrap_or(line)
+    };
+    room.split_inclusive('\n').map(line).collect()
+}
+
 /// /proc/PID/status.
 pub fn status(home: &str, room: &str, asker: Asker) -> String {
     let value = |name: &str| room.lines().find(|line| line.split(':').next() == Some(name));
@@ -160,6 +172,14 @@ mod tests {
         assert_eq!(info(home, 0), home.replace("02004002", "04002"));
         assert_eq!(info(home, libc::O_CLOEXEC | libc::O_RDWR), home);
         assert_eq!(info("odd", 0), "odd");
+    }
+
+    #[test]
+    fn home_keeps_two_limits() {
+        let room = "Limit  Soft\nMax cpu time 1\nMax processes 2\nMax locked memory 3\nMax nice priority 4\n";
+        let home = "Limit  Soft\nMax cpu time 5\nMax processes 6\nMax locked memory 7\nMax nice priority 8\n";
+        let merged = "Limit  Soft\nMax cpu time 1\nMax processes 6\nMax locked memory 7\nMax nice priority 4\n";
+        assert_eq!((limits(home, room), limits("", room)), (merged.into(), room.into()));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub enum Merged {
     Stat,
     /// /proc/PID/status
     Status,
+    /// /proc/PID/limits
+    Limits,
 }
 
 /// Files of a process that name file systems by their numbers.
@@ -83,8 +85,8 @@ const VERSION: &str = "version";
 /// Memory management, below `sys`.
 const SYS_VM: &str = "sys/vm";
 
-/// What of a process of the room is its deputy's: where it belongs, and what its mounts and its network are.
-const OF_THE_DEPUTY: [&str; 11] = [
+/// What of a process of the room is its deputy's: where it belongs, what its mounts and its network are, and how soon it is to be killed for want of memory.
+const OF_THE_DEPUTY: [&str; 13] = [
     "cgroup",
     "gid_map",
     "loginuid",
@@ -92,6 +94,8 @@ const OF_THE_DEPUTY: [&str; 11] = [
     "mounts",
     "mountstats",
     "net",
+    "oom_adj",
+    "oom_score_adj",
     "projid_map",
     "sessionid",
     "setgroups",
@@ -110,6 +114,7 @@ pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool, has_moved: impl Fn(i32) -> 
         None => Place::Process(pid),
         Some("stat") => Place::Merged(pid, Merged::Stat),
         Some("status") => Place::Merged(pid, Merged::Status),
+        Some("limits") => Place::Merged(pid, Merged::Limits),
         Some(name @ ("exe" | "cwd" | "root")) => Place::Leads(pid, name.into()),
         Some("fd") => Place::Descriptors(pid),
         Some("fdinfo") => Place::Infos(pid),
@@ -118,6 +123,12 @@ pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool, has_moved: impl Fn(i32) -> 
             _ => below_process(pid, rest),
         },
     }
+}
+
+/// The process of which a program may set here how soon it is killed for want of memory.
+pub fn is_killed_by(path: &[u8]) -> Option<i32> {
+    let (first, rest) = std::str::from_utf8(path).ok()?.split_once('/')?;
+    number(first).filter(|_| matches!(rest, "oom_adj" | "oom_score_adj"))
 }
 
 /// The descriptor of which this entry of a process tells.
@@ -182,6 +193,9 @@ mod tests {
         assert_eq!((place("50/fdinfo"), described("fdinfo/7")), (Place::Infos(50), Some(7)));
         assert_eq!(place("52/maps"), Place::Maps(52, "maps"));
         assert_eq!(place("50/mountinfo"), Place::Home);
+        assert_eq!(place("50/limits"), Place::Merged(50, Merged::Limits));
+        assert_eq!((place("50/oom_score_adj"), is_killed_by(b"50/oom_score_adj")), (Place::Home, Some(50)));
+        assert_eq!((is_killed_by(b"50/oom_score"), is_killed_by(b"oom_adj")), (None, None));
         assert_eq!(place("50/net/tcp"), Place::Home);
         assert_eq!(place("meminfo"), Place::Link(".room/meminfo".into()));
         assert_eq!(place("sys/vm"), Place::Link("../.room/sys/vm".into()));

@@ -83,7 +83,7 @@ impl Tracer {
         let Some(who) = self.meet(stopped.tid()) else { return Ok(Some(stopped)) };
         match self.arriving.states.remove(&who.pid) {
             Some(State::Made(arrival)) => {
-                super::bodies::endanger(stopped.tid());
+                super::bodies::endanger(stopped.tid(), 0);
                 self.arriving.states.insert(who.pid, State::Empty(arrival, stopped));
                 self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
                 Ok(None)

@@ -5,7 +5,7 @@ use super::{Tracer, rights};
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, tell};
 use crate::usage::Usage;
 use crate::warden::following::Followed;
-use crate::warden::guests::{Guest, ToBeTraced, Who};
+use crate::warden::guests::{Guest, LockedMemory, ToBeTraced, Who};
 use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
 use std::collections::HashMap;
 use std::io::Write;
@@ -105,8 +105,9 @@ impl Bodies {
 /// Where memory runs out guests are killed before their warden, without which they all end, and before what this node's owner runs.
 const ENDANGERED: i32 = 500;
 
-pub fn endanger(body: HostTid) {
-    if let Err(e) = os::process::endanger(body.0, ENDANGERED) {
+/// `wish`: how much sooner its program wants to be killed, thousandths; no later than others.
+pub fn endanger(body: HostTid, wish: i32) {
+    if let Err(e) = os::process::endanger(body.0, wish.max(ENDANGERED)) {
         tracing::debug!("{e}");
     }
 }
@@ -131,13 +132,15 @@ impl Tracer {
             self.expect(pid);
         }
         let packed = memfd(&place);
+        let locked = LockedMemory::of(&place);
         let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
         let has_moved = place.arrival.is_some();
         if let Some(arrival) = place.arrival {
             self.arriving.expect(pid, arrival);
         }
         let gains_by_exec = rights::gains_by_exec(&place.credentials);
-        let guest = Guest { gains_by_exec, has_moved, ..Guest::new(&place.descriptors, place.ignored, child_flags) };
+        let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
+        let guest = Guest { gains_by_exec, has_moved, locked, ..guest };
         self.room.guests().add(pid, guest);
         place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
         self.room.standins.files.begin_all(&place.descriptors);
@@ -206,7 +209,7 @@ impl Tracer {
         };
         match registers.rdi {
             MARK_FILTERED => {
-                endanger(stopped.tid());
+                endanger(stopped.tid(), 0);
                 if let Err(e) = self.listeners.add(stopped.tid(), registers.rdx as i32) {
                     tracing::error!("{e}");
                     self.kill(who.pid);
