@@ -1,5 +1,25 @@
 //! Kernel objects that two tasks have in common (kcmp(2)), other than single open files.
 
+use crate::{Error, Result};
+
+/// Open files (`KCMP_FILE` of linux/kcmp.h).
+pub const FILE: i32 = 0;
+/// Memory (`KCMP_VM`).
+pub const MEMORY: i32 = 1;
+/// A descriptor and what an epoll instance watches (`KCMP_EPOLL_TFD`): the only kind with a pointer.
+pub const EPOLL_TARGET: i32 = 7;
+
+/// Compares something of two tasks: 0 if it is one, else in which order the kernel has them (1 or 2; 3 if it does not say).
+pub fn compare(tasks: [i32; 2], what: i32, numbers: [u64; 2]) -> Result<i64> {
+    let ([a, b], [first, second]) = (tasks, numbers);
+    if what == EPOLL_TARGET {
+        return Err(Error::new("comparing tasks", std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+    }
+    // SAFETY: numbers only: the kind that takes a pointer has gone.
+    let done = unsafe { libc::syscall(libc::SYS_kcmp, a, b, what, first, second) };
+    crate::error::check(done, || format!("comparing tasks {a} and {b}"))
+}
+
 /// What tasks may have in common, as clone(2) names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Common {

@@ -52,6 +52,8 @@ pub enum Special {
     Semaphore,
     /// Holds another process, or looks into its memory: it must be in the same place.
     Inspecting,
+    /// What two processes have in common.
+    Compare,
     /// Sockets.
     Socket,
     /// System V objects: semaphores and queues are home's; memory is made in the room, unless home has it.

@@ -1,5 +1,6 @@
 //! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
 
+use super::calls::compare::Compared;
 use super::calls::sysv;
 use super::going_home::{self, HomeCall};
 use super::guests::{Accepted, Waiting, Who};
@@ -59,6 +60,10 @@ pub enum After {
     },
     /// These bytes go into the guest's memory, and a process that may live here has another limit.
     Limited(Limited, Vec<Back>),
+    /// Home lets the caller know: this is the result, ...
+    Result(i64),
+    /// ... or what the kernel here says.
+    Compare(Compared),
     /// The result is a descriptor of the deputy.
     Descriptor(Arc<Made>),
     /// The same; its thread takes it when its own call is over, and gets the number there.
@@ -125,6 +130,8 @@ impl After {
             After::KeepsCapabilities(_)
             | After::Nice { .. }
             | After::Limited(..)
+            | After::Result(_)
+            | After::Compare(_)
             | After::Descriptor(_)
             | After::Owed { .. }
             | After::Received(_) => result >= 0,
@@ -142,6 +149,9 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         After::Write(back) | After::WriteElseHere(back) if write(host, &back, out) => result,
         After::Write(_) | After::WriteElseHere(_) => -i64::from(libc::EFAULT),
         After::Here | After::Sought { .. } => result,
+        After::Result(_) | After::Compare(_) if result < 0 => result,
+        After::Result(result) => result,
+        After::Compare(compared) => compared.result(),
         After::KeepsCapabilities(keeps) => {
             room.owed.add(host, Due::KeepsCapabilities(keeps));
             result

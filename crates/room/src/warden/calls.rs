@@ -1,6 +1,7 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod capabilities;
+pub mod compare;
 mod inspecting;
 mod ioctl;
 mod limits;
@@ -134,6 +135,7 @@ impl Asked {
             Special::Semaphore if !os::objects::tells_semaphores() => self.go_home(libc::EINVAL),
             Special::Semaphore => self.here(),
             Special::Inspecting => inspecting::serve(self),
+            Special::Compare => compare::serve(self),
         }
     }
 

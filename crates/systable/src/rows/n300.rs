@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
     local(309, "getcpu", &[Out(Fixed(4)), Out(Fixed(4)), Address], why::MACHINE),
     special(310, "process_vm_readv", Special::Inspecting, &[Pid, IovOut(2), Int, Opaque, Int, Flags], why::TRACE),
     special(311, "process_vm_writev", Special::Inspecting, &[Pid, IovIn(2), Int, Opaque, Int, Flags], why::TRACE),
-    refused(312, "kcmp", EPERM, &[Pid, Pid, Int, Int, Int], why::TRACE),
+    special(312, "kcmp", Special::Compare, &[Pid, Pid, Int, Int, Int], why::COMPARE),
     go_home(313, "finit_module", EPERM, &[Fd, CStr(4096), Flags], why::MODULE),
     local(314, "sched_setattr", &[Pid, Opaque, Flags], why::SCHED),
     local(315, "sched_getattr", &[Pid, Out(Arg(2)), Int, Flags], why::SCHED),

@@ -31,6 +31,8 @@ pub const WATCH: &str = "it watches what only the home sees change";
 pub const MOUNT: &str = "it changes what the home's processes see";
 pub const ADMIN: &str = "it administers a machine: the home's, never the hosting one";
 pub const TRACE: &str = "it looks into processes that may be at home";
+pub const COMPARE: &str =
+    "home says whether it may be known, and compares what is its own; what is the room's the hosting kernel does";
 pub const MODULE: &str = "it changes a kernel: the home's, never the hosting one's";
 pub const FILTER: &str = "a filter of the program's own would see the calls that stand in for others";
 pub const RING: &str = "the kernel would do the work unseen by the filter";

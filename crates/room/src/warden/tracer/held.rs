@@ -158,6 +158,7 @@ fn may_wait(call: u64) -> bool {
                 | Special::Owner
                 | Special::Watch
                 | Special::SharedMapping
+                | Special::Compare
                 | Special::Fcntl
                 | Special::Semaphore
         ),
