@@ -58,6 +58,8 @@ pub enum After {
         /// The value.
         value: i32,
     },
+    /// Home has said what this is ready for, before the hosting kernel asks.
+    Watched(StandinId),
     /// These bytes go into the guest's memory, and a process that may live here has another limit.
     Limited(Limited, Vec<Back>),
     /// Home lets the caller know: this is the result, ...
@@ -115,6 +117,7 @@ impl After {
         match self {
             After::Here => result >= 0,
             After::HereIfAbsent { .. } => result == -i64::from(libc::ENOENT),
+            After::Watched(_) => true,
             After::WriteElseHere(_) => {
                 ![-i64::from(libc::EFAULT), -i64::from(libc::EINTR)].contains(&result) && result < 0
             }
@@ -126,7 +129,7 @@ impl After {
     pub fn takes_time(&self, result: i64) -> bool {
         match self {
             After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
-            After::Here | After::Sought { .. } => false,
+            After::Here | After::Sought { .. } | After::Watched(_) => false,
             After::KeepsCapabilities(_)
             | After::Nice { .. }
             | After::Limited(..)
@@ -148,7 +151,7 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
     Some(match after {
         After::Write(back) | After::WriteElseHere(back) if write(host, &back, out) => result,
         After::Write(_) | After::WriteElseHere(_) => -i64::from(libc::EFAULT),
-        After::Here | After::Sought { .. } => result,
+        After::Here | After::Sought { .. } | After::Watched(_) => result,
         After::Result(_) | After::Compare(_) if result < 0 => result,
         After::Result(result) => result,
         After::Compare(compared) => compared.result(),

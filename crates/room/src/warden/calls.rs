@@ -383,16 +383,22 @@ impl Asked {
         }
     }
 
-    /// An epoll instance is to watch a file: those that home's file systems keep are always ready, and none of home's kernel's.
+    /// An epoll instance is to watch a file: those that home's file systems keep are always ready, and none of home's kernel's. The kernel asks at once what
+    /// else is ready, and must not wait for home then (`standins::adds_to_epoll`): so home is asked before it, of what nobody has watched yet.
     fn watch(self) {
         let (host, fd) = (self.waiting.host_tid, self.args[2] as i32);
-        let is_regular = match self.standin(2) {
-            Some(standin) => standin.is_file(),
-            None => is_in_home_file_system(host, fd) && !self.room.stands_in(host, fd),
-        };
-        match is_regular {
-            true => self.value(-i64::from(libc::EPERM)),
-            false => self.here(),
+        match self.standin(2) {
+            Some(standin) if standin.is_file() => self.value(-i64::from(libc::EPERM)),
+            Some(standin) if self.room.standins.begins_to_watch(standin) => {
+                let Asked { room, waiting, who, .. } = self;
+                let pending = Pending::Notified { waiting, after: After::Watched(standin), exact: false, asked: true };
+                let id = room.expect(pending);
+                room.tell(&ToHome::Watch { id, pid: who.pid, standin });
+            }
+            None if is_in_home_file_system(host, fd) && !self.room.stands_in(host, fd) => {
+                self.value(-i64::from(libc::EPERM));
+            }
+            _ => self.here(),
         }
     }
 

@@ -211,6 +211,12 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                     None => waiting.answer(Answer::Value(result)),
                 }
             }
+            Pending::Notified { waiting, after: After::Watched(standin), .. } => {
+                if let Ok(ready) = u16::try_from(result) {
+                    room.standins.returned(standin, ready);
+                }
+                waiting.answer(Answer::Continue);
+            }
             Pending::Notified { waiting, after, .. } => {
                 let here = after.goes_on_here(result);
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });

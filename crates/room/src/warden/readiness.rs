@@ -39,6 +39,11 @@ impl Readiness {
         state.known.filter(|known| is_own(standin) || known & events == 0)
     }
 
+    /// Keeps what home says of this stand-in from now on; whether it has said nothing yet.
+    pub fn begins(&self, standin: StandinId) -> bool {
+        self.lock().entry(standin).or_default().known.is_none()
+    }
+
     /// Returns the readiness that home told last, with input that waits here; `None` if home has never told any.
     pub fn known(&self, standin: StandinId) -> Option<u16> {
         let states = self.lock();
@@ -96,6 +101,14 @@ mod tests {
         assert_eq!(readiness.returned(own, OUT), None);
         assert_eq!(readiness.returned(own, IN | OUT), Some(7));
         assert_eq!(readiness.polled(own, IN, None), Some(IN | OUT));
+    }
+
+    #[test]
+    fn what_is_watched_first_is_asked_for_once() {
+        let (readiness, own) = (Readiness::default(), StandinId(1 << 31));
+        assert!(readiness.begins(own) && readiness.begins(own));
+        assert_eq!(readiness.returned(own, OUT), None);
+        assert_eq!((readiness.begins(own), readiness.known(own)), (false, Some(OUT)));
     }
 
     #[test]

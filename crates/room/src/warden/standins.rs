@@ -216,6 +216,11 @@ impl Device {
         self.noticed.load(Ordering::Acquire)
     }
 
+    /// A stand-in is to be watched of which home has not said yet what it is ready for.
+    pub fn begins_to_watch(&self, standin: StandinId) -> bool {
+        self.readiness.begins(standin)
+    }
+
     /// What a stand-in is ready for after a call.
     pub fn returned(&self, standin: StandinId, events: u16) {
         self.wake(self.readiness.returned(standin, events));

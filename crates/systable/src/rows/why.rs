@@ -18,8 +18,7 @@ pub const NUMA: &str = "deliberately local: memory nodes are the hosting machine
 pub const OWN_IDS: &str = "the user namespace shows the home's users and groups";
 pub const OWNER: &str =
     "home alone has all ids: the process goes there for one that its room has not; the hosting kernel knows the others";
-pub const NOT_WATCHED: &str =
-    "home refuses regular files and directories; the hosting kernel would take those of the room's mounts";
+pub const NOT_WATCHED: &str = "home refuses regular files and directories, which the hosting kernel would take, and is asked first what else is ready";
 pub const CREDENTIALS: &str = "who the process is must change in the deputy and in the body alike";
 pub const FAMILY: &str = "groups, sessions and parents are the home's";
 pub const SIGNAL: &str = "the target may be at home; inside the room the kernel delivers it";
