@@ -1,4 +1,4 @@
-//! Signals of a deputy: every signal that can be caught is told to the steward, in the same stream as the replies; ignored ones stay ignored.
+//! Signals of a deputy: every signal that can be caught is told to the steward, in the same stream as the replies; some stay ignored.
 
 use crate::serve::Thread;
 use crate::sys;
@@ -63,13 +63,17 @@ fn set(signal: i32, action: &Action) {
     unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, action as *const Action as u64, 0, 8, 0, 0]) };
 }
 
-/// Ignores what is to be ignored, and catches all else that can be caught. SIGCONT is always told: it continues also those that ignore it.
+/// Those whose being ignored does something at home: SIGPIPE, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU.
+const FELT: u64 = 1 << 12 | 1 << 16 | 0b111 << 19;
+
+/// Catches all that can be caught, but ignores those of `ignored` whose being ignored is felt at home. What the program ignores and does not block its room throws away;
+/// of what it blocks, too, nobody here knows (sig_ignored in kernel/signal.c).
 pub fn catch_all(ignored: u64, child_flags: u64) {
     for signal in 1..=64 {
         if signal == SIGKILL || signal == SIGSTOP {
             continue;
         }
-        let ignore = signal != CANCEL_SIGNAL && signal != SIGCONT && ignored & (1 << (signal - 1)) != 0;
+        let ignore = signal != CANCEL_SIGNAL && ignored & FELT & (1 << (signal - 1)) != 0;
         let handler = if ignore { SIG_IGN } else { handler as *const () as u64 };
         let more = if signal == SIGCHLD { child_flags } else { 0 };
         set(signal, &Action { handler, flags: SA_SIGINFO | SA_RESTORER | more, restorer: restorer as *const () as u64, mask: !0 });

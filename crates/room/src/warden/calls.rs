@@ -346,17 +346,8 @@ impl Asked {
 
     /// Who reads signals sees what they carry before the tracer does.
     fn signal_fd(self) {
-        let (pid, tid) = (self.who.pid, self.who.tid);
-        let changed = {
-            let mut guests = self.room.guests();
-            guests.get_mut(pid).and_then(|guest| {
-                let before = guest.mirrored();
-                guest.reads_signals = true;
-                (guest.mirrored() != before).then(|| (guest.mirrored(), guest.child_flags))
-            })
-        };
-        if let Some((ignored, child_flags)) = changed {
-            self.room.tell(&ToHome::Ignores { pid, tid, ignored, child_flags });
+        if let Some(guest) = self.room.guests().get_mut(self.who.pid) {
+            guest.reads_signals = true;
         }
         self.here();
     }

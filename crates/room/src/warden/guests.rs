@@ -29,7 +29,7 @@ pub struct Guest {
     pub terminals: HashSet<StandinId>,
     /// Connections that its deputy accepted for calls that were interrupted: the next call on the same listener gets them.
     pub unclaimed: HashMap<StandinId, VecDeque<Arc<Accepted>>>,
-    /// Signals that it ignores, as its deputy knows (bit n-1 for signal n).
+    /// Signals that it ignores (bit n-1 for signal n).
     pub ignored: u64,
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD, likewise.
     pub child_flags: u64,
@@ -146,12 +146,11 @@ impl Guest {
         }
     }
 
-    /// Signals that its deputy is to ignore. One that the process ignores and blocks is kept for whoever reads signals (sig_ignored in kernel/signal.c), so the
-    /// deputy of a process that reads some takes them; but for those whose being ignored does something at home.
+    /// Signals that its deputy is to ignore: those whose being ignored does something at home. What else is ignored the tracer throws away, unless it is blocked
+    /// (`tracer/ignored.rs`).
     pub fn mirrored(&self) -> u64 {
         const FELT_AT_HOME: [i32; 5] = [libc::SIGCHLD, libc::SIGPIPE, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-        let felt = FELT_AT_HOME.iter().fold(0, |set, signal| set | 1u64 << (signal - 1));
-        if self.reads_signals { self.ignored & felt } else { self.ignored }
+        self.ignored & FELT_AT_HOME.iter().fold(0, |set, signal| set | 1u64 << (signal - 1))
     }
 
     /// A child of this one, as fork(2) makes it.

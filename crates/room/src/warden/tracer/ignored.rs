@@ -1,23 +1,27 @@
-//! Signals that nobody would notice at home: ignored by default, and not blocked. Home's kernel throws them away (sig_ignored in kernel/signal.c); here it would show them to the tracer first,
-//! and they would end calls by EINTR that are not made again: sigtimedwait(2), epoll_wait(2).
+//! Signals that nobody would notice at home: ignored, also by default, and not blocked. Home's kernel throws them away (sig_ignored in kernel/signal.c); a deputy does not know what its
+//! program blocks, and tells of them; and here the kernel would show them to the tracer first, and they would end calls by EINTR that are not made again: sigtimedwait(2), epoll_wait(2).
 
 use super::Tracer;
 use crate::guest_memory;
+use os::process::Status;
 use os::ptrace::HostTid;
 
-/// signal(7). (A SIGCONT does something before it is ignored.)
+/// signal(7).
 const IGNORED_BY_DEFAULT: [i32; 3] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH];
 
 impl Tracer {
     /// This signal need not be sent to a process, or to thread `tid` of it.
     pub fn would_ignore(&self, pid: i32, tid: Option<i32>, signal: i32) -> bool {
-        if !IGNORED_BY_DEFAULT.contains(&signal) {
+        // That does something before it is ignored.
+        if signal == libc::SIGCONT {
             return false;
         }
         // Of a whole process the first thread decides.
         let host = self.room.guests().host(tid.unwrap_or(pid));
         let bit = 1 << (signal - 1);
-        let passes = |host: HostTid| os::process::status(host.0).is_ok_and(|s| (s.blocked | s.caught) & bit == 0);
+        let by_default = IGNORED_BY_DEFAULT.contains(&signal);
+        let ignores = |s: &Status| s.ignored & bit != 0 || (by_default && s.caught & bit == 0);
+        let passes = |host: HostTid| os::process::status(host.0).is_ok_and(|s| s.blocked & bit == 0 && ignores(&s));
         // Who waits for it does not block it meanwhile, but does again as soon as the call is over.
         host.is_some_and(|host| passes(host) && awaited(host) & bit == 0 && passes(host))
     }
