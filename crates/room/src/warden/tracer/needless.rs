@@ -34,6 +34,17 @@ impl Tracer {
         }
     }
 
+    /// A SIGCONT comes for a process. Of one that is not stopped, too, the kernel stops all threads that are traced (prepare_signal in kernel/signal.c).
+    pub fn continue_unseen(&mut self, pid: i32) {
+        if self.stops.is_stopped(pid) {
+            return;
+        }
+        let slept = self.slept(pid);
+        let threads = self.room.guests().threads_of(pid);
+        let since = |(host, _): &(HostTid, _)| (host.0, slept.get(&host.0).copied().unwrap_or_default());
+        self.needless.add(threads.iter().map(since));
+    }
+
     /// A thread has stopped for nothing: a call that says EINTR when it is merely stopped is made again. (What is left of a sleep this kernel knows itself.)
     pub fn undisturbed(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
         const EINTR: i64 = -4;

@@ -129,6 +129,7 @@ impl Tracer {
         }
         let signal = number(&info, 0);
         if signal == libc::SIGCONT {
+            self.continue_unseen(pid);
             self.stops.count(pid);
         }
         if !(1..=64).contains(&signal) {
