@@ -111,5 +111,9 @@ int main(int argc, char **argv) {
         CHECK(waitpid(other, &status, 0) == other);
     }
     CHECK(!fflush(stdout) && close(go[1]) == 0 && waitpid(child, &status, 0) == child && status == 0);
+    // No node schedules its guests in real time: whoever may be is at home from then on.
+    struct sched_param first = {1};
+    did("real time", "first in, first out", sched_setscheduler(0, SCHED_FIFO, &first)), has("real time", 0);
+    did("real time", "no more", sched_setscheduler(0, SCHED_OTHER, &p)), has("real time", 0);
     SUCCESS();
 }

@@ -22,6 +22,16 @@ pub fn is_real_time(policy: u32) -> bool {
     [libc::SCHED_FIFO as u32, libc::SCHED_RR as u32, SCHED_DEADLINE].contains(&policy)
 }
 
+/// The largest nice value: gives way to all.
+pub const NICEST: i32 = 19;
+
+/// Sets the nice value of a thread.
+pub fn set_nice(tid: i32, to: i32) -> Result<()> {
+    // SAFETY: numbers only.
+    let set = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, to) };
+    check(set, || format!("setting the nice value of {tid}")).map(drop)
+}
+
 /// Gives a thread a policy that is none of real time.
 pub fn set_policy(tid: i32, to: u32) -> Result<()> {
     if policy(tid)? == to {

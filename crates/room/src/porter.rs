@@ -12,7 +12,7 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use wire::message::{Home, StandinId};
 
-pub use body::{IPC_LOCK, KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, filter};
+pub use body::{IPC_LOCK, KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, SYS_NICE, filter};
 
 /// The room's own process file system is mounted on this name of its /proc, unseen in listings.
 pub const HIDDEN_PROC: &str = ".room";

@@ -52,6 +52,8 @@ pub enum Special {
     Semaphore,
     /// Holds another process, or looks into its memory: it must be in the same place.
     Inspecting,
+    /// How processes are scheduled.
+    Schedule,
     /// What two processes have in common.
     Compare,
     /// Sockets.

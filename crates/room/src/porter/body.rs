@@ -29,6 +29,8 @@ pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
 
 /// Bit of CAP_IPC_LOCK (capabilities(7)).
 pub const IPC_LOCK: u64 = 1 << 14;
+/// Bit of CAP_SYS_NICE.
+pub const SYS_NICE: u64 = 1 << 23;
 
 /// Waits for what it is to be, and becomes the program; never returns to the porter's loop.
 pub fn wait(pid: i32, fds: &[OwnedFd], room: &setup::Room, notices: BorrowedFd<'_>) -> ! {

@@ -1,6 +1,7 @@
 //! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
 
 use super::calls::compare::Compared;
+use super::calls::schedule::Follow;
 use super::calls::sysv;
 use super::going_home::{self, HomeCall};
 use super::guests::{Accepted, Waiting, Who};
@@ -60,6 +61,8 @@ pub enum After {
     },
     /// Home has said what this is ready for, before the hosting kernel asks.
     Watched(StandinId),
+    /// These bytes go into the guest's memory, and a thread here is scheduled as its deputy.
+    Scheduled(Follow),
     /// These bytes go into the guest's memory, and a process that may live here has another limit.
     Limited(Limited, Vec<Back>),
     /// Home lets the caller know: this is the result, ...
@@ -133,6 +136,7 @@ impl After {
             After::KeepsCapabilities(_)
             | After::Nice { .. }
             | After::Limited(..)
+            | After::Scheduled(_)
             | After::Result(_)
             | After::Compare(_)
             | After::Descriptor(_)
@@ -163,6 +167,10 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             // SAFETY: numbers only. A thread that is gone needs none.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, host.0 as libc::id_t, value.clamp(0, 19)) };
             result
+        }
+        After::Scheduled(follow) => {
+            follow.run();
+            if write(host, &follow.back, out) { result } else { -i64::from(libc::EFAULT) }
         }
         After::Limited(of, back) => {
             limit(room, of);

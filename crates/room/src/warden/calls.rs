@@ -7,6 +7,7 @@ mod ioctl;
 mod limits;
 mod pidfd;
 mod prctl;
+pub mod schedule;
 mod socket;
 pub mod standing;
 pub mod sysv;
@@ -135,6 +136,7 @@ impl Asked {
             Special::Semaphore if !os::objects::tells_semaphores() => self.go_home(libc::EINVAL),
             Special::Semaphore => self.here(),
             Special::Inspecting => inspecting::serve(self),
+            Special::Schedule => schedule::serve(self),
             Special::Compare => compare::serve(self),
         }
     }

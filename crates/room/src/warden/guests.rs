@@ -55,6 +55,8 @@ pub struct Guest {
     pub has_moved: bool,
     /// Numbers of shared memory of home's (System V) that it has got by a key.
     pub memory_of_home: HashSet<i32>,
+    /// It may run before all others at home (CAP_SYS_NICE).
+    pub is_first_of_all: bool,
     /// How much memory it may lock.
     pub locked: LockedMemory,
     /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
@@ -142,6 +144,7 @@ impl Guest {
             has_moved: false,
             memory_of_home: HashSet::new(),
             gains_by_exec: false,
+            is_first_of_all: false,
             locked: LockedMemory::default(),
         }
     }

@@ -11,7 +11,7 @@ use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
 use super::tracer::{News, Order, gains_by_exec};
-use crate::porter::IPC_LOCK;
+use crate::porter::{IPC_LOCK, SYS_NICE};
 use body::Lender;
 use os::contain::on_account_of;
 use os::pidfd::PidFd;
@@ -52,6 +52,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
                 guests.limit_locked(pid, |locked| locked.is_free = is_free);
                 if let Some(guest) = guests.get_mut(pid) {
                     guest.gains_by_exec = gains_by_exec(&credentials);
+                    guest.is_first_of_all = credentials.capabilities.effective & SYS_NICE != 0;
                 }
             }
             room.owed.add(host, Due::Rights(credentials));

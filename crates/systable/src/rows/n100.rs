@@ -34,6 +34,9 @@ const TAKES_INFO: When = When::Unless(&[&[Cmp::Null(1)]]);
 /// More than the time is asked for.
 const TAKES_TIMES: When = When::Unless(&[&[Cmp::Null(0)]]);
 
+/// Of another thread than the caller's, as its first argument says.
+const ANOTHER: When = When::Unless(&[&[Cmp::Is(0, 0)]]);
+
 pub(super) const ROWS: &[Row] = &[
     special(100, "times", Special::Usage, &[Out(Fixed(32))], why::CHILDRENS_USAGE).when(TAKES_TIMES),
     special(101, "ptrace", Special::Inspecting, &[Int, Pid, Opaque, Opaque], why::TRACE),
@@ -84,13 +87,13 @@ pub(super) const ROWS: &[Row] = &[
     go_home(139, "sysfs", ENOSYS, &[Int, Opaque, Opaque], why::ADMIN),
     home(140, "getpriority", &[Int, Pid], why::PRIORITY),
     special(141, "setpriority", Special::Nice, &[Int, Pid, Int], why::PRIORITY),
-    local(142, "sched_setparam", &[Pid, In(Fixed(4))], why::SCHED),
-    local(143, "sched_getparam", &[Pid, Out(Fixed(4))], why::SCHED),
-    local(144, "sched_setscheduler", &[Pid, Int, In(Fixed(4))], why::SCHED),
-    local(145, "sched_getscheduler", &[Pid], why::SCHED),
+    special(142, "sched_setparam", Special::Schedule, &[Pid, In(Fixed(4))], why::SCHEDULED),
+    special(143, "sched_getparam", Special::Schedule, &[Pid, Out(Fixed(4))], why::SCHEDULED),
+    special(144, "sched_setscheduler", Special::Schedule, &[Pid, Int, In(Fixed(4))], why::SCHEDULED),
+    special(145, "sched_getscheduler", Special::Schedule, &[Pid], why::SCHEDULED),
     local(146, "sched_get_priority_max", &[Int], why::SCHED),
     local(147, "sched_get_priority_min", &[Int], why::SCHED),
-    local(148, "sched_rr_get_interval", &[Pid, Out(Fixed(16))], why::SCHED),
+    special(148, "sched_rr_get_interval", Special::Schedule, &[Pid, Out(Fixed(16))], why::SCHED).when(ANOTHER),
     local(149, "mlock", &[Address, Int], why::MEMORY),
     local(150, "munlock", &[Address, Int], why::MEMORY),
     local(151, "mlockall", &[Flags], why::MEMORY),

@@ -21,12 +21,15 @@ const ADDS: When = When::If(&[&[Cmp::Is(1, 1)]]);
 /// `EFD_SEMAPHORE`.
 const SEMAPHORE: When = When::If(&[&[Cmp::Bits(1, 1, 1)]]);
 
+/// Of another thread than the caller's, as its first argument says.
+const ANOTHER: When = When::Unless(&[&[Cmp::Is(0, 0)]]);
+
 pub(super) const ROWS: &[Row] = &[
     special(200, "tkill", Special::Signal, &[Tid, Signal], why::SIGNAL),
     local(201, "time", &[Out(Fixed(8))], why::CLOCK),
     local(202, "futex", &[Address, Int, Int, Opaque, Address, Int], why::FUTEX),
-    local(203, "sched_setaffinity", &[Pid, Int, In(Arg(1))], why::SCHED),
-    local(204, "sched_getaffinity", &[Pid, Int, Out(Result(1))], why::SCHED),
+    special(203, "sched_setaffinity", Special::Schedule, &[Pid, Int, In(Arg(1))], why::SCHED).when(ANOTHER),
+    special(204, "sched_getaffinity", Special::Schedule, &[Pid, Int, Out(Result(1))], why::SCHED).when(ANOTHER),
     unused(205, "set_thread_area"),
     local(206, "io_setup", &[Int, InOut(Fixed(8))], why::AIO),
     local(207, "io_destroy", &[Address], why::AIO),
@@ -78,8 +81,8 @@ pub(super) const ROWS: &[Row] = &[
     go_home(248, "add_key", ENOSYS, &[CStr(32), CStr(4096), In(Arg(3)), Int, Int], why::KEYS),
     go_home(249, "request_key", ENOSYS, &[CStr(32), CStr(4096), CStr(4096), Int], why::KEYS),
     go_home(250, "keyctl", ENOSYS, &[Int, Opaque, Opaque, Opaque, Opaque], why::KEYS),
-    local(251, "ioprio_set", &[Int, Pid, Int], why::SCHED),
-    local(252, "ioprio_get", &[Int, Pid], why::SCHED),
+    special(251, "ioprio_set", Special::Schedule, &[Int, Pid, Int], why::SCHEDULED),
+    special(252, "ioprio_get", Special::Schedule, &[Int, Pid], why::SCHEDULED),
     special(253, "inotify_init", Special::Socket, &[], why::WATCH),
     special(254, "inotify_add_watch", Special::Socket, &[Fd, Path, Flags], why::WATCH),
     special(255, "inotify_rm_watch", Special::Socket, &[Fd, Int], why::WATCH),

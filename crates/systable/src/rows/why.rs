@@ -14,6 +14,7 @@ pub const TIMER: &str = "timers run where the body runs and signal it there";
 pub const READY: &str = "readiness of stand-ins is reported by their server, of all else by the kernel";
 pub const FUTEX: &str = "threads of one body wait for each other where they run";
 pub const SCHED: &str = "scheduling is the hosting machine's; the numbers of threads are the home's";
+pub const SCHEDULED: &str = "home's kernel says who may, and how each process is scheduled; the body follows, but for real time the process goes home";
 pub const NUMA: &str = "deliberately local: memory nodes are the hosting machine's";
 pub const OWN_IDS: &str = "the user namespace shows the home's users and groups";
 pub const OWNER: &str =

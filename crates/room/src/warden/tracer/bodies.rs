@@ -2,7 +2,7 @@
 
 use super::porters::Then;
 use super::{Tracer, rights};
-use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, tell};
+use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, SYS_NICE, tell};
 use crate::usage::Usage;
 use crate::warden::following::Followed;
 use crate::warden::guests::{Guest, LockedMemory, ToBeTraced, Who};
@@ -133,6 +133,7 @@ impl Tracer {
         }
         let packed = memfd(&place);
         let locked = LockedMemory::of(&place);
+        let is_first_of_all = place.credentials.capabilities.effective & SYS_NICE != 0;
         let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
         let has_moved = place.arrival.is_some();
         if let Some(arrival) = place.arrival {
@@ -140,7 +141,7 @@ impl Tracer {
         }
         let gains_by_exec = rights::gains_by_exec(&place.credentials);
         let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
-        let guest = Guest { gains_by_exec, has_moved, locked, ..guest };
+        let guest = Guest { gains_by_exec, has_moved, locked, is_first_of_all, ..guest };
         self.room.guests().add(pid, guest);
         place.descriptors.iter().filter(|d| d.timed).for_each(|d| self.room.standins.set_timed(d.standin, true));
         self.room.standins.files.begin_all(&place.descriptors);

@@ -159,6 +159,7 @@ fn may_wait(call: u64) -> bool {
                 | Special::Watch
                 | Special::SharedMapping
                 | Special::Compare
+                | Special::Schedule
                 | Special::Fcntl
                 | Special::Semaphore
         ),
