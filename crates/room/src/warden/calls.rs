@@ -2,6 +2,7 @@
 
 mod capabilities;
 pub mod compare;
+mod filter;
 mod inspecting;
 mod ioctl;
 mod limits;

@@ -1,7 +1,7 @@
 //! Sockets. They are made and stay at home, where their peers see them; in the room each is a stand-in, and calls on it are the deputy's. A pair made by
 //! socketpair(2) is the room's own, and the hosting kernel serves it. Descriptors that watch files (inotify(7)) are made and kept in the same way.
 
-use super::Asked;
+use super::{Asked, filter};
 use crate::guest_memory;
 use crate::warden::after::{self, After, Made};
 use crate::warden::message::{self, Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
@@ -15,7 +15,14 @@ use wire::message::{Call, StandinId};
 /// asm-generic/socket.h: options whose value holds pointers, or that hand pages of the caller's to the kernel.
 const SO_ATTACH_FILTER: u64 = 26;
 const SO_ATTACH_REUSEPORT_CBPF: u64 = 51;
+const SO_ATTACH_BPF: u64 = 50;
+const SO_ATTACH_REUSEPORT_EBPF: u64 = 52;
 const SO_ZEROCOPY: u64 = 60;
+
+/// linux/if_packet.h
+const PACKET_RX_RING: u64 = 5;
+const PACKET_TX_RING: u64 = 13;
+const PACKET_FANOUT_DATA: u64 = 22;
 
 /// No argument holds flags.
 const NO_FLAGS: usize = 6;
@@ -43,6 +50,9 @@ pub fn serve(asked: Asked) {
         libc::SYS_bind | libc::SYS_connect => named(asked, standin),
         libc::SYS_setsockopt => option(asked, standin),
         libc::SYS_inotify_add_watch => watch(asked, standin),
+        libc::SYS_getsockopt if (asked.args[1] as i32, asked.args[2]) == (libc::SOL_SOCKET, SO_ATTACH_FILTER) => {
+            filter::get(asked, standin);
+        }
         // Takes the error away.
         libc::SYS_getsockopt => {
             let exact = (asked.args[1] as i32, asked.args[2] as i32) == (libc::SOL_SOCKET, libc::SO_ERROR);
@@ -154,14 +164,13 @@ fn inode_of(host: HostTid, link: &str) -> u64 {
 fn option(asked: Asked, standin: StandinId) {
     let (level, name) = (asked.args[1], asked.args[2]);
     match (level as i32, name) {
-        (libc::SOL_SOCKET, SO_ATTACH_FILTER | SO_ATTACH_REUSEPORT_CBPF) => {
-            asked.refuse_for(libc::ENOPROTOOPT, "a packet filter on a socket that stays home is not served yet")
-        }
+        (libc::SOL_SOCKET, SO_ATTACH_FILTER | SO_ATTACH_REUSEPORT_CBPF) => filter::attach(asked, standin),
+        // Whoever has one of these descriptors made it at home.
+        (libc::SOL_SOCKET, SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_EBPF) => asked.go_home(libc::EBADF),
         (libc::SOL_SOCKET, SO_ZEROCOPY) => asked
             .refuse_for(libc::EOPNOTSUPP, "the kernel at home cannot send from the pages of a program that is away"),
-        (libc::SOL_PACKET, _) => {
-            asked.refuse_for(libc::ENOPROTOOPT, "rings of packets are memory shared with the kernel at home")
-        }
+        // Rings are memory that is shared with home's kernel, and a fanout takes filters of both kinds.
+        (libc::SOL_PACKET, PACKET_RX_RING | PACKET_TX_RING | PACKET_FANOUT_DATA) => asked.go_home(libc::ENOPROTOOPT),
         (libc::SOL_SOCKET, 20 | 21 | 66 | 67) => {
             // SO_RCVTIMEO, SO_SNDTIMEO, old and new: a `struct timeval`.
             let mut limit = [0; 16];
