@@ -1,4 +1,5 @@
-//! Signals of a deputy: every signal that can be caught is told to the steward, in the same stream as the replies; some stay ignored.
+//! Signals of a deputy: every signal that can be caught is told to the steward, in the same stream
+//! as the replies; some stay ignored.
 
 use crate::serve::Thread;
 use crate::sys;
@@ -66,8 +67,9 @@ fn set(signal: i32, action: &Action) {
 /// Those whose being ignored does something at home: SIGPIPE, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU.
 const FELT: u64 = 1 << 12 | 1 << 16 | 0b111 << 19;
 
-/// Catches all that can be caught, but ignores those of `ignored` whose being ignored is felt at home. What the program ignores and does not block its room throws away;
-/// of what it blocks, too, nobody here knows (sig_ignored in kernel/signal.c).
+/// Catches all that can be caught, but ignores those of `ignored` whose being ignored is felt at
+/// home. What the program ignores and does not block its room throws away; of what it blocks, too,
+/// nobody here knows (sig_ignored in kernel/signal.c).
 pub fn catch_all(ignored: u64, child_flags: u64) {
     for signal in 1..=64 {
         if signal == SIGKILL || signal == SIGSTOP {

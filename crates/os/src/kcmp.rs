@@ -4,12 +4,14 @@ use crate::{Error, Result};
 
 /// Open files (`KCMP_FILE` of linux/kcmp.h).
 pub const FILE: i32 = 0;
-/// Memory (`KCMP_VM`).
+/// What a process has of memory (`KCMP_VM`).
 pub const MEMORY: i32 = 1;
-/// A descriptor and what an epoll instance watches (`KCMP_EPOLL_TFD`): the only kind with a pointer.
+/// A descriptor and what an epoll instance watches (`KCMP_EPOLL_TFD`): the only kind with a
+/// pointer.
 pub const EPOLL_TARGET: i32 = 7;
 
-/// Compares something of two tasks: 0 if it is one, else in which order the kernel has them (1 or 2; 3 if it does not say).
+/// Compares something of two tasks: 0 if it is one, else in which order the kernel has them (1 or
+/// 2; 3 if it does not say).
 pub fn compare(tasks: [i32; 2], what: i32, numbers: [u64; 2]) -> Result<i64> {
     let ([a, b], [first, second]) = (tasks, numbers);
     if what == EPOLL_TARGET {

@@ -165,14 +165,15 @@ pub enum ToHome {
         /// What is asked.
         look: Look,
     },
-    /// Write this into a file below /proc, with the rights of this process' deputy; nothing: only open it for writing. Answered by [`ToRoom::Return`], whose
-    /// bytes are what the file holds then.
+    /// Write this into a file below /proc, with the rights of this process' deputy; nothing: only
+    /// open it for writing. Answered by [`ToRoom::Return`], whose bytes are what the file holds
+    /// then.
     WriteProc {
         /// Number of the request.
         id: CallId,
-        /// Who writes.
+        /// The process that writes.
         pid: i32,
-        /// Path below /proc.
+        /// The path below /proc.
         path: Vec<u8>,
         /// What is written, at once.
         bytes: Vec<u8>,

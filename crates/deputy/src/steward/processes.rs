@@ -34,9 +34,9 @@ pub enum Inquiry {
     },
     /// To change something below /proc.
     Write {
-        /// Who asks.
+        /// The process that asks.
         pid: i32,
-        /// Where.
+        /// Where, below /proc.
         path: Vec<u8>,
         /// What is written; nothing: it is only to be seen whether that may be.
         bytes: Vec<u8>,
@@ -118,8 +118,9 @@ fn look(proc: &OwnedFd, path: &[u8], look: Look) -> std::io::Result<Vec<u8>> {
     packed.map_err(std::io::Error::other)
 }
 
-/// Files of processes that are written. The kernel judges by file-system ids and capabilities who may, and those this thread has taken; of others (below sys) it
-/// asks for the effective user, which is the steward's.
+/// Files of processes that are written. The kernel judges by file-system ids and capabilities who
+/// may, and those this thread has taken; of others (below sys) it asks for the effective user,
+/// which is the steward's.
 const WRITTEN: [&[u8]; 2] = [b"oom_adj", b"oom_score_adj"];
 
 /// Writes into a file of a process; what it holds then.

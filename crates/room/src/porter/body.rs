@@ -253,8 +253,9 @@ fn set_mask(blocked: u64) {
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &blocked, 0, 8) };
 }
 
-/// The home's limits as far as this machine allows them. That on processes holds at home, and so does that on locked memory for those whom it does not
-/// bind there (CAP_IPC_LOCK): they get as much as this machine gives. Home says what these two are.
+/// The home's limits as far as this machine allows them. That on processes holds at home, and so
+/// does that on locked memory for those whom it does not bind there (CAP_IPC_LOCK): they get as
+/// much as this machine gives. Home says what these two are.
 fn set_limits(limits: &[(u64, u64)], rights: &Capabilities) {
     const UNLIMITED: (u64, u64) = (u64::MAX, u64::MAX);
     for (which, &limit) in (0u32..).zip(limits) {

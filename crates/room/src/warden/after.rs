@@ -1,14 +1,14 @@
 //! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
 
-use super::calls::compare::Compared;
-use super::calls::schedule::Follow;
 use super::calls::sysv;
 use super::going_home::{self, HomeCall};
+use super::compared::Compared;
 use super::guests::{Accepted, Waiting, Who};
 use super::home::ERESTARTNOINTR;
 use super::marshal::{Back, unpack};
 use super::message::{Incoming, Outgoing, Series};
 use super::owed::{Descriptor, Due};
+use super::scheduled::Follow;
 use super::shared::{Pending, Shared};
 use super::spares::Spare;
 use crate::guest_memory;
@@ -61,13 +61,13 @@ pub enum After {
     },
     /// Home has said what this is ready for, before the hosting kernel asks.
     Watched(StandinId),
-    /// These bytes go into the guest's memory, and a thread here is scheduled as its deputy.
+    /// A thread here is scheduled as its deputy.
     Scheduled(Follow),
     /// These bytes go into the guest's memory, and a process that may live here has another limit.
     Limited(Limited, Vec<Back>),
     /// Home lets the caller know: this is the result, ...
     Result(i64),
-    /// ... or what the kernel here says.
+    /// ... or what the kernel here says of these.
     Compare(Compared),
     /// The result is a descriptor of the deputy.
     Descriptor(Arc<Made>),
@@ -95,7 +95,7 @@ pub struct Limited {
     pub target: i32,
     /// Number of the limit (`RLIMIT_`).
     pub which: u32,
-    /// The limit.
+    /// What it is now.
     pub limit: Limit,
 }
 
@@ -170,7 +170,7 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         }
         After::Scheduled(follow) => {
             follow.run();
-            if write(host, &follow.back, out) { result } else { -i64::from(libc::EFAULT) }
+            result
         }
         After::Limited(of, back) => {
             limit(room, of);

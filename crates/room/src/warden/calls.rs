@@ -1,14 +1,14 @@
 //! What becomes of a call that the filter handed over: the row of the table decides.
 
 mod capabilities;
-pub mod compare;
+mod compare;
 mod filter;
 mod inspecting;
 mod ioctl;
 mod limits;
 mod pidfd;
 mod prctl;
-pub mod schedule;
+mod schedule;
 mod socket;
 pub mod standing;
 pub mod sysv;
@@ -377,8 +377,10 @@ impl Asked {
         }
     }
 
-    /// An epoll instance is to watch a file: those that home's file systems keep are always ready, and none of home's kernel's. The kernel asks at once what
-    /// else is ready, and must not wait for home then (`standins::adds_to_epoll`): so home is asked before it, of what nobody has watched yet.
+    /// An epoll instance is to watch a file: those that home's file systems keep are always ready,
+    /// and none of home's kernel's. The kernel asks at once what else is ready, and must not wait
+    /// for home then (`standins::adds_to_epoll`): so home is asked before it, of what nobody has
+    /// watched yet.
     fn watch(self) {
         let (host, fd) = (self.waiting.host_tid, self.args[2] as i32);
         match self.standin(2) {

@@ -63,7 +63,8 @@ pub struct Guest {
     pub gains_by_exec: bool,
 }
 
-/// How much memory a process may lock at home. The kernel here knows of no capability of its own by which it may lock all.
+/// How much memory a process may lock at home. The kernel here knows of no capability of its own by
+/// which it may lock all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockedMemory {
     /// Its limit at home.
@@ -149,8 +150,8 @@ impl Guest {
         }
     }
 
-    /// Signals that its deputy is to ignore: those whose being ignored does something at home. What else is ignored the tracer throws away, unless it is blocked
-    /// (`tracer/ignored.rs`).
+    /// Signals that its deputy is to ignore: those whose being ignored does something at home. What
+    /// else is ignored the tracer throws away, unless it is blocked (`tracer/ignored.rs`).
     pub fn mirrored(&self) -> u64 {
         const FELT_AT_HOME: [i32; 5] = [libc::SIGCHLD, libc::SIGPIPE, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         self.ignored & FELT_AT_HOME.iter().fold(0, |set, signal| set | 1u64 << (signal - 1))

@@ -206,7 +206,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
             let flags = os::process::fd_info(host.0, fd).map_err(|_| libc::ENOENT)?.flags;
             proc.open_file(unique, merge::info(&String::from_utf8_lossy(out), flags).into_bytes());
         }
-        Step::Written(pid, bytes) => killed::written(room, unique, (pid, bytes), out),
+        Step::Written(..) => killed::written(room, unique, step, out),
         Step::Merge(host, what, asker) => {
             let home = String::from_utf8_lossy(out);
             let merged = match what {

@@ -9,7 +9,8 @@ use crate::when::{Cmp, When};
 
 /// Descriptors that may be stand-ins, as the first argument; or the tracer has seen that it is one.
 const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3), Cmp::Marked(0, 0)], &[Cmp::Marked(0, MARK)]]);
-/// Limits are set, or another process' limits are asked for, or those that the body has otherwise (`RLIMIT_NPROC`, `RLIMIT_MEMLOCK`).
+/// Limits are set, or another process' limits are asked for, or those that the body has otherwise
+/// (`RLIMIT_NPROC`, `RLIMIT_MEMLOCK`).
 const SETS_OR_OTHER: When = When::Unless(&[
     &[Cmp::Is(0, 0), Cmp::Null(2), Cmp::Below(1, 6)],
     &[Cmp::Is(0, 0), Cmp::Null(2), Cmp::Is(1, 7)],

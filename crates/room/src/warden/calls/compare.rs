@@ -1,40 +1,26 @@
-//! What two processes have in common (kcmp(2)). Home says first whether the caller may know, and of whom. What is the room's own of two that live here its kernel
-//! compares; descriptors that stay at home, home's does.
+//! What two processes have in common (kcmp(2)). Home says first whether the caller may know, and of
+//! whom. What is the room's own of two that live here its kernel compares; descriptors that stay at
+//! home, home's does.
 
 use super::Asked;
 use crate::warden::after::After;
+use crate::warden::compared::Compared;
 use crate::warden::shared::Shared;
 use os::kcmp::{EPOLL_TARGET, FILE, MEMORY};
 use os::ptrace::HostTid;
 use wire::message::Call;
 
-/// Two things of processes here.
-#[derive(Clone, Copy, Debug)]
-pub struct Compared {
-    hosts: [HostTid; 2],
-    what: i32,
-    numbers: [u64; 2],
-}
-
-impl Compared {
-    /// What the kernel here says of them.
-    pub fn result(self) -> i64 {
-        let [first, second] = self.hosts.map(|host| host.0);
-        os::kcmp::compare([first, second], self.what, self.numbers).unwrap_or_else(|e| -i64::from(e.errno()))
-    }
-}
-
 /// One descriptor, as far as it can be compared.
 enum Side {
     /// Home's, of this number there.
     Home(i32),
-    /// The room's own.
+    /// One of the room's own.
     Here,
-    /// None.
+    /// None: it is not open.
     Closed,
 }
 
-/// Serves kcmp.
+/// Serves a call that compares.
 pub fn serve(asked: Asked) {
     let [first, second, what, one, other, ..] = asked.args;
     let pids = [first as i32, second as i32];

@@ -1,4 +1,5 @@
-//! Filters of sockets that stay at home (classic BPF: SO_ATTACH_FILTER in socket(7)). A filter is an array to which a structure points; it travels behind that.
+//! Filters of sockets that stay at home (classic BPF: SO_ATTACH_FILTER in socket(7)). A filter is
+//! an array to which a structure points; it travels behind that.
 
 use super::Asked;
 use crate::guest_memory;
@@ -27,7 +28,8 @@ pub fn attach(asked: Asked, standin: StandinId) {
     asked.ask(call, After::Write(Vec::new()), false);
 }
 
-/// The structure, and behind it the instructions to which it then points: offsets are made addresses at home.
+/// The structure, and behind it the instructions to which it then points: offsets are made
+/// addresses at home.
 fn program(asked: &Asked, at: u64, length: usize) -> Result<Vec<u8>, i32> {
     let host = asked.waiting.host_tid.0;
     let read = |from, into: &mut [u8]| guest_memory::read(host, from, into).map_err(|_| libc::EFAULT);

@@ -1,8 +1,10 @@
 //! Limits of processes (getrlimit(2)).
 //!
-//! The deputy has the same limits as the program: processes are made at home, and so are the descriptors that stay there, and the program may go there. Limits
-//! of the address space are the body's alone, for the deputy does not fill that until then. What a user has of processes home alone counts, and whether a
-//! process is held to its limit of locked memory depends on a capability that no body has (CAP_IPC_LOCK): these two limits home keeps, says and changes.
+//! The deputy has the same limits as the program: processes are made at home, and so are the
+//! descriptors that stay there, and the program may go there. Limits of the address space are the
+//! body's alone, for the deputy does not fill that until then. What a user has of processes home
+//! alone counts, and whether a process is held to its limit of locked memory depends on a
+//! capability that no body has (CAP_IPC_LOCK): these two limits home keeps, says and changes.
 
 use super::Asked;
 use crate::guest_memory;

@@ -1,55 +1,21 @@
-//! How processes are scheduled (sched(7), ioprio_set(2)). Home's kernel knows all processes, says who may do what, and keeps how each is scheduled in its deputy; a
-//! body follows. In real time no node schedules its guests: whoever may be scheduled so goes home for it. Which processors a thread may use is the
-//! hosting kernel's affair, for they are its own.
+//! How processes are scheduled (sched(7), ioprio_set(2)). Home's kernel knows all processes, says
+//! who may do what, and keeps how each is scheduled in its deputy; a body follows. In real time no
+//! node schedules its guests: whoever may be scheduled so goes home for it. Which processors a
+//! thread may use is the hosting kernel's affair, for they are its own.
 
 use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
-use crate::warden::marshal::Back;
+use crate::warden::scheduled::{Follow, What};
 use os::ptrace::HostTid;
-use os::scheduling::{NICEST, is_real_time};
+use os::scheduling::is_real_time;
 use wire::message::Call;
 
-/// Bytes of the first form of `struct sched_attr`, and the most that the kernel takes (linux/sched/types.h).
+/// Bytes of the first form of `struct sched_attr`, and the most that the kernel takes
+/// (linux/sched/types.h).
 const ATTRIBUTES_MIN: usize = 48;
 const ATTRIBUTES_MAX: usize = 4096;
 const IOPRIO_WHO_PROCESS: i32 = 1;
-
-/// What a body does as its deputy has done.
-#[derive(Clone, Debug)]
-pub struct Follow {
-    host: HostTid,
-    what: What,
-    /// What of home's answer goes into the caller's memory.
-    pub back: Vec<Back>,
-}
-
-/// What home was asked to set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Policy(u32),
-    Attributes { policy: Option<u32>, nice: Option<i32> },
-    IoPriority(u16),
-}
-
-impl Follow {
-    /// Does it, as far as the kernel here goes along.
-    pub fn run(&self) {
-        let host = self.host.0;
-        let policy = |policy: u32| os::scheduling::set_policy(host, policy);
-        let done = match self.what {
-            What::Policy(to) => policy(to),
-            What::IoPriority(to) => os::scheduling::set_io_priority(host, to),
-            What::Attributes { policy: to, nice } => {
-                let niced = nice.map_or(Ok(()), |nice| os::scheduling::set_nice(host, nice.clamp(0, NICEST)));
-                to.map_or(Ok(()), policy).and(niced)
-            }
-        };
-        if let Err(e) = done {
-            tracing::debug!("{e}");
-        }
-    }
-}
 
 /// Serves a call about scheduling.
 pub fn serve(asked: Asked) {
@@ -83,25 +49,27 @@ fn host(asked: &Asked, tid: i32) -> Option<HostTid> {
 
 fn set(asked: Asked, host: Option<HostTid>, what: What) {
     match asked.pack() {
-        Ok((call, back)) => ask(asked, host, what, (call, back)),
+        Ok((call, _)) => ask(asked, call, host.map(|host| Follow { host, what })),
         Err(errno) => asked.value(-i64::from(errno)),
     }
 }
 
-fn ask(asked: Asked, host: Option<HostTid>, what: What, (call, back): (Call, Vec<Back>)) {
-    let Some(host) = host else { return asked.ask(call, After::Write(back), false) };
-    let policy = match what {
+/// `then`: what a thread here does after it.
+fn ask(asked: Asked, call: Call, then: Option<Follow>) {
+    let Some(then) = then else { return asked.ask(call, After::Write(Vec::new()), false) };
+    let policy = match then.what {
         What::Policy(policy) | What::Attributes { policy: Some(policy), .. } => policy,
         _ => 0,
     };
     if is_real_time(policy) && may_be_first(&asked) {
-        let other = asked.room.guests().who(host).map(|who| who.pid).filter(|pid| *pid != asked.who.pid);
+        let other = asked.room.guests().who(then.host).map(|who| who.pid).filter(|pid| *pid != asked.who.pid);
         return asked.go_home_after(libc::EPERM, other);
     }
-    asked.ask(call, After::Scheduled(Follow { host, what, back }), false);
+    asked.ask(call, After::Scheduled(then), false);
 }
 
-/// Home's kernel may let the caller be scheduled in real time: it has CAP_SYS_NICE, or a limit that allows it.
+/// Home's kernel may let the caller be scheduled in real time: it has CAP_SYS_NICE, or a limit that
+/// allows it.
 fn may_be_first(asked: &Asked) -> bool {
     let limits = os::process::limits(asked.waiting.host_tid.0);
     let has_limit = limits.is_ok_and(|all| all.get(libc::RLIMIT_RTPRIO as usize).is_some_and(|(soft, _)| *soft > 0));
@@ -125,7 +93,7 @@ fn set_attributes(asked: Asked, host: Option<HostTid>) {
         ..Call::new(libc::SYS_sched_setattr, [pid, 0, flags, 0, 0, 0])
     };
     let call = if at == 0 { call } else { Call { data, ..call } };
-    ask(asked, host, what, (call, Vec::new()));
+    ask(asked, call, host.map(|host| Follow { host, what }));
 }
 
 /// What the attributes say of a policy and a nice value.

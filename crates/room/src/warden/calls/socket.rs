@@ -19,7 +19,7 @@ const SO_ATTACH_BPF: u64 = 50;
 const SO_ATTACH_REUSEPORT_EBPF: u64 = 52;
 const SO_ZEROCOPY: u64 = 60;
 
-/// linux/if_packet.h
+/// Options of packet sockets (linux/if_packet.h).
 const PACKET_RX_RING: u64 = 5;
 const PACKET_TX_RING: u64 = 13;
 const PACKET_FANOUT_DATA: u64 = 22;
@@ -169,7 +169,8 @@ fn option(asked: Asked, standin: StandinId) {
         (libc::SOL_SOCKET, SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_EBPF) => asked.go_home(libc::EBADF),
         (libc::SOL_SOCKET, SO_ZEROCOPY) => asked
             .refuse_for(libc::EOPNOTSUPP, "the kernel at home cannot send from the pages of a program that is away"),
-        // Rings are memory that is shared with home's kernel, and a fanout takes filters of both kinds.
+        // Rings are memory that is shared with home's kernel, and a fanout takes filters of both
+        // kinds.
         (libc::SOL_PACKET, PACKET_RX_RING | PACKET_TX_RING | PACKET_FANOUT_DATA) => asked.go_home(libc::ENOPROTOOPT),
         (libc::SOL_SOCKET, 20 | 21 | 66 | 67) => {
             // SO_RCVTIMEO, SO_SNDTIMEO, old and new: a `struct timeval`.

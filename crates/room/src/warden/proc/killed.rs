@@ -1,5 +1,6 @@
-//! How soon a process is killed for want of memory (oom_score_adj in proc_pid(5)): a program sets it at home, where its deputy has it and from where children
-//! have it. The hosting kernel follows as far as guests are killed no later for it than its owner's programs.
+//! How soon a process is killed for want of memory (oom_score_adj in proc_pid(5)): a program sets
+//! it at home, where its deputy has it and from where children have it. The hosting kernel follows
+//! as far as guests are killed no later for it than its owner's programs.
 
 use super::{Asked, Served, Step, place};
 use crate::warden::shared::Shared;
@@ -9,8 +10,8 @@ use wire::ToHome;
 use wire::message::Look;
 
 /// Home has written, and says what the file holds now.
-pub fn written(room: &Shared, unique: u64, done: (i32, usize), out: &[u8]) {
-    let (pid, bytes) = done;
+pub fn written(room: &Shared, unique: u64, step: Step, out: &[u8]) {
+    let Step::Written(pid, bytes) = step else { return };
     let value = std::str::from_utf8(out).ok().and_then(|text| text.trim().parse().ok());
     if let (Some(host), Some(thousandths)) = (room.guests().host(pid), value) {
         endanger(host, thousandths);
@@ -24,7 +25,8 @@ impl Asked<'_> {
         Ok(open.flags as i32 & libc::O_ACCMODE != libc::O_RDONLY)
     }
 
-    /// A file of /proc has no size that changes, but whoever opens it may say that it is to be empty (O_TRUNC).
+    /// A file of /proc has no size that changes, but whoever opens it may say that it is to be
+    /// empty (O_TRUNC).
     pub(super) fn change(&self) -> Served {
         let wanted: SetattrIn = self.request.args().take().map_err(|_| libc::EPROTO)?;
         let path = self.path()?;

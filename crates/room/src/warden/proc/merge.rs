@@ -113,7 +113,7 @@ pub fn info(home: &str, flags: i32) -> String {
 /// Lines of /proc/PID/limits that home keeps.
 const LIMITS_OF_HOME: [&str; 2] = ["Max processes", "Max locked memory"];
 
-/// /proc/PID/limits.
+/// Puts /proc/PID/limits together.
 pub fn limits(home: &str, room: &str) -> String {
     let line = |line| {
         let name = LIMITS_OF_HOME.iter().find(|name| str::starts_with(line, **name));

@@ -44,7 +44,7 @@ pub enum Merged {
     Stat,
     /// /proc/PID/status
     Status,
-    /// /proc/PID/limits
+    /// The file /proc/PID/limits.
     Limits,
 }
 
@@ -85,7 +85,8 @@ const VERSION: &str = "version";
 /// Memory management, below `sys`.
 const SYS_VM: &str = "sys/vm";
 
-/// What of a process of the room is its deputy's: where it belongs, what its mounts and its network are, and how soon it is to be killed for want of memory.
+/// What of a process of the room is its deputy's: where it belongs, what its mounts and its network
+/// are, and how soon it is to be killed for want of memory.
 const OF_THE_DEPUTY: [&str; 13] = [
     "cgroup",
     "gid_map",

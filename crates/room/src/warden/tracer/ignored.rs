@@ -1,12 +1,14 @@
-//! Signals that nobody would notice at home: ignored, also by default, and not blocked. Home's kernel throws them away (sig_ignored in kernel/signal.c); a deputy does not know what its
-//! program blocks, and tells of them; and here the kernel would show them to the tracer first, and they would end calls by EINTR that are not made again: sigtimedwait(2), epoll_wait(2).
+//! Signals that nobody would notice at home: ignored, also by default, and not blocked. Home's
+//! kernel throws them away (sig_ignored in kernel/signal.c); a deputy does not know what its
+//! program blocks, and tells of them; and here the kernel would show them to the tracer first, and
+//! they would end calls by EINTR that are not made again: sigtimedwait(2), epoll_wait(2).
 
 use super::Tracer;
 use crate::guest_memory;
 use os::process::Status;
 use os::ptrace::HostTid;
 
-/// signal(7).
+/// Signals that are ignored by default (signal(7)).
 const IGNORED_BY_DEFAULT: [i32; 3] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH];
 
 impl Tracer {

@@ -34,7 +34,8 @@ impl Tracer {
         }
     }
 
-    /// A SIGCONT comes for a process. Of one that is not stopped, too, the kernel stops all threads that are traced (prepare_signal in kernel/signal.c).
+    /// A SIGCONT comes for a process. Of one that is not stopped, too, the kernel stops all threads
+    /// that are traced (prepare_signal in kernel/signal.c).
     pub fn continue_unseen(&mut self, pid: i32) {
         if self.stops.is_stopped(pid) {
             return;
