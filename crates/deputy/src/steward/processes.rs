@@ -54,7 +54,7 @@ pub fn serve(room: &Weak<Shared>, inquiries: &Receiver<(CallId, Inquiry)>) {
     for (id, inquiry) in inquiries {
         let Some(room) = room.upgrade() else { return };
         let asker = match &inquiry {
-            Inquiry::Look { pid, .. } => Some(*pid).filter(|pid| *pid != 0),
+            Inquiry::Look { pid, .. } | Inquiry::Write { pid, .. } => Some(*pid).filter(|pid| *pid != 0),
             Inquiry::Name(_) => None,
         };
         let answered = room.contain(asker, || answer(&room, &proc, &inquiry));

@@ -1,8 +1,8 @@
 //! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
 
 use super::calls::sysv;
-use super::going_home::{self, HomeCall};
 use super::compared::Compared;
+use super::going_home::{self, HomeCall};
 use super::guests::{Accepted, Waiting, Who};
 use super::home::ERESTARTNOINTR;
 use super::marshal::{Back, unpack};

@@ -19,6 +19,7 @@ impl ToHome {
             | Watch { pid, .. }
             | Adopt { pid, .. }
             | Inspect { pid, .. }
+            | WriteProc { pid, .. }
             | Surroundings { pid, .. }
             | Refused { pid, .. }
             | Taken { pid, .. }
