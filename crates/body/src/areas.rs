@@ -19,7 +19,7 @@ pub struct Memory {
 }
 
 /// Translates `areas` (with flags) of process `pid`. `name` tells how the file of an area is opened
-/// elsewhere, or why it cannot be.
+/// elsewhere, or why it cannot be; one that is mapped shared and writable must be opened for writing.
 pub fn memory(
     pid: i32,
     areas: &[areas::Area],
@@ -136,11 +136,13 @@ fn carried<N: Fn(&areas::Area) -> Result<File, String>>(
         Content::Memory { memory: gathered.memory(pid, &link, area.shown(), kind)?, offset: area.offset }
     } else {
         named(area)?;
-        if area.shared && (area.writable || area.has(b"mw")) {
+        let file = name(area);
+        let may_write = file.as_ref().is_ok_and(|file| file.flags & libc::O_ACCMODE == libc::O_RDWR);
+        if area.shared && (area.writable || area.has(b"mw")) && !may_write {
             let name = String::from_utf8_lossy(&area.name);
             return stays(format!("it has {name} mapped shared and writable at {}", at()));
         }
-        let file = name(area).map_err(BodyError::Stays)?;
+        let file = file.map_err(BodyError::Stays)?;
         Content::File { file: files.shared(file), offset: area.offset }
     };
     let mut advice = [0; 4];

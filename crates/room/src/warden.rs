@@ -18,6 +18,7 @@ mod following;
 pub mod fuzz;
 mod going_home;
 mod guests;
+mod held;
 mod home;
 mod homeward;
 mod lanes;

@@ -11,5 +11,8 @@ pub use frame::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 pub use message::{ToHome, ToRoom};
 pub use refusal::Refusal;
 
+/// Where files of home's lie that are there to be mapped (shm_open(3), sem_open(3)).
+pub const SHARED_MEMORY: &str = "/dev/shm";
+
 /// Version of everything in this crate; the two ends must agree.
-pub const VERSION: u32 = 33;
+pub const VERSION: u32 = 34;

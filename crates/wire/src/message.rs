@@ -308,6 +308,11 @@ pub enum ToHome {
         /// and pairs of sockets.
         pairs: Vec<CommonPair>,
     },
+    /// No guest has this file of /dev/shm mapped any more.
+    Yielded {
+        /// Its inode number.
+        inode: u64,
+    },
     /// A body that passes descriptors of these files through a socket of home's stands still, with all who have them: from now on home has them, behind stand-ins
     /// (answered by [`ToRoom::Shared`]).
     Passes {
@@ -560,6 +565,11 @@ pub enum ToRoom {
         pid: i32,
         /// What is to be done.
         order: onward::Order,
+    },
+    /// Somebody at home waits for a file of /dev/shm that guests have mapped: they come home ([`ToHome::GoesHome`]), or there are none ([`ToHome::Yielded`]).
+    Yield {
+        /// Its inode number.
+        inode: u64,
     },
     /// To [`ToHome::Share`] and [`ToHome::Passes`]: process, stand-in, and the number of the deputy's descriptor, of each that has one; or why not.
     Shared {

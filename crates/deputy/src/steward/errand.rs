@@ -1,5 +1,9 @@
 //! What a process had to do at home, in words, and what would have kept it away.
 
+use super::mounts::SHARED_MEMORY;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use wire::message::Errand;
 
 /// Programs that map a file shared and writable for their own statistics alone, and can be told not to: a part of the file's path, and how.
@@ -17,6 +21,9 @@ pub fn words(errand: &Errand) -> String {
             let on = file.as_deref().map_or(String::new(), |file| format!(" of {}", printable(file)));
             let why = systable::row(*nr).map_or("", |row| row.why);
             match i64::from(*nr) {
+                libc::SYS_mmap if is_shared_memory(file.as_deref()) => {
+                    format!("{name}(2){on}, which processes at home or on other nodes open, too")
+                }
                 libc::SYS_mmap => {
                     format!("{name}(2){on}, shared and writable: others must see at once what it stores there")
                 }
@@ -32,10 +39,18 @@ pub fn words(errand: &Errand) -> String {
 /// Says what would keep it away, if that is known.
 pub fn help(errand: &Errand) -> Option<String> {
     let Errand::Call { nr, file } = errand else { return None };
+    if is_shared_memory(file.as_deref()) {
+        return None;
+    }
     let file = file.as_deref().map(printable).unwrap_or_default();
     let known = AVOIDABLE.iter().find(|(part, _)| file.contains(part)).map(|(_, how)| (*how).to_owned());
     let mapped = || "a program that writes the file by write(2), or maps it MAP_PRIVATE, stays away".to_owned();
     known.or_else(|| is_mmap(*nr).then(mapped))
+}
+
+/// A file that is there to be mapped stays where it is mapped first, as long as nobody else opens it.
+fn is_shared_memory(file: Option<&[u8]>) -> bool {
+    file.is_some_and(|file| Path::new(OsStr::from_bytes(file)).starts_with(SHARED_MEMORY))
 }
 
 fn is_mmap(nr: u32) -> bool {
@@ -57,6 +72,9 @@ mod tests {
         assert!(said.starts_with("mmap(2) of /tmp/hsperfdata_me/12?, shared and writable"), "{said}");
         assert!(help(&java).unwrap().contains("-XX:+PerfDisableSharedMem"));
         assert!(help(&Errand::call_on(libc::SYS_mmap as u32, b"/x")).unwrap().contains("MAP_PRIVATE"));
+        let semaphore = Errand::call_on(libc::SYS_mmap as u32, b"/dev/shm/sem.x");
+        assert!(words(&semaphore).ends_with("/dev/shm/sem.x, which processes at home or on other nodes open, too"));
+        assert_eq!(help(&semaphore), None);
         let sudo = Errand::call_on(libc::SYS_execve as u32, b"/usr/bin/sudo");
         assert_eq!(words(&sudo), "execve(2) of /usr/bin/sudo: a program that gives rights, which home alone can give");
         let queue = Errand::call(libc::SYS_mq_open as u32);

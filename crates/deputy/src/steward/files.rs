@@ -5,7 +5,7 @@ use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;
 use homefs::server::{Callers, Credentials, Outlet};
 use std::sync::{Arc, Weak};
-use wire::Kind;
+use wire::{Kind, ToRoom};
 
 /// Answers go over the room's link.
 pub struct ToTheRoom(pub Arc<Shared>);
@@ -23,6 +23,10 @@ impl Outlet for ToTheRoom {
         if let Some(downlink) = self.0.downlink.get() {
             let _ = downlink.send(Kind::Invalidate, 0, seq, &[&bytes]);
         }
+    }
+
+    fn wanted(&self, inode: u64) {
+        self.0.tell(&ToRoom::Yield { inode });
     }
 
     fn offer(&self, seq: u64, offer: &Offer) {

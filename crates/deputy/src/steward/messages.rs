@@ -2,6 +2,7 @@
 
 use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
+use super::mounts::SHARED_MEMORY;
 use super::moves::{Called, Commons, Heard, Pages};
 use super::orders::Order;
 use super::processes::Inquiry;
@@ -10,6 +11,7 @@ use super::shared::{Shared, Table};
 use super::standins;
 use link::Body;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use wire::message::onward::Said;
 use wire::message::{Birth, Call, CallId, Cause, Ending};
@@ -42,6 +44,9 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Share { pid, files, pipes, pairs } => drop(room.moves.tell(pid, Heard::Share(files, pipes, pairs))),
         ToHome::Passes { pid, files, pipes, pairs } => {
             room.poller.order(Order::TakeOver { pid, commons: Commons { files, pipes, pairs } });
+        }
+        ToHome::Yielded { inode } => {
+            room.files.get().into_iter().for_each(|server| server.let_go_held(Path::new(SHARED_MEMORY), inode));
         }
         ToHome::Shares { pid, others, memories } => drop(room.moves.tell(pid, Heard::Shares(others, memories))),
         ToHome::Locked { pid, files } => drop(room.moves.tell(pid, Heard::Locked(files))),
@@ -213,6 +218,13 @@ fn may_be_forwarded(nr: u32) -> bool {
 
 /// Has the deputy thread make this call; or refuses it.
 pub fn forward(room: &Shared, id: CallId, pid: i32, tid: i32, call: Call) {
+    if i64::from(call.nr) == libc::SYS_mmap {
+        // May it map this file there, shared?
+        let path = Path::new(SHARED_MEMORY);
+        let is_held = room.files.get().is_some_and(|server| server.hold(path, call.args[0]));
+        let result = if is_held { 0 } else { -i64::from(libc::EBUSY) };
+        return room.tell(&ToRoom::Return { id, result, out: Vec::new(), ready: None });
+    }
     if let Err(errno) = try_forward(&mut room.table(), id, pid, tid, call) {
         room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });
     }

@@ -43,12 +43,12 @@ const NOT_SEEN: [&str; 22] = [
 /// Places that a room has of its own.
 const OWN_PLACES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Directories below /dev that are ordinary file systems.
-const ORDINARY: [&str; 1] = ["/dev/shm"];
+/// Where files lie that are there to be mapped (shm_open(3), sem_open(3)): an ordinary file system below /dev.
+pub const SHARED_MEMORY: &str = wire::SHARED_MEMORY;
 
 /// Whether a path of home's leads to something else in a room, which has a place of its own there.
 pub fn is_hidden(path: &Path) -> bool {
-    OWN_PLACES.iter().any(|place| path.starts_with(place))
+    OWN_PLACES.iter().any(|place| path.starts_with(place)) && !path.starts_with(SHARED_MEMORY)
 }
 
 /// The home's file systems as a room that is made now would see them.
@@ -82,7 +82,7 @@ pub fn seen(mountinfo: &str) -> Vec<Seen> {
         let Some((path, read_only, kind)) = parse(line) else { continue };
         // A later mount on the same place, or above it, covers the earlier one.
         found.retain(|s| !s.path.starts_with(&path));
-        let own = OWN_PLACES.iter().any(|p| path.starts_with(p)) && !ORDINARY.iter().any(|p| path == Path::new(p));
+        let own = OWN_PLACES.iter().any(|p| path.starts_with(p)) && path != Path::new(SHARED_MEMORY);
         if !own && !NOT_SEEN.contains(&kind) && (path.is_dir() || path.is_file()) {
             found.push(Seen { path, read_only });
         }

@@ -277,6 +277,8 @@ struct Move {
     talk: Cell<u32>,
     /// Of one that leaves home: the user who wants it; 0 if that is root, or the policy.
     asker_uid: Cell<u32>,
+    /// Files of /dev/shm that it has mapped in the room, and that home's processes may open now.
+    let_go: RefCell<Vec<image::File>>,
     /// The node there may host it even with root's rights.
     as_root: Cell<bool>,
 }
@@ -325,6 +327,7 @@ impl Move {
             talk: Cell::new(0),
             asker_uid: Cell::default(),
             as_root: Cell::default(),
+            let_go: RefCell::default(),
         })
     }
 

@@ -55,7 +55,7 @@ impl Wanted {
 }
 
 /// A file, by its file system and inode number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device number of the file system.
     pub device: u64,
@@ -237,6 +237,7 @@ impl Server {
                 // granted.
                 drop(open);
                 self.writer_gone(&node);
+                self.closed_held(&node);
             }
             Kind::Dir(_) | Kind::Stream => {}
         }

@@ -19,6 +19,7 @@ mod export;
 mod fifos;
 mod files;
 mod handles;
+mod held;
 mod leases;
 mod locks;
 mod names;
@@ -34,6 +35,7 @@ pub use creds::{Callers, Credentials};
 pub use dispatch::reads;
 pub use export::Export as ExportPath;
 pub use files::FileId;
+pub use held::YIELDS_WITHIN;
 pub use leases::GIVE_UP_AFTER;
 pub use locks::{HeldLocks, LockedRange};
 
@@ -44,6 +46,7 @@ use creds::Authority;
 use events::{Event, Events, Watch};
 use export::OpenExport as Export;
 use handles::Handles;
+use held::HeldFiles;
 use leases::Leases;
 use locks::Locks;
 use nodes::{Node, Nodes};
@@ -65,6 +68,8 @@ pub trait Outlet: Send + Sync {
     fn invalidate(&self, seq: u64, invalidation: &Invalidation);
     /// Sends an offer; `seq` is the number of the newest invalidation when it was made.
     fn offer(&self, seq: u64, offer: &Offer);
+    /// Somebody at home waits for a file with this inode number that is held for the room ([`Server::hold`]).
+    fn wanted(&self, inode: u64);
 }
 
 /// Why a server cannot start.
@@ -103,6 +108,7 @@ pub struct Server {
     exports: Vec<Export>,
     nodes: Nodes,
     handles: Handles,
+    held: HeldFiles,
     callers: Arc<dyn Callers>,
     outlet: Arc<dyn Outlet>,
     authority: Authority,
@@ -177,6 +183,7 @@ impl Server {
             exports,
             nodes,
             handles: Handles::new(part, table),
+            held: HeldFiles::new(),
             callers,
             outlet,
             authority,
@@ -197,6 +204,7 @@ impl Server {
         Leases::start(&server).map_err(thread("starting the lease keeper"))?;
         Offers::start(&server).map_err(thread("starting the thread that makes offers"))?;
         Server::start_listener(&server).map_err(thread("starting the event listener"))?;
+        Server::start_held(&server).map_err(thread("starting the listener for held files"))?;
         Ok(server)
     }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use wire::message::Mount;
 
 /// What the porter keeps of a room that is set up.
 pub struct Room {
@@ -36,7 +37,9 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
         .find(|p| p.is_dir())
         .ok_or_else(|| odd("no directory to mount on"))?;
     let mut missing = Vec::new();
-    for (place, device) in setup.home.mounts.iter().zip(devices) {
+    let is_memory = |place: &&Mount| place.path == wire::SHARED_MEMORY.as_bytes();
+    let memory = setup.home.mounts.iter().zip(devices).find(|(place, _)| is_memory(place));
+    for (place, device) in setup.home.mounts.iter().zip(devices).filter(|(place, _)| !is_memory(place)) {
         let target = below(&root, &place.path);
         let flags = libc::MS_NODEV | libc::MS_NOSUID | if place.read_only { libc::MS_RDONLY } else { 0 };
         let done = mount::mount("tern", &target, "fuse", flags, &mount::fuse_options(*device, &target));
@@ -48,7 +51,9 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     // SAFETY: this process opened it and keeps it open until below.
     let device = unsafe { BorrowedFd::borrow_raw(*standins_device) };
     let standins = mount::fuse_detached(device, "tern-dev")?;
-    for done in [home_proc(&root, *proc_device), own_dev(&root, standins.as_fd()), own_sys(&root)] {
+    let own_dev =
+        own_dev(&root, standins.as_fd()).and_then(|()| shared_memory(&root, memory.map(|(_, device)| *device)));
+    for done in [home_proc(&root, *proc_device), own_dev, own_sys(&root)] {
         missing.extend(done.err().map(|e| e.to_string()));
     }
     mount::enter_root(&root)?;
@@ -105,7 +110,14 @@ fn own_dev(root: &Path, standins: BorrowedFd<'_>) -> Result<()> {
     for name in OWN_DEVICES {
         mount::bind(&Path::new("/dev").join(name), &dev.join(name))?;
     }
-    // Memory that the room's processes share; the home's is another.
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    mount::mount("tern-shm", &dev.join("shm"), "tmpfs", flags, "mode=1777")
+    Ok(())
+}
+
+/// The home's files that are there to be mapped; if home has no place of its own for them, the room has.
+fn shared_memory(root: &Path, device: Option<i32>) -> Result<()> {
+    let (place, flags) = (below(root, wire::SHARED_MEMORY.as_bytes()), libc::MS_NOSUID | libc::MS_NODEV);
+    match device {
+        Some(device) => mount::mount("tern", &place, "fuse", flags, &mount::fuse_options(device, &place)),
+        None => mount::mount("tern-shm", &place, "tmpfs", flags | libc::MS_NOEXEC, "mode=1777"),
+    }
 }

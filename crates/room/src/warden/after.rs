@@ -84,6 +84,15 @@ pub enum After {
     Sent(Box<Outgoing>),
     /// One of several messages was sent or received.
     Series(Box<Series>),
+    /// The hosting kernel makes the call, if home says so; else it is made at home.
+    HereElseHome {
+        /// Process that makes it.
+        pid: i32,
+        /// System-call number.
+        nr: u32,
+        /// The file that the call is about, for people.
+        file: Option<Vec<u8>>,
+    },
     /// A System V object was asked.
     Ipc(sysv::Then),
 }
@@ -118,7 +127,7 @@ impl After {
     /// Home has done its part, and the hosting kernel makes the same call.
     pub fn goes_on_here(&self, result: i64) -> bool {
         match self {
-            After::Here => result >= 0,
+            After::Here | After::HereElseHome { .. } => result >= 0,
             After::HereIfAbsent { .. } => result == -i64::from(libc::ENOENT),
             After::Watched(_) => true,
             After::WriteElseHere(_) => {
@@ -145,6 +154,7 @@ impl After {
             After::Sent(outgoing) => outgoing.is_part(),
             After::Series(_) | After::HereIfAbsent { .. } | After::Ipc(_) => true,
             After::HomeIfThere { .. } => result >= 0,
+            After::HereElseHome { .. } => result < 0,
         }
     }
 }
@@ -184,6 +194,14 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             result
         }
         After::HomeIfThere { pid, nr } => return go_home(room, id, pid, nr),
+        After::HereElseHome { .. } if result >= 0 => result,
+        // One that was interrupted makes its call again.
+        After::HereElseHome { pid, nr, file } => {
+            let Some(waiting) = waiting else { return Some(-i64::from(libc::EINTR)) };
+            room.answered(id, |_| None);
+            going_home::go(room, pid, HomeCall { waiting, nr, errno: libc::ENODEV, file, first: None });
+            return None;
+        }
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
         After::Owed { who, number_at } => match adopt(room, who, result as i32, false) {
             Some(Spare { file, .. }) => {

@@ -17,6 +17,7 @@ use super::after::After;
 use super::cpu_times;
 use super::going_home::{self, HomeCall};
 use super::guests::{Waiting, Who, blocked_stops};
+use super::held;
 use super::marshal;
 use super::shared::{Pending, Shared};
 use super::tracer::{Order, Which};
@@ -407,14 +408,20 @@ impl Asked {
     /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.
     fn is_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
-        // A room's files are the home's, behind FUSE: tmpfs there is memfd, and /dev/shm.
+        // A room's files are the home's, behind FUSE: tmpfs there is memfd (and /dev/shm, if home has none).
         rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0))
             .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }
 
-    /// A mapping of a file that others can see: reading is harmless, stores would reach the home late, so who makes
-    /// them does it there.
+    /// Serves a mapping of a file that others can see. A file that is there to be mapped home may
+    /// hold for this room. Of all others reading is harmless; stores would reach home late, so the
+    /// process makes them there.
     fn shared_mapping(self) {
+        if let Some(inode) = held::inode(self.waiting.host_tid, self.args[4] as i32) {
+            let call = Call::new(i64::from(self.nr), [inode, 0, 0, 0, 0, 0]);
+            let (pid, nr, file) = (self.who.pid, self.nr, self.file());
+            return self.ask(call, After::HereElseHome { pid, nr, file }, false);
+        }
         // What this kernel would keep of a file that stays home nobody would tell it to forget.
         let is_kept = self.standin(4).is_some_and(StandinId::is_file);
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;

@@ -5,6 +5,7 @@ use super::after::{self, After};
 use super::cargo::Item;
 use super::following::{Followed, Source};
 use super::going_home;
+use super::held;
 use super::lanes;
 use super::owed::Due;
 use super::report;
@@ -111,6 +112,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             onward::Order::Connect(lane) => lanes::connect(room, pid, lane),
             onward::Order::Admit { ticket, from } => room.lanes.admit(pid, ticket, from),
         },
+        ToRoom::Yield { inode } => held::give_up(room, inode),
         ToRoom::Shared { pid, result } => room.orders.give(Order::Shared { pid, result }),
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),

@@ -1,5 +1,6 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
+use super::held;
 use super::proc::known_as;
 use super::shared::Shared;
 use super::standins;
@@ -21,7 +22,18 @@ use std::path::{Path, PathBuf};
 pub struct HomeFiles {
     /// Numbers of the mounts.
     pub mounts: Vec<u64>,
+    /// That of the files that are there to be mapped.
+    pub memory: Option<Mount>,
     devices: Vec<(u32, u32)>,
+}
+
+/// A mount, as the kernel numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Number of the mount.
+    pub mount: u64,
+    /// Device number of its file system.
+    pub device: (u32, u32),
 }
 
 impl HomeFiles {
@@ -32,18 +44,22 @@ impl HomeFiles {
 
     /// As this process sees them.
     pub fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
-        let mut found = HomeFiles { mounts: Vec::new(), devices: Vec::new() };
+        let mut found = HomeFiles { mounts: Vec::new(), memory: None, devices: Vec::new() };
         for line in process::mounts(host.0)?.lines() {
             // number parent major:minor ... - type source options (proc_pid_mountinfo(5))
             let Some((mount, super_block)) = line.split_once(" - ") else { continue };
             let mut fields = mount.split(' ');
             let (number, device) = (fields.next(), fields.nth(1).and_then(|d| d.split_once(':')));
+            let is_memory = fields.nth(1) == Some(wire::SHARED_MEMORY);
             if let (true, Some(number), Some((major, minor))) =
                 (super_block.starts_with("fuse tern "), number.and_then(|n| n.parse().ok()), device)
                 && let (Ok(major), Ok(minor)) = (major.parse(), minor.parse())
             {
                 found.mounts.push(number);
                 found.devices.push((major, minor));
+                if is_memory {
+                    found.memory = Some(Mount { mount: number, device: (major, minor) });
+                }
             }
         }
         Ok(found)
@@ -120,15 +136,24 @@ pub struct Described {
     pub status: process::Status,
 }
 
-/// Of a stopped body. Those of the `family` come along: it may have memory in common with them.
+/// How a stopped body leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'a> {
+    /// They come along: it may have memory in common with them.
+    pub family: &'a [i32],
+    /// Home, and not to another room.
+    pub goes_home: bool,
+}
+
+/// Of a stopped body.
 pub fn describe(
     room: &Shared,
     pid: i32,
     host: HostTid,
     looked: Option<&Looked>,
-    family: &[i32],
+    leaving: Leaving<'_>,
 ) -> Result<Described, BodyError> {
-    gather(room, pid, host, looked, Some(family))
+    gather(room, pid, host, looked, Some(leaving))
 }
 
 /// What a body that runs holds: enough to make an empty one like it. What it has in common with others will be told apart when it stands still.
@@ -170,14 +195,15 @@ pub fn add_executable(image: &mut Image, host: HostTid) {
     image.process.exe = image.files.iter().position(is_it).map(|place| place as u32);
 }
 
-/// `family`: of a body that has nothing in common with others but these; `None`: whatever it has.
+/// `leaving`: of a body that has nothing in common with others but its family; `None`: whatever it has.
 fn gather(
     room: &Shared,
     pid: i32,
     host: HostTid,
     looked: Option<&Looked>,
-    family: Option<&[i32]>,
+    leaving: Option<Leaving<'_>>,
 ) -> Result<Described, BodyError> {
+    let (family, goes_home) = (leaving.map(|l| l.family), leaving.is_some_and(|l| l.goes_home));
     let found;
     let home = match looked {
         Some(looked) => &looked.home,
@@ -205,7 +231,9 @@ fn gather(
             return Ok(File { path, inode: 0, flags: libc::O_RDONLY, removed: false });
         }
         if home.devices.contains(&area.device) {
-            let (path, flags) = (area.name.clone(), libc::O_RDONLY);
+            // Those who share it come home together; elsewhere it is another file.
+            let opens = if goes_home && held::shows(area, home) { held::access(area) } else { libc::O_RDONLY };
+            let (path, flags) = (area.name.clone(), opens);
             Ok(File { removed: is_made_up(&path), path, inode: area.inode, flags })
         } else {
             Err(format!("it has {name} mapped, which is the room's own"))

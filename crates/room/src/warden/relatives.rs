@@ -1,5 +1,6 @@
 //! Who shares memory with whom in the room: they go home together, or not at all.
 
+use super::held;
 use super::possessions::HomeFiles;
 use super::shared::Shared;
 use body::BodyError;
@@ -22,7 +23,7 @@ pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
     let areas = os::areas::read(host.0)?;
     let home = HomeFiles::of(host)?;
     let open = opened(room, host, &home);
-    if open.is_empty() && !areas.iter().any(may_be_shared) {
+    if open.is_empty() && !areas.iter().any(|area| may_be_shared(area) || held::shows(area, &home)) {
         return Ok(BTreeSet::new());
     }
     let mut common = mapped(host, &areas, &home);
@@ -53,7 +54,8 @@ fn may_be_shared(area: &Area) -> bool {
 fn mapped(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
     let candidates = areas.iter().filter(|area| may_be_shared(area) && !home.has(area.device));
     let is_memory = |area: &&Area| body::memory_kind(&area.name).is_some() || body::removed_file(host.0, area);
-    candidates.filter(is_memory).map(Area::shown).collect()
+    let held = areas.iter().filter(|area| held::shows(area, home));
+    candidates.filter(is_memory).chain(held).map(Area::shown).collect()
 }
 
 /// Files in memory that it has open.

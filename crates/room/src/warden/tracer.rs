@@ -30,6 +30,7 @@ mod stops;
 mod together;
 mod told;
 mod unmade;
+mod written_back;
 
 use super::shared::Shared;
 use crate::porter::{Answer, Channels, Notice, hear};

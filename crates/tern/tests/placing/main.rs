@@ -9,6 +9,7 @@ mod contained;
 #[cfg(feature = "faults")]
 mod crowd;
 mod faults;
+mod meeting;
 mod traces;
 mod wire;
 

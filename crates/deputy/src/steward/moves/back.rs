@@ -1,5 +1,6 @@
 //! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
 
+use super::Called;
 use super::early::Early;
 use super::edges::Edges;
 use super::filling::Filling;
@@ -13,20 +14,24 @@ use super::written::Written;
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::Deputy;
 use crate::steward::manner::Announcement;
+use crate::steward::mounts::SHARED_MEMORY;
 use crate::steward::orders::Order;
 use crate::steward::shared::Shared;
 use body::{BodyError, Frozen, Pager};
 use ctl::moves::{How, Leg, Stage, Wish};
-use image::Image;
+use image::{Content, Image};
 use os::areas::Area;
 use os::awake::Awake;
 use os::ptrace::Stopped;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use strategy::protocol::{Side, Told};
 use wire::ToRoom;
 use wire::message::onward::{self, Said};
-use wire::message::{Family, LockedFile, MemoryId};
+use wire::message::{Errand, Family, LockedFile, MemoryId};
 
 /// SIGKILL and SIGSTOP.
 pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
@@ -144,6 +149,7 @@ impl Move {
 
     /// It runs on in the room.
     pub(super) fn stay(&self) -> Result<(), MoveError> {
+        self.hold_again();
         self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.send_signals_on();
         if !self.protocol.get().is_settled() {
@@ -283,6 +289,35 @@ impl Move {
         }
     }
 
+    /// What it and its family have mapped in the room is written back, and they stand still: home's processes may open it, and it may itself.
+    fn let_go_held(&self, image: &Image) {
+        let Some(server) = self.room.files.get() else { return };
+        let is_mapped = |place: usize| {
+            image
+                .areas
+                .iter()
+                .any(|area| matches!(area.content, Content::File { file, .. } if file as usize == place && area.shared))
+        };
+        let place = Path::new(SHARED_MEMORY);
+        for (n, file) in image.files.iter().enumerate() {
+            if Path::new(OsStr::from_bytes(&file.path)).starts_with(place) && is_mapped(n) {
+                server.let_go_held(place, file.inode);
+                self.let_go.borrow_mut().push(file.clone());
+            }
+        }
+    }
+
+    /// It stays in the room, and what it has mapped there is to be its own again, or it has to come after all.
+    fn hold_again(&self) {
+        let Some(server) = self.room.files.get() else { return };
+        for file in self.let_go.take() {
+            if !server.hold(Path::new(SHARED_MEMORY), file.inode) {
+                let errand = Errand::call_on(libc::SYS_mmap as u32, &file.path);
+                self.room.poller.order(Order::BringHome(Called { pid: self.pid, first: None, errand }));
+            }
+        }
+    }
+
     /// Stops the deputy, if it was not before, and lays the body's memory out in it, beside its own; what of that has come ahead stays.
     fn begin_filling(
         &self,
@@ -296,6 +331,7 @@ impl Move {
         if image.process.pid != self.pid {
             return Err(MoveError::Room("the image is another process'".into()));
         }
+        self.let_go_held(&image);
         let locks = Locks::of(&self.room, &image, &come.locked, come.must_come)?;
         os::fault::at("stop deputy")?;
         let (deputy, areas) = match early.take() {

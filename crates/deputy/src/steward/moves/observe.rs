@@ -383,6 +383,9 @@ fn named(area: &Area) -> Result<File, String> {
     if mounts::is_hidden(path) {
         return Err(format!("it has {} mapped, and each node has a place of its own there", path.display()));
     }
+    if area.shared && path.starts_with(mounts::SHARED_MEMORY) {
+        return Err(format!("it has {} mapped shared: what others store there it must see at once", path.display()));
+    }
     if let Some(file) = without_name(path, area.inode) {
         return Ok(file);
     }
@@ -562,7 +565,7 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
         .map_err(|e| os::Error::new(format!("looking at descriptor {fd} of {pid}"), e))?;
     let ordinary = metadata.is_file() || metadata.is_dir();
     let everywhere = body::is_there_everywhere(&metadata);
-    // What a room has a place of its own for, as /dev/shm, stays and is used from there.
+    // What a room has a place of its own for stays and is used from there.
     if (ordinary && !is_kernels(pid, fd) && !mounts::is_hidden(&target)) || everywhere {
         let file = opened_file(fd, info, &target, everywhere)?;
         return Ok(if metadata.is_dir() { Kind::Place(file) } else { Kind::File(file) });

@@ -9,10 +9,11 @@ use super::passing::Passing;
 use super::sending::{lend, send};
 use super::sharing::Asked;
 use super::together::Together;
+use super::written_back::write_back;
 use crate::warden::calls::standing;
 use crate::warden::cpu_times;
 use crate::warden::guests::ToBeTraced;
-use crate::warden::possessions::{self, Described, Looked};
+use crate::warden::possessions::{self, Described, Leaving, Looked};
 use crate::warden::relatives;
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::sharers::{Sought, refusal};
@@ -528,7 +529,10 @@ fn take_apart(
     mut threads: Vec<Stopped>,
     going: &Going,
 ) -> Result<(Image, Vec<Shown>, Collected), Failed> {
-    let described = match possessions::describe(room, pid, host, going.looked.as_ref(), &going.relatives) {
+    let leaving = Leaving { family: &going.relatives, goes_home: going.onward.is_none() };
+    let described = write_back(host, &mut threads, &going.slept)
+        .and_then(|()| possessions::describe(room, pid, host, going.looked.as_ref(), leaving));
+    let described = match described {
         Ok(described) => described,
         Err(e) => return Err((e, threads)),
     };

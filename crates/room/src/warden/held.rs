@@ -1,0 +1,71 @@
+//! Files of home's /dev/shm that guests have mapped, shared: home holds them for this room ([`homefs::server`]), as long as nobody there opens them.
+
+use super::possessions::{HomeFiles, without_end};
+use super::shared::Shared;
+use os::areas::Area;
+use os::ptrace::HostTid;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use wire::ToHome;
+use wire::message::Errand;
+
+/// Whether an area shows such a file.
+pub fn shows(area: &Area, home: &HomeFiles) -> bool {
+    area.shared && area.inode != 0 && home.memory.is_some_and(|memory| memory.device == area.device)
+}
+
+/// The number of the inode of home's that a descriptor is open on, if it is such a file.
+pub fn inode(host: HostTid, fd: i32) -> Option<u64> {
+    let memory = HomeFiles::of(host).ok()?.memory?;
+    let info = os::process::fd_info(host.0, fd).ok()?;
+    (info.mount_id == memory.mount).then_some(info.inode)
+}
+
+/// How home opens the file that an area shows: as its mapping may be used.
+pub fn access(area: &Area) -> i32 {
+    if area.writable || area.has(b"mw") { libc::O_RDWR } else { libc::O_RDONLY }
+}
+
+/// Somebody at home waits for a file: those who have it mapped go home, where they open it too.
+pub fn give_up(room: &Arc<Shared>, inode: u64) {
+    let here = room.clone();
+    // To list a guest's memory may take as long as a page that it waits for.
+    let looks = move || {
+        let all: Vec<(i32, HostTid)> = {
+            let guests = here.guests();
+            guests.pids().into_iter().filter_map(|pid| Some((pid, guests.host(pid)?))).collect()
+        };
+        let mapped = all.into_iter().filter_map(|(pid, host)| Some((pid, name(host, inode)?)));
+        let mapped: Vec<(i32, Vec<u8>)> = mapped.collect();
+        if mapped.is_empty() {
+            here.tell(&ToHome::Yielded { inode });
+        }
+        for (pid, name) in mapped {
+            let errand = Errand::call_on(libc::SYS_mmap as u32, &name);
+            here.tell(&ToHome::GoesHome { pid, first: None, errand });
+        }
+    };
+    if let Err(e) = std::thread::Builder::new().name("gives-up".into()).spawn(looks) {
+        tracing::warn!("no thread to look for guests that have a file of home's mapped: {e}");
+    }
+}
+
+/// The file's name, if this process has it mapped.
+fn name(host: HostTid, inode: u64) -> Option<Vec<u8>> {
+    let home = HomeFiles::of(host).ok()?;
+    let areas = os::areas::read(host.0).ok()?;
+    let area = areas.into_iter().find(|area| area.inode == inode && shows(area, &home))?;
+    Some(without_end(PathBuf::from(OsString::from_vec(area.name))).into_os_string().into_vec())
+}
+
+/// Where a process has such files mapped.
+pub fn mapped(host: HostTid) -> Result<Vec<(u64, u64)>, body::BodyError> {
+    let home = HomeFiles::of(host)?;
+    if home.memory.is_none() {
+        return Ok(Vec::new());
+    }
+    let areas = os::areas::read(host.0)?;
+    Ok(areas.iter().filter(|area| shows(area, &home)).map(|area| (area.start, area.end)).collect())
+}

@@ -1,0 +1,83 @@
+//! Semaphores and shared memory by name (sem_open, shm_open) between processes in several places: they meet in the same objects, and whoever has them away comes home
+//! when somebody elsewhere opens them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command};
+
+use lab::Lab;
+
+use crate::lab;
+
+/// A program that meets another one by names.
+const MEET: &str = "/tmp/meet";
+
+fn build(lab: &Lab) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/placing/meet.c");
+    let program = lab.root("n1").unwrap().join(MEET.trim_start_matches('/'));
+    let built = Command::new("gcc").args(["-O1", "-pthread", "-o"]).args([&program, &source]).status().unwrap();
+    assert!(built.success());
+}
+
+/// One that has opened the names.
+struct Met {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+/// Starts it at home or on a node.
+fn start(lab: &Lab, place: &str, name: &str) -> Met {
+    let argv = ["timeout", "-s", "KILL", "100", "tern", "run", "--on", place, "--", MEET, name];
+    let mut child = lab.spawn("n1", argv).unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "there\n", "on {place}");
+    Met { child, out }
+}
+
+/// What it printed at its end, and what was said of it.
+fn end(mut met: Met) -> (String, String) {
+    let mut rest = String::new();
+    met.out.read_to_string(&mut rest).unwrap();
+    let errors = met.child.wait_with_output().unwrap().stderr;
+    (rest, String::from_utf8_lossy(&errors).into_owned())
+}
+
+/// Two meet: who has to come home for that.
+fn meet(lab: &Lab, name: &str, places: [&str; 2]) -> [bool; 2] {
+    let first = start(lab, places[0], name);
+    let second = start(lab, places[1], name);
+    [first, second].map(end).map(|(rest, errors)| {
+        assert_eq!(rest, "400\n", "{places:?}: {errors}");
+        let came = errors.contains("came home");
+        assert!(!came || errors.contains("/dev/shm/"), "it does not say for what: {errors}");
+        came
+    })
+}
+
+#[test]
+fn processes_meet_by_names_wherever_they_are() {
+    let lab = lab(3);
+    build(&lab);
+    assert_eq!(meet(&lab, "one_room", ["n2", "n2"]), [false, false]);
+    assert_eq!(meet(&lab, "from_home", ["n2", "home"]), [true, false]);
+    assert_eq!(meet(&lab, "at_home", ["home", "n2"]), [false, true]);
+    assert_eq!(meet(&lab, "two_rooms", ["n2", "n3"]), [true, true]);
+}
+
+/// What one that was alone has stored is there when it has ended.
+#[test]
+fn what_is_stored_in_shared_memory_stays() {
+    let lab = lab(2);
+    let script = "import mmap, os; f = os.open('/dev/shm/kept', os.O_RDWR | os.O_CREAT, 0o600); os.ftruncate(f, 8192); \
+                  m = mmap.mmap(f, 8192); m[5000:5005] = b'value'; print('x', flush=True)";
+    let run = ["timeout", "60", "tern", "run", "--strict", "--on", "n2", "--", "python3", "-c", script];
+    let placed = lab.exec("n1", run).unwrap();
+    assert_eq!((placed.text().as_str(), placed.errors().as_str()), ("x", ""));
+    let read = lab.exec("n1", ["sh", "-c", "tail -c +5001 /dev/shm/kept | head -c 5; ls /dev/shm"]).unwrap();
+    assert_eq!(read.text(), "valuekept");
+    let there = lab
+        .exec("n1", ["tern", "run", "--on", "n2", "--", "sh", "-c", "cat /dev/shm/kept | tail -c +5001 | head -c 5"]);
+    assert_eq!(there.unwrap().text(), "value");
+}
