@@ -93,3 +93,27 @@ fn placed_ranks_do_the_same() {
     .text();
     assert_eq!(text, "0\nall right");
 }
+
+/// Ranks on several nodes that share memory as MPICH wants it come home for that, and say so.
+#[test]
+fn ranks_that_share_memory_meet_at_home() {
+    let lab = shared();
+    let ring = ring(&lab);
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"{MPI}
+        unset UCX_TLS MPIR_CVAR_NOLOCAL
+        mpi -n 1 tern run --on n2 -- {ring} : -n 1 tern run --on n3 -- {ring} : -n 1 {ring}
+        goes_on
+        pids=$(cat rank.0 rank.1)
+        ends
+        for pid in $pids; do tern log -n 2000 | grep -o "process $pid came home for [^,]*"; done"#
+        ),
+    )
+    .text();
+    let mut lines: Vec<&str> = text.lines().collect();
+    let (status, said) = (lines.remove(0), lines.remove(0));
+    assert_eq!((status, said), ("0", "all right"), "{text}");
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.contains("/dev/shm/")), "{text}");
+}
