@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use wire::message::Errand;
 
-/// Programs that map a file shared and writable for their own statistics alone, and can be told not to: a part of the file's path, and how.
+/// Programs that map a file shared and writable for their own statistics alone, and can be told not
+/// to: a part of the file's path, and how.
 const AVOIDABLE: [(&str, &str); 2] = [
     ("/hsperfdata_", "JAVA_TOOL_OPTIONS=-XX:+PerfDisableSharedMem in its environment keeps java away"),
     ("/go/telemetry/", "`go telemetry off` keeps the Go tools away"),
@@ -48,7 +49,8 @@ pub fn help(errand: &Errand) -> Option<String> {
     known.or_else(|| is_mmap(*nr).then(mapped))
 }
 
-/// A file that is there to be mapped stays where it is mapped first, as long as nobody else opens it.
+/// A file that is there to be mapped stays where it is mapped first, as long as nobody else opens
+/// it.
 fn is_shared_memory(file: Option<&[u8]>) -> bool {
     file.is_some_and(|file| Path::new(OsStr::from_bytes(file)).starts_with(SHARED_MEMORY))
 }

@@ -43,7 +43,8 @@ const NOT_SEEN: [&str; 22] = [
 /// Places that a room has of its own.
 const OWN_PLACES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Where files lie that are there to be mapped (shm_open(3), sem_open(3)): an ordinary file system below /dev.
+/// Where files lie that are there to be mapped (shm_open(3), sem_open(3)): an ordinary file system
+/// below /dev.
 pub const SHARED_MEMORY: &str = wire::SHARED_MEMORY;
 
 /// Whether a path of home's leads to something else in a room, which has a place of its own there.
@@ -75,7 +76,8 @@ pub fn shows(seen: &[Seen], device: u64) -> bool {
     seen.iter().any(|seen| is_there(&seen) && !is_hidden(&seen.path))
 }
 
-/// The home's file systems, `/` first, each before those that are mounted in it. What another mount covers is not among them.
+/// The home's file systems, `/` first, each before those that are mounted in it. What another mount
+/// covers is not among them.
 pub fn seen(mountinfo: &str) -> Vec<Seen> {
     let mut found: Vec<Seen> = Vec::new();
     for line in mountinfo.lines() {

@@ -1,14 +1,19 @@
 //! Files that programs of the room have mapped, shared, and that nobody at home may open meanwhile.
 //!
 //! # The problem
-//! What is stored through a mapping in a room is in the pages of that machine: a process at home that opens the file sees something else, and
-//! its stores are lost. So a process that maps a file shared goes home. But files of /dev/shm are there for nothing else (shm_open(3), sem_open(3)), and most of them
-//! are one family's: a lock of Python's `multiprocessing` would bring every worker home.
+//! What is stored through a mapping in a room is in the pages of that machine: a process at home
+//! that opens the file sees something else, and its stores are lost. So a process that maps a file
+//! shared goes home. But files of /dev/shm are there for nothing else (shm_open(3), sem_open(3)),
+//! and most of them are one family's: a lock of Python's `multiprocessing` would bring every worker
+//! home.
 //!
 //! # The way taken
-//! Such a file is *held* for the room, if nobody else has it open: the kernel grants a write lease on a file that has one opener alone, and a permission
-//! mark (fanotify(7), FAN_OPEN_PERM) has everybody else wait in open(2) from then on. When somebody waits, the room is told: it writes its pages back, those who have
-//! the file mapped come home, and then the others open it. If they cannot come, the others' open fails (EPERM) after [`YIELDS_WITHIN`]: no two see different things.
+//! Such a file is *held* for the room, if nobody else has it open: the kernel grants a write lease
+//! on a file that has one opener alone, and a permission mark (fanotify(7), FAN_OPEN_PERM) has
+//! everybody else wait in open(2) from then on. When somebody waits, the room is told: it writes
+//! its pages back, those who have the file mapped come home, and then the others open it. If they
+//! cannot come, the others' open fails (EPERM) after [`YIELDS_WITHIN`]: no two see different
+//! things.
 //!
 //! If this server ends, the kernel lets all go on; the room, and all that it has mapped, ends too.
 
@@ -132,7 +137,8 @@ impl FileId {
 }
 
 impl Server {
-    /// Has everybody else wait who opens this file, which lies below `path` and which the room has open; `false` if others have it already, or may have.
+    /// Has everybody else wait who opens this file, which lies below `path` and which the room has
+    /// open; `false` if others have it already, or may have.
     pub fn hold(&self, path: &Path, inode: u64) -> bool {
         let Some(export) = self.exports.iter().find(|export| export.path == path) else { return false };
         let Ok(device) = rustix::fs::fstat(&export.tree).map(|stat| stat.st_dev) else { return false };
@@ -140,7 +146,7 @@ impl Server {
         if lock(&self.held.files).contains_key(&file) {
             return true;
         }
-        let written = self.handles.written((device, inode));
+        let written = self.handles.written(device, inode);
         let Some((_, open)) = written.first() else { return false };
         self.authority.with_own_rights(|| self.hold_opened(file, open)) == Ok(true)
     }
@@ -176,7 +182,7 @@ impl Server {
     /// The room has closed one of its open files of a node.
     pub(super) fn closed_held(&self, node: &Arc<Node>) {
         if let Some(file) = self.held.is_of(node)
-            && self.handles.written((file.device, file.inode)).is_empty()
+            && self.handles.written(file.device, file.inode).is_empty()
         {
             let _ = self.authority.with_own_rights(|| self.held.let_go(file));
         }
@@ -202,7 +208,8 @@ impl Server {
         let mut events = [0; EVENT_BYTES * EVENTS_AT_ONCE];
         let Ok(bytes) = rustix::io::read(queue, &mut events) else { return };
         for event in events[..bytes].chunks_exact(EVENT_BYTES) {
-            // Behind length, version, reserved byte, length of the metadata and the mask: the descriptor and who asks.
+            // Behind length, version, reserved byte, length of the metadata and the mask: the
+            // descriptor and who asks.
             let number = |at: usize| event[at..at + 4].try_into().map_or(-1, i32::from_ne_bytes);
             let (fd, pid) = (number(16), number(20));
             if fd < 0 {
@@ -220,7 +227,8 @@ impl Server {
     }
 }
 
-/// Waits until there is an event, for a while, or something comes on `stop`; true in the latter case.
+/// Waits until there is an event, for a while, or something comes on `stop`; true in the latter
+/// case.
 fn wait(queue: &OwnedFd, stop: &OwnedFd) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::new(queue, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];

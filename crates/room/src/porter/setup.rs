@@ -21,9 +21,11 @@ pub struct Room {
 /// Devices that are the node's own: what is read from or written to them is the same everywhere.
 const OWN_DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Mounts everything and enters it. The second part of the result says what is missing in the room, and why.
+/// Mounts everything and enters it. The second part of the result says what is missing in the room,
+/// and why.
 pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
-    // Ids of the new user namespace, before anything is touched through FUSE: an unmapped id would be EOVERFLOW there.
+    // Ids of the new user namespace, before anything is touched through FUSE: an unmapped id would
+    // be EOVERFLOW there.
     namespace::become_user([0; 3], [0; 3], &[])?;
     // Taking ids made /proc/self the machine's root's; the offsets of time are written there below.
     namespace::set_dumpable(true)?;
@@ -84,7 +86,8 @@ fn below(root: &Path, absolute: &[u8]) -> PathBuf {
     root.join(std::ffi::OsStr::from_bytes(relative))
 }
 
-/// The home's /proc, and in it, unseen, the room's own: its processes, under the numbers that they have at home.
+/// The home's /proc, and in it, unseen, the room's own: its processes, under the numbers that they
+/// have at home.
 fn home_proc(root: &Path, device: i32) -> Result<()> {
     let place = root.join("proc");
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
@@ -113,7 +116,8 @@ fn own_dev(root: &Path, standins: BorrowedFd<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The home's files that are there to be mapped; if home has no place of its own for them, the room has.
+/// The home's files that are there to be mapped; if home has no place of its own for them, the room
+/// has.
 fn shared_memory(root: &Path, device: Option<i32>) -> Result<()> {
     let (place, flags) = (below(root, wire::SHARED_MEMORY.as_bytes()), libc::MS_NOSUID | libc::MS_NODEV);
     match device {

@@ -193,14 +193,14 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             }
             result
         }
-        After::HomeIfThere { pid, nr } => return go_home(room, id, pid, nr),
+        After::HomeIfThere { pid, nr } => {
+            let call = |waiting| HomeCall { waiting, nr, errno: libc::EINVAL, file: None, first: None };
+            return go_home(room, id, pid, call);
+        }
         After::HereElseHome { .. } if result >= 0 => result,
-        // One that was interrupted makes its call again.
         After::HereElseHome { pid, nr, file } => {
-            let Some(waiting) = waiting else { return Some(-i64::from(libc::EINTR)) };
-            room.answered(id, |_| None);
-            going_home::go(room, pid, HomeCall { waiting, nr, errno: libc::ENODEV, file, first: None });
-            return None;
+            let call = |waiting| HomeCall { waiting, nr, errno: libc::ENODEV, file, first: None };
+            return go_home(room, id, pid, call);
         }
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
         After::Owed { who, number_at } => match adopt(room, who, result as i32, false) {
@@ -272,10 +272,10 @@ pub fn adopt(room: &Shared, who: Who, fd: i32, nonblocking: bool) -> Option<Spar
 
 /// A new descriptor: the guest's call returns it, exactly once. What an interrupted call had accepted is kept for the next.
 /// The caller goes on at home; or its call is made again, if it does not wait any more.
-fn go_home(room: &Shared, id: CallId, pid: i32, nr: u32) -> Option<i64> {
+fn go_home(room: &Shared, id: CallId, pid: i32, call: impl FnOnce(Waiting) -> HomeCall) -> Option<i64> {
     match room.expected(id)? {
         Pending::Notified { waiting, .. } => {
-            going_home::go(room, pid, HomeCall { waiting, nr, errno: libc::EINVAL, file: None, first: None });
+            going_home::go(room, pid, call(waiting));
             None
         }
         held => {

@@ -1,4 +1,5 @@
-//! Files of home's /dev/shm that guests have mapped, shared: home holds them for this room ([`homefs::server`]), as long as nobody there opens them.
+//! Files of home's /dev/shm that guests have mapped, shared: home holds them for this room
+//! ([`homefs::server`]), as long as nobody there opens them.
 
 use super::possessions::{HomeFiles, without_end};
 use super::shared::Shared;

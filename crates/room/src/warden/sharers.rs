@@ -1,5 +1,5 @@
-//! Open files that a body has in common with others of its room: files of home's, whose offset is one, and pipes. And what no image can carry: pairs of sockets
-//! ([`pairs`]), others' or its own.
+//! Open files that a body has in common with others of its room: files of home's, whose offset is
+//! one, and pipes. And what no image can carry: pairs of sockets ([`pairs`]), others' or its own.
 
 mod pairs;
 mod watched;
@@ -35,7 +35,8 @@ pub struct Place {
     pub close_on_exec: bool,
 }
 
-/// An open file, and who has it under which numbers; those of the body that was asked for come first.
+/// An open file, and who has it under which numbers; those of the body that was asked for come
+/// first.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// They.
@@ -53,7 +54,8 @@ pub enum What {
     Named(File, u64),
     /// An end of a pipe: which one, and whether it is the one that is written to.
     PipeEnd(usize, bool),
-    /// An end of a pair of sockets: which one, whether it is the second, and whether it has a time limit.
+    /// An end of a pair of sockets: which one, whether it is the second, and whether it has a time
+    /// limit.
     PairEnd(usize, bool, bool),
 }
 
@@ -208,7 +210,8 @@ const LISTED_MAX: usize = 16;
 
 type Listed = Vec<(Key, Place, FdInfo)>;
 
-/// A body's descriptors that are no stand-ins. One that runs may close some while they are listed, and what it had under that number it may have under another by then.
+/// A body's descriptors that are no stand-ins. One that runs may close some while they are listed,
+/// and what it had under that number it may have under another by then.
 fn places(room: &Shared, pid: i32, host: HostTid) -> Result<Listed, BodyError> {
     let (mut found, mut closes) = list(room, pid, host)?;
     for _ in 1..LISTED_MAX {

@@ -48,6 +48,7 @@ impl ToHome {
             | Cancel { .. }
             | LookAt { .. }
             | NameOf { .. }
+            | Yielded { .. }
             | Close { .. }
             | Usage { .. } => None,
         }
@@ -80,7 +81,14 @@ impl ToRoom {
             | Filled { pid }
             | Broken { pid, .. }
             | Release { pid } => Some(*pid),
-            Clock { .. } | Open(_) | Return { .. } | Rights { .. } | Readiness { .. } | Report | Close => None,
+            Clock { .. }
+            | Open(_)
+            | Return { .. }
+            | Rights { .. }
+            | Readiness { .. }
+            | Yield { .. }
+            | Report
+            | Close => None,
         }
     }
 }

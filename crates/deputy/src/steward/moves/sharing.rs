@@ -1,5 +1,6 @@
-//! Open files of the room that a body which comes home has in common with others: they become its deputy's, and the others' deputies get them too. In the room
-//! all who have them stand still meanwhile.
+//! Open files of the room that a body which comes home has in common with others: they become its
+//! deputy's, and the others' deputies get them too. In the room all who have them stand still
+//! meanwhile.
 
 use super::filling::is_same;
 use super::locks::open_with_lock;
@@ -22,7 +23,8 @@ use wire::{Refusal, ToRoom};
 /// Process, stand-in, and the number of the deputy's descriptor.
 type Number = (i32, StandinId, i32);
 
-/// How long a room waits for another move of a process that passes descriptors: the process stands still meanwhile.
+/// How long a room waits for another move of a process that passes descriptors: the process stands
+/// still meanwhile.
 const FREE_WITHIN: Duration = Duration::from_millis(200);
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
@@ -37,7 +39,8 @@ pub struct Commons {
     pub pairs: Vec<CommonPair>,
 }
 
-/// Takes over the files of descriptors that a process in the room passes through a socket of home's, and tells the room.
+/// Takes over the files of descriptors that a process in the room passes through a socket of
+/// home's, and tells the room.
 pub fn take_over(room: &Arc<Shared>, pid: i32, commons: Commons) {
     let task = room.clone();
     let taking = move || {
@@ -190,7 +193,8 @@ fn open_locked(
     Ok(found)
 }
 
-/// The deputy still has what the program took along: the same open file, which others at home may have too.
+/// The deputy still has what the program took along: the same open file, which others at home may
+/// have too.
 fn open_named(
     this: &Move,
     inside: &mut Inside,
@@ -215,7 +219,8 @@ fn open_named(
     found
 }
 
-/// Has the deputy make two descriptors by a call that puts their numbers where it is told. Only this process keeps them.
+/// Has the deputy make two descriptors by a call that puts their numbers where it is told. Only
+/// this process keeps them.
 pub(super) fn make_two(
     inside: &mut Inside,
     pidfd: &PidFd,

@@ -1,5 +1,6 @@
-//! Calls that were interrupted while home ran them. The thread is held in its signal stop until home says whether the call was made: if it was, its
-//! result stands; if not, the kernel restarts it or says EINTR, as the handler's flags want. So it happens exactly once.
+//! Calls that were interrupted while home ran them. The thread is held in its signal stop until
+//! home says whether the call was made: if it was, its result stands; if not, the kernel restarts
+//! it or says EINTR, as the handler's flags want. So it happens exactly once.
 
 use super::Tracer;
 use super::departing::LEAVING;
@@ -56,8 +57,8 @@ impl Tracer {
         }
     }
 
-    /// The call of a thread that waited at a listener was not made. One that never waits natively is made again whatever handler runs: no program expects EINTR
-    /// of it.
+    /// The call of a thread that waited at a listener was not made. One that never waits natively
+    /// is made again whatever handler runs: no program expects EINTR of it.
     pub fn not_made(stopped: &mut Stopped) -> Result<(), TraceError> {
         const ERESTARTNOINTR: i64 = -513;
         const ERESTARTNOHAND: i64 = -514;
@@ -121,7 +122,8 @@ fn of_socket(call: u64) -> bool {
     systable::row(call as u32).is_some_and(|row| row.class == Class::Special(Special::Socket))
 }
 
-/// A call that may be interrupted: the hosting kernel's own, and those of home that wait for something.
+/// A call that may be interrupted: the hosting kernel's own, and those of home that wait for
+/// something.
 fn may_wait(call: u64) -> bool {
     use systable::{Class, Special};
     let Some(row) = systable::row(call as u32) else { return true };

@@ -1,6 +1,7 @@
-//! Descriptors of the room's own that a guest passes through a socket of home's (SCM_RIGHTS): their open files become home's in place, as those of a body that
-//! leaves do ([`super::sharing`]). The process that passes stands still meanwhile, for itself, with all who have the same files; then its call is made again, and
-//! finds stand-ins.
+//! Descriptors of the room's own that a guest passes through a socket of home's (SCM_RIGHTS): their
+//! open files become home's in place, as those of a body that leaves do ([`super::sharing`]). The
+//! process that passes stands still meanwhile, for itself, with all who have the same files; then
+//! its call is made again, and finds stand-ins.
 
 use super::Tracer;
 use super::departing::{Going, State};
@@ -10,7 +11,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use wire::Refusal;
 
-/// How often a call is made again because of something that stood in the way for a moment; then its process goes home for it.
+/// How often a call is made again because of something that stood in the way for a moment; then its
+/// process goes home for it.
 const TRIES_MAX: u32 = 100;
 
 /// A call that passes descriptors: its thread, and their numbers.
@@ -33,7 +35,8 @@ impl Passing {
     }
 }
 
-/// Calls that could not pass their descriptors from here, by thread: how often they were made again.
+/// Calls that could not pass their descriptors from here, by thread: how often they were made
+/// again.
 #[derive(Debug, Default)]
 pub struct Unpassed(Mutex<HashMap<HostTid, u32>>);
 

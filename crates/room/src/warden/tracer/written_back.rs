@@ -5,7 +5,8 @@ use crate::warden::held;
 use body::{BodyError, Slept};
 use os::ptrace::{HostTid, Stopped};
 
-/// Has the first of these threads, all of which stand still, write it back: home's processes see it from now on.
+/// Has the first of these threads, all of which stand still, write it back: home's processes see it
+/// from now on.
 pub fn write_back(host: HostTid, threads: &mut Vec<Stopped>, slept: &Slept) -> Result<(), BodyError> {
     let areas = held::mapped(host)?;
     let at = threads.iter().position(|t| t.tid() == host).filter(|_| !areas.is_empty());
