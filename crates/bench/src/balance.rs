@@ -138,7 +138,7 @@ pub fn measure(args: &Args, scenario: &str, memory: bool) -> Result<String, Erro
                 if done.iter().any(same) {
                     continue;
                 }
-                let how = jobs::How { scale, memory };
+                let how = jobs::JobMode { scale, memory };
                 let ran = jobs::run(&cluster, &workload, *column, args.mode.as_deref(), how)?;
                 let outcome = Outcome {
                     scenario: scenario.name.clone(),

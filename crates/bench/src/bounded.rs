@@ -2,7 +2,7 @@
 //! keep the bound on the freeze time, and what took longest in the others.
 
 use crate::run::tern;
-use crate::soak::{Known, known_programs, start};
+use crate::soak::{KnownProgram, known_programs, start};
 use crate::stats::{percentile, sorted};
 use crate::{Error, On};
 use clap::Args as ClapArgs;
@@ -82,7 +82,7 @@ fn all(args: &Args, dir: &Path) -> Result<Report, Error> {
         if report.moves >= args.moves || known.is_empty() {
             break;
         }
-        let one: &Known = &known[draw.below(known.len())];
+        let one: &KnownProgram = &known[draw.below(known.len())];
         let mut victim = start(one, &dir.join(number.to_string()))?;
         while victim.ended().is_none() && report.moves < args.moves {
             std::thread::sleep(Duration::from_millis(PAUSE_MS.start + draw.below(180) as u64));

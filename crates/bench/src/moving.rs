@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Report {
     /// Streams over the same link, if a sink was given.
     streams: Option<Streams>,
-    rows: Vec<Row>,
+    rows: Vec<MoveRow>,
     /// The crowd that ran beside, in the rows of this name.
     crowd: String,
     /// Resident memory of the deputy of the minimal process, bytes.
@@ -25,7 +25,7 @@ pub struct Report {
 
 /// The result of moves of one kind.
 #[derive(Debug, Serialize)]
-struct Row {
+struct MoveRow {
     name: String,
     /// The way of the move: `out`, `home`, `on` (directly from node to node) or `round` (from node
     /// to node through home).
@@ -100,7 +100,7 @@ fn all(args: &MoveArgs, program: &Path, state: &Path) -> Result<Report, Error> {
 struct Bench<'a> {
     args: &'a MoveArgs,
     program: &'a Path,
-    rows: Vec<Row>,
+    rows: Vec<MoveRow>,
     deputy_bytes: u64,
 }
 
@@ -146,7 +146,7 @@ impl Bench<'_> {
     }
 }
 
-fn row(name: &str, way: &'static str, samples: &[Sample]) -> Row {
+fn row(name: &str, way: &'static str, samples: &[Sample]) -> MoveRow {
     let sum =
         |f: &dyn Fn(&Leg) -> u64| samples.iter().map(|s| s.legs.iter().map(f).sum::<u64>() as f64).collect::<Vec<_>>();
     let total_us = Spread::of(sum(&|l| l.total_us).into_iter());
@@ -158,7 +158,7 @@ fn row(name: &str, way: &'static str, samples: &[Sample]) -> Row {
             None => phases.push((phase.name.clone(), vec![phase.us as f64])),
         }
     }
-    Row {
+    MoveRow {
         name: name.to_owned(),
         way,
         moves: samples.len(),

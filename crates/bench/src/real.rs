@@ -2,7 +2,7 @@
 //! the share of their memory that they need before it has followed.
 
 use crate::run::tern;
-use crate::soak::{Known, known_programs, start};
+use crate::soak::{KnownProgram, known_programs, start};
 use crate::stats::median_and_least;
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On};
@@ -38,7 +38,7 @@ const AGAIN_AFTER: f64 = 0.05;
 
 /// The result for one program.
 #[derive(Debug, Serialize)]
-struct Row {
+struct ProgramRow {
     link: String,
     program: &'static str,
     /// Number of moves by stop-and-copy. The medians of them count, because one move takes half as
@@ -83,7 +83,7 @@ fn learn(args: &Args, dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
+fn all(args: &Args, dir: &Path) -> Result<Vec<ProgramRow>, Error> {
     learn(args, dir)?;
     let mut rows = Vec::new();
     for (number, known) in known_programs(args.only.as_deref(), dir)?.iter().enumerate() {
@@ -94,8 +94,8 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
             eprintln!("{}: it could not be moved at that moment", known.name());
             continue;
         };
-        let middle = |of: fn(&Sight) -> f64| median_and_least(&stops.iter().map(of).collect::<Vec<_>>()).0;
-        rows.push(Row {
+        let middle = |of: fn(&ForecastMove) -> f64| median_and_least(&stops.iter().map(of).collect::<Vec<_>>()).0;
+        rows.push(ProgramRow {
             link: args.link.clone(),
             program: known.name(),
             moves: stops.len(),
@@ -113,10 +113,10 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<Row>, Error> {
 }
 
 /// A forecast, and the move that followed.
-type Sight = (Forecast, Leg);
+type ForecastMove = (Forecast, Leg);
 
 /// Runs a program, and moves it `moves` times by this strategy.
-fn sights(args: &Args, known: &Known, dir: &Path, way: &str, moves: u32) -> Result<Vec<Sight>, Error> {
+fn sights(args: &Args, known: &KnownProgram, dir: &Path, way: &str, moves: u32) -> Result<Vec<ForecastMove>, Error> {
     let mut victim = start(known, dir)?;
     std::thread::sleep(Duration::from_secs_f64(known.native_s() * MOVED_AFTER));
     let mut seen = Vec::new();
@@ -181,7 +181,7 @@ fn go(pid: i32, to: &str, way: &str) -> Result<Option<Leg>, Error> {
     Ok(serde_json::from_slice::<Vec<Leg>>(&done.stdout).ok().and_then(|legs| legs.into_iter().next()))
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ProgramRow]) -> String {
     let mut text = format!(
         "{:<10} {:<18} {:>5} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7}\n",
         "link",

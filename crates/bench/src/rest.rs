@@ -37,7 +37,7 @@ struct Counts {
 
 /// The costs of an idle daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Rest {
+struct IdleCosts {
     seconds: f64,
     /// Members alive, this node included.
     nodes: usize,
@@ -58,7 +58,7 @@ pub fn measure(args: &Args) -> Result<String, Error> {
     let (start, before) = (Instant::now(), counts(pid)?);
     std::thread::sleep(Duration::from_secs(args.seconds));
     let (seconds, after) = (start.elapsed().as_secs_f64(), counts(pid)?);
-    let rest = Rest {
+    let rest = IdleCosts {
         seconds,
         nodes,
         cpu_percent: (after.cpu_s - before.cpu_s) / seconds * 100.0,

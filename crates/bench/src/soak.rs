@@ -80,13 +80,13 @@ fn since_epoch_ns() -> u64 {
 
 /// A program with its native output.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownProgram {
     program: Program,
     expected: victims::Outcome,
     native_s: f64,
 }
 
-impl Known {
+impl KnownProgram {
     /// Gives the program's name for reports.
     pub(crate) fn name(&self) -> &'static str {
         self.program.name
@@ -99,7 +99,7 @@ impl Known {
 }
 
 /// Starts a program in an empty directory.
-pub(crate) fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
+pub(crate) fn start(known: &KnownProgram, dir: &Path) -> Result<Victim, Error> {
     Victim::start(known, dir)
 }
 
@@ -178,7 +178,7 @@ fn in_directory(args: &Args, dir: &Path, nodes: &[String], draw: &mut Draw) -> R
 
 /// Lists the programs that are installed and whose names contain `only`, after running each
 /// natively once.
-pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<Known>, Error> {
+pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<KnownProgram>, Error> {
     let mut known = Vec::new();
     let wanted = |p: &&Program| only.is_none_or(|only| p.name.contains(only));
     let all: Vec<&Program> =
@@ -191,7 +191,7 @@ pub(crate) fn known_programs(only: Option<&str>, dir: &Path) -> Result<Vec<Known
         display.natively(program.name, number + 1, all.len());
         let begun = Instant::now();
         let expected = victims::natively(program, &dir.join("native"))?;
-        known.push(Known { program: **program, expected, native_s: begun.elapsed().as_secs_f64() });
+        known.push(KnownProgram { program: **program, expected, native_s: begun.elapsed().as_secs_f64() });
     }
     display.clear();
     Ok(known)

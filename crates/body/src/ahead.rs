@@ -20,7 +20,7 @@ const GONE_MAX: usize = 20_000;
 /// The state of a pre-copy: what the destination already has.
 #[derive(Debug)]
 pub struct Ahead {
-    watch: Watch,
+    watch: DirtyTracking,
     /// The memory areas as they are laid out at the destination.
     areas: Vec<Area>,
     /// Ranges that were sent.
@@ -37,21 +37,21 @@ pub struct Ahead {
 
 /// How dirty pages are found.
 #[derive(Debug)]
-enum Watch {
+enum DirtyTracking {
     /// The kernel tracks writes.
     Tracked(Tracker),
     /// Memory is compared with a copy of what was sent.
     Copied(Copied),
 }
 
-impl Watch {
+impl DirtyTracking {
     /// Finds at least all dirty pages in these ranges, which ascend, as do the `anonymous` ones
     /// among them.
     fn look(&self, ranges: &[(u64, u64)], anonymous: &[(u64, u64)]) -> Result<Found, BodyError> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Found::default()) };
         match self {
-            Watch::Tracked(tracker) => Ok(tracker.look(first.0, last.1, anonymous)?),
-            Watch::Copied(copied) => copied.compare(Own::of(copied.pid())?.within(ranges)?),
+            DirtyTracking::Tracked(tracker) => Ok(tracker.look(first.0, last.1, anonymous)?),
+            DirtyTracking::Copied(copied) => copied.compare(Own::of(copied.pid())?.within(ranges)?),
         }
     }
 }
@@ -96,10 +96,10 @@ impl Ahead {
                 tracing::debug!("{e}");
             }
         }
-        Ahead::with(Watch::Tracked(tracker), areas, Vec::new(), Course::default())
+        Ahead::with(DirtyTracking::Tracked(tracker), areas, Vec::new(), Course::default())
     }
 
-    fn with(watch: Watch, areas: Vec<Area>, sent: Vec<(u64, u64)>, course: Course) -> Ahead {
+    fn with(watch: DirtyTracking, areas: Vec<Area>, sent: Vec<(u64, u64)>, course: Course) -> Ahead {
         Ahead { watch, areas, sent, owed: Vec::new(), course, files_alone: false, rest_bytes_max: u64::MAX }
     }
 
@@ -107,7 +107,7 @@ impl Ahead {
     /// that can be sent within the bound on the freeze time.
     pub fn copied(copied: Copied, areas: Vec<Area>, rest_bytes_max: u64) -> Ahead {
         let (sent, course) = (copied.ranges(), Course { rounds: 1, outrun: false });
-        Ahead { rest_bytes_max, ..Ahead::with(Watch::Copied(copied), areas, sent, course) }
+        Ahead { rest_bytes_max, ..Ahead::with(DirtyTracking::Copied(copied), areas, sent, course) }
     }
 
     /// Starts a pre-copy of which only private copies of files' pages were sent
@@ -123,7 +123,7 @@ impl Ahead {
         mut rounds: Rounds,
         mut send: impl FnMut(&mut Round<'_>) -> Result<u64, E>,
     ) -> Result<(), E> {
-        let Watch::Tracked(tracker) = &self.watch else { return Ok(()) };
+        let DirtyTracking::Tracked(tracker) = &self.watch else { return Ok(()) };
         let private: Vec<(u64, u64)> = self.areas.iter().filter(|a| !a.shared).map(|a| (a.start, a.end)).collect();
         let (Some(first), Some(last)) = (private.first(), private.last()) else { return Ok(()) };
         let (start, end) = (first.0, last.1);
@@ -166,7 +166,7 @@ impl Ahead {
     /// Finds the rest in the ranges `now`, which cannot follow in post-copy. The ranges are
     /// examined one by one.
     fn rest_now(&self, now: &[(u64, u64)], areas: &[Area]) -> Result<Rest, BodyError> {
-        let Watch::Copied(copied) = &self.watch else { return self.rest(areas) };
+        let DirtyTracking::Copied(copied) = &self.watch else { return self.rest(areas) };
         let own = own_in(&Own::of(copied.pid())?, now)?;
         let found = copied.compare(own.into_iter().map(|(at, bytes)| (at, at + bytes)).collect())?;
         self.rest_of(&found, now, areas)

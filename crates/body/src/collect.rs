@@ -25,14 +25,14 @@ pub struct Collected {
     pub process: Process,
     /// The states of the threads.
     pub threads: Vec<Thread>,
-    taken: Vec<Taken>,
+    taken: Vec<EnteredThread>,
     /// The events that the epoll instances would have reported next, each with the descriptor of
     /// its instance ([`crate::watches`]).
     pub(crate) untold: Vec<(i32, Watched)>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct EnteredThread {
     inside: Inside,
     registers: user_regs_struct,
     mask: u64,
@@ -92,7 +92,7 @@ pub fn collect(
             from_outside(stopped, home(stopped.tid().0)?, &memory, slept)
         };
         let seen = threads.iter_mut().map(seen).collect::<Result<Vec<_>, BodyError>>()?;
-        Ok::<_, BodyError>((seen, Ways { pid, home: &home, memory, gate, region, known }))
+        Ok::<_, BodyError>((seen, Entry { pid, home: &home, memory, gate, region, known }))
     };
     let (seen, ways) = match ways() {
         Ok(ways) => ways,
@@ -133,7 +133,7 @@ fn out_of_vdso(threads: Vec<Stopped>, areas: &[areas::Area], memory: &Memory) ->
 }
 
 /// The means of entering a process.
-struct Ways<'a> {
+struct Entry<'a> {
     pid: i32,
     home: &'a dyn Fn(i32) -> Result<i32, BodyError>,
     memory: Memory,
@@ -148,7 +148,7 @@ impl Collected {
         stopped: Stopped,
         mut thread: Thread,
         registers: user_regs_struct,
-        ways: &Ways<'_>,
+        ways: &Entry<'_>,
     ) -> Result<(), BodyError> {
         let (mask, first) = (thread.mask, self.taken.is_empty());
         let inside = if first {
@@ -156,7 +156,7 @@ impl Collected {
         } else {
             Inside::enter_beside(stopped, ways.memory.clone(), ways.gate, ways.region)?
         };
-        self.taken.push(Taken { inside, registers, mask });
+        self.taken.push(EnteredThread { inside, registers, mask });
         let Some(taken) = self.taken.last_mut() else { return Ok(()) };
         let mut refused = Ok(());
         if first {
@@ -508,7 +508,7 @@ impl Collected {
             }
             first.unmap_region()?;
         }
-        let leave = |(n, taken): (usize, Taken)| {
+        let leave = |(n, taken): (usize, EnteredThread)| {
             // A rewound call stays rewound: the kernel would turn it into a call that could not be
             // told at the next stop.
             let collected = self.threads.get(n);

@@ -86,13 +86,13 @@ fn locks(thread: &Thread, word: impl Fn(u64) -> Option<u64>) -> Vec<Range> {
 #[derive(Debug)]
 pub struct Lender {
     loan: u32,
-    state: Mutex<State>,
+    state: Mutex<LenderState>,
     changed: Condvar,
     begun: Instant,
 }
 
 #[derive(Debug)]
-struct State {
+struct LenderState {
     push: Push,
     /// Whether unrequested pages are sent, too.
     pushing: bool,
@@ -175,7 +175,7 @@ impl Lender {
     /// Creates a lender of these ranges. Nothing is sent without a request before [`Lender::push`].
     pub fn new(later: Ranges, pace: Pace) -> Lender {
         let (unlooked, push) = (later.clone(), Push::new(later, pace));
-        let state = State { push, pushing: false, unlooked, look_bytes: LOOK_BYTES, stopped: false, cut: None };
+        let state = LenderState { push, pushing: false, unlooked, look_bytes: LOOK_BYTES, stopped: false, cut: None };
         Lender { loan: 0, state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now() }
     }
 
@@ -184,11 +184,11 @@ impl Lender {
         self.loan
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LenderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut LenderState)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
@@ -304,7 +304,7 @@ impl Lender {
     }
 }
 
-impl State {
+impl LenderState {
     /// Gives the part that is searched next.
     fn next_part(&mut self) -> Vec<Range> {
         let (mut part, mut room) = (Vec::new(), self.look_bytes);

@@ -25,22 +25,22 @@ const PART_BYTES: u64 = 512 << 10;
 /// The cached pages of all processes that have left.
 #[derive(Debug)]
 pub struct Leftovers {
-    stock: Mutex<Stock>,
+    stock: Mutex<CacheState>,
     /// Whether the link was slow when it was measured last.
     slow: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Stock {
+struct CacheState {
     pages_max: usize,
-    guests: HashMap<i32, Left>,
+    guests: HashMap<i32, CachedProcess>,
     /// Counts what was cached, so that the oldest goes first.
     notes: u64,
 }
 
 /// The cached pages of one process.
 #[derive(Debug, Default)]
-struct Left {
+struct CachedProcess {
     places: BTreeMap<u64, usize>,
     chunks: Vec<Ceded>,
     noted: u64,
@@ -55,11 +55,11 @@ impl Leftovers {
     }
 
     fn new(pages_max: usize) -> Leftovers {
-        let stock = Mutex::new(Stock { pages_max, guests: HashMap::new(), notes: 0 });
+        let stock = Mutex::new(CacheState { pages_max, guests: HashMap::new(), notes: 0 });
         Leftovers { stock, slow: AtomicBool::new(false) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stock> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +103,7 @@ impl Leftovers {
     }
 }
 
-impl Stock {
+impl CacheState {
     fn pages_but(&self, pid: i32) -> usize {
         self.guests.iter().filter(|(other, _)| **other != pid).map(|(_, left)| left.places.len()).sum()
     }
@@ -119,7 +119,7 @@ impl Stock {
     }
 }
 
-impl Left {
+impl CachedProcess {
     /// Writes pages, at most `pages_max` of all. A page that is cached already is overwritten.
     fn put(&mut self, runs: &[Run], bytes: &[u8], pages_max: usize) {
         let mut touched = Vec::new();

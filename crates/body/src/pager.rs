@@ -25,13 +25,13 @@ const NOWHERE: u64 = 0x7fff_ffff_e000;
 /// The missing memory of a process, and of the children that it forks meanwhile, until all pages
 /// are there.
 pub struct Pager {
-    state: Mutex<State>,
+    state: Mutex<PagerState>,
     bell: OwnedFd,
     want: Box<dyn Fn(Range) + Send + Sync>,
 }
 
-struct State {
-    spaces: Vec<Space>,
+struct PagerState {
+    spaces: Vec<AddressSpace>,
     asked: HashSet<u64>,
     faults: u64,
     brought_bytes: u64,
@@ -39,7 +39,7 @@ struct State {
 }
 
 /// One address space.
-struct Space {
+struct AddressSpace {
     memory: Arc<Userfault>,
     absent: Absent,
     /// Faults on pages that are at no source, and that could not be resolved yet.
@@ -48,7 +48,7 @@ struct Space {
 
 /// The result of putting pages in place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tried {
+enum PutResult {
     Done,
     Changing,
 }
@@ -64,8 +64,8 @@ impl Pager {
         want: impl Fn(Range) + Send + Sync + 'static,
         ended: impl FnOnce(Result<(), String>) + Send + 'static,
     ) -> Result<Arc<Pager>, BodyError> {
-        let space = Space { memory: Arc::new(memory), absent: Absent::new(absent), again: Vec::new() };
-        let state = State { spaces: vec![space], asked: HashSet::new(), faults: 0, brought_bytes: 0, end: None };
+        let space = AddressSpace { memory: Arc::new(memory), absent: Absent::new(absent), again: Vec::new() };
+        let state = PagerState { spaces: vec![space], asked: HashSet::new(), faults: 0, brought_bytes: 0, end: None };
         let pager = Arc::new(Pager { state: Mutex::new(state), bell: os::fds::event()?, want: Box::new(want) });
         let serving = pager.clone();
         let thread = std::thread::Builder::new().name("pager".into()).spawn(move || ended(serving.serve()));
@@ -147,7 +147,7 @@ impl Pager {
         self.lock().spaces.first().and_then(|s| s.memory.as_fd().try_clone_to_owned().ok())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PagerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,11 +169,11 @@ impl Pager {
                     return;
                 }
                 let before = state.spaces.len();
-                let mut tried = Tried::Done;
+                let mut tried = PutResult::Done;
                 let mut failed = None;
                 state.spaces.retain_mut(|space| match space.place(there, &put) {
                     Ok(Some(now)) => {
-                        tried = if now == Tried::Changing { now } else { tried };
+                        tried = if now == PutResult::Changing { now } else { tried };
                         !space.absent.is_empty()
                     }
                     Ok(None) => false,
@@ -188,7 +188,7 @@ impl Pager {
                 self.tell_if(state.spaces.len() < before || state.end.is_some());
                 tried
             };
-            if tried == Tried::Done {
+            if tried == PutResult::Done {
                 return;
             }
             std::thread::sleep(CHANGING);
@@ -216,7 +216,7 @@ impl Pager {
     }
 }
 
-impl State {
+impl PagerState {
     /// Reads and applies all events. Gives the pages that must be requested.
     fn happenings(&mut self) -> Vec<u64> {
         let (mut wanted, mut children) = (Vec::new(), Vec::new());
@@ -232,7 +232,7 @@ impl State {
                         wanted.extend(space.fault(page));
                     }
                     Ok(Some(Happening::Fork(memory))) => {
-                        children.push(Space {
+                        children.push(AddressSpace {
                             memory: Arc::new(memory),
                             absent: space.absent.clone(),
                             again: Vec::new(),
@@ -256,7 +256,7 @@ impl State {
     }
 }
 
-impl Space {
+impl AddressSpace {
     /// Handles a fault on this page. Gives the source address if the page must be requested.
     fn fault(&mut self, page: u64) -> Option<u64> {
         let source = self.absent.source(page);
@@ -284,7 +284,7 @@ impl Space {
         &mut self,
         there: Range,
         put: &impl Fn(&Userfault, u64, Range) -> os::Result<Put>,
-    ) -> os::Result<Option<Tried>> {
+    ) -> os::Result<Option<PutResult>> {
         for place in self.absent.places(there) {
             let (mut at, end) = place.at;
             let mut step = end - at;
@@ -309,12 +309,12 @@ impl Space {
                         self.absent.forget((at, at + PAGE));
                         at += PAGE;
                     }
-                    Put::Changing => return Ok(Some(Tried::Changing)),
+                    Put::Changing => return Ok(Some(PutResult::Changing)),
                     Put::Ended => return Ok(None),
                 }
             }
         }
-        Ok(Some(Tried::Done))
+        Ok(Some(PutResult::Done))
     }
 }
 

@@ -59,7 +59,7 @@ pub enum Command {
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
     /// Move a running process to a node, or home
-    Move(Move),
+    Move(MoveArgs),
     /// Test this machine, or whether programs of this node can run on NODE
     Doctor {
         /// Node to test instead of this machine
@@ -306,7 +306,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// The arguments of `tern move`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Move {
+pub struct MoveArgs {
     /// Do not report on standard error that the process was frozen for over a second
     #[arg(long, env = "TERN_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
     pub quiet: bool,
@@ -319,8 +319,8 @@ pub struct Move {
     /// from home), post (the process resumes on the node at once, and its memory follows), flush
     /// (only from a node: memory is sent to home while the process is frozen, so that the node is
     /// free, and follows from there as with post)
-    #[arg(long, value_enum, default_value_t = HowArg::Auto)]
-    pub how: HowArg,
+    #[arg(long, value_enum, default_value_t = MemoryStrategy::Auto)]
+    pub how: MemoryStrategy,
     /// Allow a node whose CPU lacks features of this one, for programs that have not tested for
     /// them or were started on a lesser CPU
     #[arg(long)]
@@ -357,7 +357,7 @@ pub struct Move {
 
 /// The memory strategies of `--how`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum HowArg {
+pub enum MemoryStrategy {
     /// Chosen to keep the bound on the freeze time
     Auto,
     /// Stop-and-copy: all memory is sent while the process is frozen
@@ -370,14 +370,14 @@ pub enum HowArg {
     Flush,
 }
 
-impl From<HowArg> for ctl::moves::How {
-    fn from(how: HowArg) -> ctl::moves::How {
+impl From<MemoryStrategy> for ctl::moves::How {
+    fn from(how: MemoryStrategy) -> ctl::moves::How {
         match how {
-            HowArg::Auto => ctl::moves::How::Auto,
-            HowArg::Stop => ctl::moves::How::Stop,
-            HowArg::Pre => ctl::moves::How::Pre,
-            HowArg::Post => ctl::moves::How::Post,
-            HowArg::Flush => ctl::moves::How::Flush,
+            MemoryStrategy::Auto => ctl::moves::How::Auto,
+            MemoryStrategy::Stop => ctl::moves::How::Stop,
+            MemoryStrategy::Pre => ctl::moves::How::Pre,
+            MemoryStrategy::Post => ctl::moves::How::Post,
+            MemoryStrategy::Flush => ctl::moves::How::Flush,
         }
     }
 }

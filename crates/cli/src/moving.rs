@@ -17,9 +17,9 @@ const HOME: &str = "home";
 const SILENT_FROM_MS: u64 = 1000;
 
 /// Moves a process, and waits until the move is complete.
-pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec<Leg>, Error> {
+pub(crate) fn relocate(dirs: &Dirs, args: &args::MoveArgs, host: Host) -> Result<Vec<Leg>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
-    let args::Move { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, .. } = *args;
+    let args::MoveArgs { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, .. } = *args;
     let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
     let wish = Wish { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
@@ -33,10 +33,10 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
             interrupts = None;
             display.clear();
             if stage == Stage::Follows {
-                eprintln!("tern: process {} runs on {} already; its memory goes on following it", args.pid, args.node);
+                eprintln!("tern: process {} already runs on {}; its memory continues to follow", args.pid, args.node);
                 return Ok(Vec::new());
             }
-            eprintln!("tern: calling it off: waiting to hear where process {} runs", args.pid);
+            eprintln!("tern: cancelling the move; waiting for the node on which process {} runs", args.pid);
             rustix::net::shutdown(&socket, Shutdown::Write).map_err(|e| Error::NoAnswer { source: e.into() })?;
         }
         match client::receive(dirs, &socket) {
@@ -48,7 +48,7 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::Move, host: Host) -> Result<Vec
             Ok(Answer::Moved { legs }) => {
                 display.clear();
                 if interrupts.is_none() {
-                    eprintln!("tern: too late to call it off: process {} runs on {}", args.pid, args.node);
+                    eprintln!("tern: too late to cancel the move: process {} runs on {}", args.pid, args.node);
                 }
                 if !args.quiet {
                     tell_of_long_freezes(args.pid, &legs);
@@ -124,7 +124,7 @@ impl Display {
     }
 
     /// Reports once that the other node does not answer, even where no progress is shown.
-    fn warn(&mut self, progress: &Progress, args: &args::Move) {
+    fn warn(&mut self, progress: &Progress, args: &args::MoveArgs) {
         let Some(ms) = progress.silent_ms.filter(|ms| *ms >= SILENT_FROM_MS) else {
             self.warned = false;
             return;
@@ -133,7 +133,7 @@ impl Display {
             self.clear();
             let pid = args.pid;
             eprintln!(
-                "tern: the other node has not answered for {} s; moving process {pid} waits for it (Ctrl-C calls it off)",
+                "tern: the other node has not answered for {} s; the move of process {pid} waits for it (Ctrl-C cancels the move)",
                 ms / 1000
             );
         }

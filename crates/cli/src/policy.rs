@@ -66,7 +66,7 @@ pub(crate) fn replay(file: &Path, output: Output) -> Result<u8, Error> {
     let different: Vec<&Replayed> = again.iter().filter(|r| !r.same()).collect();
     let summary = Summary { decisions: again.len(), alike: again.len() - different.len(), different };
     let status = show(output, &summary, || {
-        let mut text = format!("{} decisions, {} come out alike\n", summary.decisions, summary.alike);
+        let mut text = format!("{} decisions, {} with the same result\n", summary.decisions, summary.alike);
         summary.different.iter().for_each(|r| text += &format!("line {}: {}\n", r.line, differs(r)));
         text
     });

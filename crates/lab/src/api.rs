@@ -11,7 +11,7 @@ use rustix::thread::ThreadNameSpaceType;
 use crate::error::{Context, Error, Result};
 use crate::options::Options;
 use crate::programs::Programs;
-use crate::state::State;
+use crate::state::LabState;
 use crate::{
     cgroup, cluster,
     process::{self, Process},
@@ -25,7 +25,7 @@ const NODE_END: std::time::Duration = std::time::Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Lab {
     tern: PathBuf,
-    state: State,
+    state: LabState,
 }
 
 /// The result of a command in a node.
@@ -92,11 +92,11 @@ impl Lab {
                 reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             });
         }
-        Ok(Lab { tern, state: State::load(&options.name)? })
+        Ok(Lab { tern, state: LabState::load(&options.name)? })
     }
 
     /// Gives the state of the lab.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &LabState {
         &self.state
     }
 

@@ -93,7 +93,7 @@ impl AsFd for Channel {
 
 /// The messages of `up` to the hub: first `Make`, then `Commit` when the lab is complete.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Order {
+pub enum HubRequest {
     /// Make this lab.
     Make {
         /// Options of the lab.

@@ -14,7 +14,7 @@ use crate::exec::{end_like, run as run_in_node, run_at_switch};
 use crate::machine::client;
 use crate::options::{LabName, Options, Share, node_index, parse_bits, parse_bytes, parse_delay};
 use crate::process::in_network;
-use crate::state::{NodeState, State, all};
+use crate::state::{LabState, NodeState, all};
 use crate::{cluster, link, teardown, up};
 
 /// Run a cluster in one machine.
@@ -178,19 +178,19 @@ fn act(Args { name, command }: Args) -> Result<u8> {
             let state = up::up(options)?;
             say(format!("lab {} is up: {}", state.options.name, nodes_in_words(&state)));
         }
-        Command::Exec { node, command } if node == SWITCH => match run_at_switch(&State::load(&name)?, &command)? {},
+        Command::Exec { node, command } if node == SWITCH => match run_at_switch(&LabState::load(&name)?, &command)? {},
         Command::Exec { node, command } => {
-            return Ok(end_like(run_in_node(State::load(&name)?.node(&node)?, &command)?));
+            return Ok(end_like(run_in_node(LabState::load(&name)?.node(&node)?, &command)?));
         }
         Command::Shell { node } => {
             let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-            return Ok(end_like(run_in_node(State::load(&name)?.node(&node)?, &[shell])?));
+            return Ok(end_like(run_in_node(LabState::load(&name)?.node(&node)?, &[shell])?));
         }
         Command::Status { json } => status(json)?,
-        Command::Ls { node, path } => list(State::load(&name)?.node(&node)?, &path)?.iter().for_each(say),
-        Command::Cut { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), false)?,
-        Command::Heal { a, b } => set_reachable(&State::load(&name)?, &a, b.as_deref(), true)?,
-        Command::Restart { node, flags } => cluster::restart_daemon(State::load(&name)?.node(&node)?, &flags)?,
+        Command::Ls { node, path } => list(LabState::load(&name)?.node(&node)?, &path)?.iter().for_each(say),
+        Command::Cut { a, b } => set_reachable(&LabState::load(&name)?, &a, b.as_deref(), false)?,
+        Command::Heal { a, b } => set_reachable(&LabState::load(&name)?, &a, b.as_deref(), true)?,
+        Command::Restart { node, flags } => cluster::restart_daemon(LabState::load(&name)?.node(&node)?, &flags)?,
         Command::Down { all: every } => {
             let names = if every { all() } else { vec![name] };
             for name in names {
@@ -209,7 +209,7 @@ fn say(line: impl Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn nodes_in_words(state: &State) -> String {
+fn nodes_in_words(state: &LabState) -> String {
     match state.nodes.len() {
         1 => "n1".into(),
         n => format!("n1 to n{n}"),
@@ -217,7 +217,7 @@ fn nodes_in_words(state: &State) -> String {
 }
 
 fn status(json: bool) -> Result<()> {
-    let states: Vec<State> = all().iter().filter_map(|name| State::load(name).ok()).collect();
+    let states: Vec<LabState> = all().iter().filter_map(|name| LabState::load(name).ok()).collect();
     if json {
         let text =
             serde_json::to_string_pretty(&states).map_err(std::io::Error::from).context(|| "encode the status")?;
@@ -265,7 +265,7 @@ fn list(node: &NodeState, path: &std::path::Path) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-fn set_reachable(state: &State, a: &str, b: Option<&str>, reachable: bool) -> Result<()> {
+fn set_reachable(state: &LabState, a: &str, b: Option<&str>, reachable: bool) -> Result<()> {
     let first = state.node(a)?;
     let others: Vec<&NodeState> = match b {
         Some(b) => vec![state.node(b)?],

@@ -15,7 +15,7 @@ use crate::exec::{LOG, daemon_has_ended, start_daemon};
 use crate::machine::client;
 use crate::process::{Process, members};
 use crate::programs::{LAB, TERN};
-use crate::state::{NodeState, State};
+use crate::state::{LabState, NodeState};
 
 /// The time that founding the cluster may take, beside [`PER_NODE`].
 const LIMIT: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Founds the cluster and starts all daemons. Returns when every daemon lists all nodes as alive.
-pub fn found(state: &State) -> Result<()> {
+pub fn found(state: &LabState) -> Result<()> {
     let Some((home, others)) = state.nodes.split_first() else { return Ok(()) };
     let options = &state.options;
     let end = Instant::now() + LIMIT + PER_NODE * options.nodes + PER_MACHINE * options.machines;

@@ -19,7 +19,7 @@ use crate::ended::Ended;
 use crate::error::{Context, Error, Result, chain};
 use crate::machine::client;
 use crate::process::enter;
-use crate::state::{NodeState, State};
+use crate::state::{LabState, NodeState};
 
 /// The command's PID while it runs, for the signal handler.
 static COMMAND: AtomicI32 = AtomicI32::new(0);
@@ -29,12 +29,12 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     if node.is_machine() {
         return client::run(node, argv);
     }
-    wait(start(node, argv, Standard::Kept)?)
+    wait(start(node, argv, StandardStreams::Kept)?)
 }
 
 /// Runs `argv` with this machine's files in the network of the lab's switch, which all frames pass
 /// (`lab0`). Replaces this process.
-pub fn run_at_switch(state: &State, argv: &[OsString]) -> Result<std::convert::Infallible> {
+pub fn run_at_switch(state: &LabState, argv: &[OsString]) -> Result<std::convert::Infallible> {
     let hub = state.hub.open().ok_or_else(|| Error::NoLab(state.options.name.to_string()))?;
     enter(hub, Namespaces::NETWORK)?;
     let (program, arguments) = argv.split_first().ok_or_else(no_command)?;
@@ -62,7 +62,7 @@ pub fn start_daemon(node: &NodeState, argv: &[OsString]) -> Result<()> {
     if node.is_machine() {
         return client::start_daemon(node, argv);
     }
-    wait(start(node, argv, Standard::Daemon)?).map(drop)
+    wait(start(node, argv, StandardStreams::Daemon)?).map(drop)
 }
 
 /// Tells whether the daemon that was started with `log` (as this machine reaches it) has ended.
@@ -72,7 +72,7 @@ pub fn daemon_has_ended(log: &Path) -> bool {
 
 /// The standard descriptors of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standard {
+enum StandardStreams {
     /// The descriptors of the caller.
     Kept,
     /// The descriptors of a daemon.
@@ -84,7 +84,7 @@ pub const LOG: &str = "/run/lab/ternd.log";
 
 /// Starts `argv` in the node. Gives the child's PID on this machine. Only for processes with one
 /// thread.
-fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32> {
+fn start(node: &NodeState, argv: &[OsString], standard: StandardStreams) -> Result<i32> {
     let pidfd = node.init.open().ok_or_else(|| Error::NodeDown(node.name.clone()))?;
     // Only children enter a PID namespace.
     enter(&pidfd, Namespaces::PROCESS_ID)?;
@@ -99,7 +99,7 @@ fn start(node: &NodeState, argv: &[OsString], standard: Standard) -> Result<i32>
             std::process::exit(code)
         }
         pid => {
-            if standard == Standard::Kept {
+            if standard == StandardStreams::Kept {
                 forward_signals(pid);
             }
             Ok(pid)
@@ -145,7 +145,7 @@ fn become_command(
     node: &NodeState,
     pidfd: &OwnedFd,
     argv: &[OsString],
-    standard: Standard,
+    standard: StandardStreams,
 ) -> Result<std::convert::Infallible, (i32, Error)> {
     let (program, arguments) = argv.split_first().ok_or_else(|| (125, no_command()))?;
     let place = std::env::current_dir().unwrap_or_else(|_| "/".into());
@@ -156,10 +156,10 @@ fn become_command(
         | Namespaces::INTER_PROCESS_COMMUNICATION
         | Namespaces::CONTROL_GROUP;
     enter(pidfd, all).map_err(|e| (125, e))?;
-    if standard == Standard::Daemon {
+    if standard == StandardStreams::Daemon {
         detach().map_err(|e| (125, e))?;
     }
-    let place = if place.is_dir() && standard == Standard::Kept { place.as_path() } else { Path::new("/") };
+    let place = if place.is_dir() && standard == StandardStreams::Kept { place.as_path() } else { Path::new("/") };
     let error = Command::new(program)
         .args(arguments)
         .current_dir(place)

@@ -11,21 +11,21 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::cgroup::{self, Hierarchy};
-use crate::channel::{ANSWER_LIMIT, Channel, Order};
+use crate::channel::{ANSWER_LIMIT, Channel, HubRequest};
 use crate::error::{Context, Result};
 use crate::machine::boot::BOOT_LIMIT;
 use crate::name_lock::lock;
 use crate::options::Options;
 use crate::process::{Process, Signals, reap};
 use crate::programs::Programs;
-use crate::state::{NodeState, State, address, directory, make_directory};
+use crate::state::{LabState, NodeState, address, directory, make_directory};
 use crate::task::Task;
 use crate::{link, relay, spawn, teardown};
 
 /// Runs the role `__lab-hub`: standard input is the channel to `up`.
 pub fn main() -> Result<()> {
     let mut control = Channel::standard_input()?;
-    let Order::Make { options, programs } = control.receive()? else { return Ok(()) };
+    let HubRequest::Make { options, programs } = control.receive()? else { return Ok(()) };
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])?;
     let locked = lock(&options.name, Duration::from_secs(20));
     let lock = match locked {
@@ -82,7 +82,7 @@ impl Hub {
         link::set_ports(&self.options)?;
         let nodes = self.set_up_nodes(&hierarchies, &staging)?;
         let (options, programs) = (self.options.clone(), self.programs.clone());
-        State { options, programs, hub: Process::current()?, nodes }.save()
+        LabState { options, programs, hub: Process::current()?, nodes }.save()
     }
 
     /// Makes the links of the virtual machines, and the switch's own address, from which their
@@ -171,8 +171,8 @@ impl Hub {
                 }
             }
             if spoke {
-                let order = control.as_mut().map(Channel::receive::<Order>);
-                let Some(Ok(Order::Commit)) = order else { return };
+                let order = control.as_mut().map(Channel::receive::<HubRequest>);
+                let Some(Ok(HubRequest::Commit)) = order else { return };
                 control = None;
             }
         }

@@ -64,7 +64,7 @@ pub use error::Error;
 pub use machine::provide as provide_machines;
 pub use options::{LabName, Options, Share};
 pub use programs::{LAB as PROGRAM, Programs};
-pub use state::{NodeState, State};
+pub use state::{LabState, NodeState};
 
 /// Runs the role that `argv` (without the program's name) names, if it is one of the lab's:
 /// `__lab-hub`, `__lab-init`, `__lab-relay`, and inside a virtual machine `__lab-machine` and

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Context, Error, Result};
 use crate::options::LabName;
-use crate::state::State;
+use crate::state::LabState;
 
 /// Takes the exclusive right to make or remove the lab of this name: an abstract socket, which ends
 /// with its holder whatever happens.
@@ -19,7 +19,7 @@ pub fn lock(name: &LabName, limit: Duration) -> Result<UnixListener> {
         match UnixListener::bind_addr(&address) {
             Ok(lock) => return Ok(lock),
             Err(e) if e.kind() != ErrorKind::AddrInUse => return Err(e).context(|| "take the lab's lock"),
-            Err(_) if State::load(name).is_ok() || Instant::now() >= end => {
+            Err(_) if LabState::load(name).is_ok() || Instant::now() >= end => {
                 return Err(Error::AlreadyUp(name.to_string()));
             }
             Err(_) => sleep(Duration::from_millis(10)),

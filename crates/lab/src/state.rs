@@ -22,7 +22,7 @@ const RACES: u32 = 1000;
 
 /// The state of a lab that is up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct State {
+pub struct LabState {
     /// Options of the lab.
     pub options: Options,
     /// What the lab and its nodes run.
@@ -70,15 +70,15 @@ impl NodeState {
     }
 }
 
-impl State {
+impl LabState {
     /// Reads the state of a lab.
     ///
     /// # Errors
     /// The lab is not up.
-    pub fn load(name: &LabName) -> Result<State> {
+    pub fn load(name: &LabName) -> Result<LabState> {
         let path = directory(name).join("state.json");
         let Ok(text) = fs::read(&path) else { return Err(Error::NoLab(name.to_string())) };
-        let state: State = serde_json::from_slice(&text)
+        let state: LabState = serde_json::from_slice(&text)
             .map_err(|source| Error::State { path: path.display().to_string(), source })?;
         match state.hub.is_alive() {
             true => Ok(state),

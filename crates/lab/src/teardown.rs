@@ -14,7 +14,7 @@ use crate::error::{Context, Error, Result};
 use crate::name_lock::lock;
 use crate::options::LabName;
 use crate::process::{Process, reap};
-use crate::state::{State, directory};
+use crate::state::{LabState, directory};
 
 /// The time that processes may take to die before stronger measures.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -53,9 +53,9 @@ pub fn down(name: &LabName) -> Result<bool> {
 }
 
 /// Ends the hub of a lab that is up. Gives the known state of the lab.
-fn end_hub(name: &LabName) -> Option<State> {
+fn end_hub(name: &LabName) -> Option<LabState> {
     let path = directory(name).join("state.json");
-    let state: State = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    let state: LabState = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
     state.hub.signal(Signal::TERM);
     if !state.hub.wait(LIMIT) {
         state.hub.signal(Signal::KILL);
@@ -190,7 +190,7 @@ mod tests {
         fs::create_dir_all(directory(&name)).unwrap();
         let options = Options::new(name.clone(), 1);
         let hub_process = Process::of(hub.id() as i32).unwrap();
-        State { options, programs: crate::programs::Programs::default(), hub: hub_process, nodes: Vec::new() }
+        LabState { options, programs: crate::programs::Programs::default(), hub: hub_process, nodes: Vec::new() }
             .save()
             .unwrap();
         let ended = hub_process.wait(LIMIT);

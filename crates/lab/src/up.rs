@@ -3,17 +3,17 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use crate::channel::{Channel, Order};
+use crate::channel::{Channel, HubRequest};
 use crate::cluster;
 use crate::error::{Context, Error, Result};
 use crate::machine::{self, boot::BOOT_LIMIT};
 use crate::options::Options;
 use crate::programs::Programs;
 use crate::relay;
-use crate::state::State;
+use crate::state::LabState;
 
 /// Makes a lab. It is complete when this returns, and gone if this fails.
-pub fn up(options: Options) -> Result<State> {
+pub fn up(options: Options) -> Result<LabState> {
     options.check()?;
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
@@ -30,11 +30,11 @@ pub fn up(options: Options) -> Result<State> {
     }
     let name = options.name.clone();
     let control = start_hub(options)?;
-    let state = State::load(&name)?;
+    let state = LabState::load(&name)?;
     if state.options.daemons {
         cluster::found(&state)?;
     }
-    control.send(&Order::Commit)?;
+    control.send(&HubRequest::Commit)?;
     Ok(state)
 }
 
@@ -59,7 +59,7 @@ fn start_hub(options: Options) -> Result<Channel> {
     // The command holds the hub's end of the channel. Without it, the death of a hub is noticed at
     // once.
     drop(command);
-    control.send(&Order::Make { options: Box::new(options), programs })?;
+    control.send(&HubRequest::Make { options: Box::new(options), programs })?;
     if machines {
         control.limit(BOOT_LIMIT * 2)?;
     }

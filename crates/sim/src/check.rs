@@ -29,7 +29,7 @@ const SETTLED_LOSS_S: f64 = 50.0;
 #[serde(rename_all = "kebab-case")]
 pub enum Violation {
     /// A process is on no node, on two nodes, or has died although its node did not.
-    #[error("{astray} processes are in no place or in two, and {killed} died though no node did")]
+    #[error("{astray} processes are on no node or on two, and {killed} died although their node did not")]
     Lost {
         /// Number of processes on no node or on two.
         astray: usize,
@@ -53,7 +53,7 @@ pub enum Violation {
         moves: u64,
     },
     /// The network load exceeds what is allowed whatever the number of nodes.
-    #[error("{messages:.2} messages and {bytes:.0} bytes of pulses a second and node")]
+    #[error("{messages:.2} messages and {bytes:.0} bytes of pulses per second and node")]
     Traffic {
         /// Messages per second and node.
         messages: f64,
@@ -61,7 +61,7 @@ pub enum Violation {
         bytes: f64,
     },
     /// The cluster does not come to rest.
-    #[error("a node had a process too many for {seconds} s though nothing had changed")]
+    #[error("a node had a process too many for {seconds} s although nothing had changed")]
     Unsettled {
         /// Duration of the imbalance, seconds.
         seconds: u64,

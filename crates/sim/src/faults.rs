@@ -1,7 +1,7 @@
 //! Faults in a run.
 
 use crate::event::Event;
-use crate::process::Place;
+use crate::process::ProcessPlace;
 use crate::scenario::Fault;
 use crate::world::World;
 
@@ -55,11 +55,12 @@ impl World {
         self.advance(dead);
         self.nodes[dead].alive = false;
         for process in 0..self.processes.len() {
-            let here = self.processes[process].place == Place::On(dead);
-            let away = self.processes[process].home == dead && matches!(self.processes[process].place, Place::On(_));
+            let here = self.processes[process].place == ProcessPlace::On(dead);
+            let away =
+                self.processes[process].home == dead && matches!(self.processes[process].place, ProcessPlace::On(_));
             if here || away {
                 self.take(process);
-                self.end(process, Place::Killed);
+                self.end(process, ProcessPlace::Killed);
             }
         }
         self.queue.add(self.now_us + DEATH_KNOWN_US, Event::Forget { node: dead });

@@ -41,7 +41,7 @@ pub(crate) struct Node {
     pub mover: Mover,
     pub draw: Draw,
     /// Requests that are not answered yet.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<PendingRequest>,
     pub asks_made: u64,
     /// Times at which processes arrived by moves.
     pub arrivals_us: Vec<u64>,
@@ -49,7 +49,7 @@ pub(crate) struct Node {
 
 /// A request to a target that is not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     pub number: u64,
     pub process: usize,
     pub to: usize,

@@ -3,9 +3,9 @@
 use policy::{EffectiveSpeed, Mean, NodeView, ProcessView, Refusal, Verdict, mean_rate, move_cost_ms, place};
 
 use crate::event::Event;
-use crate::machine::Asked;
+use crate::machine::PendingRequest;
 use crate::message::{Message, PULSE_READINGS};
-use crate::process::{Place, mean_lag_ms};
+use crate::process::{ProcessPlace, mean_lag_ms};
 use crate::scenario::Strategy;
 use crate::world::World;
 
@@ -137,7 +137,7 @@ impl World {
             node.asks_made += 1;
             let number = node.asks_made;
             let (process, to) = (order.process as usize, order.to as usize);
-            node.asked.push(Asked { number, process, to, cause: order.cause });
+            node.asked.push(PendingRequest { number, process, to, cause: order.cause });
             self.send(id, to, Message::Ask { number, ask });
             self.queue.add(self.now_us + ANSWER_MS * 1000, Event::GiveUp { node: id, ask: number });
         }
@@ -156,9 +156,9 @@ impl World {
         let now_ms = self.now_ms(id);
         let node = &mut self.nodes[id];
         let Some(at) = node.asked.iter().position(|asked| asked.number == number) else { return };
-        let Asked { process, to, cause, .. } = node.asked.remove(at);
+        let PendingRequest { process, to, cause, .. } = node.asked.remove(at);
         node.window.note(to as u64, 0, view, now_ms);
-        if result.is_err() || self.processes[process].place != Place::On(id) {
+        if result.is_err() || self.processes[process].place != ProcessPlace::On(id) {
             if node.mover.was_refused(now_ms, process as u64, to as u64, cause) {
                 self.consider(id);
             }
@@ -169,14 +169,14 @@ impl World {
         // The node has done what it should. Where processes rotate, another may come for the one
         // that left, so the time begins anew.
         self.nodes[id].uneven_from_us = self.now_us;
-        self.processes[process].place = Place::Moving { from: id };
+        self.processes[process].place = ProcessPlace::Moving { from: id };
         self.processes[process].went_us = self.now_us;
         self.queue.add(self.now_us + cost_ms * 1000 + 1, Event::Arrive { process, to });
         self.consider(id);
     }
 
     pub(crate) fn arrive(&mut self, process: usize, to: usize) {
-        let Place::Moving { from } = self.processes[process].place else { return };
+        let ProcessPlace::Moving { from } = self.processes[process].place else { return };
         self.nodes[from].mover.ended(process as u64);
         let has_come = self.nodes[to].alive && self.reaches(from, to);
         let now_ms = self.now_ms(to);
@@ -200,7 +200,7 @@ impl World {
         let beyond = lately as i64 - node.cores.max(1.0) as i64;
         self.counts.crowd_max = self.counts.crowd_max.max(beyond);
         if !self.nodes[home].alive {
-            return self.end(process, Place::Killed);
+            return self.end(process, ProcessPlace::Killed);
         }
         self.put(process, to);
         // A process that has to leave because of the new one leaves now.
@@ -214,7 +214,7 @@ impl World {
         (begun.begun_us, begun.came_us, begun.ticked_us) = (self.now_us, self.now_us, self.now_us);
         self.schedule_toggle(process);
         if !self.nodes[home].alive {
-            return self.end(process, Place::Killed);
+            return self.end(process, ProcessPlace::Killed);
         }
         if self.processes[process].rhythm.is_some() {
             return self.placed(process, home);

@@ -5,7 +5,7 @@ use policy::{Lag, Mean, NodeView, ProcessView, Tie};
 
 /// The place of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ProcessPlace {
     /// The process has not begun.
     Nowhere,
     /// The process is on this node.
@@ -21,7 +21,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub home: usize,
-    pub place: Place,
+    pub place: ProcessPlace,
     /// Work left, reference seconds; infinite for the background.
     pub left_s: f64,
     pub work_s: f64,
@@ -58,7 +58,7 @@ impl Process {
     pub fn new(home: usize, work_s: f64) -> Process {
         Process {
             home,
-            place: Place::Nowhere,
+            place: ProcessPlace::Nowhere,
             left_s: work_s,
             work_s,
             memory_mib: 10,

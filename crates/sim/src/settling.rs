@@ -3,7 +3,7 @@
 
 use policy::{Inputs, Mode, NodeView, Params, Verdict, decide};
 
-use crate::process::Place;
+use crate::process::ProcessPlace;
 use crate::scenario::Strategy;
 use crate::world::{SAMPLE_US, World};
 
@@ -25,7 +25,7 @@ impl World {
         let is_watched = !matches!(self.strategy, Strategy::Static | Strategy::Opportunity);
         if !is_watched || self.nodes.len() > NODES_MAX || self.now_us < self.disturbed_us + UNDER_WAY_US {
             self.nodes.iter_mut().for_each(|n| n.uneven_from_us = self.disturbed_us);
-        } else if self.processes.iter().any(|p| matches!(p.place, Place::Moving { .. })) {
+        } else if self.processes.iter().any(|p| matches!(p.place, ProcessPlace::Moving { .. })) {
             // A move is under way, so this second does not count.
             let now_us = self.now_us;
             self.nodes.iter_mut().for_each(|n| n.uneven_from_us = now_us.min(n.uneven_from_us + SAMPLE_US));

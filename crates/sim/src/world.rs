@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::background::{Rhythm, processes};
 use crate::event::{Event, Queue};
 use crate::machine::Node;
-use crate::process::{Place, Process};
+use crate::process::{Process, ProcessPlace};
 use crate::scenario::{Scenario, ScenarioError, Strategy};
 
 /// The time between two samples, microseconds.
@@ -206,38 +206,38 @@ impl World {
     /// Puts a process on a node. On a dead node the process dies.
     pub fn put(&mut self, process: usize, node: usize) {
         if !self.nodes[node].alive {
-            return self.end(process, Place::Killed);
+            return self.end(process, ProcessPlace::Killed);
         }
         self.advance(node);
         self.nodes[node].processes.push(process);
         if self.processes[process].runs {
             self.nodes[node].shift(1.0);
         }
-        self.processes[process].place = Place::On(node);
+        self.processes[process].place = ProcessPlace::On(node);
         self.processes[process].came_us = self.now_us;
         self.changed(node);
     }
 
     /// Takes a process off its node, after advancing the node to the present time.
     pub fn take(&mut self, process: usize) -> Option<usize> {
-        let Place::On(node) = self.processes[process].place else { return None };
+        let ProcessPlace::On(node) = self.processes[process].place else { return None };
         self.advance(node);
         self.nodes[node].processes.retain(|p| *p != process);
         if self.processes[process].runs {
             self.nodes[node].shift(-1.0);
         }
-        self.processes[process].place = Place::Nowhere;
+        self.processes[process].place = ProcessPlace::Nowhere;
         self.changed(node);
         Some(node)
     }
 
-    pub fn end(&mut self, process: usize, place: Place) {
+    pub fn end(&mut self, process: usize, place: ProcessPlace) {
         let process = &mut self.processes[process];
-        if matches!(process.place, Place::Ended | Place::Killed) {
+        if matches!(process.place, ProcessPlace::Ended | ProcessPlace::Killed) {
             return;
         }
         process.place = place;
-        process.ended_us = (place == Place::Ended).then_some(self.now_us);
+        process.ended_us = (place == ProcessPlace::Ended).then_some(self.now_us);
         if process.rhythm.is_none() {
             self.jobs_left -= 1;
         }
@@ -254,22 +254,22 @@ impl World {
             self.disturbed_us = self.now_us;
             self.nodes[node].processes.retain(|p| *p != process);
             self.nodes[node].shift(-1.0);
-            self.end(process, Place::Ended);
+            self.end(process, ProcessPlace::Ended);
         }
         self.changed(node);
     }
 
     fn toggle(&mut self, process: usize) {
-        if matches!(self.processes[process].place, Place::Ended | Place::Killed) {
+        if matches!(self.processes[process].place, ProcessPlace::Ended | ProcessPlace::Killed) {
             return;
         }
         let place = self.processes[process].place;
-        if let Place::On(node) = place {
+        if let ProcessPlace::On(node) = place {
             self.advance(node);
         }
         self.disturbed_us = self.now_us;
         self.processes[process].runs = !self.processes[process].runs;
-        if let Place::On(node) = place {
+        if let ProcessPlace::On(node) = place {
             self.changed(node);
         }
         self.schedule_toggle(process);
@@ -306,7 +306,7 @@ impl World {
             begun_s: seconds(p.begun_us),
             work_s: p.work_s,
             ended_s: p.ended_us.map(seconds),
-            killed: p.place == Place::Killed,
+            killed: p.place == ProcessPlace::Killed,
             moves: p.moves,
         });
         let jobs: Vec<Ended> = jobs.collect();
@@ -339,8 +339,10 @@ impl World {
         let mut seen = vec![0usize; self.processes.len()];
         self.nodes.iter().flat_map(|n| &n.processes).for_each(|p| seen[*p] += 1);
         let wrong = |(id, process): &(usize, &Process)| match process.place {
-            Place::On(node) => seen[*id] != 1 || !self.nodes[node].processes.contains(id),
-            Place::Nowhere | Place::Moving { .. } | Place::Ended | Place::Killed => seen[*id] != 0,
+            ProcessPlace::On(node) => seen[*id] != 1 || !self.nodes[node].processes.contains(id),
+            ProcessPlace::Nowhere | ProcessPlace::Moving { .. } | ProcessPlace::Ended | ProcessPlace::Killed => {
+                seen[*id] != 0
+            }
         };
         self.processes.iter().enumerate().filter(wrong).count()
     }

@@ -31,7 +31,7 @@ impl Moved {
 
 /// The destination of pages that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ArrivedPages {
     /// The address of the pages at the source.
     pub from: u64,
     /// The addresses of the pages here.
@@ -53,12 +53,12 @@ impl Absent {
     }
 
     /// Lists where the pages with these source addresses are missing here.
-    pub fn places(&self, there: Range) -> Vec<Place> {
-        let unmoved = self.unmoved.within(there).into_iter().map(|at| Place { from: at.0, at });
+    pub fn places(&self, there: Range) -> Vec<ArrivedPages> {
+        let unmoved = self.unmoved.within(there).into_iter().map(|at| ArrivedPages { from: at.0, at });
         let moved = self.moved.iter().filter_map(|m| {
             let (start, end) = (there.0.max(m.from), there.1.min(m.from + (m.at.1 - m.at.0)));
             let at = |source: u64| m.at.0 + (source - m.from);
-            (start < end).then(|| Place { from: start, at: (at(start), at(end)) })
+            (start < end).then(|| ArrivedPages { from: start, at: (at(start), at(end)) })
         });
         unmoved.chain(moved).collect()
     }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(absent.source(160), None);
         assert_eq!(
             absent.places((140, 160)),
-            [Place { from: 140, at: (140, 150) }, Place { from: 150, at: (1000, 1010) }]
+            [ArrivedPages { from: 140, at: (140, 150) }, ArrivedPages { from: 150, at: (1000, 1010) }]
         );
         // The process moves a part of them again.
         absent.move_to((1010, 1020), 5000);

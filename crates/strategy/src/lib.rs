@@ -20,7 +20,7 @@ pub mod protocol;
 mod push;
 mod ranges;
 
-pub use absent::{Absent, Place};
+pub use absent::{Absent, ArrivedPages};
 pub use costs::{COPIED_BYTES_MAX, Costs};
 pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST, UNSENT_BYTES};
 pub use learnt::{Experience, Parts};

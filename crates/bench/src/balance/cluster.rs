@@ -81,7 +81,11 @@ pub fn find(scenario: &Scenario, memory: bool) -> Result<Cluster, Error> {
     let wanted: Vec<f64> = scenario.nodes.iter().flat_map(|n| std::iter::repeat_n(n.speed, n.count as usize)).collect();
     let unfit = |why: String| Err(refused(format!("{why} ({})", lab(&wanted, memory))));
     if others.len() != wanted.len() {
-        return unfit(format!("{} nodes beside this one are wanted, {} are there", wanted.len(), others.len()));
+        return unfit(format!(
+            "the scenario needs {} nodes beside this one, and {} are alive",
+            wanted.len(),
+            others.len()
+        ));
     }
     let capacity = |node: &Value| node["load"]["capacity_milli"].as_f64().unwrap_or(0.0) / 1000.0;
     let units: Vec<f64> = others.iter().zip(&wanted).map(|(node, speed)| capacity(node) / speed).collect();
@@ -93,7 +97,9 @@ pub fn find(scenario: &Scenario, memory: bool) -> Result<Cluster, Error> {
     let least = others.iter().map(memory_mib).fold(f64::INFINITY, f64::min);
     let scenarios = scenario.nodes.iter().map(|n| f64::from(n.memory_mib)).fold(f64::INFINITY, f64::min);
     if memory && least > scenarios {
-        return unfit(format!("nodes with at most {scenarios} MiB of memory are wanted, these have {least}"));
+        return unfit(format!(
+            "the scenario needs nodes with at most {scenarios} MiB of memory, and these have {least} MiB"
+        ));
     }
     let nodes: Vec<String> = others.iter().filter_map(|n| n["name"].as_str()).map(str::to_owned).collect();
     let Rates { rates, rounds_per_cpu_s, share } = rates(&nodes, &wanted, unit)?;

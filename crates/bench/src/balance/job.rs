@@ -45,7 +45,7 @@ impl Job {
             Ok([rounds, began_ns, ns, cpu_ns]) => {
                 Ok(Job { rounds: *rounds, began_ns: *began_ns, ns: *ns, cpu_ns: *cpu_ns })
             }
-            _ => Err(refused(format!("a job did not say what it took, but: {text}"))),
+            _ => Err(refused(format!("a job did not report its measurement, but: {text}"))),
         }
     }
 

@@ -45,7 +45,7 @@ pub struct Ran {
 
 /// The way in which jobs run.
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub struct JobMode {
     /// Factor by which jobs are shorter than in the scenario.
     pub scale: f64,
     /// Whether jobs hold the scenario's memory.
@@ -53,8 +53,14 @@ pub struct How {
 }
 
 /// Runs all jobs to their ends.
-pub fn run(cluster: &Cluster, work: &Workload, column: Strategy, mode: Option<&str>, how: How) -> Result<Ran, Error> {
-    let How { scale, memory } = how;
+pub fn run(
+    cluster: &Cluster,
+    work: &Workload,
+    column: Strategy,
+    mode: Option<&str>,
+    how: JobMode,
+) -> Result<Ran, Error> {
+    let JobMode { scale, memory } = how;
     let shipped = if column == Strategy::Opportunity { "opportunity" } else { "rotate" };
     ask(&["policy", "set", if column == Strategy::Static { "moves=off" } else { "moves=on" }, "home=off"])?;
     ask(&["policy", "set", &format!("mode={}", mode.unwrap_or(shipped))])?;

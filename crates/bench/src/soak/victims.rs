@@ -1,6 +1,6 @@
 //! The programs that are moved: starting them, finding their processes, and checking their output.
 
-use super::Known;
+use super::KnownProgram;
 use super::programs::Program;
 use super::stop;
 use crate::Error;
@@ -32,7 +32,7 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Victim {
     child: Child,
-    known: Known,
+    known: KnownProgram,
     dir: PathBuf,
     begun: Instant,
     history: Vec<String>,
@@ -84,7 +84,7 @@ fn said(dir: &Path) -> String {
 
 impl Victim {
     /// Starts a program in an empty directory.
-    pub fn start(known: &Known, dir: &Path) -> Result<Victim, Error> {
+    pub fn start(known: &KnownProgram, dir: &Path) -> Result<Victim, Error> {
         let child = spawn(&known.program, dir)?;
         Ok(Victim { child, known: known.clone(), dir: dir.to_owned(), begun: Instant::now(), history: Vec::new() })
     }

@@ -31,7 +31,7 @@ const NOBODY: u32 = 65534;
 /// The mount and node of a file.
 type Key = (u16, u64);
 
-enum State {
+enum OfferState {
     /// Offered under this number, and not compared yet.
     Offered(u64),
     Equal(Arc<Equal>),
@@ -53,7 +53,7 @@ struct Task {
 
 #[derive(Default)]
 struct Table {
-    states: HashMap<Key, State>,
+    states: HashMap<Key, OfferState>,
     tasks: VecDeque<Task>,
     last: u64,
     closed: bool,
@@ -88,7 +88,7 @@ impl Locals {
         }
         table.last += 1;
         let number = table.last;
-        table.states.insert(key, State::Offered(number));
+        table.states.insert(key, OfferState::Offered(number));
         table.tasks.push_back(Task { key, number, seq, content });
         self.changed.notify_one();
     }
@@ -111,7 +111,7 @@ impl Locals {
     pub(super) fn read(&self, mount: u16, request: &Request<'_>, reply: &mut ReplyBuf) -> bool {
         let key = (mount, request.header.nodeid);
         let equal = match lock(&self.table).states.get(&key) {
-            Some(State::Equal(equal)) => equal.clone(),
+            Some(OfferState::Equal(equal)) => equal.clone(),
             _ => return false,
         };
         let Ok(read) = request.args().take::<ReadIn>() else { return false };
@@ -167,19 +167,19 @@ impl Locals {
     }
 
     fn is_wanted(&self, task: &Task) -> bool {
-        matches!(lock(&self.table).states.get(&task.key), Some(State::Offered(number)) if *number == task.number)
+        matches!(lock(&self.table).states.get(&task.key), Some(OfferState::Offered(number)) if *number == task.number)
     }
 
     fn settle(&self, task: &Task, found: Option<Equal>) {
         let mut table = lock(&self.table);
-        if !matches!(table.states.get(&task.key), Some(State::Offered(number)) if *number == task.number) {
+        if !matches!(table.states.get(&task.key), Some(OfferState::Offered(number)) if *number == task.number) {
             return;
         }
         match found {
             Some(equal) => {
                 let path = String::from_utf8_lossy(&task.content.path);
                 tracing::debug!(node = task.key.1, %path, "the file is read from this node");
-                table.states.insert(task.key, State::Equal(Arc::new(equal)));
+                table.states.insert(task.key, OfferState::Equal(Arc::new(equal)));
             }
             None => drop(table.states.remove(&task.key)),
         }

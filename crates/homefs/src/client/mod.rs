@@ -24,7 +24,7 @@ use crate::proto::{
 };
 use idle::{Files, Opening, Release};
 use local::Locals;
-use order::{Blocks, Locked, Order, Turn};
+use order::{Blocks, Locked, NameAction, ReplyOrder};
 use readers::{READERS, Readers};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -117,7 +117,7 @@ const UNTIL_LISTED: Duration = Duration::from_secs(1);
 pub struct Client {
     mounts: Vec<Arc<Mount>>,
     uplink: Arc<dyn Uplink>,
-    order: Mutex<Order>,
+    order: Mutex<ReplyOrder>,
     applied: AtomicU64,
     applied_changed: Condvar,
     queue: Mutex<Queue>,
@@ -257,7 +257,7 @@ impl Client {
     fn give_soon(self: &Arc<Self>, mount: u16, seq: u64, bytes: Vec<u8>, longest: Duration) -> bool {
         let client = self.clone();
         let give = move || {
-            let is_late = |order: &mut Order| order.applied() < seq && !order.closed;
+            let is_late = |order: &mut ReplyOrder| order.applied() < seq && !order.closed;
             drop(client.applied_changed.wait_timeout_while(lock(&client.order), longest, is_late));
             client.mounts[usize::from(mount)].write(&bytes);
         };
@@ -500,8 +500,8 @@ impl Client {
     }
 
     /// Tells whether to apply invalidation `seq`, once that is known.
-    fn turn(&self, seq: u64) -> Turn {
-        let must_wait = |order: &mut Order| !order.closed && order.turn(seq) == Turn::Wait;
+    fn turn(&self, seq: u64) -> NameAction {
+        let must_wait = |order: &mut ReplyOrder| !order.closed && order.turn(seq) == NameAction::Wait;
         let order = self.applied_changed.wait_while(lock(&self.order), must_wait);
         order.unwrap_or_else(PoisonError::into_inner).turn(seq)
     }
@@ -580,7 +580,7 @@ impl Mount {
         }
     }
 
-    fn apply(&self, invalidation: &Invalidation, turn: Turn) {
+    fn apply(&self, invalidation: &Invalidation, turn: NameAction) {
         let node = invalidation.node;
         match &invalidation.what {
             What::Attr { within } => {
@@ -594,7 +594,7 @@ impl Mount {
             What::Entry(name) => {
                 // Without EXPIRE_ONLY: a revalidation that has its reply but has not processed it
                 // would make the name valid again.
-                if turn != Turn::Keep {
+                if turn != NameAction::Keep {
                     self.write(&proto::notify_inval_entry(node, name, 0));
                 }
                 // A name that the kernel does not know would leave the cached listing and times of

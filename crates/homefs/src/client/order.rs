@@ -126,7 +126,7 @@ impl Pending {
 
 /// What to do with a name that is to be forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum NameAction {
     /// Forget the name.
     Forget,
     /// Keep the name: a later reply has told its meaning.
@@ -137,7 +137,7 @@ pub(super) enum Turn {
 
 /// Invalidations that are not applied yet, and the replies that wait for them.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct ReplyOrder {
     applied: u64,
     pending: Vec<Pending>,
     /// The number of requests under way that make a directory of a name.
@@ -146,7 +146,7 @@ pub(super) struct Order {
     pub(super) closed: bool,
 }
 
-impl Order {
+impl ReplyOrder {
     /// Gives the number up to which all invalidations are applied.
     pub(super) fn applied(&self) -> u64 {
         self.applied
@@ -224,11 +224,11 @@ impl Order {
     }
 
     /// Decides about the name of invalidation `seq`.
-    pub(super) fn turn(&self, seq: u64) -> Turn {
+    pub(super) fn turn(&self, seq: u64) -> NameAction {
         match self.pending.iter().find_map(|p| p.name.filter(|_| p.seq == seq).map(|name| (name, p.is_known))) {
-            Some((_, true)) => Turn::Keep,
-            Some((name, false)) if self.asked.contains_key(&name) => Turn::Wait,
-            _ => Turn::Forget,
+            Some((_, true)) => NameAction::Keep,
+            Some((name, false)) if self.asked.contains_key(&name) => NameAction::Wait,
+            _ => NameAction::Forget,
         }
     }
 
@@ -253,8 +253,8 @@ mod tests {
         What::Entry(b"x".to_vec())
     }
 
-    fn pending(what: What) -> Order {
-        let mut order = Order::default();
+    fn pending(what: What) -> ReplyOrder {
+        let mut order = ReplyOrder::default();
         order.announce(1, &Invalidation { mount: 0, node: 7, what });
         order
     }
@@ -313,33 +313,37 @@ mod tests {
     fn a_directory_that_was_just_made_is_not_forgotten() {
         let name = Name::new(0, 7, b"x");
         let after = |seq, reply: &[u8]| {
-            let mut order = Order::default();
+            let mut order = ReplyOrder::default();
             order.asks(name);
             order.announce(3, &Invalidation { mount: 0, node: 7, what: entry() });
-            assert_eq!(order.turn(3), Turn::Wait);
+            assert_eq!(order.turn(3), NameAction::Wait);
             assert!(order.answered(name, Some((seq, reply))));
             order.turn(3)
         };
-        assert_eq!(after(3, &entry_reply(9)), Turn::Keep);
-        assert_eq!(after(2, &entry_reply(9)), Turn::Forget, "made before");
-        assert_eq!(after(3, &entry_reply(0)), Turn::Forget, "it names nothing");
-        assert_eq!(after(3, &crate::proto::status(5, libc::EEXIST)), Turn::Forget);
+        assert_eq!(after(3, &entry_reply(9)), NameAction::Keep);
+        assert_eq!(after(2, &entry_reply(9)), NameAction::Forget, "made before");
+        assert_eq!(after(3, &entry_reply(0)), NameAction::Forget, "it names nothing");
+        assert_eq!(after(3, &crate::proto::status(5, libc::EEXIST)), NameAction::Forget);
         let mut order = pending(entry());
-        assert_eq!(order.turn(1), Turn::Forget, "nobody asks");
+        assert_eq!(order.turn(1), NameAction::Forget, "nobody asks");
         order.asks(Name::new(0, 7, b"y"));
         assert!(!order.answered(Name::new(0, 7, b"y"), Some((1, &entry_reply(9)))));
-        assert_eq!(order.turn(1), Turn::Forget, "another name");
+        assert_eq!(order.turn(1), NameAction::Forget, "another name");
         order.asks(name);
         order.asks(name);
         assert!(order.answered(name, None), "the kernel did not take it");
-        assert_eq!(order.turn(1), Turn::Wait, "one more is under way");
+        assert_eq!(order.turn(1), NameAction::Wait, "one more is under way");
         assert!(order.answered(name, Some((1, &entry_reply(9)))));
-        assert_eq!(order.turn(1), Turn::Keep);
+        assert_eq!(order.turn(1), NameAction::Keep);
         let mut order = pending(entry());
         order.announce(2, &Invalidation { mount: 0, node: 7, what: entry() });
         order.asks(name);
         assert!(order.answered(name, Some((2, &entry_reply(9)))));
-        assert_eq!((order.turn(1), order.turn(2)), (Turn::Forget, Turn::Forget), "somebody else was there, too");
+        assert_eq!(
+            (order.turn(1), order.turn(2)),
+            (NameAction::Forget, NameAction::Forget),
+            "somebody else was there, too"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Creating files and opening them in one request.
 
 use super::dispatch::{Answer, Call, Outcome, Refused};
-use super::files::Wanted;
+use super::files::OpenMode;
 use super::nodes::reopen;
 use super::{Credentials, Server};
 use crate::proto::{CreateIn, ReplyBuf};
@@ -47,7 +47,7 @@ impl Server {
 
     fn create_new(&self, call: &Call<'_>, dir_fd: &OwnedFd, creation: &Creation<'_>, buf: &mut ReplyBuf) -> Outcome {
         let Creation { name, create, who } = *creation;
-        let wanted = Wanted::of(create.flags);
+        let wanted = OpenMode::of(create.flags);
         let flags =
             (wanted.flags - OFlags::APPEND) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(create.mode & 0o7777);
@@ -60,7 +60,7 @@ impl Server {
         &self,
         call: &Call<'_>,
         file: OwnedFd,
-        wanted: Wanted,
+        wanted: OpenMode,
         who: &Credentials,
         buf: &mut ReplyBuf,
     ) -> Outcome {
@@ -88,7 +88,7 @@ impl Server {
         buf: &mut ReplyBuf,
     ) -> Outcome {
         let Creation { name, create, who } = *creation;
-        let wanted = Wanted::of(create.flags);
+        let wanted = OpenMode::of(create.flags);
         let (node, entry) = self.child(&call.node, dir_fd, name)?;
         let path = self.path(&node)?;
         let dir = call.node.clone();
@@ -117,7 +117,7 @@ impl Server {
 
     pub(super) fn tmpfile(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         let create = call.request.args().take::<CreateIn>()?;
-        let wanted = Wanted::of(create.flags);
+        let wanted = OpenMode::of(create.flags);
         let exclusive = OFlags::from_bits_retain(create.flags) & OFlags::EXCL;
         let dir_fd = self.path(&call.node)?;
         let who = self.assume(call)?;

@@ -219,14 +219,14 @@ fn everything(exports: &[Export], nodes: &Nodes) -> Vec<(Arc<Node>, Change)> {
 
 /// Marks an inode and remembers it; a second thread waits, so that nobody takes an inode for
 /// watched that is not yet.
-pub(super) struct Watch {
+pub(super) struct InodeMarks {
     events: Option<Events>,
     turn: std::sync::Mutex<()>,
 }
 
-impl Watch {
-    pub(super) fn new(events: Option<Events>) -> Watch {
-        Watch { events, turn: std::sync::Mutex::new(()) }
+impl InodeMarks {
+    pub(super) fn new(events: Option<Events>) -> InodeMarks {
+        InodeMarks { events, turn: std::sync::Mutex::new(()) }
     }
 
     pub(super) fn events(&self) -> Option<&Events> {

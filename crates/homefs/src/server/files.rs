@@ -22,16 +22,16 @@ const KEPT_FLAGS: OFlags = OFlags::TRUNC.union(OFlags::SYNC).union(OFlags::DSYNC
 
 /// The way in which a file is to be opened.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct OpenMode {
     pub(super) flags: OFlags,
     pub(super) writes: bool,
 }
 
-impl Wanted {
-    pub(super) fn of(raw: u32) -> Wanted {
+impl OpenMode {
+    pub(super) fn of(raw: u32) -> OpenMode {
         let all = OFlags::from_bits_retain(raw);
         let access = all & OFlags::ACCMODE;
-        Wanted { flags: (all & (KEPT_FLAGS | OFlags::APPEND)) | access, writes: access != OFlags::RDONLY }
+        OpenMode { flags: (all & (KEPT_FLAGS | OFlags::APPEND)) | access, writes: access != OFlags::RDONLY }
     }
 
     fn truncates(self) -> bool {
@@ -69,7 +69,7 @@ impl Server {
         if !call.node.is_file() {
             return self.open_fifo(call, flags);
         }
-        let wanted = Wanted::of(flags);
+        let wanted = OpenMode::of(flags);
         let path = self.watched_path(&call.node)?;
         let who = self.assume(call)?;
         if flags & proto::FMODE_EXEC != 0 && begins_at_home(&path, Ids { uid: who.uid, gid: who.gid }) {
@@ -95,7 +95,7 @@ impl Server {
         &self,
         node: &Arc<Node>,
         path: &OwnedFd,
-        wanted: Wanted,
+        wanted: OpenMode,
         who: &Credentials,
         waits: bool,
     ) -> Result<OpenOut> {
@@ -128,7 +128,7 @@ impl Server {
         &self,
         node: &Arc<Node>,
         file: Arc<OwnedFd>,
-        wanted: Wanted,
+        wanted: OpenMode,
         cached: bool,
         who: &Credentials,
     ) -> Result<OpenOut> {

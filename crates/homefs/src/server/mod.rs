@@ -43,7 +43,7 @@ use crate::invalidation::{Invalidation, What};
 use crate::offer::Offer;
 use crate::sys;
 use creds::Authority;
-use events::{Event, Events, Watch};
+use events::{Event, Events, InodeMarks};
 use export::OpenExport as Export;
 use handles::Handles;
 use held::HeldFiles;
@@ -112,7 +112,7 @@ pub struct Server {
     callers: Arc<dyn Callers>,
     outlet: Arc<dyn Outlet>,
     authority: Authority,
-    watch: Watch,
+    watch: InodeMarks,
     leases: Leases,
     /// Nodes whose lease is given up at the latest when the room has applied the invalidation of
     /// this number.
@@ -175,7 +175,7 @@ impl Server {
         if let Err(errno) = &events {
             tracing::warn!(%errno, "this kernel has no fanotify with names; rooms cannot cache this home's files");
         }
-        let watch = Watch::new(events.ok());
+        let watch = InodeMarks::new(events.ok());
         let exports = export::open_all(exports, &nodes)?;
         exports.iter().for_each(|export| watch.begin(&export.root, &export.tree));
         let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).map_err(setup("eventfd"))?;

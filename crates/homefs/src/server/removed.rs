@@ -20,10 +20,10 @@ const PATH: i32 = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
 
 /// Made-up names, with their files.
 #[derive(Default)]
-pub(super) struct Removed(Mutex<HashMap<Vec<u8>, Lent>>);
+pub(super) struct Removed(Mutex<HashMap<Vec<u8>, NamedFile>>);
 
 #[derive(Clone)]
-struct Lent {
+struct NamedFile {
     file: Arc<OwnedFd>,
     may_be_named: bool,
 }
@@ -45,7 +45,7 @@ impl Server {
         let path = export.path.join(OsStr::from_bytes(&name));
         // The file is opened in the export's own mount, the only one into which it could be linked.
         let again = sys::handle_of(file.as_fd()).and_then(|key| sys::open_handle(export.any.as_fd(), &key, PATH));
-        lock(&self.removed.0).insert(name, Lent { file: Arc::new(again.unwrap_or(file)), may_be_named });
+        lock(&self.removed.0).insert(name, NamedFile { file: Arc::new(again.unwrap_or(file)), may_be_named });
         Some(path)
     }
 

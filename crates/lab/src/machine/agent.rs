@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 
-use super::words::{Happened, Input, Order, PIECE_BYTES, PORT, Reply, receive, send};
+use super::words::{AgentRequest, Happened, Input, PIECE_BYTES, PORT, Reply, receive, send};
 use crate::cluster;
 use crate::error::{Context, Result};
 use crate::exec::LOG;
@@ -42,7 +42,7 @@ fn serve(stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     loop {
         let reply = match receive(&stream)? {
-            Order::Run { argv, environment } => {
+            AgentRequest::Run { argv, environment } => {
                 let mut command = Command::new(argv.first().cloned().unwrap_or_default());
                 command.args(argv.iter().skip(1)).env_clear().envs(environment);
                 return run(surrounded(&mut command), &stream);
@@ -58,35 +58,35 @@ fn surrounded(command: &mut Command) -> &mut Command {
     command.env("PATH", "/bin").env("TERN_STATE", MACHINE_STATE_DIR).current_dir("/")
 }
 
-fn obey(order: Order) -> Reply {
+fn obey(order: AgentRequest) -> Reply {
     let done = |result: Result<()>| Reply::Done(result.map_err(|e| crate::error::chain(&e)));
     match order {
-        Order::Ask(request) => {
+        AgentRequest::Ask(request) => {
             Reply::Answered(cluster::ask_at(&ctl::paths::daemon_socket(ctl::paths::RUN_DIR.as_ref()), &request))
         }
-        Order::Start(argv) => done(start(&argv)),
-        Order::Daemon => {
+        AgentRequest::Start(argv) => done(start(&argv)),
+        AgentRequest::Daemon => {
             let mut daemon = DAEMON.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let ended = !daemon.as_mut().is_some_and(|d| matches!(d.try_wait(), Ok(None)));
             let log = fs::read_to_string(LOG).unwrap_or_default();
             let from = log.char_indices().rev().nth(LOG_BYTES).map_or(0, |(at, _)| at);
             Reply::Daemon { ended, log: log[from..].to_owned() }
         }
-        Order::KillDaemon => {
+        AgentRequest::KillDaemon => {
             let daemon = DAEMON.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
             done(
                 daemon.map_or(Ok(()), |mut d| d.kill().and_then(|()| d.wait().map(drop)).context(|| "kill the daemon")),
             )
         }
-        Order::Clock => Reply::Clock(clock_ns()),
-        Order::StepClock(ns) => done(step_clock(ns)),
-        Order::Reachable(index, reachable) => done(link::set_reachable(index, reachable)),
-        Order::List(path) => Reply::Names(
+        AgentRequest::Clock => Reply::Clock(clock_ns()),
+        AgentRequest::StepClock(ns) => done(step_clock(ns)),
+        AgentRequest::Reachable(index, reachable) => done(link::set_reachable(index, reachable)),
+        AgentRequest::List(path) => Reply::Names(
             fs::read_dir(&path)
                 .map_err(|e| e.to_string())
                 .map(|entries| entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()),
         ),
-        Order::Run { .. } => Reply::Done(Err("a command cannot follow another order".into())),
+        AgentRequest::Run { .. } => Reply::Done(Err("a command cannot follow another order".into())),
     }
 }
 

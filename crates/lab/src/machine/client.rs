@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ctl::tool::{Answer, Request};
 
-use super::words::{Happened, Input, Order, PIECE_BYTES, PORT, Reply, receive, send};
+use super::words::{AgentRequest, Happened, Input, PIECE_BYTES, PORT, Reply, receive, send};
 use crate::ended::Ended;
 use crate::error::{Context, Error, Result};
 use crate::process::in_network;
@@ -27,7 +27,7 @@ fn connect(agent: Ipv4Addr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn order(agent: Ipv4Addr, order: &Order) -> io::Result<Reply> {
+fn order(agent: Ipv4Addr, order: &AgentRequest) -> io::Result<Reply> {
     let stream = connect(agent)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT))?;
     send(&stream, order)?;
@@ -37,7 +37,7 @@ fn order(agent: Ipv4Addr, order: &Order) -> io::Result<Reply> {
 /// Reads the machine's wall clock, nanoseconds since 1970. The caller must be in the switch's
 /// network.
 pub fn clock(agent: Ipv4Addr) -> Result<i64> {
-    match order(agent, &Order::Clock).context(|| format!("ask {agent} for its clock"))? {
+    match order(agent, &AgentRequest::Clock).context(|| format!("ask {agent} for its clock"))? {
         Reply::Clock(ns) => Ok(ns),
         other => Err(unexpected(other)),
     }
@@ -57,7 +57,7 @@ pub fn set_clock_error(agent: Ipv4Addr, error_ns: i64) -> Result<()> {
         }
     }
     let step_ns = error_ns - best.map_or(0, |(_, ahead_ns)| ahead_ns);
-    done(order(agent, &Order::StepClock(step_ns)).context(|| format!("set the clock of {agent}"))?, "its agent")
+    done(order(agent, &AgentRequest::StepClock(step_ns)).context(|| format!("set the clock of {agent}"))?, "its agent")
 }
 
 fn wall_clock_ns() -> i64 {
@@ -66,7 +66,10 @@ fn wall_clock_ns() -> i64 {
 }
 
 fn unexpected(reply: Reply) -> Error {
-    Error::Setup { who: "a machine's agent".into(), reason: format!("it answered {reply:?}, which was not asked") }
+    Error::Setup {
+        who: "a machine's agent".into(),
+        reason: format!("it answered {reply:?}, which does not fit the request"),
+    }
 }
 
 fn done(reply: Reply, who: &str) -> Result<()> {
@@ -77,7 +80,7 @@ fn done(reply: Reply, who: &str) -> Result<()> {
     }
 }
 
-fn ask_node(node: &NodeState, what: &Order) -> Result<Reply> {
+fn ask_node(node: &NodeState, what: &AgentRequest) -> Result<Reply> {
     let pidfd = node.init.open().ok_or_else(|| down(node))?;
     in_network(pidfd, || order(node.address, what).context(|| format!("ask the agent of {}", node.name)))
 }
@@ -90,7 +93,7 @@ fn down(node: &NodeState) -> Error {
 
 /// Asks the machine's ternd; `None` if it does not answer.
 pub fn ask(node: &NodeState, request: &Request) -> Option<Answer> {
-    match ask_node(node, &Order::Ask(request.clone())).ok()? {
+    match ask_node(node, &AgentRequest::Ask(request.clone())).ok()? {
         Reply::Answered(answer) => answer,
         _ => None,
     }
@@ -98,17 +101,17 @@ pub fn ask(node: &NodeState, request: &Request) -> Option<Answer> {
 
 /// Starts a daemon in the machine.
 pub fn start_daemon(node: &NodeState, argv: &[OsString]) -> Result<()> {
-    done(ask_node(node, &Order::Start(argv.to_vec()))?, &node.name)
+    done(ask_node(node, &AgentRequest::Start(argv.to_vec()))?, &node.name)
 }
 
 /// Kills the daemon that was started last.
 pub fn kill_daemon(node: &NodeState) -> Result<()> {
-    done(ask_node(node, &Order::KillDaemon)?, &node.name)
+    done(ask_node(node, &AgentRequest::KillDaemon)?, &node.name)
 }
 
 /// Tells whether the daemon has ended, and gives the end of its log.
 pub fn daemon(node: &NodeState) -> Result<(bool, String)> {
-    match ask_node(node, &Order::Daemon)? {
+    match ask_node(node, &AgentRequest::Daemon)? {
         Reply::Daemon { ended, log } => Ok((ended, log)),
         other => Err(unexpected(other)),
     }
@@ -116,12 +119,12 @@ pub fn daemon(node: &NodeState) -> Result<(bool, String)> {
 
 /// Makes the machine's packets to the node of this number be lost, or arrive.
 pub fn set_reachable(node: &NodeState, other: u32, reachable: bool) -> Result<()> {
-    done(ask_node(node, &Order::Reachable(other, reachable))?, &node.name)
+    done(ask_node(node, &AgentRequest::Reachable(other, reachable))?, &node.name)
 }
 
 /// Lists the names in a directory of the machine.
 pub fn list(node: &NodeState, path: &Path) -> Result<Vec<String>> {
-    match ask_node(node, &Order::List(path.to_owned()))? {
+    match ask_node(node, &AgentRequest::List(path.to_owned()))? {
         Reply::Names(Ok(names)) => Ok(names),
         Reply::Names(Err(reason)) => {
             Err(Error::Setup { who: format!("list {} on {}", path.display(), node.name), reason })
@@ -137,7 +140,7 @@ pub fn run(node: &NodeState, argv: &[OsString]) -> Result<Ended> {
     let stream = in_network(pidfd, || connect(node.address).context(|| format!("reach the agent of {}", node.name)))?;
     let environment = std::env::vars_os().collect();
     let talk = || format!("talk with the agent of {}", node.name);
-    send(&stream, &Order::Run { argv: argv.to_vec(), environment }).context(talk)?;
+    send(&stream, &AgentRequest::Run { argv: argv.to_vec(), environment }).context(talk)?;
     let input = stream.try_clone().context(talk)?;
     // This thread is not joined: it may wait for input of this process for ever.
     std::thread::spawn(move || feed(&input));

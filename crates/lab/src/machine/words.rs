@@ -17,7 +17,7 @@ pub const PIECE_BYTES: usize = 64 << 10;
 
 /// A request. One connection carries one request and its reply.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Order {
+pub enum AgentRequest {
     /// Ask the machine's ternd. The reply is `Answered`.
     Ask(Request),
     /// Start a daemon with these arguments. The reply is `Done`.
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn frames_are_what_was_sent_and_bounded() {
         let mut bytes = Vec::new();
-        send(&mut bytes, &Order::StepClock(-3)).unwrap();
-        assert!(matches!(receive(&bytes[..]), Ok(Order::StepClock(-3))));
-        assert!(receive::<Order>(&bytes[..5]).is_err());
-        assert!(receive::<Order>(&u32::MAX.to_le_bytes()[..]).is_err());
+        send(&mut bytes, &AgentRequest::StepClock(-3)).unwrap();
+        assert!(matches!(receive(&bytes[..]), Ok(AgentRequest::StepClock(-3))));
+        assert!(receive::<AgentRequest>(&bytes[..5]).is_err());
+        assert!(receive::<AgentRequest>(&u32::MAX.to_le_bytes()[..]).is_err());
     }
 }
