@@ -16,7 +16,7 @@ pub fn sorted(samples: impl Iterator<Item = f64>) -> Vec<f64> {
     sorted
 }
 
-/// Gives the sample below which this percentage of all lies, at most.
+/// Gives the least sample that this percentage of all samples does not exceed.
 pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(place).copied().unwrap_or(f64::NAN)

@@ -1,7 +1,9 @@
-// A process that is moved: reads the clock without a pause and keeps the longest gap that it saw. It writes its pages one after the other, each with a number
-// that it knows, at a rate, and looks at each before it writes it again.
-// Arguments: bytes of memory, bytes written per second (-1: as fast as it can), threads, open files, eventfds, and a file with what its memory is filled with, again and again
-// (random bytes, if there is none). SIGUSR1: it says the gap, nanoseconds. SIGTERM: it looks at all and ends.
+// A process that is moved. It reads the clock without a pause and keeps the longest gap. It writes
+// its pages one after the other at a rate, each with a known number, and checks each page before it
+// writes the page again.
+// Arguments: bytes of memory, bytes written per second (-1: as fast as it can), threads, open files,
+// eventfds, and a file whose content fills the memory repeatedly (random bytes without a file).
+// SIGUSR1: prints the gap, nanoseconds. SIGTERM: checks all pages and ends.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,7 +31,7 @@ static void *sleeps(void *none) { for (;;) pause(); return none; }
 static uint64_t noise = 88172645463325252u;
 static uint64_t next(void) { noise ^= noise << 13; noise ^= noise >> 7; return noise ^= noise << 17; }
 
-// Fills the pages with what this file has.
+// Fills the pages with the content of this file, repeated.
 static void fill_from(const char *path, char *memory, int64_t pages) {
     int file = open(path, O_RDONLY);
     int64_t have = 0;
@@ -57,7 +59,7 @@ int main(int count, char **words) {
         if (eventfd(i, 0) < 0) return 4;
     uint64_t *memory = mmap(0, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 5;
-    // No two have the same pages: those that a node has already are not sent again.
+    // No two processes have the same pages, because pages that a node already has are not sent again.
     noise ^= (uint64_t)now_ns() << 20 ^ (uint64_t)getpid();
     if (count > 6) fill_from(words[6], (char *)memory, pages);
     else for (int64_t i = 0; i < pages * WORDS; i++) memory[i] = next();
@@ -78,7 +80,7 @@ int main(int count, char **words) {
         if (now - last > longest) longest = now - last;
         last = now;
         if (!pages || !rate) continue;
-        // What it could not write while it stood still it does not make up for.
+        // Writes that were missed during a freeze are not made up for.
         int64_t due = rate < 0 ? PAGE : (int64_t)((double)(now - begun) * rate / 1e9) - written;
         if (due > 1 << 20) begun = now, written = 0, due = 0;
         for (; due >= PAGE; due -= PAGE, written += PAGE) {

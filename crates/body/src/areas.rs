@@ -19,7 +19,8 @@ pub struct Memory {
 }
 
 /// Translates `areas` (with flags) of process `pid`. `name` tells how the file of an area is opened
-/// elsewhere, or why it cannot be; one that is mapped shared and writable must be opened for writing.
+/// elsewhere, or why it cannot be; a file that is mapped shared and writable must be opened for
+/// writing.
 pub fn memory(
     pid: i32,
     areas: &[areas::Area],

@@ -26,7 +26,7 @@ pub struct Partners {
 }
 
 impl Partners {
-    /// Notes a message that this node has sent itself.
+    /// Notes that this node was heard from directly.
     pub fn heard(&mut self, id: u64) {
         self.heard.retain(|known| *known != id);
         self.heard.push_back(id);

@@ -207,8 +207,8 @@ pub(crate) fn drop_lease(fd: BorrowedFd<'_>) -> Result<()> {
     }
 }
 
-/// Tells whether nobody has this file open but through this open file, which may be written to: then
-/// the kernel grants a write lease, which is given up at once.
+/// Tells whether this writable open file is the only one of its file: then the kernel grants a
+/// write lease, which is given up at once.
 pub(crate) fn has_one_opener(fd: BorrowedFd<'_>) -> bool {
     fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK.into()).is_ok() && drop_lease(fd).is_ok()
 }

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 /// How long somebody at home waits for those in the room to come.
 pub const YIELDS_WITHIN: Duration = Duration::from_secs(30);
-/// How often it is looked whether somebody has waited too long.
+/// The time between two checks for opens that have waited too long.
 const PATROL: Duration = Duration::from_millis(500);
 /// Bytes of `struct fanotify_event_metadata`.
 const EVENT_BYTES: usize = 24;
@@ -38,7 +38,7 @@ const EVENTS_AT_ONCE: usize = 64;
 
 /// A file that is held.
 struct Held {
-    /// O_PATH
+    /// An O_PATH descriptor of the file.
     path: OwnedFd,
     node: Weak<Node>,
     /// Somebody's open waits: the event's descriptor, by which the kernel knows it, and since when.

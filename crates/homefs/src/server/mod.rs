@@ -68,7 +68,8 @@ pub trait Outlet: Send + Sync {
     fn invalidate(&self, seq: u64, invalidation: &Invalidation);
     /// Sends an offer; `seq` is the number of the newest invalidation when it was made.
     fn offer(&self, seq: u64, offer: &Offer);
-    /// Somebody at home waits for a file with this inode number that is held for the room ([`Server::hold`]).
+    /// Tells that a process at home waits for a file with this inode number that is held for the
+    /// room ([`Server::hold`]).
     fn wanted(&self, inode: u64);
 }
 

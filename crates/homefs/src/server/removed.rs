@@ -85,9 +85,9 @@ impl Server {
 }
 
 impl Node {
-    /// Gives the attributes as the room is told them. A kernel gives no name to a file without one,
-    /// unless the file was created so. The room's kernel does not know that of a file that has
-    /// moved there, so the link count tells it.
+    /// Gives the attributes as the room is told them. A kernel refuses to link a file that has no
+    /// links, unless the file was created without a name. The room's kernel does not know that of a
+    /// file that has moved there, so the attributes report at least one link.
     pub(super) fn shown(&self, attr: crate::proto::Attr) -> crate::proto::Attr {
         let named = self.may_be_named.load(Ordering::Relaxed) && self.file_type == FileType::RegularFile;
         crate::proto::Attr { nlink: if named { attr.nlink.max(1) } else { attr.nlink }, ..attr }
