@@ -6,7 +6,7 @@ use super::going_home::{self, HomeCall};
 use super::guests::{Accepted, Waiting, Who};
 use super::home::ERESTARTNOINTR;
 use super::marshal::{Back, unpack};
-use super::message::{Incoming, Outgoing, Series};
+use super::message::{Incoming, Outgoing, Received, Series};
 use super::owed::{Descriptor, Due};
 use super::scheduled::Follow;
 use super::shared::{Pending, Shared};
@@ -80,6 +80,8 @@ pub enum After {
     },
     /// A message was received.
     Received(Arc<Incoming>),
+    /// Home says what the descriptors are that came with it.
+    Looking(Box<Received>),
     /// A message was sent, or the first part of one.
     Sent(Box<Outgoing>),
     /// One of several messages was sent or received.
@@ -152,7 +154,7 @@ impl After {
             | After::Owed { .. }
             | After::Received(_) => result >= 0,
             After::Sent(outgoing) => outgoing.is_part(),
-            After::Series(_) | After::HereIfAbsent { .. } | After::Ipc(_) => true,
+            After::Series(_) | After::HereIfAbsent { .. } | After::Ipc(_) | After::Looking(_) => true,
             After::HomeIfThere { .. } => result >= 0,
             After::HereElseHome { .. } => result < 0,
         }
@@ -205,13 +207,21 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         After::Descriptor(made) => return descriptor(room, id, &made, result as i32, out),
         After::Owed { who, number_at } => match adopt(room, who, result as i32, false) {
             Some(Spare { file, .. }) => {
-                room.owed.add(host, Due::Descriptor(Descriptor { file, close_on_exec: true, number_at }));
+                room.owed
+                    .add(host, Due::Descriptor(Descriptor { file, close_on_exec: true, number_at, has_offset: false }));
                 result
             }
             None => -i64::from(libc::ENFILE),
         },
         After::Ipc(then) => return sysv::follow(room, (id, host), then, (result, out)),
-        After::Received(incoming) => incoming.deliver(room, host, waiting.as_ref(), result, out),
+        After::Received(incoming) => match Received::of(&incoming, result, out) {
+            Some(received) => return look(room, id, (host, waiting), received),
+            None => incoming.deliver(room, host, waiting.as_ref(), result, out),
+        },
+        After::Looking(mut received) => {
+            received.hear(result, out);
+            return look(room, id, (host, waiting), *received);
+        }
         After::Sent(mut outgoing) => {
             let who = outgoing.who;
             match outgoing.next(result) {
@@ -234,6 +244,16 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
             }
         }
     })
+}
+
+/// Asks home about a descriptor that came; when all are known, or the caller was interrupted, the message is given.
+fn look(room: &Shared, id: CallId, (host, waiting): (HostTid, Option<Waiting>), received: Received) -> Option<i64> {
+    if let Some(call) = received.ask()
+        && go_on(room, id, received.who(), call, received.clone().then()).is_ok()
+    {
+        return None;
+    }
+    Some(received.deliver(room, host, waiting.as_ref()))
 }
 
 fn write(host: HostTid, back: &[Back], out: &[u8]) -> bool {
@@ -263,11 +283,16 @@ pub fn adopt(room: &Shared, who: Who, fd: i32, nonblocking: bool) -> Option<Spar
     if nonblocking && let Err(e) = os::fds::set_nonblocking(spare.file.as_fd(), true) {
         tracing::warn!("{e}");
     }
+    Some(adopted(room, who, fd, spare))
+}
+
+/// The stand-in is that of this descriptor of home's.
+pub fn adopted(room: &Shared, who: Who, fd: i32, spare: Spare) -> Spare {
     if let Some(guest) = room.guests().get_mut(who.pid) {
         guest.numbers.insert(spare.standin, fd);
     }
     room.tell(&ToHome::Adopt { pid: who.pid, fd, standin: spare.standin });
-    Some(spare)
+    spare
 }
 
 /// A new descriptor: the guest's call returns it, exactly once. What an interrupted call had accepted is kept for the next.

@@ -116,6 +116,7 @@ fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
         name_bytes_to: (!with_header).then_some(at + 700),
         header_at: with_header.then_some(at + 896),
         close_on_exec: input.arbitrary()?,
+        files: Default::default(),
     };
     let listener = Some(StandinId(3));
     let made = Made { who: GUEST, nonblocking: true, close_on_exec: true, listener, back: back.clone() };

@@ -5,12 +5,14 @@
 mod control;
 mod incoming;
 mod outgoing;
+mod received;
 mod series;
 
 use crate::guest_memory;
 pub use control::{OPENED_HERE, opened_here};
 pub use incoming::Incoming;
 pub use outgoing::{Envelope, Outgoing};
+pub use received::Received;
 pub use series::Series;
 
 use super::marshal::PACKET_BYTES_MAX;

@@ -29,6 +29,8 @@ pub struct Descriptor {
     pub close_on_exec: bool,
     /// Where its number goes in the thread's memory.
     pub number_at: u64,
+    /// It is a regular file: seeks of it are home's to make.
+    pub has_offset: bool,
 }
 
 /// All that threads are to do.

@@ -247,6 +247,7 @@ fn receive_from(asked: Asked, standin: StandinId) {
         name_bytes_to: (name != 0).then_some(name_bytes_at),
         header_at: None,
         close_on_exec: false,
+        files: Default::default(),
     };
     receive(asked, standin, incoming, flags);
 }

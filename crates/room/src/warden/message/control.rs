@@ -4,6 +4,7 @@ use super::super::after::adopt;
 use super::super::guests::Waiting;
 use super::super::owed::{Descriptor, Due};
 use super::super::shared::Shared;
+use super::received::adopt_file;
 use super::{CONTROL_BYTES_MAX, Incoming, Piece, half, word};
 use crate::guest_memory;
 use os::ptrace::HostTid;
@@ -37,6 +38,12 @@ fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
         at += bytes.next_multiple_of(8);
     }
     found
+}
+
+/// Numbers of the descriptors that came with these messages.
+pub fn numbers(control: &[u8]) -> Vec<i32> {
+    let all = descriptors(control).into_iter().flat_map(|range| range.step_by(FD_BYTES));
+    all.map(|at| half(control, at) as i32).collect()
 }
 
 /// Why a descriptor cannot be passed from here: at home, where its file is opened when the process comes, it can.
@@ -84,18 +91,25 @@ pub fn receive(
     for range in descriptors(control) {
         for at in range.step_by(FD_BYTES) {
             let fd = half(control, at) as i32;
-            let Some(spare) = adopt(room, incoming.who, fd, false) else {
+            let adopted = match incoming.files.get(&fd) {
+                Some(file) => adopt_file(room, incoming.who, fd, *file),
+                None => adopt(room, incoming.who, fd, false),
+            };
+            let Some(spare) = adopted else {
                 control.clear();
                 return true;
             };
             let close_on_exec = incoming.close_on_exec;
-            let given = waiting.and_then(|waiting| {
+            let has_offset = incoming.files.contains_key(&fd);
+            // The tracer has a file's seeks stop when it gives it.
+            let given = waiting.filter(|_| !has_offset).and_then(|waiting| {
                 let given = Given { file: spare.file.as_fd(), close_on_exec, answers: false };
                 os::seccomp::give(waiting.listener.as_fd(), waiting.id, given).ok().flatten()
             });
             let number = given.unwrap_or_else(|| {
                 let number_at = incoming.control.at.wrapping_add(at as u64);
-                room.owed.add(host, Due::Descriptor(Descriptor { file: spare.file, close_on_exec, number_at }));
+                room.owed
+                    .add(host, Due::Descriptor(Descriptor { file: spare.file, close_on_exec, number_at, has_offset }));
                 -1
             });
             control[at..at + 4].copy_from_slice(&number.to_le_bytes());

@@ -3,8 +3,10 @@
 use super::super::guests::{Waiting, Who};
 use super::super::shared::Shared;
 use super::control;
+use super::received::OpenFile;
 use super::*;
 use crate::guest_memory;
+use std::collections::HashMap;
 use wire::message::{Call, StandinId};
 
 /// Where the parts of a received message go.
@@ -24,6 +26,8 @@ pub struct Incoming {
     pub header_at: Option<u64>,
     /// MSG_CMSG_CLOEXEC
     pub close_on_exec: bool,
+    /// Which of the deputy's new descriptors are regular files.
+    pub files: HashMap<i32, OpenFile>,
 }
 
 impl Incoming {
@@ -37,6 +41,7 @@ impl Incoming {
             name_bytes_to: None,
             header_at: Some(header.at),
             close_on_exec: flags & libc::MSG_CMSG_CLOEXEC as u64 != 0,
+            files: HashMap::new(),
         }
     }
 
@@ -95,9 +100,7 @@ impl Incoming {
             whole &= write(to, &name_bytes.to_le_bytes());
         }
         if let Some(at) = self.header_at {
-            let control_at = NAME_AT + NAME_BYTES_MAX;
-            let bytes = (word(out, CONTROL_BYTES) as usize).min(self.control_room());
-            let mut received = out.get(control_at..control_at + bytes).unwrap_or(&[]).to_vec();
+            let mut received = self.control_of(out);
             let lost = control::receive(room, self, (host, waiting), &mut received);
             let flags = half(out, FLAGS) | if lost { libc::MSG_CTRUNC as u32 } else { 0 };
             let field = |offset: usize| at.wrapping_add(offset as u64);
@@ -107,6 +110,14 @@ impl Incoming {
                 && write(field(FLAGS), &flags.to_le_bytes());
         }
         if whole { result } else { -i64::from(libc::EFAULT) }
+    }
+
+    /// The control messages that came.
+    pub fn control_of(&self, out: &[u8]) -> Vec<u8> {
+        let control_at = NAME_AT + NAME_BYTES_MAX;
+        let came = if out.len() < control_at { 0 } else { word(out, CONTROL_BYTES) as usize };
+        let bytes = came.min(self.control_room());
+        out.get(control_at..control_at + bytes).unwrap_or(&[]).to_vec()
     }
 
     /// The payload's parts, and where they go.

@@ -1,14 +1,15 @@
 //! A thread whose call is over, and stands still, takes the descriptors that came with its message.
 
 use super::Tracer;
+use super::shown::show;
 use crate::warden::owed::Descriptor;
 use os::inject::Inside;
 use os::ptrace::TraceError;
 use std::sync::Arc;
 
 impl Tracer {
-    /// Has a thread take a descriptor.
-    pub fn take_descriptor(&self, inside: &mut Inside, due: Descriptor) -> Result<(), TraceError> {
+    /// Has a thread take a descriptor. `at`: memory that is free, below its stack.
+    pub fn take_descriptor(&self, inside: &mut Inside, at: u64, due: Descriptor) -> Result<(), TraceError> {
         let host = inside.tid();
         self.room.filtering.offer(host, Arc::new(due.file));
         let (nr, args) = os::seccomp::asking_call();
@@ -16,6 +17,9 @@ impl Tracer {
         self.room.filtering.begin(host);
         let number = taken?;
         inside.memory().write(due.number_at, &(number.max(-1) as i32).to_le_bytes())?;
+        if let (true, Some(pid), Ok(fd)) = (due.has_offset, self.room.process(host), u32::try_from(number)) {
+            show(&self.room, inside, at, (pid, Some(fd as i32), true))?;
+        }
         keep_at_exec(inside, number, due.close_on_exec)
     }
 }

@@ -64,7 +64,7 @@ impl Tracer {
         self.room.filtering.begin(host);
         let done = with_inside(stopped, Duration::ZERO, |inside, at| {
             owed.into_iter().try_for_each(|due| match due {
-                Due::Descriptor(descriptor) => self.take_descriptor(inside, descriptor),
+                Due::Descriptor(descriptor) => self.take_descriptor(inside, at, descriptor),
                 Due::Rights(credentials) => take_rights(inside, at, &credentials),
                 Due::KeepsCapabilities(keeps) => {
                     let args = [libc::PR_SET_KEEPCAPS as u64, u64::from(keeps), 0, 0, 0, 0];
