@@ -88,6 +88,8 @@ pub enum ToSteward {
         caller: Caller,
         /// What becomes of it when it must go home.
         homecoming: Homecoming,
+        /// It sees home's numbers of file systems from its beginning.
+        home_devices: bool,
     },
     /// Say who is away: answered by [`FromSteward::Guests`].
     List,

@@ -92,15 +92,16 @@ impl Steward {
         postcard::from_bytes(&answer.bytes).map_err(io::Error::other)
     }
 
-    /// Hands a caller over, which becomes the deputy of `program`. `socket`: the caller's.
+    /// Hands a caller over, which becomes the deputy of `program`. `socket`: the caller's. `home_devices`: it sees home's numbers of file systems from its beginning.
     pub(crate) fn place(
         &self,
         caller: &ProvenCaller,
         socket: BorrowedFd<'_>,
         program: BorrowedFd<'_>,
         homecoming: Homecoming,
+        home_devices: bool,
     ) -> Result<Placed, String> {
-        let message = ToSteward::Place { caller: caller.named(), homecoming };
+        let message = ToSteward::Place { caller: caller.named(), homecoming, home_devices };
         let sent = packet::set_timeout(&self.socket, Some(PLACED_WITHIN))
             .and_then(|()| self.send(&message, &[socket, program, caller.pidfd()]));
         if let Err(e) = sent {

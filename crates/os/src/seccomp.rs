@@ -56,6 +56,14 @@ pub fn install(program: &[Instruction]) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// Installs a filter that needs no listener on the calling thread.
+pub fn install_more(program: &[Instruction]) -> Result<()> {
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the program is live.
+    let done = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
+    check(done, || "installing another filter".into()).map(drop)
+}
+
 /// The call by which another process, in whose memory the `sock_fprog` at `program` lies, installs a filter: number and arguments. It returns the listener.
 pub fn install_call(program: u64) -> (i64, [u64; 6]) {
     // All threads of the process get it at once (linux/seccomp.h).

@@ -35,6 +35,6 @@ pub use mover::{Mover, Reservation};
 pub use params::{Mode, Params};
 pub use place::place;
 pub use root_on::RootOn;
-pub use settings::{SCOPES, Scope, SettingError, Settings};
+pub use settings::{Devices, SCOPES, Scope, SettingError, Settings};
 pub use speed::{speed_milli, work};
 pub use view::{Hint, NodeView, ProcessView, Tie};

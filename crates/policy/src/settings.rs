@@ -27,6 +27,17 @@ pub enum Scope {
     Users,
 }
 
+/// Whose numbers of file systems (`st_dev`) a program sees that begins on another node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Devices {
+    /// Those of the node, until it is moved: that costs nothing.
+    #[default]
+    Node,
+    /// Home's.
+    Home,
+}
+
 /// Why a setting is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
@@ -63,6 +74,8 @@ pub struct Settings {
     pub moves: bool,
     /// Home is one of the nodes from which the policy chooses for processes of this home.
     pub home: bool,
+    /// Whose numbers of file systems programs see that are placed from now on.
+    pub devices: Devices,
     /// The processes that the policy may move.
     pub scope: Scope,
     /// Nodes that may host processes with root's rights over this one.
@@ -81,6 +94,7 @@ impl Default for Settings {
             quiet: false,
             moves: false,
             home: true,
+            devices: Devices::default(),
             scope: Scope::default(),
             root_on: RootOn::default(),
             users: BTreeSet::new(),
@@ -116,6 +130,13 @@ impl Settings {
                     _ => return Err(range(SCOPES)),
                 }
             }
+            "devices" => {
+                self.devices = match value {
+                    "node" => Devices::Node,
+                    "home" => Devices::Home,
+                    _ => return Err(range("node or home")),
+                }
+            }
             "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "mode" => {
                 self.params.mode = match value {
@@ -144,6 +165,10 @@ impl Settings {
             Scope::Tern => "tern",
             Scope::Users => "users",
         };
+        let devices = match self.devices {
+            Devices::Node => "node",
+            Devices::Home => "home",
+        };
         let mode = match self.params.mode {
             Mode::Off => "off",
             Mode::Balance => "balance",
@@ -156,6 +181,12 @@ impl Settings {
             ("moves", flag(self.moves), words("on, off"), "The policy moves running processes of this home"),
             ("home", flag(self.home), words("on, off"), "The policy may choose this node, too, for its own programs"),
             ("quiet", flag(self.quiet), words("on, off"), "This node neither decides nor attracts"),
+            (
+                "devices",
+                words(devices),
+                words("node, home"),
+                "Whose st_dev programs see that are placed from now on; home: as after a move, 30 to 50 us a stat",
+            ),
             (
                 "scope",
                 words(scope),

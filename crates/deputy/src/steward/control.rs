@@ -103,11 +103,11 @@ fn obey(room: &Arc<Shared>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<Fro
     let mut fds = fds.into_iter();
     match message {
         ToSteward::Warden => setup::connect(room, TcpStream::from(next(&mut fds)?)).map(|()| FromSteward::Ok),
-        ToSteward::Place { caller, homecoming } => {
+        ToSteward::Place { caller, homecoming, home_devices } => {
             room.heir.is_there()?;
             let (socket, memfd) = (next(&mut fds)?, next(&mut fds)?);
             let coming = Coming::prove(caller, PidFd::from(next(&mut fds)?)).map_err(|e| e.to_string())?;
-            place(room, Coming { manner: Manner::of(homecoming), ..coming }, socket, memfd)
+            place(room, Coming { manner: Manner::of(homecoming, home_devices), ..coming }, socket, memfd)
         }
         ToSteward::List => {
             room.refresh_usage();

@@ -18,14 +18,21 @@ const FAILED: u64 = 125;
 #[derive(Clone, Debug, Default)]
 pub struct Manner {
     homecoming: Homecoming,
+    /// The policy of its home wants it to see home's numbers of file systems.
+    home_devices: bool,
     /// One of them has said that it came home.
     said: Arc<AtomicBool>,
 }
 
 impl Manner {
     /// Of a new `tern run`.
-    pub fn of(homecoming: Homecoming) -> Manner {
-        Manner { homecoming, ..Manner::default() }
+    pub fn of(homecoming: Homecoming, home_devices: bool) -> Manner {
+        Manner { homecoming, home_devices, ..Manner::default() }
+    }
+
+    /// Whether its programs see home's numbers of file systems from their beginning.
+    pub fn sees_home_devices(&self) -> bool {
+        self.home_devices
     }
 
     /// What deputy `pid` is to say on its standard error when it has come home from `host` for this. Only the first of them says so.

@@ -70,6 +70,7 @@ pub fn identity(pid: i32, program: Program) -> Result<Place> {
         personality: process::personality(pid)?,
         descriptors: Vec::new(),
         directories: Vec::new(),
+        home_devices: false,
         arrival: None,
     })
 }

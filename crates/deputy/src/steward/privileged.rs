@@ -304,7 +304,8 @@ impl Privileged {
         });
         match owned {
             Ok(place) => {
-                let place = wire::message::Place { blocked: deputy.blocked, ..place };
+                let home_devices = deputy.manner.sees_home_devices();
+                let place = wire::message::Place { blocked: deputy.blocked, home_devices, ..place };
                 deputy.phase = Phase::Placing;
                 deputy.credentials = place.credentials.clone();
                 for descriptor in &place.descriptors {

@@ -74,6 +74,9 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     // Last: some of it would change what is mapped here.
     // SAFETY: a number only.
     unsafe { libc::personality(libc::c_ulong::from(place.personality)) };
+    if place.home_devices {
+        seccomp::install_more(&systable::filter::devices().each_ref().map(instruction))?;
+    }
     let listener = seccomp::install(filter(room.wall))?;
     mark(MARK_FILTERED, listener.as_raw_fd() as u64);
     drop(listener);

@@ -51,7 +51,7 @@ pub struct Guest {
     pub runs: bool,
     /// It has asked to be traced by its parent.
     pub traced: ToBeTraced,
-    /// It, or who made it, has run elsewhere: it sees home's numbers of file systems (`device_numbers.rs`).
+    /// It, or who made it, has run elsewhere, or home wants so: it sees home's numbers of file systems (`device_numbers.rs`).
     pub has_moved: bool,
     /// Numbers of shared memory of home's (System V) that it has got by a key.
     pub memory_of_home: HashSet<i32>,

@@ -73,6 +73,8 @@ pub struct Place {
     pub descriptors: Vec<Descriptor>,
     /// Directories among them, which the body opens itself.
     pub directories: Vec<Directory>,
+    /// It sees home's numbers of file systems from its beginning, as one that is moved does.
+    pub home_devices: bool,
     /// It runs already, and is moved: its image follows. Then `program` names what it is, and nothing is executed.
     pub arrival: Option<Arrival>,
 }

@@ -135,7 +135,7 @@ impl Tracer {
         let locked = LockedMemory::of(&place);
         let is_first_of_all = place.credentials.capabilities.effective & SYS_NICE != 0;
         let child_flags = place.arrival.as_ref().map_or(0, |a| a.child_flags);
-        let has_moved = place.arrival.is_some();
+        let has_moved = place.arrival.is_some() || place.home_devices;
         if let Some(arrival) = place.arrival {
             self.arriving.expect(pid, arrival);
         }
