@@ -143,8 +143,9 @@ impl Server {
         let Some(export) = self.exports.iter().find(|export| export.path == path) else { return false };
         let Ok(device) = rustix::fs::fstat(&export.tree).map(|stat| stat.st_dev) else { return false };
         let file = FileId { device, inode };
-        if lock(&self.held.files).contains_key(&file) {
-            return true;
+        if let Some(held) = lock(&self.held.files).get(&file) {
+            // Those who have it mapped are on their way home: the next one goes, too.
+            return held.waiting.is_empty();
         }
         let written = self.handles.written(device, inode);
         let Some((_, open)) = written.first() else { return false };

@@ -4,11 +4,14 @@
 use super::possessions::{HomeFiles, without_end};
 use super::shared::Shared;
 use os::areas::Area;
+use os::pidfd::PidFd;
 use os::ptrace::HostTid;
 use std::ffi::OsString;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::ToHome;
 use wire::message::Errand;
 
@@ -29,18 +32,20 @@ pub fn access(area: &Area) -> i32 {
     if area.writable || area.has(b"mw") { libc::O_RDWR } else { libc::O_RDONLY }
 }
 
+/// How long a call that home has allowed may take until its mapping is there.
+const SETTLES_WITHIN: Duration = Duration::from_millis(50);
+
 /// Somebody at home waits for a file: those who have it mapped go home, where they open it too.
 pub fn give_up(room: &Arc<Shared>, inode: u64) {
     let here = room.clone();
     // To list a guest's memory may take as long as a page that it waits for.
     let looks = move || {
-        let all: Vec<(i32, HostTid)> = {
-            let guests = here.guests();
-            guests.pids().into_iter().filter_map(|pid| Some((pid, guests.host(pid)?))).collect()
-        };
-        let mapped = all.into_iter().filter_map(|(pid, host)| Some((pid, name(host, inode)?)));
-        let mapped: Vec<(i32, Vec<u8>)> = mapped.collect();
+        let mut mapped = mapped_by(&here, inode);
         if mapped.is_empty() {
+            std::thread::sleep(SETTLES_WITHIN);
+            mapped = mapped_by(&here, inode);
+        }
+        if mapped.is_empty() && write_back(&here, inode) {
             here.tell(&ToHome::Yielded { inode });
         }
         for (pid, name) in mapped {
@@ -51,6 +56,41 @@ pub fn give_up(room: &Arc<Shared>, inode: u64) {
     if let Err(e) = std::thread::Builder::new().name("gives-up".into()).spawn(looks) {
         tracing::warn!("no thread to look for guests that have a file of home's mapped: {e}");
     }
+}
+
+fn guests(room: &Shared) -> Vec<(i32, HostTid)> {
+    let guests = room.guests();
+    guests.pids().into_iter().filter_map(|pid| Some((pid, guests.host(pid)?))).collect()
+}
+
+/// Processes that have a file mapped, and its name.
+fn mapped_by(room: &Shared, inode: u64) -> Vec<(i32, Vec<u8>)> {
+    guests(room).into_iter().filter_map(|(pid, host)| Some((pid, name(host, inode)?))).collect()
+}
+
+/// Writes back what those have stored who had the file mapped, and may just end. `false`: nobody
+/// has it open any more, and home hears that with its last page.
+fn write_back(room: &Shared, inode: u64) -> bool {
+    let opened = |host: HostTid| {
+        let memory = HomeFiles::of(host).ok()?.memory?;
+        let is_it = |fd: &i32| {
+            let info = os::process::fd_info(host.0, *fd);
+            info.is_ok_and(|info| (info.mount_id, info.inode) == (memory.mount, inode))
+        };
+        let fd = os::process::descriptors(host.0).ok()?.into_iter().find(is_it)?;
+        PidFd::open(host.0).and_then(|pidfd| pidfd.get_fd(fd)).ok()
+    };
+    let Some(file) = guests(room).into_iter().find_map(|(_, host)| opened(host)) else { return false };
+    // The warden is no user of the room: it may make no request of home's (fsync(2)), but have
+    // pages written, and wait for those that others write.
+    let how = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: numbers only.
+    let done = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, how) };
+    if done < 0 {
+        let e = std::io::Error::last_os_error();
+        tracing::warn!("a file of /dev/shm cannot be written back, so who waits for it is refused: {e}");
+    }
+    done == 0
 }
 
 /// The file's name, if this process has it mapped.

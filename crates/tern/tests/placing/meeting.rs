@@ -1,5 +1,6 @@
-//! Semaphores and shared memory by name (sem_open, shm_open) between processes in several places: they meet in the same objects, and whoever has them away comes home
-//! when somebody elsewhere opens them.
+//! Semaphores and shared memory by name (sem_open, shm_open) between processes in several places:
+//! they meet in the same objects, and whoever has them away comes home when somebody elsewhere
+//! opens them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::{Child, ChildStdout, Command};
 
 use lab::Lab;
 
-use crate::lab;
+use crate::{Running, lab};
 
 /// A program that meets another one by names.
 const MEET: &str = "/tmp/meet";
@@ -80,4 +81,20 @@ fn what_is_stored_in_shared_memory_stays() {
     let there = lab
         .exec("n1", ["tern", "run", "--on", "n2", "--", "sh", "-c", "cat /dev/shm/kept | tail -c +5001 | head -c 5"]);
     assert_eq!(there.unwrap().text(), "value");
+}
+
+/// One that has a file open, but not mapped any more, stays where it is when somebody at home opens
+/// it.
+#[test]
+fn what_is_not_mapped_any_more_brings_nobody_home() {
+    let lab = lab(2);
+    let script = "import mmap, os, sys; f = os.open('/dev/shm/left', os.O_RDWR | os.O_CREAT, 0o600); os.ftruncate(f, 8192); \
+                  m = mmap.mmap(f, 8192); m[5000:5005] = b'value'; m.close(); print('x', flush=True); sys.stdin.read()";
+    let mut running = Running::start(&lab, "n2", &["python3", "-c", script]);
+    assert_eq!(running.line(), "x");
+    let read = lab.exec("n1", ["sh", "-c", "tail -c +5001 /dev/shm/left | head -c 5"]).unwrap();
+    assert_eq!(read.text(), "value");
+    drop(running.child.stdin.take());
+    let (status, _, errors) = running.end();
+    assert!(status.success() && errors.is_empty(), "{status} {errors}");
 }
