@@ -23,8 +23,8 @@ impl LateReply {
 }
 
 impl Drop for LateReply {
-    /// Whoever waits for it waits where no signal ends it: it is given, whatever becomes of what
-    /// was to come before.
+    /// Gives the reply, even if what had to come before failed: the requester waits where no signal
+    /// ends the wait.
     fn drop(&mut self) {
         self.mount.write(&self.bytes);
     }

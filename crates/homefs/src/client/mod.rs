@@ -86,8 +86,8 @@ pub trait Uplink: Send + Sync {
         let _ = tid;
         reply.give();
     }
-    /// Does `work`, which serves a request of this thread; false if it panicked, which is that
-    /// thread's loss.
+    /// Runs `work`, which serves a request of this thread. Returns false if it panicked; only that
+    /// thread loses by it.
     fn contain(&self, tid: u32, work: &mut dyn FnMut()) -> bool {
         let _ = tid;
         work();
@@ -549,7 +549,7 @@ impl Mount {
         self.give(bytes);
     }
 
-    /// Answers a request that could not be served: whoever asks waits where no signal ends it.
+    /// Fails a request that could not be served: the requester waits where no signal ends the wait.
     fn fail(&self, bytes: &[u8]) {
         if let Ok(request) = Request::parse(bytes)
             && !request.opcode.is_some_and(Opcode::is_one_way)

@@ -217,8 +217,8 @@ fn everything(exports: &[Export], nodes: &Nodes) -> Vec<(Arc<Node>, Change)> {
     found
 }
 
-/// Marks an inode and remembers it; a second thread waits, so that nobody takes an inode for
-/// watched that is not yet.
+/// Marks inodes and remembers them. A second thread waits, so that no thread takes an inode for
+/// watched before it is.
 pub(super) struct InodeMarks {
     events: Option<Events>,
     turn: std::sync::Mutex<()>,
@@ -233,8 +233,8 @@ impl InodeMarks {
         self.events.as_ref()
     }
 
-    /// Watches a node from here on; needs the steward's own capabilities. A failure leaves it
-    /// uncached.
+    /// Watches a node from now on. Needs the steward's own capabilities. After a failure the node
+    /// is not cached.
     pub(super) fn begin(&self, node: &Node, path_fd: &OwnedFd) {
         let Some(events) = &self.events else { return };
         let _turn = lock(&self.turn);
@@ -246,7 +246,8 @@ impl InodeMarks {
         }
     }
 
-    /// Hears of opens by others while the room writes; false if that cannot be.
+    /// Starts or stops to listen for opens by others while the room writes. Returns false if that
+    /// is not possible.
     pub(super) fn opens(&self, path_fd: &OwnedFd, on: bool) -> bool {
         self.events.as_ref().is_some_and(|events| events.mark_opens(path_fd, on).is_ok())
     }
