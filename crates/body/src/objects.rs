@@ -73,6 +73,10 @@ impl Gathered {
     }
 
     fn memory_file(&mut self, pid: i32, fd: i32, info: &FdInfo, kind: MemoryKind) -> Result<Object, BodyError> {
+        // It has no name of its own by which it could be made open.
+        if kind == MemoryKind::Anonymous {
+            return stays(format!("descriptor {fd} is shared memory without a name, opened by its name in /proc"));
+        }
         let link = format!("fd/{fd}");
         let memory = self.memory(pid, &link, memories::shown(pid, &link)?, kind)?;
         let is_open = |m: &Made| matches!(m.object, Object::Memory { memory: open, .. } if open == memory);
@@ -364,6 +368,24 @@ mod tests {
         };
         assert_eq!(seen(Gathered::default()), b"abc");
         assert_eq!(seen(Gathered::default().running()), b"");
+    }
+
+    /// Failed before: it was not refused, and its move failed with "setting an offset: Bad file descriptor".
+    #[test]
+    fn open_memory_without_a_name_is_refused() {
+        let (pid, pidfd) = (std::process::id() as i32, PidFd::open(std::process::id() as i32).unwrap());
+        let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory, which stays.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, shared, -1, 0) } as usize;
+        let path = format!("/proc/self/map_files/{start:x}-{:x}", start + 4096);
+        // It takes CAP_CHECKPOINT_RESTORE.
+        let Ok(file) = std::fs::File::options().read(true).write(true).open(path) else {
+            return skip::test("nothing can be opened below /proc/self/map_files");
+        };
+        let fd = file.as_raw_fd();
+        let (info, link) = (process::fd_info(pid, fd).unwrap(), process::link(pid, &format!("fd/{fd}")).unwrap());
+        let described = Gathered::default().describe(pid, &pidfd, (fd, &info, &link));
+        assert!(matches!(&described, Err(BodyError::Stays(why)) if why.contains("without a name")), "{described:?}");
     }
 
     #[test]

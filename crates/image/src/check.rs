@@ -185,7 +185,8 @@ fn objects(objects: &Objects) -> bool {
         Object::Timer { setting, .. } => setting[1] < NS && setting[3] < NS,
         Object::Memory { memory, .. } => {
             let one = |m: &&crate::Made| matches!(m.object, Object::Memory { memory: m, .. } if m == *memory);
-            (*memory as usize) < objects.memories.len() && objects.made.iter().filter(one).count() == 1
+            let is_file = |m: &crate::Memory| matches!(m.kind, crate::MemoryKind::File { .. });
+            objects.memories.get(*memory as usize).is_some_and(is_file) && objects.made.iter().filter(one).count() == 1
         }
         Object::Counter { .. } | Object::Signals { .. } | Object::Oneself => true,
     });
