@@ -20,6 +20,7 @@ mod going_home;
 mod guests;
 mod held;
 mod home;
+mod home_files;
 mod homeward;
 mod lanes;
 mod ledger;

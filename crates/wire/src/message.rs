@@ -178,6 +178,16 @@ pub enum ToHome {
         /// What is written, at once.
         bytes: Vec<u8>,
     },
+    /// Which locks has this process on the file of home's with this number? Answered by [`ToRoom::Return`], whose
+    /// bytes are lines as /proc/PID/fdinfo/N has them.
+    LocksOf {
+        /// Number of the request.
+        id: CallId,
+        /// The process that has them.
+        pid: i32,
+        /// Inode number of the file.
+        inode: u64,
+    },
     /// What is this stand-in's open file called at home (proc_pid_fd(5))? Answered by [`ToRoom::Return`].
     NameOf {
         /// Number of the request.

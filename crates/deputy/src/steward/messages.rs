@@ -84,6 +84,7 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::Exec { pid, arguments, comm, exe } => exec(room, pid, &arguments, &comm, &exe),
         ToHome::Watch { id, pid, standin } => room.poller.order(Order::Watch { id, pid, standin }),
         ToHome::LookAt { id, path, look } => room.poller.order(Order::LookAt { id, path, look }),
+        ToHome::LocksOf { id, pid, inode } => room.inquire(id, Inquiry::Locks { pid, inode }),
         ToHome::WriteProc { id, pid, path, bytes } => room.inquire(id, Inquiry::Write { pid, path, bytes }),
         ToHome::Inspect { id, pid, path, look } => room.inquire(id, Inquiry::Look { pid, path, look }),
         ToHome::NameOf { id, standin } => room.inquire(id, Inquiry::Name(standin)),

@@ -41,6 +41,13 @@ pub enum Inquiry {
         /// What is written; nothing: it is only to be seen whether that may be.
         bytes: Vec<u8>,
     },
+    /// The locks that a process has on a file.
+    Locks {
+        /// The process that has them.
+        pid: i32,
+        /// Inode number of the file.
+        inode: u64,
+    },
     /// What the open file of a stand-in is called.
     Name(StandinId),
 }
@@ -54,7 +61,9 @@ pub fn serve(room: &Weak<Shared>, inquiries: &Receiver<(CallId, Inquiry)>) {
     for (id, inquiry) in inquiries {
         let Some(room) = room.upgrade() else { return };
         let asker = match &inquiry {
-            Inquiry::Look { pid, .. } | Inquiry::Write { pid, .. } => Some(*pid).filter(|pid| *pid != 0),
+            Inquiry::Look { pid, .. } | Inquiry::Write { pid, .. } | Inquiry::Locks { pid, .. } => {
+                Some(*pid).filter(|pid| *pid != 0)
+            }
             Inquiry::Name(_) => None,
         };
         let answered = room.contain(asker, || answer(&room, &proc, &inquiry));
@@ -75,6 +84,10 @@ fn answer(room: &Shared, proc: &OwnedFd, inquiry: &Inquiry) -> std::io::Result<V
         Inquiry::Write { pid, path, bytes } => {
             act_as(room, &rights(room, *pid))?;
             write(proc, path, bytes)
+        }
+        Inquiry::Locks { pid, inode } => {
+            let files = room.files.get().ok_or_else(|| errno(libc::EIO))?;
+            Ok(files.shown_locks(*pid, *inode).into_bytes())
         }
         Inquiry::Name(standin) => {
             act_as(room, &Credentials { uid: 0, gid: 0, groups: Arc::from([]), caps: u64::MAX })?;

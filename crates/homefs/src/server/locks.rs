@@ -95,8 +95,19 @@ impl HeldLocks {
 
 /// Reads the locks of an open file description from the kernel (proc_pid_fdinfo(5)).
 fn locks_on(file: &OwnedFd) -> Vec<LockedRange> {
+    lines_of_locks(file).iter().map(|line| lock_of_line(line)).collect()
+}
+
+fn lines_of_locks(file: &OwnedFd) -> Vec<String> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
-    info.lines().filter(|line| line.starts_with("lock:")).map(lock_of_line).collect()
+    info.lines().filter(|line| line.starts_with("lock:")).map(str::to_owned).collect()
+}
+
+/// Rewrites a line of a lock, behind its number, as that of a lock of this kind that `pid` has set.
+fn shown_line(line: &str, kind: &str, pid: i32) -> Option<String> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [_, _, _, advisory, mode, _, file, start, end] = words.as_slice() else { return None };
+    Some(format!("{kind:<6} {advisory:<9} {mode} {pid} {file} {start} {end}"))
 }
 
 /// Parses `lock: 1: OFDLCK ADVISORY READ -1 fe:01:1234 128 128`. A malformed line counts as a lock
@@ -365,6 +376,24 @@ impl Server {
         })
     }
 
+    /// Shows the locks that a process of the room has on the file of this number, as the kernel shows
+    /// them of a process that has set them itself (proc_pid_fdinfo(5)).
+    pub fn shown_locks(&self, pid: i32, inode: u64) -> String {
+        let is_it = |file: &OwnedFd| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_ino == inode);
+        let owners = lock(&self.locks.owners);
+        let own = owners.values().filter(|owner| owner.pid == pid as u32 && is_it(&owner.description));
+        let records = own.flat_map(|owner| {
+            let shown = if owner.of_open_file { ("OFDLCK", -1) } else { ("POSIX", pid) };
+            lines_of_locks(&owner.description).into_iter().map(move |line| (line, shown))
+        });
+        let flocks = lock(&self.locks.flocks);
+        let own = flocks.values().filter(|flock| flock.pid == pid as u32 && is_it(&flock.description));
+        let whole = own
+            .flat_map(|flock| lines_of_locks(&flock.description).into_iter().map(move |line| (line, ("FLOCK", pid))));
+        let all = records.chain(whole).filter_map(|(line, (kind, pid))| shown_line(&line, kind, pid));
+        all.enumerate().map(|(number, line)| format!("lock:\t{}: {line}\n", number + 1)).collect()
+    }
+
     /// Forgets the locks of a process: another process has them now.
     pub fn forget_locks(&self, pid: i32) {
         lock(&self.locks.owners).retain(|_, owner| owner.pid != pid as u32 || owner.of_open_file);
@@ -413,5 +442,13 @@ mod tests {
         for (line, expected) in shown {
             assert_eq!(lock_of_line(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_lock_is_shown_as_its_owners() {
+        let line = "lock:\t2: OFDLCK ADVISORY  WRITE -1 fe:01:1234 3 7";
+        let posix = "POSIX  ADVISORY  WRITE 50 fe:01:1234 3 7";
+        assert_eq!(shown_line(line, "POSIX", 50).as_deref(), Some(posix));
+        assert_eq!(shown_line("lock:\tnonsense", "POSIX", 50), None);
     }
 }

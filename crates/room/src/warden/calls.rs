@@ -18,6 +18,7 @@ use super::cpu_times;
 use super::going_home::{self, HomeCall};
 use super::guests::{Waiting, Who, blocked_stops};
 use super::held;
+use super::home_files::is_in_home_file_system;
 use super::marshal;
 use super::shared::{Pending, Shared};
 use super::tracer::{Order, Which};
@@ -433,14 +434,6 @@ impl Asked {
             self.here();
         }
     }
-}
-
-/// A file of one of home's file systems but /proc. (Its type is for the room's users to ask: the mounts tell the warden no more than what they are.)
-fn is_in_home_file_system(host: HostTid, fd: i32) -> bool {
-    const FUSE_SUPER_MAGIC: i64 = 0x6573_5546; // linux/magic.h
-    let link = os::process::link(host.0, &format!("fd/{fd}"));
-    link.is_ok_and(|path| !path.starts_with("/proc"))
-        && rustix::fs::statfs(format!("/proc/{}/fd/{fd}", host.0)).is_ok_and(|fs| fs.f_type == FUSE_SUPER_MAGIC)
 }
 
 fn stops_or_continues(signal: u64) -> bool {

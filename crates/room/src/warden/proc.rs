@@ -10,6 +10,7 @@ mod place;
 use super::answers::Answers;
 use super::devices::{self, names};
 use super::guests::Who;
+use super::home_files::is_in_home_file_system;
 use super::shared::{Pending, Shared};
 use crate::porter::HIDDEN_PROC as HIDDEN;
 use homefs::proto::{
@@ -61,6 +62,8 @@ enum Step {
     Content,
     /// What home knows of this descriptor of a process here.
     Info(HostTid, i32),
+    /// The locks that a process has on what this descriptor shows.
+    Locks(HostTid, i32),
     /// Home has written so many bytes about this process.
     Written(i32, usize),
     /// To be put together with what this process' kernel says.
@@ -206,6 +209,10 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
             let flags = os::process::fd_info(host.0, fd).map_err(|_| libc::ENOENT)?.flags;
             proc.open_file(unique, merge::info(&String::from_utf8_lossy(out), flags).into_bytes());
         }
+        Step::Locks(host, fd) => {
+            let info = own::bytes(host, &format!("fdinfo/{fd}")).ok_or(libc::ENOENT)?;
+            proc.open_file(unique, [info.as_slice(), out].concat());
+        }
         Step::Written(..) => killed::written(room, unique, step, out),
         Step::Merge(host, what, asker) => {
             let home = String::from_utf8_lossy(out);
@@ -254,7 +261,11 @@ impl Asked<'_> {
     /// What is known of a descriptor that stays at home, home's kernel says.
     fn described_at_home(&self, pid: i32, rest: &str) -> Option<Place> {
         let fd = place::described(rest)?;
-        let standin = self.room.standin_of(self.host(pid).ok()?, fd)?;
+        let host = self.host(pid).ok()?;
+        let Some(standin) = self.room.standin_of(host, fd) else {
+            // Of locks home knows, too.
+            return is_in_home_file_system(host, fd).then_some(Place::Lockable(pid, fd));
+        };
         let number = self.room.guests().get(pid)?.numbers.get(&standin).copied()?;
         Some(Place::Info(pid, fd, number))
     }
@@ -352,7 +363,9 @@ impl Asked<'_> {
             Place::Process(pid) => (Some(*pid), libc::S_IFDIR | 0o555),
             Place::Descriptors(pid) => (Some(*pid), libc::S_IFDIR | 0o500),
             Place::Infos(pid) => (Some(*pid), libc::S_IFDIR | 0o555),
-            Place::Merged(pid, _) | Place::Maps(pid, _) | Place::Info(pid, ..) => (Some(*pid), libc::S_IFREG | 0o444),
+            Place::Merged(pid, _) | Place::Maps(pid, _) | Place::Info(pid, ..) | Place::Lockable(pid, _) => {
+                (Some(*pid), libc::S_IFREG | 0o444)
+            }
             Place::Leads(pid, _) => (Some(*pid), link),
             Place::Descriptor(pid, fd) => {
                 (Some(*pid), own::mode(self.host(*pid)?, &format!("fd/{fd}")).ok_or(libc::ENOENT)?)
@@ -467,6 +480,14 @@ impl Asked<'_> {
             Place::Info(pid, fd, number) => {
                 let path = format!("{pid}/fdinfo/{number}").into_bytes();
                 self.ask(path, Look::Content, Step::Info(self.host(pid)?, fd))
+            }
+            Place::Lockable(pid, fd) => {
+                let host = self.host(pid)?;
+                if !self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?) {
+                    return Err(libc::EACCES);
+                }
+                let inode = os::process::fd_info(host.0, fd).map_err(|_| libc::ENOENT)?.inode;
+                self.expect(Step::Locks(host, fd), |id, _| ToHome::LocksOf { id, pid, inode })
             }
             Place::Maps(pid, name) => {
                 let host = self.host(pid)?;

@@ -20,6 +20,7 @@ impl ToHome {
             | Adopt { pid, .. }
             | Inspect { pid, .. }
             | WriteProc { pid, .. }
+            | LocksOf { pid, .. }
             | Surroundings { pid, .. }
             | Refused { pid, .. }
             | Taken { pid, .. }

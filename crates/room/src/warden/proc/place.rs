@@ -31,6 +31,8 @@ pub enum Place {
     Infos(i32),
     /// What is to be known of a descriptor that stays at home, where it has this number (the last).
     Info(i32, i32, i32),
+    /// What is to be known of a descriptor of a file of home's, on which the process may have locks.
+    Lockable(i32, i32),
     /// Another entry of such a process: in the room's own.
     Inside(i32, String),
     /// The home's.
