@@ -6,7 +6,7 @@ use os::scheduling::NICEST;
 /// What a body does as its deputy has done.
 #[derive(Clone, Copy, Debug)]
 pub struct Follow {
-    /// The thread.
+    /// The thread that follows.
     pub host: HostTid,
     /// What home has set.
     pub what: What,
