@@ -265,7 +265,7 @@ fn a_display_of_processes() {
     both(&["env", "TERM=xterm", "top", "-d", "0.2"], |session| {
         session.shows("PID");
         // A process of home is among them.
-        session.shows(" tern ");
+        session.shows("tern-lab");
         session.keys("q");
     });
 }
