@@ -1,10 +1,10 @@
 //! The programs that run natively and placed: one small operation many times, timed inside, so that
 //! starting the program does not count.
 
+mod exchange;
 mod family;
-mod talk;
 
-pub use talk::echo;
+pub use exchange::echo;
 
 use crate::burn::burn;
 use std::fs::File;
@@ -30,10 +30,10 @@ pub fn main(args: &[String]) -> u8 {
         ["fork", n] => family::fork(number(n)),
         ["vfork", n] => family::spawn(number(n)),
         ["thread", n] => family::thread(number(n)),
-        ["pipe", n] => talk::pipes(number(n)),
-        ["socket", n] => talk::sockets(number(n)),
-        ["pipe-stream", mib] => talk::stream(number(mib)),
-        ["ping", n] => talk::with_home(number(n)),
+        ["pipe", n] => exchange::pipes(number(n)),
+        ["socket", n] => exchange::sockets(number(n)),
+        ["pipe-stream", mib] => exchange::stream(number(mib)),
+        ["ping", n] => exchange::with_home(number(n)),
         ["pread", file, n] => pread(Path::new(file), number(n)),
         ["stat", file, n] => stat(Path::new(file), number(n)),
         ["open", dir, n] => open(Path::new(dir), number(n)),

@@ -27,14 +27,14 @@ pub enum Scope {
     Users,
 }
 
-/// Whose numbers of file systems (`st_dev`) a program sees that begins on another node.
+/// The device numbers of file systems (`st_dev`) that a program on another node sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Devices {
-    /// Those of the node, until it is moved: that costs nothing.
+    /// The node's own numbers, until the program is moved. This costs nothing.
     #[default]
     Node,
-    /// Home's.
+    /// The numbers that home has.
     Home,
 }
 
