@@ -82,7 +82,7 @@ fn an_interrupt_does_not_part_a_process_from_its_memory() {
     let script = format!(
         r#"{HOLDER}
         env --default-signal=INT tern move $pid n2 --how post --progress 2> far & mover=$!
-        until_ "grep -q follows far"; kill -INT $mover; wait $mover; echo $? $(grep -c "goes on following" far)
+        until_ "grep -q follows far"; kill -INT $mover; wait $mover; echo $? $(grep -c "continues to follow" far)
         runs_on
         until_ "tern move $pid home --how stop 2> /dev/null"
         runs_on; kill $pid"#
