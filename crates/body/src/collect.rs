@@ -13,9 +13,9 @@ use image::{Layout, Process, Rseq, Stack, Thread, Used, Watched};
 use libc::user_regs_struct;
 use os::areas;
 use os::inject::{Batch, Inside, Memory, gate};
+use os::landlock_probe::{LandlockProbe, tells_of_restrictions};
 use os::processor::Together;
 use os::ptrace::Stopped;
-use os::witness::{Witness, tells_of_restrictions};
 use std::time::Duration;
 
 /// The collected state, and the threads in which it was collected.
@@ -63,7 +63,7 @@ pub struct Known<'a> {
     pub slept: &'a Slept,
     /// A process whose threads may not access it is restricted in a way that nothing else tells.
     /// Collecting then fails.
-    pub witness: Option<&'a Witness>,
+    pub witness: Option<&'a LandlockProbe>,
 }
 
 /// Collects the state of `threads` (the leader first) of the process with the host's id `pid`.
@@ -374,7 +374,7 @@ struct ThreadPlaces {
     odd: rare_state::ThreadPlaces,
 }
 
-fn ask_thread(batch: &mut Batch, witness: Option<&Witness>) -> ThreadPlaces {
+fn ask_thread(batch: &mut Batch, witness: Option<&LandlockProbe>) -> ThreadPlaces {
     const PR_GET_TID_ADDRESS: u64 = 40;
     let (address, stack) = (batch.space(8), batch.space(24));
     batch.must("asking for the thread's address", libc::SYS_prctl, [PR_GET_TID_ADDRESS, address, 0, 0, 0, 0]);
@@ -382,7 +382,7 @@ fn ask_thread(batch: &mut Batch, witness: Option<&Witness>) -> ThreadPlaces {
     let slack = batch.may(libc::SYS_prctl, [libc::PR_GET_TIMERSLACK as u64, 0, 0, 0, 0, 0]);
     let clock = batch.space(16);
     batch.may(libc::SYS_clock_gettime, [libc::CLOCK_THREAD_CPUTIME_ID as u64, clock, 0, 0, 0, 0]);
-    let looks = witness.map(Witness::looked_into).map(|(nr, args)| batch.may(nr, args));
+    let looks = witness.map(LandlockProbe::looked_into).map(|(nr, args)| batch.may(nr, args));
     ThreadPlaces { address, stack, slack, clock, looks, odd: rare_state::ask_thread(batch) }
 }
 

@@ -1,12 +1,12 @@
 //! A cache of the pages of processes that have left over a slow link, from home or from a node:
-//! pages as they were sent. The kernel may reclaim them whenever it needs memory ([`os::ceded`]).
+//! pages as they were sent. The kernel may reclaim them whenever it needs memory ([`os::reclaimable_memory`]).
 //! If the process comes back, unchanged pages need not be sent ([`crate::Stocked`]). Nothing
 //! depends on the cache.
 
 use crate::copied::FILES_BYTES_MAX;
 use crate::pages::{PAGE, Run};
 use crate::peer_pages::{PageHash, page_hash, pages};
-use os::ceded::{Ceded, Claimed};
+use os::reclaimable_memory::{Claimed, ReclaimableMemory};
 use os::share::Share;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ struct CacheState {
 #[derive(Debug, Default)]
 struct CachedProcess {
     places: BTreeMap<u64, usize>,
-    chunks: Vec<Ceded>,
+    chunks: Vec<ReclaimableMemory>,
     noted: u64,
 }
 
@@ -97,7 +97,7 @@ impl Leftovers {
         let left = self.lock().guests.remove(&pid)?;
         Some(Leftover {
             places: left.places,
-            chunks: left.chunks.into_iter().map(Ceded::claim).collect(),
+            chunks: left.chunks.into_iter().map(ReclaimableMemory::claim).collect(),
             ..Leftover::default()
         })
     }
@@ -132,7 +132,7 @@ impl CachedProcess {
             };
             if number == self.chunks.len() * CHUNK_PAGES {
                 // Without memory fewer pages are cached.
-                let Ok(chunk) = Ceded::new(CHUNK_PAGES) else { break };
+                let Ok(chunk) = ReclaimableMemory::new(CHUNK_PAGES) else { break };
                 self.chunks.push(chunk);
             }
             let chunk = number / CHUNK_PAGES;

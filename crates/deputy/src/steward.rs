@@ -3,11 +3,11 @@
 mod args;
 mod channel;
 mod closing;
-mod coming;
 mod confinement;
 mod contain;
 mod control;
 mod deputies;
+pub mod deputy_watchdog;
 mod devices;
 mod early;
 mod errand;
@@ -15,7 +15,6 @@ mod files;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
-pub mod heir;
 mod history;
 mod manner;
 mod messages;
@@ -23,6 +22,7 @@ mod mounts;
 mod moves;
 mod orders;
 mod place;
+mod placement_request;
 mod poller;
 mod privileged;
 mod processes;

@@ -8,7 +8,7 @@
 //! # The way taken
 //! Sandboxes are refused, not rebuilt: [`check`] reads from the kernel, thread by thread, all that confines a process, and
 //! names the first thing found. Placing and moving both ask it, so neither is a way around the other. What the kernel tells
-//! nobody (Landlock) is found by a look into another process: [`crate::witness`].
+//! nobody (Landlock) is found by a look into another process: [`crate::landlock_probe`].
 //!
 //! The promise to gain no rights (no_new_privs), the bounding set and securebits are no sandbox in this sense: they belong to
 //! the deputy, which is the original process, and whatever gives rights is executed by it, at home.

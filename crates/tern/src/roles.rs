@@ -13,7 +13,7 @@ pub fn run(words: &[String]) -> Option<ExitCode> {
     crate::logging::to_stderr();
     match role.as_str() {
         "__steward" => Some(deputy::steward::main(args)),
-        deputy::steward::heir::ROLE => Some(deputy::steward::heir::main(args)),
+        deputy::steward::deputy_watchdog::ROLE => Some(deputy::steward::deputy_watchdog::main(args)),
         "__warden" => Some(room::warden::main(args)),
         _ => None,
     }

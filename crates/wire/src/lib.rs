@@ -1,10 +1,10 @@
 //! Frames and messages between a steward (home) and a warden (hosting node). Bytes in, bytes out; every size is bounded.
 #![forbid(unsafe_code)]
 
-pub mod cargo;
 pub mod frame;
 pub mod message;
 pub mod packed;
+pub mod page_frames;
 mod refusal;
 
 pub use frame::{FRAME_BYTES_MAX, Head, HeadError, Kind};

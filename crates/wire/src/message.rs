@@ -3,18 +3,18 @@
 mod call;
 mod common;
 mod errand;
-mod looks;
 pub mod onward;
 mod place;
 mod process;
+mod queries;
 
 pub use call::{Call, CallId, StandinId};
 pub use common::{Common, CommonFile, CommonPair, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome, PairEnd};
 pub use errand::Errand;
-pub use looks::{DeviceName, DeviceNode, Look};
 pub use place::{
     Arrival, Capabilities, Credentials, Descriptor, Directory, Home, HomeDevice, Mount, Place, Program, ToOpen,
 };
+pub use queries::{DeviceName, DeviceNode, Look};
 
 use serde::{Deserialize, Serialize};
 
@@ -238,7 +238,7 @@ pub enum ToHome {
     Stocked {
         /// The process.
         pid: i32,
-        /// They; at most [`crate::cargo::STOCKED_PAGES`].
+        /// They; at most [`crate::page_frames::STOCKED_PAGES`].
         pages: Vec<(u64, [u8; 16])>,
     },
     /// To [`ToRoom::LayOut`].
@@ -516,7 +516,7 @@ pub enum ToRoom {
     Stocked {
         /// The process.
         pid: i32,
-        /// They; at most [`crate::cargo::STOCKED_PAGES`].
+        /// They; at most [`crate::page_frames::STOCKED_PAGES`].
         pages: Vec<(u64, [u8; 16])>,
         /// What was said before does not count any more.
         first: bool,

@@ -4,7 +4,7 @@
 use super::shared::Shared;
 use body::BodyError;
 use os::confinement::{self, Confinement};
-use os::witness;
+use os::landlock_probe;
 
 /// Checks that process `pid` lives in no sandbox that the kernel tells of. (Whether its threads are under Landlock is asked of each when it
 /// is stopped to be moved: [`body::collect`].)
@@ -25,7 +25,7 @@ pub fn refuse(pid: i32) -> Result<(), BodyError> {
 /// The restriction, or why it cannot be told whether there is one, in words.
 pub fn refuse_newcomer(room: &Shared, pid: i32) -> Result<(), String> {
     confinement::check(pid).map_err(|confinement| confinement.to_string())?;
-    if !witness::is_needed() {
+    if !landlock_probe::is_needed() {
         return Ok(());
     }
     let look = || {
@@ -34,7 +34,7 @@ pub fn refuse_newcomer(room: &Shared, pid: i32) -> Result<(), String> {
         body::visit(pid, |inside| Ok(inside.call(nr, args)?))
     };
     match look() {
-        Ok(result) if witness::tells_of_restrictions(result) => Err(body::RESTRICTED.to_owned()),
+        Ok(result) if landlock_probe::tells_of_restrictions(result) => Err(body::RESTRICTED.to_owned()),
         Ok(_) => Ok(()),
         Err(e) => Err(format!("it cannot be told whether it is restricted (Landlock): {e}")),
     }

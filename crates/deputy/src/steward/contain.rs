@@ -2,7 +2,7 @@
 //! steward's state of that guest half done. So the whole of it is dropped here, its deputy is killed, and the room is told to kill its body.
 
 use super::closing;
-use super::heir;
+use super::deputy_watchdog;
 use super::orders::Order;
 use super::shared::Shared;
 use os::contain::{Failure, contained, on_account_of};
@@ -47,7 +47,7 @@ impl Shared {
         tracing::error!("process {pid} ran on {}: {why}; it ends as if killed, and no other does", self.args.host);
         let words = format!("tern: process {pid} ran on {}: {why}; it ends as if killed\n", self.args.host);
         closing::briefly(move || {
-            heir::say(&deputy.pidfd, &words);
+            deputy_watchdog::say(&deputy.pidfd, &words);
             // A program that gives rights is not the steward's to kill.
             if deputy.proof.check_unchanged().is_ok() {
                 let _ = deputy.pidfd.kill(libc::SIGKILL);

@@ -1,10 +1,10 @@
 //! The steward's socket: what the local daemon wants.
 
-use super::coming::Coming;
 use super::confinement;
 use super::manner::Manner;
 use super::moves::{self, Awaited, Beyond, OutwardRequest, Passed};
 use super::orders::Order;
+use super::placement_request::Coming;
 use super::setup;
 use super::shared::{RoomState, Shared};
 use ctl::steward::{FromSteward, Guest, ToSteward};

@@ -5,7 +5,7 @@
 use super::args::StewardArgs;
 use super::channel;
 use super::deputies::{Deputy, Phase};
-use super::heir::Heir;
+use super::deputy_watchdog::Heir;
 use super::messages;
 use super::poller::Poller;
 use super::privileged::Privileged;

@@ -120,7 +120,7 @@ fn then(monotonic_ns: i64) -> Instant {
 
 /// A part of the image of a process that comes home.
 pub fn image_part(room: &Shared, body: &[u8]) {
-    if let Some((pid, last, bytes)) = wire::cargo::part(body) {
+    if let Some((pid, last, bytes)) = wire::page_frames::part(body) {
         room.moves.tell(pid, Heard::Part(bytes.to_vec(), last));
     }
 }
@@ -135,7 +135,7 @@ pub fn image_pages(room: &Shared, body: Body, wire_bytes: u32) {
 
 /// Pages of a process that are here from before it left.
 pub fn pages_stocked(room: &Shared, body: &[u8]) {
-    if let Some((pid, runs)) = wire::cargo::later(body) {
+    if let Some((pid, runs)) = wire::page_frames::later(body) {
         room.moves.tell(pid, Heard::There(runs));
     }
 }
@@ -150,21 +150,21 @@ pub fn pages_advance(room: &Shared, body: Body, wire_bytes: u32) {
 
 /// Pages of a process that come, and are full.
 pub fn pages_dense(room: &Shared, body: &[u8]) {
-    if let Some((pid, runs)) = wire::cargo::later(body) {
+    if let Some((pid, runs)) = wire::page_frames::later(body) {
         room.moves.tell(pid, Heard::Dense(runs));
     }
 }
 
 /// Pages of a process that will follow it home.
 pub fn pages_later(room: &Shared, body: &[u8]) {
-    if let Some((pid, runs)) = wire::cargo::later(body) {
+    if let Some((pid, runs)) = wire::page_frames::later(body) {
         room.moves.tell(pid, Heard::Later(runs));
     }
 }
 
 /// Pages that a process that runs at home again never had.
 pub fn pages_vacant(room: &Shared, body: &[u8]) {
-    let Some((pid, runs)) = wire::cargo::later(body) else { return };
+    let Some((pid, runs)) = wire::page_frames::later(body) else { return };
     let pager = room.pagers().get(&pid).cloned();
     if let Some(pager) = pager {
         pager.vacate(&runs);
@@ -173,7 +173,7 @@ pub fn pages_vacant(room: &Shared, body: &[u8]) {
 
 /// Pages of a process that runs at home again.
 pub fn pages_pushed(room: &Shared, body: &[u8], wire_bytes: u32) {
-    let Some((pages, zeros)) = wire::cargo::pushed(body) else { return };
+    let Some((pages, zeros)) = wire::page_frames::pushed(body) else { return };
     room.moves.count_wire(pages.pid, wire_bytes.into());
     let pager = room.pagers().get(&pages.pid).cloned();
     if let Some(pager) = pager {

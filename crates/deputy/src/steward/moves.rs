@@ -16,37 +16,37 @@ mod error;
 mod filling;
 mod following;
 mod halted;
+mod hand_over;
 mod homeward;
 mod implant;
 mod leftover;
 mod loans;
 mod locks;
+mod memory_group;
 mod names;
 mod observe;
 mod others;
 mod out;
 mod pages;
 mod pairs;
-mod pass;
 mod picture;
 mod receive;
 mod reopened;
 mod sharing;
-mod talk;
+mod steward_link;
 mod tasks;
-mod together;
 mod used;
 mod watch;
 mod written;
 
 pub use called::{Called, bring_home};
 pub use error::MoveError;
+pub use hand_over::Beyond;
 pub use pages::Pages;
-pub use pass::Beyond;
 pub use picture::{picture, stays};
 pub use receive::receive;
 pub use sharing::{Commons, take_over};
-pub use talk::PACKET_BYTES;
+pub use steward_link::PACKET_BYTES;
 
 use super::orders::Order;
 use super::shared::Shared;
@@ -120,9 +120,9 @@ pub enum Heard {
     /// Of a way to another room.
     Onward(wire::message::onward::Said),
     /// The other steward says so, in this try.
-    Beyond(u32, talk::Word),
+    Beyond(u32, steward_link::Word),
     /// It gives a deputy.
-    Given(Box<talk::Given>),
+    Given(Box<steward_link::Given>),
     /// It says nothing more in this try.
     Silence(u32),
     /// The body runs there.
@@ -415,7 +415,7 @@ impl Move {
     /// So many bytes of pages are about to be sent: waits until the room has taken enough of those before.
     fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
         self.check_wanted()?;
-        self.await_way(|on_the_way| on_the_way + bytes <= wire::cargo::WINDOW_BYTES)?;
+        self.await_way(|on_the_way| on_the_way + bytes <= wire::page_frames::WINDOW_BYTES)?;
         self.on_the_way.set(self.on_the_way.get() + bytes);
         Ok(())
     }
@@ -547,10 +547,10 @@ pub enum Passed {
 /// Passes a process on to another room.
 pub fn pass(room: &Arc<Shared>, pid: i32, beyond: Beyond, wish: Wish, tool: Option<OwnedFd>) -> Result<Passed, String> {
     let node = beyond.node.clone();
-    let passed = in_a_thread(room, &node, tool, move |room, gauge| pass::run(room, pid, &beyond, wish, gauge));
+    let passed = in_a_thread(room, &node, tool, move |room, gauge| hand_over::run(room, pid, &beyond, wish, gauge));
     match passed {
         Ok(leg) => learn(room, wish, Ok(leg)).map(Passed::There),
-        Err(e) if pass::is_final(&e) => Err(e.to_string()),
+        Err(e) if hand_over::is_final(&e) => Err(e.to_string()),
         Err(e) => Ok(Passed::Detour(e.to_string())),
     }
 }

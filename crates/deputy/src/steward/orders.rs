@@ -1,8 +1,8 @@
 //! What other threads of the steward leave to the poller's thread, which has the steward's privileges.
 
-use super::coming::Coming;
 use super::deputies::Deputy;
 use super::moves::{Called, Commons};
+use super::placement_request::Coming;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use wire::message::{CallId, Look, Program, StandinId};

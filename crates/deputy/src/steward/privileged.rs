@@ -1,7 +1,6 @@
 //! The poller's thread: what deputies say is carried to the room, and what needs privilege is done.
 
 use super::channel::{self, Said};
-use super::coming::Coming;
 use super::deputies::{Deputy, HearError, Job, Phase, Purpose, Thread, hear};
 use super::devices;
 use super::early::Early;
@@ -9,6 +8,7 @@ use super::messages;
 use super::moves;
 use super::orders::Order;
 use super::place;
+use super::placement_request::Coming;
 use super::poller::Source;
 use super::proof::ProofError;
 use super::rights;

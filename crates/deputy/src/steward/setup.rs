@@ -2,8 +2,8 @@
 
 use super::args::StewardArgs;
 use super::closing;
+use super::deputy_watchdog::{self, Heir};
 use super::files::{Hosted, ToTheRoom};
-use super::heir::{self, Heir};
 use super::messages;
 use super::mounts;
 use super::poller::Poller;
@@ -42,7 +42,7 @@ pub fn run(args: StewardArgs) -> Result<(), StewardError> {
     let watching = room.clone();
     std::thread::Builder::new()
         .name("heirs".into())
-        .spawn(move || heir::keep(&watching))
+        .spawn(move || deputy_watchdog::keep(&watching))
         .map_err(|e| os::Error::new("starting a thread", e))?;
     privileged::run(room);
     let _ = std::fs::remove_file(path);
@@ -206,7 +206,7 @@ fn take_turn(room: &Arc<Shared>, files: &Arc<Server>, uplink: &Mutex<Receiver>, 
             | Kind::Advance
             | Kind::Later
             | Kind::Vacant
-            | Kind::Pushed => drop(room.contain(wire::cargo::process(body), || cargo(room, head, body))),
+            | Kind::Pushed => drop(room.contain(wire::page_frames::process(body), || cargo(room, head, body))),
         }
     }
 }

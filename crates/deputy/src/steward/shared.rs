@@ -3,7 +3,7 @@
 use super::args::StewardArgs;
 use super::channel;
 use super::deputies::{Deputy, Phase};
-use super::heir::Heir;
+use super::deputy_watchdog::Heir;
 use super::moves::Moves;
 use super::place;
 use super::poller::{Poller, Source};

@@ -1,7 +1,7 @@
 //! Pages of a body that goes home soon, and that can neither be laid out in its deputy ahead nor follow: those of files' copies, for the kernel does not watch what is missing of them. They go
-//! while it runs; at the stop home need only be told which of them are the same still ([`super::stocked`]).
+//! while it runs; at the stop home need only be told which of them are the same still ([`super::peer_pages`]).
 
-use super::possessions;
+use super::describe_guest;
 use super::shared::Shared;
 use body::{BodyError, FILES_BYTES_MAX, Run};
 use link::Bulk;
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use strategy::Pace;
 use wire::message::onward::Said;
-use wire::{Kind, ToHome, cargo};
+use wire::{Kind, ToHome, page_frames};
 
 /// Sends them in a thread of its own, and tells home. `number`: which try of home's wants that.
 pub fn start(room: &Arc<Shared>, pid: i32, number: u32, pace: Pace) {
@@ -39,14 +39,14 @@ fn send(room: &Shared, pid: i32, number: u32, pace: Pace) -> Result<(), BodyErro
     Memory::of(host.0)?.read_runs(&runs, &mut bytes)?;
     let bulk = RefCell::new(Bulk::new(pace));
     // Pieces of pages cannot be compared.
-    let batch_bytes = || bulk.borrow().batch_bytes().max(cargo::PAGE_BYTES as u64);
+    let batch_bytes = || bulk.borrow().batch_bytes().max(page_frames::PAGE_BYTES as u64);
     body::each_of(&runs, &bytes, batch_bytes, |runs, bytes| {
         let called_off = || BodyError::Stays("home does not want it any more".into());
         let (rest, bytes) = room.stocked.advance(pid, number, runs, bytes).ok_or_else(called_off)?;
         if rest.is_empty() {
             return Ok(());
         }
-        let parts = [&cargo::advance_head(pid, number, &rest)[..], &bytes];
+        let parts = [&page_frames::advance_head(pid, number, &rest)[..], &bytes];
         let sent = bulk.borrow_mut().send(&room.uplink, Kind::Advance, &parts);
         sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
     })
@@ -55,7 +55,7 @@ fn send(room: &Shared, pid: i32, number: u32, pace: Pace) -> Result<(), BodyErro
 /// The body's own pages of files' copies, as long as they are few.
 fn runs(room: &Shared, pid: i32, host: HostTid) -> Result<Vec<Run>, BodyError> {
     let mut areas = os::areas::read(host.0)?;
-    possessions::as_at_home(room, pid, &mut areas);
+    describe_guest::as_at_home(room, pid, &mut areas);
     let own = Own::of(host.0)?;
     let (mut runs, mut all_bytes) = (Vec::new(), 0);
     for area in areas.iter().filter(|a| a.inode != 0 && !a.shared) {

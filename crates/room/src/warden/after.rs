@@ -2,12 +2,12 @@
 
 use super::calls::sysv;
 use super::compared::Compared;
+use super::due_before_return::{Descriptor, Due};
 use super::going_home::{self, HomeCall};
 use super::guests::{Accepted, Waiting, Who};
 use super::home::ERESTARTNOINTR;
 use super::marshal::{Back, unpack};
 use super::message::{Incoming, Outgoing, Received, Series};
-use super::owed::{Descriptor, Due};
 use super::scheduled::Follow;
 use super::shared::{Pending, Shared};
 use super::spares::Spare;

@@ -1,7 +1,7 @@
-//! The memory of a body that will leave for another room goes there while it runs, over the way that was made for it ([`super::lanes`]); what it has written since goes when it
+//! The memory of a body that will leave for another room goes there while it runs, over the way that was made for it ([`super::direct_link`]); what it has written since goes when it
 //! stands still ([`super::tracer`]).
 
-use super::lanes::{self, Out};
+use super::direct_link::{self, Out};
 use super::shared::Shared;
 use body::{Ahead, BodyError, Copied, Stocked, preliminary};
 use image::Image;
@@ -15,7 +15,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use strategy::{Costs, Rounds};
 use wire::message::onward::{self, Said, Went};
-use wire::{Kind, ToHome, ToRoom, cargo};
+use wire::{Kind, ToHome, ToRoom, page_frames};
 
 /// How long the body may take to be watched: it may wait for home, or for a page of a file.
 const WATCHED_WITHIN: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
     }
     send_image(&way, &image)?;
     send_message(&way, &ToRoom::LayOut { pid, stocked: true })?;
-    let stocked = lanes::hear_stocked(&way)?;
+    let stocked = direct_link::hear_stocked(&way)?;
     let mut pages = Pages { stocked, ..Pages::new(room, pid, &way, Bulk::new(wish.pace)) };
     let costs = Costs::of(wish.fixed_us, wish.bytes_per_s);
     let mut rounds = Rounds::new(os::process::anonymous_bytes(begun.host.0)?, wish.max_freeze_us, costs);
@@ -82,7 +82,7 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
             let copied = Copied::of(begun.host.0, &image.areas)?;
             let sending = Instant::now();
             pages.send_copy(&copied, &image.areas)?;
-            lanes::await_in_place(&way, pid)?;
+            direct_link::await_in_place(&way, pid)?;
             rounds.sent(copied.bytes(), sending.elapsed().as_micros() as u64);
             return Ok(Ahead::copied(copied, image.areas, rounds.rest_bytes_max()));
         }
@@ -95,7 +95,7 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
         let before = pages.sent_bytes;
         pages.send(round.runs, round.areas, &memory, round.fresh, Some(&mut round.unreadable))?;
         // What is sent at the stop must not queue behind them.
-        lanes::await_in_place(&way, pid)?;
+        direct_link::await_in_place(&way, pid)?;
         os::fault::at("round there")?;
         Ok::<_, BodyError>(pages.sent_bytes - before)
     })?;
@@ -113,7 +113,7 @@ fn send_files(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Re
     send_message(&way, &ToRoom::LayOut { pid, stocked: false })?;
     let mut pages = Pages::new(room, pid, &way, Bulk::new(wish.pace));
     pages.send_copy(&copied, &image.areas)?;
-    lanes::await_in_place(&way, pid)?;
+    direct_link::await_in_place(&way, pid)?;
     Ok(Some(Ahead::of_files(copied, image.areas)))
 }
 
@@ -155,8 +155,8 @@ impl<'a> Pages<'a> {
         unreadable: Option<&mut Vec<body::Run>>,
     ) -> Result<(), BodyError> {
         if fresh {
-            for part in body::dense(memory.pid(), runs, areas)?.chunks(cargo::LATER_RUNS) {
-                self.way.link.send(Kind::Dense, 0, 0, &[&cargo::pages_head(self.pid, part)]).map_err(lost)?;
+            for part in body::dense(memory.pid(), runs, areas)?.chunks(page_frames::LATER_RUNS) {
+                self.way.link.send(Kind::Dense, 0, 0, &[&page_frames::pages_head(self.pid, part)]).map_err(lost)?;
             }
         }
         let this = std::cell::RefCell::new(self);
@@ -173,7 +173,7 @@ impl<'a> Pages<'a> {
         let mut wire_bytes = 0;
         let batch_bytes = || bulk.borrow().batch_bytes();
         body::each_of(runs, bytes, batch_bytes, |runs, bytes| {
-            let sent = bulk.borrow_mut().send(link, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes]);
+            let sent = bulk.borrow_mut().send(link, Kind::Pages, &[&page_frames::pages_head(pid, runs), bytes]);
             sent.map(|bytes| wire_bytes += bytes).map_err(lost)
         })?;
         self.sent_bytes += bytes.len() as u64;
@@ -191,7 +191,7 @@ impl<'a> Pages<'a> {
         self.keep(runs, bytes);
         let Some(divided) = self.stocked.divide(runs, bytes) else { return self.send_all(runs, bytes) };
         let there = divided.there.iter().map(|run| run.1).sum();
-        self.way.link.send(Kind::Stocked, 0, 0, &[&cargo::pages_head(self.pid, &divided.there)]).map_err(lost)?;
+        self.way.link.send(Kind::Stocked, 0, 0, &[&page_frames::pages_head(self.pid, &divided.there)]).map_err(lost)?;
         self.room.tell(&ToHome::Onward { pid: self.pid, said: Said::Stocked { bytes: there } });
         if divided.rest.is_empty() { Ok(()) } else { self.send_all(&divided.rest, &divided.bytes) }
     }
@@ -204,7 +204,7 @@ impl<'a> Pages<'a> {
     }
 
     fn send_all(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
-        let parts = [&cargo::pages_head(self.pid, runs), bytes];
+        let parts = [&page_frames::pages_head(self.pid, runs), bytes];
         self.send_frame(Kind::Pages, &parts, bytes.len() as u64)
     }
 
@@ -220,7 +220,7 @@ impl<'a> Pages<'a> {
 /// Sends an image: it is there before what is sent next.
 pub fn send_image(way: &Out, image: &Image) -> Result<(), BodyError> {
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-    let mut parts = cargo::parts(image.process.pid, &bytes);
+    let mut parts = page_frames::parts(image.process.pid, &bytes);
     parts.try_for_each(|(head, part)| way.link.send(Kind::Image, 0, 0, &[&head, part]).map_err(lost))
 }
 

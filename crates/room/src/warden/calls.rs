@@ -5,12 +5,12 @@ mod compare;
 mod filter;
 mod inspecting;
 mod ioctl;
+pub mod kept_fd_calls;
 mod limits;
 mod pidfd;
 mod prctl;
 mod schedule;
 mod socket;
-pub mod standing;
 pub mod sysv;
 
 use super::after::After;
@@ -112,10 +112,10 @@ impl Asked {
     fn special(self, special: Special) {
         match special {
             Special::Ioctl => ioctl::serve(self),
-            Special::Stat => standing::stat(self),
-            Special::Seek => standing::seek(self),
-            Special::Splice => standing::splice(self),
-            Special::Fcntl => standing::fcntl(self),
+            Special::Stat => kept_fd_calls::stat(self),
+            Special::Seek => kept_fd_calls::seek(self),
+            Special::Splice => kept_fd_calls::splice(self),
+            Special::Fcntl => kept_fd_calls::fcntl(self),
             Special::Signal => self.signal(),
             Special::SharedMapping => self.shared_mapping(),
             Special::Wait if self.nr as i64 == libc::SYS_waitid && self.args[0] == u64::from(libc::P_PIDFD) => {

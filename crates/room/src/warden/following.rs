@@ -1,7 +1,7 @@
 //! Bodies that run here, and whose pages follow. A thread of its own, which waits for nobody: whoever touches a page that is not here yet waits for it, and that may be the
-//! tracer, for which the thread of [`crate::warden::cargo`] waits.
+//! tracer, for which the thread of [`crate::warden::receiver`] waits.
 
-use super::cargo::Item;
+use super::receiver::Item;
 use super::shared::Shared;
 use super::tracer::Order;
 use body::{BodyError, Pager};
@@ -126,8 +126,8 @@ impl Followed {
     fn process(&self) -> Option<i32> {
         match self {
             Followed::Begins { pid, .. } | Followed::Complete { pid, .. } | Followed::Broken { pid, .. } => Some(*pid),
-            Followed::Pushed { body, .. } => wire::cargo::process(body),
-            Followed::Vacant { body, .. } => wire::cargo::process(body),
+            Followed::Pushed { body, .. } => wire::page_frames::process(body),
+            Followed::Vacant { body, .. } => wire::page_frames::process(body),
             Followed::Ended => None,
         }
     }
@@ -171,7 +171,7 @@ pub fn serve(room: &Shared) {
                 }
             }
             Followed::Pushed { body, source } => {
-                let Some((pages, zeros)) = wire::cargo::pushed(&body) else { return };
+                let Some((pages, zeros)) = wire::page_frames::pushed(&body) else { return };
                 if let Some(pager) = of(&pagers, pages.pid, &source) {
                     pager.put_zeros(&zeros);
                     pager.put(&pages.runs, pages.bytes);
@@ -179,7 +179,7 @@ pub fn serve(room: &Shared) {
                 source.tell(room, ToHome::Filled { pid: pages.pid }, &Wanted::Filled);
             }
             Followed::Vacant { body, source } => {
-                let Some((pid, runs)) = wire::cargo::later(&body) else { return };
+                let Some((pid, runs)) = wire::page_frames::later(&body) else { return };
                 if let Some(pager) = of(&pagers, pid, &source) {
                     pager.vacate(&runs);
                 }

@@ -262,8 +262,8 @@ fn next_number(room: &Shared) -> u64 {
 /// # Panics
 /// They were put elsewhere.
 pub fn page_frames(input: &[u8]) {
-    let _ = (wire::packed::read(input), wire::cargo::part(input), wire::cargo::process(input));
-    let _ = (wire::cargo::later(input), wire::cargo::advance(input));
+    let _ = (wire::packed::read(input), wire::page_frames::part(input), wire::page_frames::process(input));
+    let _ = (wire::page_frames::later(input), wire::page_frames::advance(input));
     let Ok(memory) = Memory::of(host().0) else { return };
     with_memory(|at| {
         let private = image::Area::anonymous(at, at + OWN as u64 / 2, 3);
@@ -271,18 +271,18 @@ pub fn page_frames(input: &[u8]) {
         let put = |runs: &[body::Run], bytes: &[u8]| {
             let _ = body::fuzz::put(&moved(runs, at), bytes, &[private], shared, &memory);
         };
-        if let Some(pages) = wire::cargo::pages(input) {
+        if let Some(pages) = wire::page_frames::pages(input) {
             put(&pages.runs, pages.bytes);
         }
-        if let Some((pages, zeros)) = wire::cargo::pushed(input) {
+        if let Some((pages, zeros)) = wire::page_frames::pushed(input) {
             put(&pages.runs, pages.bytes);
             let _ = body::lie_within(&zeros, &[private]);
         }
         // Such frames are seldom met by chance.
         let mut input = Unstructured::new(input);
         let _ = frame(&mut input).map(|(runs, bytes)| {
-            let body = [wire::cargo::pages_head(GUEST.pid, &runs), bytes].concat();
-            wire::cargo::pages(&body).into_iter().for_each(|pages| put(&pages.runs, pages.bytes));
+            let body = [wire::page_frames::pages_head(GUEST.pid, &runs), bytes].concat();
+            wire::page_frames::pages(&body).into_iter().for_each(|pages| put(&pages.runs, pages.bytes));
         });
     });
 }
@@ -296,7 +296,7 @@ fn moved(runs: &[body::Run], at: u64) -> Vec<body::Run> {
 }
 
 fn frame(input: &mut Unstructured<'_>) -> arbitrary::Result<(Vec<body::Run>, Vec<u8>)> {
-    const PIECE: u64 = wire::cargo::PIECE_BYTES as u64;
+    const PIECE: u64 = wire::page_frames::PIECE_BYTES as u64;
     let mut runs = Vec::new();
     for _ in 0..input.int_in_range(1..=4)? {
         let place = u64::from(input.arbitrary::<u8>()?) * PIECE;

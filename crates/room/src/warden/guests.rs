@@ -37,11 +37,11 @@ pub struct Guest {
     pub reads_signals: bool,
     /// Numbers under which it has stand-ins from the beginning, in the order in which they should look as at home.
     pub began_with: Vec<i32>,
-    /// Descriptors whose attributes it asks home for (`tracer/shown.rs`).
+    /// Descriptors whose attributes it asks home for (`tracer/fstat_filters.rs`).
     pub shown: HashSet<i32>,
     /// It asks home for those of all its descriptors.
     pub shows_all: bool,
-    /// Where it has a copy of the code of home's kernel (`strange.rs`).
+    /// Where it has a copy of the code of home's kernel (`foreign_vdso.rs`).
     pub vdso: Option<image::Vdso>,
     /// It had unmapped the kernel's pages at home: those that it has here are tern's.
     pub without_vdso: bool,

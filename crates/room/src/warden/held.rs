@@ -1,7 +1,7 @@
 //! Files of home's /dev/shm that guests have mapped, shared: home holds them for this room
 //! ([`homefs::server`]), as long as nobody there opens them.
 
-use super::possessions::{HomeFiles, without_end};
+use super::describe_guest::{HomeFiles, without_end};
 use super::shared::Shared;
 use os::areas::Area;
 use os::pidfd::PidFd;

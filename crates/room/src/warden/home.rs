@@ -2,12 +2,12 @@
 
 use super::advance;
 use super::after::{self, After};
-use super::cargo::Item;
+use super::direct_link;
+use super::due_before_return::Due;
 use super::following::{Followed, Source};
 use super::going_home;
 use super::held;
-use super::lanes;
-use super::owed::Due;
+use super::receiver::Item;
 use super::report;
 use super::shared::{Pending, Shared, Written};
 use super::standins::What;
@@ -109,7 +109,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
                 room.homeward.forget(pid);
                 room.windows.close(pid);
             }
-            onward::Order::Connect(lane) => lanes::connect(room, pid, lane),
+            onward::Order::Connect(lane) => direct_link::connect(room, pid, lane),
             onward::Order::Admit { ticket, from } => room.lanes.admit(pid, ticket, from),
         },
         ToRoom::Yield { inode } => held::give_up(room, inode),

@@ -2,7 +2,7 @@
 //! from no file: what that needs is laid out in its deputy before the deputy is stopped, too.
 
 use super::ahead::{Watch, await_uffd};
-use super::possessions;
+use super::describe_guest;
 use super::shared::Shared;
 use super::tracer::{pages_within, send_dense, send_image};
 use super::windows::Windows;
@@ -144,7 +144,7 @@ fn in_place(room: &Shared, pid: i32) -> Result<(), BodyError> {
 /// Areas that can be laid out beside what its deputy has: anonymous, private, not locked, without protection keys.
 fn areas(room: &Shared, pid: i32, host: HostTid, taken: &[(u64, u64)]) -> Result<Vec<Area>, BodyError> {
     let mut areas = os::areas::read_with_flags(host.0)?;
-    possessions::as_at_home(room, pid, &mut areas);
+    describe_guest::as_at_home(room, pid, &mut areas);
     areas.retain(|a| a.inode == 0 && !a.shared && !a.name.starts_with(b"/"));
     let no_file = |_: &os::areas::Area| Err("it shows a file".to_owned());
     let mut found = body::memory(host.0, &areas, &mut Files::default(), &mut Gathered::in_room(), no_file)?.areas;

@@ -1,7 +1,7 @@
 //! Who shares memory with whom in the room: they go home together, or not at all.
 
+use super::describe_guest::HomeFiles;
 use super::held;
-use super::possessions::HomeFiles;
 use super::shared::Shared;
 use body::BodyError;
 use os::areas::{Area, Shown};

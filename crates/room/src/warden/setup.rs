@@ -1,11 +1,11 @@
 //! From the command line to a room that serves, and to its end.
 
 use super::args::WardenArgs;
+use super::foreign_vdso::Strange;
 use super::notices::Listeners;
 use super::proc::{self, Proc};
 use super::shared::Shared;
 use super::standins::{self, Device};
-use super::strange::Strange;
 use super::tracer::{self, Orders, Parts};
 use super::uplink::Files;
 use super::wall::{self, Wall};
@@ -96,7 +96,7 @@ fn take_lanes(args: &WardenArgs, room: &Arc<Shared>, identity: identity::Identit
     let room = room.clone();
     std::thread::Builder::new()
         .name("lanes".into())
-        .spawn(move || super::lanes::serve(&room, &listener))
+        .spawn(move || super::direct_link::serve(&room, &listener))
         .map_err(|e| os::Error::new("starting a thread", e))?;
     Ok(path)
 }
@@ -255,7 +255,7 @@ fn serve(
     let room = shared.clone();
     thread("memory", Box::new(move || super::home::serve_memory(&room)))?;
     let room = shared.clone();
-    thread("cargo", Box::new(move || super::cargo::serve(&room)))?;
+    thread("cargo", Box::new(move || super::receiver::serve(&room)))?;
     let room = shared.clone();
     thread("following", Box::new(move || super::following::serve(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());

@@ -34,17 +34,17 @@ pub struct Shared {
     /// Open stand-ins in stock.
     pub spares: Spares,
     /// Descriptors that threads are still to take.
-    pub owed: super::owed::Owed,
+    pub owed: super::due_before_return::Owed,
     /// Ways to other rooms and from them.
-    pub lanes: super::lanes::Lanes,
+    pub lanes: super::direct_link::Lanes,
     /// What has gone home of bodies that run.
     pub homeward: super::homeward::Homeward,
     /// Processes on their way in.
-    pub cargo: super::cargo::Cargo,
+    pub cargo: super::receiver::Cargo,
     /// Pages of those who were here.
     pub leftovers: body::Leftovers,
     /// What home has of those who come.
-    pub stocked: super::stocked::AtHome,
+    pub stocked: super::peer_pages::AtHome,
     /// Processes that run here, and whose pages follow.
     pub following: super::following::Following,
     /// Pages on their way home.
@@ -74,7 +74,7 @@ pub struct Shared {
     /// So many of its processes the kernel has killed for want of memory, as far as was told.
     killed_for_memory: AtomicU64,
     /// Threads that install a filter.
-    pub filtering: super::tracer::shown::Filtering,
+    pub filtering: super::tracer::fstat_filters::Filtering,
     /// So far is home's monotonic clock ahead of this machine's, nanoseconds.
     pub home_ahead_ns: OnceLock<i64>,
     /// Home's wall clock, if this machine's is wrong.
@@ -82,7 +82,7 @@ pub struct Shared {
     /// Over programs that begin here.
     pub vigil: os::awake::Vigil,
     /// Home's code for its processes, if guests may not use this kernel's.
-    pub strange: OnceLock<super::strange::Strange>,
+    pub strange: OnceLock<super::foreign_vdso::Strange>,
 }
 
 /// What is to be done when the home has answered.
@@ -226,7 +226,7 @@ impl Shared {
     ) -> Shared {
         let next_call = AtomicU64::new(1);
         let memory = Memory::default();
-        let cargo = super::cargo::Cargo::default();
+        let cargo = super::receiver::Cargo::default();
         Shared {
             uplink,
             guests: Mutex::default(),
@@ -235,20 +235,20 @@ impl Shared {
             orders,
             memory,
             cargo,
-            lanes: super::lanes::Lanes::default(),
+            lanes: super::direct_link::Lanes::default(),
             homeward: super::homeward::Homeward::default(),
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             bodies: link::Bodies::default(),
             lenders: body::Lenders::default(),
             leftovers: body::Leftovers::of_machine(),
-            stocked: super::stocked::AtHome::default(),
+            stocked: super::peer_pages::AtHome::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
             unpassed: super::tracer::Unpassed::default(),
             devices: Devices::default(),
             device_numbers: super::device_numbers::DeviceNumbers::default(),
-            owed: super::owed::Owed::default(),
+            owed: super::due_before_return::Owed::default(),
             spares: Spares::default(),
             standins,
             locked: super::locked::Locked::default(),
@@ -257,7 +257,7 @@ impl Shared {
             proc,
             group: OnceLock::new(),
             killed_for_memory: AtomicU64::new(0),
-            filtering: super::tracer::shown::Filtering::default(),
+            filtering: super::tracer::fstat_filters::Filtering::default(),
             home_ahead_ns: OnceLock::new(),
             wall: OnceLock::new(),
             vigil: os::awake::Vigil::default(),

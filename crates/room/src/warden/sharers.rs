@@ -4,7 +4,7 @@
 mod pairs;
 mod watched;
 
-use super::possessions::{self, HomeFiles};
+use super::describe_guest::{self, HomeFiles};
 use super::shared::Shared;
 use body::BodyError;
 use image::File;
@@ -162,7 +162,7 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
         if sought.has(place.fd, all.iter().all(|p| p.pid == pid)) && is_homes {
             found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
-            let file = possessions::named((place.fd, info, &name), false);
+            let file = describe_guest::named((place.fd, info, &name), false);
             let named = file.map(|file| {
                 found.files.push(Held { places: all, flags: info.flags, what: What::Named(file, info.offset) });
             });

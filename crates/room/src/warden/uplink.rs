@@ -1,9 +1,9 @@
 //! Frames to and from home. Answers for files may overtake invalidations (they decide themselves which); all other messages wait for those that were
 //! sent before them, in a thread of their own, so that files go on meanwhile.
 
-use super::cargo::Item;
 use super::following::{Followed, Source};
 use super::guests::ToBeTraced;
+use super::receiver::Item;
 use super::relatives;
 use super::setup::obey;
 use super::shared::Shared;

@@ -1,5 +1,5 @@
 //! The wall clock, where this machine's is wrong. CLOCK_REALTIME has no namespace: guests see the kernel's. So in a room whose home's clock differs by more than
-//! [`BOUND_NS`], every reading of it is made a call (`strange.rs`), which the filter hands over and the warden answers; and a time until which a guest wants to wait is
+//! [`BOUND_NS`], every reading of it is made a call (`foreign_vdso.rs`), which the filter hands over and the warden answers; and a time until which a guest wants to wait is
 //! translated by the tracer (`tracer/deadlines.rs`). Home is asked for its clock all the time, and guests are led to what it says
 //! without ever going back (`wall/steering.rs`).
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use wire::cargo::WINDOW_BYTES;
+use wire::page_frames::WINDOW_BYTES;
 
 /// How long the home may take nothing.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);

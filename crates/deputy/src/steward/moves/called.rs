@@ -2,7 +2,7 @@
 
 use super::MoveError;
 use super::back::{self, Why};
-use super::talk::PACKET_BYTES;
+use super::steward_link::PACKET_BYTES;
 use crate::steward::shared::Shared;
 use crate::steward::{errand, history, manner};
 use body::BodyError;

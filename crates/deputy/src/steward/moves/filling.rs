@@ -11,7 +11,7 @@ use os::areas::Area;
 use os::pidfd::PidFd;
 use os::process::{DescriptorLimits, MoreDescriptors};
 use os::ptrace::Stopped;
-use os::told;
+use os::signal_descriptor;
 use os::userfault::Userfault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -74,11 +74,11 @@ fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
 }
 
 /// What a signal carries that came to the deputy, whose descriptors have numbers of their own.
-fn understood(image: &Image, info: told::Info) -> told::Info {
-    let Some(at_home) = told::descriptor(&info) else { return info };
+fn understood(image: &Image, info: signal_descriptor::Info) -> signal_descriptor::Info {
+    let Some(at_home) = signal_descriptor::descriptor(&info) else { return info };
     let all = image.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(home) if home == at_home));
     let own = all.map(|d| d.fd).min_by_key(|fd| (*fd != at_home, *fd));
-    own.map_or(info, |fd| told::with_descriptor(info, fd))
+    own.map_or(info, |fd| signal_descriptor::with_descriptor(info, fd))
 }
 
 impl Filling {

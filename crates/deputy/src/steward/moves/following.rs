@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use strategy::{Pace, Ranges};
 use wire::message::Call;
-use wire::{Kind, ToRoom, cargo};
+use wire::{Kind, ToRoom, page_frames};
 
 /// Pages of a process that went out, on their way to its body.
 pub struct Following {
@@ -64,8 +64,8 @@ impl Move {
         let (room, pid, areas) = (self.room.clone(), self.pid, areas.to_vec());
         let memory = Memory::of(pid)?;
         let lender = room.lenders.begin(pid, later, self.bulk.borrow().pace());
-        for part in runs.chunks(cargo::LATER_RUNS) {
-            self.frame(Kind::Later, &[&cargo::pages_head(pid, part)])?;
+        for part in runs.chunks(page_frames::LATER_RUNS) {
+            self.frame(Kind::Later, &[&page_frames::pages_head(pid, part)])?;
         }
         let lends = lender.clone();
         let (own, gauge) = (Own::of(pid)?, self.gauge.clone());
@@ -81,10 +81,10 @@ impl Move {
                     if room.leftovers.wants(bulk.is_slow()) {
                         room.leftovers.note(pid, batch.runs, batch.bytes);
                     }
-                    let parts = [&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
+                    let parts = [&page_frames::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
                     send_pages(&room, &gauge, &mut bulk, Kind::Pushed, &parts)
                 }
-                Lent::Vacant(runs) => frame(Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
+                Lent::Vacant(runs) => frame(Kind::Vacant, &[&page_frames::pages_head(pid, runs)]),
             })
         };
         let thread = std::thread::Builder::new().name("lender".into()).spawn(lend);
@@ -155,7 +155,7 @@ impl Move {
         self.room.pagers().remove(&self.pid);
         let (bytes, faults) = pager.progress();
         self.course.borrow_mut().count(bytes);
-        self.course.borrow_mut().follow(bytes, faults * cargo::PAGE_BYTES as u64);
+        self.course.borrow_mut().follow(bytes, faults * page_frames::PAGE_BYTES as u64);
         self.done("follow");
         if let Err(why) = outcome {
             self.kill_for(&why)?;

@@ -3,7 +3,7 @@
 use super::{Move, MoveError};
 use body::Run;
 use wire::ToRoom;
-use wire::cargo::STOCKED_PAGES;
+use wire::page_frames::STOCKED_PAGES;
 
 impl Move {
     /// Tells the room what there is.

@@ -20,11 +20,11 @@ use image::{Area, Image};
 use link::Bulk;
 use os::awake::Awake;
 use os::inject::Memory;
+use os::landlock_probe::{self, LandlockProbe};
 use os::pages::Own;
 use os::pidfd::PidFd;
 use os::process_identity::ProcessIdentity;
 use os::superuser;
-use os::witness::{self, Witness};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use std::sync::mpsc;
 use strategy::protocol::{Side, Told};
 use strategy::{Ranges, Rounds, Way};
 use wire::message::{Place, Program, StandinId};
-use wire::{Kind, ToRoom, cargo};
+use wire::{Kind, ToRoom, page_frames};
 
 /// How often a process is prepared that forks or closes files at the wrong moment.
 pub(super) const TRIES_MAX: usize = 5;
@@ -90,7 +90,7 @@ pub(super) fn must_be_away(room: &Shared, pid: i32) -> Result<(), MoveError> {
 impl Move {
     fn go_out(&self, pidfd: &PidFd, wish: Wish, carefully: bool) -> Result<Leg, MoveError> {
         let witness =
-            witness::is_needed().then(|| self.room.heir.witness(&os::process::status(self.pid)?)).transpose()?;
+            landlock_probe::is_needed().then(|| self.room.heir.witness(&os::process::status(self.pid)?)).transpose()?;
         let mut prepared = self.prepare(None)?;
         self.done("prepare");
         let ahead = match self.ahead_if_wished(pidfd, &prepared, wish) {
@@ -212,7 +212,7 @@ impl Move {
         pidfd: &PidFd,
         mut prepared: Prepared,
         mut headstart: Headstart,
-        (follow_bytes, carefully, witness): (u64, bool, Option<&Witness>),
+        (follow_bytes, carefully, witness): (u64, bool, Option<&LandlockProbe>),
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
@@ -331,7 +331,7 @@ impl Move {
     /// The image for the last message; empty if it is too large for that, and was sent before.
     fn image_at_once(&self, image: &Image) -> Result<Vec<u8>, BodyError> {
         let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-        if bytes.len() <= cargo::IMAGE_AT_ONCE_BYTES {
+        if bytes.len() <= page_frames::IMAGE_AT_ONCE_BYTES {
             return Ok(bytes);
         }
         self.send_image(image).map(|()| Vec::new())
@@ -356,7 +356,7 @@ impl Move {
     /// Sends an image: it is there before what is told next.
     pub(super) fn send_image(&self, image: &Image) -> Result<(), BodyError> {
         let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-        cargo::parts(self.pid, &bytes).try_for_each(|(head, part)| self.frame(Kind::Image, &[&head, part]))
+        page_frames::parts(self.pid, &bytes).try_for_each(|(head, part)| self.frame(Kind::Image, &[&head, part]))
     }
 
     pub(super) fn send_batches(
@@ -374,8 +374,8 @@ impl Move {
         if fresh {
             let dense = body::dense(self.pid, runs, areas)?;
             dense
-                .chunks(cargo::LATER_RUNS)
-                .try_for_each(|part| self.frame(Kind::Dense, &[&cargo::pages_head(self.pid, part)]))?;
+                .chunks(page_frames::LATER_RUNS)
+                .try_for_each(|part| self.frame(Kind::Dense, &[&page_frames::pages_head(self.pid, part)]))?;
         }
         let sent = body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, send);
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
@@ -388,7 +388,7 @@ impl Move {
             self.room.leftovers.note(self.pid, runs, pages);
         }
         let Some(divided) = self.stocked.borrow().divide(runs, pages) else { return self.send_all(runs, pages) };
-        self.frame(Kind::Stocked, &[&cargo::pages_head(self.pid, &divided.there)])?;
+        self.frame(Kind::Stocked, &[&page_frames::pages_head(self.pid, &divided.there)])?;
         self.count_stocked(divided.there.iter().map(|run| run.1).sum());
         if divided.rest.is_empty() { Ok(()) } else { self.send_all(&divided.rest, &divided.bytes) }
     }
@@ -396,7 +396,7 @@ impl Move {
     fn send_all(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
         self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
         self.count(pages.len() as u64);
-        let parts = [&cargo::pages_head(self.pid, runs), pages];
+        let parts = [&page_frames::pages_head(self.pid, runs), pages];
         send_pages(&self.room, &self.gauge, &mut self.bulk.borrow_mut(), Kind::Pages, &parts)
     }
 

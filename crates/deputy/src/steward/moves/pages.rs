@@ -15,14 +15,14 @@ pub struct Pages {
 impl Pages {
     /// Of this body of a frame, and whose they are; if it is one.
     pub fn of(body: Body) -> Option<(i32, Pages)> {
-        let pages = wire::cargo::pages(&body)?;
+        let pages = wire::page_frames::pages(&body)?;
         let (pid, at, runs) = (pages.pid, body.len() - pages.bytes.len(), pages.runs);
         Some((pid, Pages { runs, body, at }))
     }
 
     /// The same of pages that come in advance, and for which order.
     pub fn advance(body: Body) -> Option<(i32, u32, Pages)> {
-        let (number, pages) = wire::cargo::advance(&body)?;
+        let (number, pages) = wire::page_frames::advance(&body)?;
         let (pid, at, runs) = (pages.pid, body.len() - pages.bytes.len(), pages.runs);
         Some((pid, number, Pages { runs, body, at }))
     }
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn as_they_came() {
-        let body = [&wire::cargo::pages_head(7, &[(0x3000, 4096)])[..], &[5; 4096]].concat().into();
+        let body = [&wire::page_frames::pages_head(7, &[(0x3000, 4096)])[..], &[5; 4096]].concat().into();
         let (pid, pages) = Pages::of(body).unwrap();
         assert_eq!((pid, &pages.runs[..], pages.bytes()), (7, &[(0x3000, 4096)][..], &[5; 4096][..]));
         assert!(Pages::of(vec![7; 9].into()).is_none());

@@ -1,6 +1,6 @@
 //! A process comes to this room from another one of this home: the steward of that one drives ([`super::pass`]), and gives the deputy when the body stands here.
 
-use super::talk::{Given, Handover, Talk, Word};
+use super::steward_link::{Given, Handover, Talk, Word};
 use super::{Heard, Move, MoveError};
 use crate::steward::deputies::{Deputy, Job, Phase, Purpose};
 use crate::steward::proof::DeputyProof;

@@ -4,8 +4,8 @@
 use super::{Asked, filter};
 use crate::guest_memory;
 use crate::warden::after::{self, After, Made};
+use crate::warden::describe_guest::without_end;
 use crate::warden::message::{self, Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
-use crate::warden::possessions::without_end;
 use crate::warden::tracer::Order;
 use os::ptrace::HostTid;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Control messages (cmsg(3)): descriptors that are passed get the other side's numbers; all else is the same on both.
 
 use super::super::after::adopt;
+use super::super::due_before_return::{Descriptor, Due};
 use super::super::guests::Waiting;
-use super::super::owed::{Descriptor, Due};
 use super::super::shared::Shared;
 use super::received::adopt_file;
 use super::{CONTROL_BYTES_MAX, Incoming, Piece, half, word};
@@ -80,7 +80,7 @@ pub fn opened_here(room: &Shared, host: HostTid, control: Piece) -> BTreeSet<i32
     all.map(|at| half(&data, at) as i32).filter(|fd| room.standin_of(host, *fd).is_none()).collect()
 }
 
-/// Gives a guest the descriptors that came with a message; those that it cannot be given, because it was interrupted, it takes when it stands still (`tracer/owed.rs`). `true`: not
+/// Gives a guest the descriptors that came with a message; those that it cannot be given, because it was interrupted, it takes when it stands still (`tracer/fd_delivery.rs`). `true`: not
 /// all could be given.
 pub fn receive(
     room: &Shared,

@@ -1,12 +1,12 @@
 //! Bodies that come from elsewhere: the porter makes an empty process under the right number, which stops in a trap; then its memory is laid out, the pages are
-//! written by another thread ([`crate::warden::cargo`]), and its state is set. It runs when home says so: until then the original may still go on.
+//! written by another thread ([`crate::warden::receiver`]), and its state is set. It runs when home says so: until then the original may still go on.
 
 use super::{Tracer, rights};
 use crate::porter::{MARK_EMPTY, filter};
 use crate::warden::cpu_times::Before;
+use crate::warden::foreign_vdso;
 use crate::warden::guests::Who;
 use crate::warden::shared::Shared;
-use crate::warden::strange;
 use body::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
@@ -358,7 +358,7 @@ fn lay_out(
     }
     let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
     let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
-    body::map_memory(host.0, inside, &strange::laid_out(image, free), given, (&[], ahead))?;
+    body::map_memory(host.0, inside, &foreign_vdso::laid_out(image, free), given, (&[], ahead))?;
     if let (Some(strange), Some(home)) = (strange, home) {
         strange.write(inside.memory(), home)?;
         room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));
@@ -490,7 +490,7 @@ fn instructions(filter: &[systable::filter::Insn]) -> Vec<u8> {
 fn filters(batch: &mut Batch, shown: &[Vec<u8>], wall: bool) -> usize {
     for program in shown {
         let at = batch.put(program);
-        let head = batch.put(&super::shown::head(program, at));
+        let head = batch.put(&super::fstat_filters::head(program, at));
         let (nr, args) = os::seccomp::install_more_call(head);
         batch.must("showing descriptors", nr, args);
     }

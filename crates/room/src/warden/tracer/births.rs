@@ -8,8 +8,8 @@
 
 use super::Tracer;
 use super::family::{self, Shape, Unable};
+use super::fstat_filters::Which;
 use super::porters::Then;
-use super::shown::Which;
 use crate::guest_memory;
 use crate::porter::Command;
 use crate::warden::after::After;
@@ -93,7 +93,7 @@ impl Tracer {
         if let Some(number) = systable::filter::duplicate(registers.orig_rax as u32, &args) {
             return self.duplicate(stopped, number);
         }
-        if super::shown::is_about_descriptor(registers.orig_rax) {
+        if super::fstat_filters::is_about_descriptor(registers.orig_rax) {
             return self.mark_descriptor(stopped);
         }
         if systable::filter::tells_devices(registers.orig_rax as u32) {

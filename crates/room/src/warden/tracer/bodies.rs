@@ -237,7 +237,7 @@ impl Tracer {
         os::contain::on_account_of(who.pid);
         os::fault::past("exec there");
         if self.room.strange.get().is_some() {
-            super::super::strange::hide(&stopped)?;
+            super::super::foreign_vdso::hide(&stopped)?;
         }
         let forget = |guest: &mut Guest| (guest.vdso, guest.without_vdso) = (None, false);
         self.room.guests().get_mut(who.pid).into_iter().for_each(forget);

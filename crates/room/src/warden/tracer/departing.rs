@@ -4,20 +4,20 @@
 use super::Tracer;
 use super::births;
 use super::bodies::Phase;
+use super::memory_group::Together;
 use super::onward::Onward;
 use super::passing::Passing;
 use super::sending::{lend, send};
 use super::sharing::Asked;
-use super::together::Together;
 use super::written_back::write_back;
-use crate::warden::calls::standing;
+use crate::warden::calls::kept_fd_calls;
 use crate::warden::cpu_times;
+use crate::warden::describe_guest::{self, Described, Leaving, Looked};
+use crate::warden::foreign_vdso;
 use crate::warden::guests::ToBeTraced;
-use crate::warden::possessions::{self, Described, Leaving, Looked};
 use crate::warden::relatives;
 use crate::warden::shared::{Interrupted, Shared};
 use crate::warden::sharers::{Sought, refusal};
-use crate::warden::strange;
 use body::{BodyError, Collected, Headstart, Known, Lender, Slept};
 use image::Image;
 use link::Bulk;
@@ -168,7 +168,7 @@ impl Tracer {
         if let Err(e) = os::fault::at("recall there") {
             return self.cannot_leave(pid, refusal(&e.into()));
         }
-        let looked = host.and_then(possessions::look);
+        let looked = host.and_then(describe_guest::look);
         let own_bytes = host.and_then(|host| os::process::anonymous_bytes(host.0).ok());
         let onward = match onward {
             true => match outline.zip(self.room.lanes.out(pid)) {
@@ -531,7 +531,7 @@ fn take_apart(
 ) -> Result<(Image, Vec<Shown>, Collected), Failed> {
     let leaving = Leaving { family: &going.relatives, goes_home: going.onward.is_none() };
     let described = write_back(host, &mut threads, &going.slept)
-        .and_then(|()| possessions::describe(room, pid, host, going.looked.as_ref(), leaving));
+        .and_then(|()| describe_guest::describe(room, pid, host, going.looked.as_ref(), leaving));
     let described = match described {
         Ok(described) => described,
         Err(e) => return Err((e, threads)),
@@ -539,7 +539,7 @@ fn take_apart(
     let Described { image, memories, mut areas, status } = described;
     for descriptor in image.descriptors.iter().filter(|d| matches!(d.opened, image::Opened::Home(_))) {
         if let Some(standin) = room.standin_of(host, descriptor.fd) {
-            standing::align(room, host, descriptor.fd, standin);
+            kept_fd_calls::align(room, host, descriptor.fd, standin);
         }
     }
     let can_leave = || {
@@ -564,7 +564,7 @@ fn take_apart(
     }
     let copy = room.guests().get(pid).and_then(|guest| guest.vdso);
     if let (Some(copy), Some(strange)) = (copy, room.strange.get()) {
-        strange::as_at_home(&mut areas, room.guests().get(pid));
+        foreign_vdso::as_at_home(&mut areas, room.guests().get(pid));
         if let Err(e) = strange.leave(&mut threads, host, copy) {
             return Err((e, threads));
         }
@@ -580,7 +580,7 @@ fn take_apart(
     let mut collected = body::collect(host.0, threads, known, at_home, || ahead.begin(&image.areas))?;
     let mut image = image;
     if going.onward.is_some() {
-        possessions::add_executable(&mut image, host);
+        describe_guest::add_executable(&mut image, host);
     }
     let named = std::mem::replace(&mut image.process, collected.process.clone());
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);

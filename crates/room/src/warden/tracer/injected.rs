@@ -1,10 +1,10 @@
 //! What a process must do itself: a stopped thread is made to, then it goes on as if nothing had been.
 //!
 //! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them what came from the kernel or from kill(2) at home. The filter for
-//! descriptors that are to look as at home ([`super::shown`]). And the descriptor by which its writes are watched ([`crate::warden::ahead`]).
+//! descriptors that are to look as at home ([`super::fstat_filters`]). And the descriptor by which its writes are watched ([`crate::warden::ahead`]).
 
 use super::Tracer;
-use super::shown::{Which, show};
+use super::fstat_filters::{Which, show};
 use crate::warden::shared::Shared;
 use body::rewind;
 use os::inject::{Inside, Memory, gate};

@@ -3,7 +3,7 @@
 use super::Tracer;
 use super::departing::State;
 use super::injected::with_inside;
-use crate::warden::possessions::HomeFiles;
+use crate::warden::describe_guest::HomeFiles;
 use body::BodyError;
 use os::ptrace::HostTid;
 use wire::message::LockedFile;

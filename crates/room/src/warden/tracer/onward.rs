@@ -1,12 +1,12 @@
 //! Bodies that leave for another room of their home, and go there straight from this node. Home drives it; here the body says what it holds, so that an empty one is made there
-//! while it runs, and is sent when it stands still, by the way that was made meanwhile ([`crate::warden::lanes`]).
+//! while it runs, and is sent when it stands still, by the way that was made meanwhile ([`crate::warden::direct_link`]).
 
 use super::Tracer;
 use super::departing::NO_THREAD;
 use crate::warden::ahead::{self, Begun, Pages, Watch, send_image, send_message};
+use crate::warden::describe_guest;
+use crate::warden::direct_link::{self, Out};
 use crate::warden::homeward;
-use crate::warden::lanes::{self, Out};
-use crate::warden::possessions;
 use crate::warden::sharers::refusal;
 use body::{BodyError, Headstart, Left, Lender, Lent};
 use image::Image;
@@ -18,7 +18,7 @@ use os::warm::Standby;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use wire::message::onward::{OUTLINE_BYTES_MAX, Outline, Said};
-use wire::{Kind, ToHome, ToRoom, cargo};
+use wire::{Kind, ToHome, ToRoom, page_frames};
 
 /// Where a body goes that leaves for another room.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Tracer {
         os::fault::at("outline there")?;
         let host = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid));
         let host = host.ok_or_else(|| BodyError::Stays("it does not run there".into()))?;
-        let image = possessions::outline(&self.room, pid, host)?;
+        let image = describe_guest::outline(&self.room, pid, host)?;
         let (ignored, child_flags) = {
             let guests = self.room.guests();
             guests.get(pid).map(|guest| (guest.ignored, guest.child_flags)).unwrap_or_default()
@@ -98,7 +98,7 @@ impl Tracer {
         (onward, follow_bytes, bulk): (Onward, u64, Bulk),
         sender: Option<Standby>,
     ) {
-        if !possessions::is_served(&image, &onward.outline) {
+        if !describe_guest::is_served(&image, &onward.outline) {
             self.room.tell(&ToHome::Onward { pid, said: Said::Changed });
             self.cannot_leave(pid, "it holds something else now");
             return self.stay(pid);
@@ -154,11 +154,11 @@ fn send(
     let lender = if later.is_empty() { None } else { Some(later) };
     let lender = lender.map(|later| {
         let runs: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
-        for part in runs.chunks(cargo::LATER_RUNS) {
-            way.link.send(Kind::Later, 0, 0, &[&cargo::pages_head(pid, part)]).map_err(ahead::lost)?;
+        for part in runs.chunks(page_frames::LATER_RUNS) {
+            way.link.send(Kind::Later, 0, 0, &[&page_frames::pages_head(pid, part)]).map_err(ahead::lost)?;
         }
         let lender = room.lenders.begin(pid, later, pace);
-        lanes::listen(way, &lender)?;
+        direct_link::listen(way, &lender)?;
         room.tell(&ToHome::Onward { pid, said: Said::Lends { loan: lender.loan() } });
         Ok::<_, BodyError>(lender)
     });
@@ -167,7 +167,7 @@ fn send(
     let mut at_once = Vec::new();
     if fits {
         at_once = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
-        if at_once.len() > cargo::IMAGE_AT_ONCE_BYTES {
+        if at_once.len() > page_frames::IMAGE_AT_ONCE_BYTES {
             send_image(way, image)?;
             at_once.clear();
         }
@@ -188,11 +188,11 @@ fn lend(host: HostTid, image: &Image, lender: &Lender, pages: &mut Pages<'_>) {
             Lent::Pages(batch) => {
                 os::fault::at("lend there")?;
                 pages.keep(batch.runs, batch.bytes);
-                let parts = [&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
+                let parts = [&page_frames::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
                 pages.send_frame(Kind::Pushed, &parts, batch.bytes.len() as u64)
             }
             Lent::Vacant(runs) => {
-                way.link.send(Kind::Vacant, 0, 0, &[&cargo::pages_head(pid, runs)]).map_err(ahead::lost)
+                way.link.send(Kind::Vacant, 0, 0, &[&page_frames::pages_head(pid, runs)]).map_err(ahead::lost)
             }
         })
     });

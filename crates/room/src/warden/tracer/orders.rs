@@ -5,7 +5,7 @@
 //! has no reason to send much: a home that does loses its room ([`Orders::is_flooded`]).
 
 use super::ends::News;
-use super::shown::Which;
+use super::fstat_filters::Which;
 use crate::warden::standins::Asked;
 use body::Window;
 use image::Image;

@@ -8,7 +8,7 @@ use super::Tracer;
 use super::injected::with_inside;
 use crate::ids;
 use crate::porter::KEPT_CAPABILITIES;
-use crate::warden::owed::Due;
+use crate::warden::due_before_return::Due;
 use os::inject::Inside;
 use os::namespace::CapabilitySets;
 use os::process::Status;

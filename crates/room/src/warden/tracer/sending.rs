@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 use wire::message::onward::Said;
-use wire::{Kind, ToHome, cargo};
+use wire::{Kind, ToHome, page_frames};
 
 /// A frame to home.
 fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
@@ -21,7 +21,7 @@ fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
 
 /// Sends an image home: it is there before what is sent next.
 pub fn send_image(room: &Shared, pid: i32, bytes: &[u8]) -> Result<(), BodyError> {
-    cargo::parts(pid, bytes).try_for_each(|(head, part)| frame(room, Kind::Image, &[&head, part]))
+    page_frames::parts(pid, bytes).try_for_each(|(head, part)| frame(room, Kind::Image, &[&head, part]))
 }
 
 /// Sends pages home, but for those that it has, when it has taken enough of those before.
@@ -37,7 +37,7 @@ pub fn pages_within(
     let (runs, bytes) = match &divided {
         Some(divided) => {
             may_be_sent(room, pid, 0)?;
-            frame(room, Kind::Stocked, &[&cargo::pages_head(pid, &divided.there)])?;
+            frame(room, Kind::Stocked, &[&page_frames::pages_head(pid, &divided.there)])?;
             (&divided.rest[..], &divided.bytes[..])
         }
         None => (runs, bytes),
@@ -46,7 +46,7 @@ pub fn pages_within(
         return Ok(());
     }
     may_be_sent(room, pid, bytes.len() as u64)?;
-    pages(room, bulk, Kind::Pages, &[&cargo::pages_head(pid, runs), bytes])
+    pages(room, bulk, Kind::Pages, &[&page_frames::pages_head(pid, runs), bytes])
 }
 
 /// What goes over a slow link may come back over one.
@@ -73,7 +73,9 @@ fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Re
 /// Tells home which of these runs, that go for the first time, are full.
 pub fn send_dense(room: &Shared, pid: i32, host: HostTid, runs: &[body::Run], areas: &[Area]) -> Result<(), BodyError> {
     let dense = body::dense(host.0, runs, areas)?;
-    dense.chunks(cargo::LATER_RUNS).try_for_each(|part| frame(room, Kind::Dense, &[&cargo::pages_head(pid, part)]))
+    dense
+        .chunks(page_frames::LATER_RUNS)
+        .try_for_each(|part| frame(room, Kind::Dense, &[&page_frames::pages_head(pid, part)]))
 }
 
 /// Sends image and pages home; who sends what follows later, if anything does.
@@ -114,8 +116,8 @@ pub(super) fn send(
     }
     let absent: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
     let lender = room.lenders.begin(pid, later, bulk.borrow().pace());
-    for part in absent.chunks(cargo::LATER_RUNS) {
-        frame(room, Kind::Later, &[&cargo::pages_head(pid, part)])?;
+    for part in absent.chunks(page_frames::LATER_RUNS) {
+        frame(room, Kind::Later, &[&page_frames::pages_head(pid, part)])?;
     }
     Ok(Some(lender))
 }
@@ -126,9 +128,9 @@ pub(super) fn lend(room: &Shared, pid: i32, host: HostTid, image: &Image, lender
         lender.run(&memory, &Own::of(host.0)?, &image.areas, |lent| match lent {
             Lent::Pages(batch) => {
                 keep(room, pid, bulk, batch.runs, batch.bytes);
-                pages(room, bulk, Kind::Pushed, &[&cargo::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
+                pages(room, bulk, Kind::Pushed, &[&page_frames::pushed_head(pid, batch.runs, batch.zeros), batch.bytes])
             }
-            Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&cargo::pages_head(pid, runs)]),
+            Lent::Vacant(runs) => frame(room, Kind::Vacant, &[&page_frames::pages_head(pid, runs)]),
         })
     });
     room.lenders.end(pid);

@@ -3,8 +3,8 @@
 
 use super::Tracer;
 use super::departing::{Going, STOPPED, State};
+use super::fstat_filters::show;
 use super::injected::with_inside;
-use super::shown::show;
 use crate::warden::relatives;
 use crate::warden::sharers::{self, Commons, Held, Watch, What, refusal};
 use crate::warden::spares::Spare;

@@ -10,9 +10,9 @@ mod words;
 pub use keep::keep;
 pub use words::say;
 
+use os::landlock_probe::LandlockProbe;
 use os::pidfd::PidFd;
 use os::process::Status;
-use os::witness::Witness;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -103,13 +103,13 @@ impl Heir {
     }
 
     /// Has it make a witness for the process that is who `status` says.
-    pub fn witness(&self, status: &Status) -> os::Result<Witness> {
+    pub fn witness(&self, status: &Status) -> os::Result<LandlockProbe> {
         let packet = [status.uid[0].to_le_bytes(), status.gid[0].to_le_bytes(), WITNESS].concat();
         let mut answer = [0; 4];
         let (_, descriptors) = self.ask(&packet, &mut answer)?;
         let answer = i32::from_le_bytes(answer);
         match descriptors.into_iter().next() {
-            Some(pidfd) => Ok(Witness::from_parts(answer, pidfd)),
+            Some(pidfd) => Ok(LandlockProbe::from_parts(answer, pidfd)),
             None => Err(os::Error::new("making a witness", std::io::Error::from_raw_os_error(answer))),
         }
     }
@@ -210,8 +210,8 @@ fn wait(steward: &OwnedFd, host: &str) -> ! {
         let mut packet = [[0; 4]; 3];
         match os::socket::receive(steward.as_fd(), packet.as_flattened_mut(), 0) {
             Ok((1.., _)) if packet[2] == WITNESS => {
-                let made = Witness::of_user(u32::from_le_bytes(packet[0]), u32::from_le_bytes(packet[1]));
-                let (answer, pidfd) = made.map_or_else(|e| (e.errno(), None), Witness::into_parts);
+                let made = LandlockProbe::of_user(u32::from_le_bytes(packet[0]), u32::from_le_bytes(packet[1]));
+                let (answer, pidfd) = made.map_or_else(|e| (e.errno(), None), LandlockProbe::into_parts);
                 let descriptors: Vec<_> = pidfd.iter().map(PidFd::as_fd).collect();
                 let _ = os::socket::send(steward.as_fd(), &[IoSlice::new(&answer.to_le_bytes())], &descriptors, 0);
             }

@@ -1,10 +1,10 @@
 //! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
 
+use super::foreign_vdso;
 use super::held;
 use super::proc::known_as;
 use super::shared::Shared;
 use super::standins;
-use super::strange;
 use body::{BodyError, Files, Gathered, OpenFiles};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
@@ -118,7 +118,7 @@ fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<(Vec<Area>, Vec<A
 /// Areas as they would be at home.
 pub fn as_at_home(room: &Shared, pid: i32, areas: &mut Vec<Area>) {
     if room.strange.get().is_some() {
-        strange::as_at_home(areas, room.guests().get(pid));
+        foreign_vdso::as_at_home(areas, room.guests().get(pid));
     }
     // No guest has a userfaultfd: whose writes are watched, we watch.
     areas.iter_mut().for_each(|area| area.flags.retain(|flag| flag != b"uw"));

@@ -8,19 +8,19 @@ const PAGE: usize = 4096;
 
 /// Pages that may be taken. They are only written: what is read might be taken meanwhile.
 #[derive(Debug)]
-pub struct Ceded {
+pub struct ReclaimableMemory {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone, and no thread-local state is involved.
-unsafe impl Send for Ceded {}
+unsafe impl Send for ReclaimableMemory {}
 // SAFETY: shared, it can neither be read nor written.
-unsafe impl Sync for Ceded {}
+unsafe impl Sync for ReclaimableMemory {}
 
-impl Ceded {
+impl ReclaimableMemory {
     /// So many pages, of zeros.
-    pub fn new(pages: usize) -> Result<Ceded> {
+    pub fn new(pages: usize) -> Result<ReclaimableMemory> {
         let bytes = pages.max(1) * PAGE;
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address that the kernel chooses.
@@ -28,7 +28,7 @@ impl Ceded {
         let start = start.map_err(|e| Error::new("mapping memory", e))?;
         let start =
             NonNull::new(start.cast()).ok_or_else(|| Error::new("mapping memory", std::io::ErrorKind::OutOfMemory))?;
-        Ok(Ceded { start, bytes })
+        Ok(ReclaimableMemory { start, bytes })
     }
 
     /// How many.
@@ -67,7 +67,7 @@ impl Ceded {
     }
 }
 
-impl Drop for Ceded {
+impl Drop for ReclaimableMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nobody has a reference to it.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
@@ -76,7 +76,7 @@ impl Drop for Ceded {
 
 /// Pages that stay.
 #[derive(Debug)]
-pub struct Claimed(Ceded);
+pub struct Claimed(ReclaimableMemory);
 
 impl Claimed {
     /// The page of this number.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_is_there() {
-        let mut ceded = Ceded::new(3).unwrap();
+        let mut ceded = ReclaimableMemory::new(3).unwrap();
         assert!(ceded.put(0, &[1; PAGE]) && ceded.put(2, &[3; PAGE]));
         assert!(!ceded.put(3, &[1; PAGE]) && !ceded.put(0, &[1; 7]));
         ceded.cede();
@@ -109,7 +109,7 @@ mod tests {
     /// The kernel is made to take it (MADV_PAGEOUT reclaims at once what it may).
     #[test]
     fn what_is_taken_is_zero() {
-        let mut ceded = Ceded::new(16).unwrap();
+        let mut ceded = ReclaimableMemory::new(16).unwrap();
         (0..16).for_each(|number| assert!(ceded.put(number, &[7; PAGE])));
         ceded.cede();
         // SAFETY: as in `cede`.

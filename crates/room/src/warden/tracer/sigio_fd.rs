@@ -2,19 +2,21 @@
 
 use super::Tracer;
 use os::ptrace::HostTid;
-use os::told;
+use os::signal_descriptor;
 
 impl Tracer {
     /// What a signal from home carries, as its process understands it: with the lowest of its descriptors that stands for home's.
-    pub fn understood(&self, pid: i32, info: told::Info) -> told::Info {
-        let (Some(at_home), Some(host)) = (told::descriptor(&info), self.room.guests().host(pid)) else { return info };
+    pub fn understood(&self, pid: i32, info: signal_descriptor::Info) -> signal_descriptor::Info {
+        let (Some(at_home), Some(host)) = (signal_descriptor::descriptor(&info), self.room.guests().host(pid)) else {
+            return info;
+        };
         let is_it = |fd: &i32| self.stands_for(pid, host, *fd) == Some(at_home);
         // Most have the same number.
         let own = Some(at_home).filter(is_it).or_else(|| {
             let all = os::process::descriptors(host.0).unwrap_or_default();
             all.into_iter().find(is_it)
         });
-        own.map_or(info, |fd| told::with_descriptor(info, fd))
+        own.map_or(info, |fd| signal_descriptor::with_descriptor(info, fd))
     }
 
     fn stands_for(&self, pid: i32, host: HostTid, fd: i32) -> Option<i32> {

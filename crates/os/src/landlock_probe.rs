@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// A process that may be looked into by every process of its user's, if nothing restricts that.
 #[derive(Debug)]
-pub struct Witness {
+pub struct LandlockProbe {
     pid: i32,
     /// `None`: another process has it.
     pidfd: Option<PidFd>,
@@ -28,14 +28,14 @@ pub fn is_needed() -> bool {
     version > 0
 }
 
-impl Witness {
+impl LandlockProbe {
     /// One for a process that is who `status` says, and for others of this user.
-    pub fn of(status: &Status) -> Result<Witness> {
-        Witness::of_user(status.uid[0], status.gid[0])
+    pub fn of(status: &Status) -> Result<LandlockProbe> {
+        LandlockProbe::of_user(status.uid[0], status.gid[0])
     }
 
     /// One that is this user. It ends with the calling thread.
-    pub fn of_user(uid: u32, gid: u32) -> Result<Witness> {
+    pub fn of_user(uid: u32, gid: u32) -> Result<LandlockProbe> {
         let (reader, writer) = std::io::pipe().map_err(|e| Error::new("making a pipe", e))?;
         let parent = std::process::id() as i32;
         // SAFETY: the child makes system calls only.
@@ -43,7 +43,7 @@ impl Witness {
             // SAFETY: this is that process.
             None => unsafe { bear(writer.as_raw_fd(), parent, uid, gid) },
             Some((pid, pidfd)) => {
-                let witness = Witness { pid, pidfd: Some(pidfd.into()), is_own: true };
+                let witness = LandlockProbe { pid, pidfd: Some(pidfd.into()), is_own: true };
                 drop(writer);
                 match { reader }.read(&mut [0]) {
                     Ok(1) => Ok(witness),
@@ -54,9 +54,9 @@ impl Witness {
         }
     }
 
-    /// One that another process has made ([`Witness::into_parts`]), which reaps it.
-    pub fn from_parts(pid: i32, pidfd: OwnedFd) -> Witness {
-        Witness { pid, pidfd: Some(pidfd.into()), is_own: false }
+    /// One that another process has made ([`LandlockProbe::into_parts`]), which reaps it.
+    pub fn from_parts(pid: i32, pidfd: OwnedFd) -> LandlockProbe {
+        LandlockProbe { pid, pidfd: Some(pidfd.into()), is_own: false }
     }
 
     /// What another process needs to have it. The calling process is to reap it.
@@ -70,12 +70,12 @@ impl Witness {
     }
 }
 
-/// Does this result of [`Witness::looked_into`] say that the caller is restricted?
+/// Does this result of [`LandlockProbe::looked_into`] say that the caller is restricted?
 pub fn tells_of_restrictions(result: i64) -> bool {
     result != -i64::from(libc::EFAULT)
 }
 
-impl Drop for Witness {
+impl Drop for LandlockProbe {
     fn drop(&mut self) {
         let Some(pidfd) = &self.pidfd else { return };
         let _ = pidfd.kill(libc::SIGKILL);
@@ -121,7 +121,7 @@ mod tests {
     use crate::process;
 
     /// A look into the witness, by this very thread.
-    fn looks(witness: &Witness) -> i64 {
+    fn looks(witness: &LandlockProbe) -> i64 {
         let (nr, args) = witness.looked_into();
         // SAFETY: null pointers are what is asked for.
         match unsafe { libc::syscall(nr, args[0], args[1], args[2]) } {
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn who_is_restricted_is_told() {
-        let witness = Witness::of(&process::status(std::process::id() as i32).unwrap()).unwrap();
+        let witness = LandlockProbe::of(&process::status(std::process::id() as i32).unwrap()).unwrap();
         assert!(!tells_of_restrictions(looks(&witness)));
         if !is_needed() {
             return;

@@ -1,8 +1,8 @@
 //! A thread whose call is over, and stands still, takes the descriptors that came with its message.
 
 use super::Tracer;
-use super::shown::show;
-use crate::warden::owed::Descriptor;
+use super::fstat_filters::show;
+use crate::warden::due_before_return::Descriptor;
 use os::inject::Inside;
 use os::ptrace::TraceError;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Ways from this room to others of the same home, and from them: over these a process moves straight from node to node. Home tells both rooms a ticket; the warden that
 //! has the process connects to the other node's daemon, which hands the bare socket on to the warden there ([`serve`]).
 
-use super::cargo::Item;
 use super::following::{Followed, Source};
+use super::receiver::Item;
 use super::shared::Shared;
 use body::{Ahead, BodyError, Lender, Stocked};
 use ctl::steward::{Preamble, RoomId};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use wire::message::onward::{Hello, Lane, Said, Ticket, Wanted};
-use wire::{Kind, ToHome, ToRoom, cargo};
+use wire::{Kind, ToHome, ToRoom, page_frames};
 
 /// How long another node may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -347,7 +347,7 @@ fn follow(room: &Shared, pid: i32, ticket: &Ticket, (from, source): (&mut Receiv
     let mut body = Vec::new();
     loop {
         let head = from.receive(&mut body)?;
-        if cargo::process(&body) != Some(pid) {
+        if page_frames::process(&body) != Some(pid) {
             return Err(LaneError::Odd("it sends another process"));
         }
         let followed = match head.kind {
@@ -370,12 +370,12 @@ fn receive(
     loop {
         let head = from.receive(&mut body)?;
         let (whose, item, lends) = match head.kind {
-            Kind::Image => (cargo::process(&body), Item::Part(std::mem::take(&mut body)), None),
-            Kind::Pages => (cargo::process(&body), Item::Pages(room.bodies.hand_on(&mut body)), None),
-            Kind::Stocked => (cargo::process(&body), Item::Stocked(std::mem::take(&mut body)), None),
-            Kind::Dense => (cargo::process(&body), Item::Dense(std::mem::take(&mut body)), None),
-            Kind::Later => (cargo::process(&body), Item::Later(std::mem::take(&mut body)), None),
-            Kind::Await => (cargo::process(&body), Item::Await(source.clone()), None),
+            Kind::Image => (page_frames::process(&body), Item::Part(std::mem::take(&mut body)), None),
+            Kind::Pages => (page_frames::process(&body), Item::Pages(room.bodies.hand_on(&mut body)), None),
+            Kind::Stocked => (page_frames::process(&body), Item::Stocked(std::mem::take(&mut body)), None),
+            Kind::Dense => (page_frames::process(&body), Item::Dense(std::mem::take(&mut body)), None),
+            Kind::Later => (page_frames::process(&body), Item::Later(std::mem::take(&mut body)), None),
+            Kind::Await => (page_frames::process(&body), Item::Await(source.clone()), None),
             Kind::Message => match postcard::from_bytes(&body) {
                 Ok(ToRoom::LayOut { pid, stocked }) => {
                     (Some(pid), Item::LayOut { pid, stocked: stocked.then(|| source.clone()) }, None)

@@ -3,7 +3,7 @@
 
 use super::edges;
 use super::out::must_be_away;
-use super::talk::{Handover, Talk, Word};
+use super::steward_link::{Handover, Talk, Word};
 use super::watch::Gauge;
 use super::written::Written;
 use super::{Heard, Move, MoveError};

@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use strategy::Ranges;
 use wire::ToHome;
-use wire::cargo::{STOCKED_PAGES, WINDOW_BYTES};
+use wire::page_frames::{STOCKED_PAGES, WINDOW_BYTES};
 
 /// What came.
 #[derive(Debug)]
@@ -72,9 +72,9 @@ impl Item {
     /// The process that it is of.
     fn process(&self) -> Option<i32> {
         match self {
-            Item::Pages(body) => wire::cargo::process(body),
+            Item::Pages(body) => wire::page_frames::process(body),
             Item::Part(body) | Item::Stocked(body) | Item::Dense(body) | Item::Later(body) => {
-                wire::cargo::process(body)
+                wire::page_frames::process(body)
             }
             Item::Rebuild { pid, .. } | Item::LayOut { pid, .. } | Item::Lost { pid, .. } | Item::Forget { pid } => {
                 Some(*pid)
@@ -219,7 +219,7 @@ pub fn serve(room: &Arc<Shared>) {
 fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i32, Incoming>, taken: &mut Untold) {
     match item {
         Item::Part(body) => {
-            if let Some((pid, last, bytes)) = wire::cargo::part(&body) {
+            if let Some((pid, last, bytes)) = wire::page_frames::part(&body) {
                 let one = incoming.entry(pid).or_default();
                 one.add(bytes);
                 // Laid out while its sender looks for the pages.
@@ -227,7 +227,7 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
             }
         }
         Item::Pages(body) => {
-            let of = wire::cargo::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
+            let of = wire::page_frames::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
             if let Some((pid, bytes)) = of {
                 if let Some(one) = incoming.get_mut(&pid) {
                     one.write(room, apart, pid, body);
@@ -236,12 +236,12 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
             }
         }
         Item::Stocked(body) => {
-            if let Some((pid, runs)) = wire::cargo::later(&body) {
+            if let Some((pid, runs)) = wire::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, apart, pid, &runs));
             }
         }
         Item::Dense(body) => {
-            if let Some((pid, runs)) = wire::cargo::later(&body) {
+            if let Some((pid, runs)) = wire::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
             }
         }
@@ -259,7 +259,7 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
             None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
         },
         Item::Later(body) => {
-            if let Some((pid, runs)) = wire::cargo::later(&body) {
+            if let Some((pid, runs)) = wire::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_later(room, pid, &runs));
             }
         }
@@ -293,14 +293,15 @@ impl Incoming {
     fn write(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, body: Body) {
         let Ok(laid) = self.map(room, pid) else { return };
         let needs_no_file =
-            wire::cargo::pages(&body).is_some_and(|pages| are_anonymous(&pages.runs, &laid.image.areas));
+            wire::page_frames::pages(&body).is_some_and(|pages| are_anonymous(&pages.runs, &laid.image.areas));
         if let Err(e) = os::fault::at("pages there") {
             self.mapped = Some(Err(e.to_string()));
             return;
         }
         let (image, windows, memory) = (laid.image.clone(), laid.windows.clone(), laid.memory.clone());
-        let runs = wire::cargo::pages(&body).filter(|_| needs_no_file).map(|pages| pages.runs).unwrap_or_default();
-        let put = move |memory: &Memory| match wire::cargo::pages(&body) {
+        let runs =
+            wire::page_frames::pages(&body).filter(|_| needs_no_file).map(|pages| pages.runs).unwrap_or_default();
+        let put = move |memory: &Memory| match wire::page_frames::pages(&body) {
             Some(pages) => {
                 body::put_pages(&pages.runs, pages.bytes, &image.areas, &windows, memory).map_err(|e| e.to_string())
             }
@@ -333,7 +334,7 @@ impl Incoming {
         for (part, pages) in leftover.parts(runs) {
             match pages {
                 Some(pages) => {
-                    self.write(room, apart, pid, [wire::cargo::pages_head(pid, &[part]), pages].concat().into())
+                    self.write(room, apart, pid, [wire::page_frames::pages_head(pid, &[part]), pages].concat().into())
                 }
                 None => self.mapped = Some(Err("pages that were said to be here are not".into())),
             }
